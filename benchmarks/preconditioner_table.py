@@ -6,12 +6,14 @@
 
 The second form runs the solves first: the systems below, or those that --systems names, with each preconditioner,
 --runs times each, and keeps problem files and reports in --folder. A solve that takes longer than --seconds ends, and
-the table says so. --list names the systems. --quick takes small ones. --types takes these types only. amg is among them
-on the host, that of hypre in a build with it.
+the table says so. --list names the systems. --quick takes small ones. --types takes these types only (and jacobi). amg
+is among them, on the host also that of hypre in a build with it.
 
 One row for each matrix, method and preconditioner, in the order in which the matrices are first named. Of several
 reports of the same solve the fastest counts. "times faster": setup and solve beside those of jacobi with the same
-matrix and method; "solve only" leaves the setup out.
+matrix and method; "solve only" leaves the setup out. "products": what M^-1 r takes, in products of A, where the second
+form ran the solves. It is the time of an iteration less that of one with jacobi, whose steps are not in one kernel
+(`solver.device_steps: graph`), for each M^-1 r of an iteration, over the time of a product by `protean compare`.
 """
 import argparse
 import json
@@ -44,6 +46,8 @@ SYSTEMS = {
                                     "{generate: {kind: convection-diffusion-3d, n: 16}}"),
     "orsirr_1": ("{file: %s}" % (MATRICES / "orsirr_1.mtx.xz"), "bicgstab", None),
 }
+# M^-1 r in an iteration.
+APPLICATIONS = {"cg": 1, "bicgstab": 2}
 SHARED = ["{type: jacobi}", "{type: block-jacobi}", "{type: block-jacobi, block_size: 12, blocks: found}",
           "{type: spai0}"]
 SWEPT = ["solve: levels", "solve: cusparse", "solve: auto", "solve: sweeps, sweeps: 1", "solve: sweeps, sweeps: 2",
@@ -64,33 +68,53 @@ def preconditioners_for(method, space, system, classical):
     kinds, coloured = (("ic0", "ic"), "ssor") if method == "cg" else (("ilu0", "ilu"), "gauss-seidel")
     own = ["{type: chebyshev}"] if method == "cg" else []
     some = [way for way in ways if way in ("solve: levels", "solve: cusparse", "solve: sweeps, sweeps: 4")]
-    if space == "host":
-        kinds_of_amg = MULTIGRID + (["{type: amg, smoother: chebyshev}"] if method == "cg" else [])
-        kinds_of_amg += CLASSICAL if classical else []
-        nodes = [kind.replace("}", ", unknowns: 3}") for kind in kinds_of_amg if "aggressive" not in kind]
-        own = own + kinds_of_amg + (nodes if system.startswith("elasticity") else [])
+    kinds_of_amg = MULTIGRID + (["{type: amg, smoother: chebyshev}"] if method == "cg" else [])
+    kinds_of_amg += CLASSICAL if classical and space == "host" else []
+    nodes = [kind.replace("}", ", unknowns: 3}") for kind in kinds_of_amg if "aggressive" not in kind]
+    own = own + kinds_of_amg + (nodes if system.startswith("elasticity") else [])
     return (SHARED + own + ["{type: %s}" % coloured] + ["{type: %s, %s}" % (kinds[0], way) for way in ways]
             + ["{type: %s, %s}" % (kinds[1], way) for way in some])
 
 
+def problem_text(name, matrix, method, spec, arguments, more=""):
+    return (f"title: {name}\nmatrix: {matrix}\nrhs: {{solution: ones}}\n"
+            f"solver: {{method: {method}, relative_tolerance: 1.0e-8, max_iterations: 20000, "
+            f"max_seconds: {arguments.seconds}{more}}}\n"
+            f"preconditioner: {spec}\noperator: {{format: csr, space: {arguments.space}}}\n")
+
+
+def times_of_steps(name, matrix, method, arguments, folder):
+    """Seconds of a product, and of an iteration with jacobi; None where `protean compare` does not tell."""
+    problem, report = folder / f"{name}-product.yaml", folder / f"{name}-product.json"
+    more = ", device_steps: graph" if arguments.space == "device" else ""
+    problem.write_text(problem_text(name, matrix, method, "{type: jacobi}", arguments, more))
+    report.unlink(missing_ok=True)
+    done = subprocess.run([arguments.protean, "compare", problem, "--quiet", "--formats", "csr", "--kernels", "native",
+                           "--report", report], text=True, capture_output=True)
+    if not report.exists():
+        print(f"{name}: no times of a product, exit status {done.returncode}: {done.stderr.strip()}", file=sys.stderr)
+        return None
+    seconds = json.loads(report.read_text())["results"][0].get("seconds")
+    return seconds and (seconds["per_product"], seconds["per_iteration"])
+
+
 def run_all(arguments):
-    """The paths of the reports. Complains about solves that left none, and goes on."""
+    """The paths of the reports, and by name of system what times_of_steps() tells. Complains about solves that left no
+    report, and goes on."""
     folder = pathlib.Path(arguments.folder)
     folder.mkdir(parents=True, exist_ok=True)
-    reports = []
+    reports, steps = [], {}
     classical = has_hypre(arguments.protean)
     for name in arguments.systems or [name for name in SYSTEMS if not (arguments.quick and name == "G2_circuit")]:
         matrix, method, small = SYSTEMS[name]
         matrix = small or matrix if arguments.quick else matrix
+        steps[name] = times_of_steps(name, matrix, method, arguments, folder)
         for number, spec in enumerate(preconditioners_for(method, arguments.space, name, classical)):
-            if arguments.types and spec.strip("{}").split(",")[0].removeprefix("type: ") not in arguments.types:
+            kind = spec.strip("{}").split(",")[0].removeprefix("type: ")
+            if arguments.types and kind not in [*arguments.types, "jacobi"]:
                 continue
             problem = folder / f"{name}-{number}.yaml"
-            problem.write_text(
-                f"title: {name}\nmatrix: {matrix}\nrhs: {{solution: ones}}\n"
-                f"solver: {{method: {method}, relative_tolerance: 1.0e-8, max_iterations: 20000, "
-                f"max_seconds: {arguments.seconds}}}\n"
-                f"preconditioner: {spec}\noperator: {{format: csr, space: {arguments.space}}}\n")
+            problem.write_text(problem_text(name, matrix, method, spec, arguments))
             for run in range(arguments.runs):
                 report = folder / f"{name}-{number}-{run}.json"
                 report.unlink(missing_ok=True)
@@ -102,7 +126,7 @@ def run_all(arguments):
                     print(f"{name} {spec}: no report, exit status {done.returncode}: {done.stderr.strip()}",
                           file=sys.stderr)
                     break
-    return reports
+    return reports, steps
 
 
 def key_of(report):
@@ -122,7 +146,15 @@ def seconds_of(report):
     return report["seconds"]["setup"] + report["seconds"]["solve"]
 
 
-def print_table(paths):
+def products_of(report, name, method, steps):
+    """What M^-1 r takes, in products; empty where that is not known."""
+    if not steps.get(name) or report["iterations"] == 0 or method not in APPLICATIONS:
+        return ""
+    product, iteration = steps[name]
+    return f"{(report['seconds']['solve'] / report['iterations'] - iteration) / APPLICATIONS[method] / product:.1f}"
+
+
+def print_table(paths, steps):
     best = {}
     for path in paths:
         report = json.loads(pathlib.Path(path).read_text())
@@ -141,8 +173,8 @@ def print_table(paths):
         where = f"{gpu}; setup by {where}"
     print(f"{where}. Times in milliseconds.\n")
     print("| matrix | rows | method | preconditioner | iterations | setup | solve | times faster | solve only | "
-          "figures |")
-    print("|---|--:|---|---|--:|--:|--:|--:|--:|---|")
+          "products | figures |")
+    print("|---|--:|---|---|--:|--:|--:|--:|--:|--:|---|")
     order = list(dict.fromkeys(key[:2] for key in best))
     for key, report in sorted(best.items(), key=lambda item: order.index(item[0][:2])):
         jacobi = best.get((*key[:2], "jacobi"))
@@ -155,6 +187,7 @@ def print_table(paths):
         print(f"| {key[0]} | {report['matrix']['rows']} | {key[1]} | {key[2]} | "
               f"{report['iterations']}{'' if done else ' (' + report['reason'] + ')'} | "
               f"{report['seconds']['setup'] * 1e3:.2f} | {report['seconds']['solve'] * 1e3:.2f} | {faster} | {alone} | "
+              f"{products_of(report, key[0], key[1], steps)} | "
               f"{', '.join(f'{name} {value:g}' for name, value in figures.items())} |")
 
 
@@ -176,10 +209,10 @@ def main():
         return
     if bool(arguments.protean) == bool(arguments.reports):
         parser.error("give either reports or --protean")
-    reports = run_all(arguments) if arguments.protean else arguments.reports
+    reports, steps = run_all(arguments) if arguments.protean else (arguments.reports, {})
     if not reports:
         sys.exit("no solve left a report")
-    print_table(reports)
+    print_table(reports, steps)
 
 
 main()

@@ -10,6 +10,11 @@
 #include <string_view>
 
 #include "core/context.hpp"
+#include "core/export.hpp"
+
+namespace PROTEAN_EXPORT protean {
+struct FormatEntry;  // operators/assembled_matrix.hpp
+}  // namespace protean
 
 namespace protean::detail {
 
@@ -25,6 +30,8 @@ class SimulatedDevice {
   // Between open() and close() the device works, and its memory may be accessed. Calls may be nested.
   virtual void open() noexcept = 0;
   virtual void close() noexcept = 0;
+  // The format with this id, with kernels for this device. Throws BadArgument for an unknown one.
+  virtual const FormatEntry& format(std::string_view id) const = 0;
   // How many steps of a method it does beyond the one that the host asks for.
   virtual std::int64_t steps_ahead() const noexcept { return 0; }
   // How many steps it runs after the one that ends a run, as a recorded graph does, which always runs to its end.

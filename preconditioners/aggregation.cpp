@@ -13,9 +13,12 @@
 //                 Gershgorin's bound; A_F is A_l where the entries that couple no strong nodes are added to the entry
 //                 of the same unknown in the block on the diagonal.
 //   A_{l+1}       P^T A_l P
-//   Smoother S    l1-jacobi: diag(sum_j |a_ij|) with the sign of a_ii (Baker, Falgout, Kolev and Yang, SIAM J. Sci.
-//                 Comput. 33 (2011) 2864); gauss-seidel: the symmetric one, ssor with omega 1; chebyshev: that with
-//                 degree 1 and eigenvalue_ratio 10.
+//   Smoother S    l1-jacobi: the larger of |a_ii| and 3/4 sum_j |a_ij|, with the sign of a_ii. With all of the sum
+//                 (Baker, Falgout, Kolev and Yang, SIAM J. Sci. Comput. 33 (2011) 2864) no eigenvalue of S^-1 A is
+//                 larger than 1 where A is positive definite, so with 3/4 none is larger than 4/3. Of all factors it is
+//                 the one that damps eigenvalues between 1/2 and 1 most.
+//                 gauss-seidel: the symmetric one, ssor with omega 1; chebyshev: that with degree 1 and
+//                 eigenvalue_ratio 10.
 //   Coarsest      at most 256 rows: the inverse, dense; singular matrices have an inner inverse. More rows, where
 //                 nothing coarsens any more or max_levels is reached, and with max_levels 1: S^-1.
 //
@@ -30,6 +33,12 @@
 //
 // Products of the finest level are those of A itself, in its format of that moment.
 // Memory: P twice, A P's and P^T A P's pattern (4 bytes an entry), the coarser matrices, three vectors a level.
+//
+// On a device the threads of the host make the levels of entries that are copied there, and the patterns stay in host
+// memory. P, R and the matrices lie in device memory, each in the format that the cost model of the device chooses. A
+// cycle is queued there without waiting for the host (device_cycle.hpp), and may be recorded. With l1-jacobi new values
+// go into the matrices that are there, after all else has been made; the other smoothers may refuse new values, so with
+// them these matrices are made anew, in the formats that were chosen.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -47,12 +56,15 @@
 #include "core/blas1.hpp"
 #include "core/error.hpp"
 #include "core/multi_blas1.hpp"
+#include "core/simulated_device.hpp"
+#include "core/transfer.hpp"
 #include "formats/catalogue.hpp"
 #include "formats/choose.hpp"
 #include "operators/policy/cost_model.hpp"
 #include "preconditioners/aggregates.hpp"
 #include "preconditioners/by_solving.hpp"
 #include "preconditioners/dense_inverse.hpp"
+#include "preconditioners/device_cycle.hpp"
 #include "preconditioners/diagonal.hpp"
 #include "preconditioners/entries.hpp"
 #include "preconditioners/makers.hpp"
@@ -64,6 +76,8 @@ namespace {
 constexpr std::int64_t most_dense_rows = 256;
 // A level that has more of the rows of the finer one than this is not worth its work.
 constexpr double least_coarsening = 0.8;
+// 1 / (3/4): see l1-jacobi above.
+constexpr double longest_sweep = 4.0 / 3;
 // A diagonal entry that is so small beside those of the finest level that it is made of is rounding.
 constexpr double rounding_terms = 256;
 
@@ -94,12 +108,12 @@ struct Structure {
   std::vector<double> tentative;  // row i: the coarse columns of its aggregate, from place tentative_ptr[i]
   std::vector<std::int64_t> tentative_ptr;
   std::shared_ptr<const Graph> P, AP, coarse_pattern;
-  std::string format;  // of the coarse matrix
-  std::size_t bytes() const noexcept {
-    // The pattern of P, and that of a coarse matrix in csr, are counted by these matrices.
+  std::string format, format_of_P, format_of_R;  // `format` is that of the coarse matrix
+  // With `shared` the matrices use the patterns, and count them: that of P, and that of a coarse matrix in csr.
+  std::size_t bytes(bool shared) const noexcept {
     return strong.bytes() + 4 * aggregates.of.size() + coarse.bytes() +
-           8 * (tentative.size() + tentative_ptr.size()) + AP->bytes() +
-           (format == "csr" ? 0 : coarse_pattern->bytes());
+           8 * (tentative.size() + tentative_ptr.size()) + AP->bytes() + (shared ? 0 : P->bytes()) +
+           (shared && format == "csr" ? 0 : coarse_pattern->bytes());
   }
 };
 
@@ -225,8 +239,9 @@ Graph prolongator_pattern(const Context& context, const Nodes& nodes, const Stru
 // One level as it is used.
 template <class T>
 struct Level {
-  std::shared_ptr<Structure> structure;         // complete and never changed; null on the coarsest level
-  std::unique_ptr<AssembledMatrix<T>> matrix;   // null on the finest level: the operator of the solve
+  std::shared_ptr<Structure> structure;  // complete and never changed; null on the coarsest level
+  // Null on the finest level, where it is the operator of the solve, and on a device where `dense` is in its place.
+  std::unique_ptr<AssembledMatrix<T>> matrix;
   std::unique_ptr<AssembledMatrix<T>> P, R;     // R = P^T; null on the coarsest level
   Vector<T> l1;                                 // the inverse of S for l1-jacobi
   std::unique_ptr<Preconditioner<T>> smoother;  // else
@@ -234,8 +249,8 @@ struct Level {
   std::int64_t rows = 0, entries = 0;
   mutable Vector<T> rhs, result, residual;  // the first two not on the finest level
 
-  std::size_t bytes() const noexcept {
-    std::size_t sum = structure ? structure->bytes() : 0;
+  std::size_t bytes(bool shared) const noexcept {
+    std::size_t sum = structure ? structure->bytes(shared) : 0;
     for (const auto* one : {&matrix, &P, &R})
       if (*one) sum += (*one)->bytes();
     if (smoother) sum += smoother->bytes();
@@ -245,13 +260,54 @@ struct Level {
   }
 };
 
+// A matrix of the last setup that gets new values when all that may fail has been done.
+template <class T>
+struct Renewal {
+  std::size_t level;
+  std::unique_ptr<AssembledMatrix<T>> Level<T>::*which;
+  CsrMatrix<T> values;
+};
+
+// What a setup makes.
+template <class T>
+struct Made {
+  std::vector<Level<T>> levels;
+  std::vector<Renewal<T>> renewals;
+};
+
 template <class T>
 class Aggregation final : public BySolving<T> {
  public:
   Aggregation(const LinearOperator<T>& A, const PreconditionerOptions& options, Nodes nodes)
-      : BySolving<T>(A), options_(options), nodes_(std::move(nodes)) {}
+      : BySolving<T>(A),
+        options_(options),
+        nodes_(std::move(nodes)),
+        host_(A.context()->space() == Space::host ? A.context() : Context::host()) {}
 
   std::string_view name() const noexcept override { return "amg"; }
+  // The products of the finest level are those of A.
+  Recording recording() const noexcept override {
+    if (!on_device()) return BySolving<T>::recording();
+    if (levels_.empty()) return {false, 0, 0, false};
+    const Recording product = A_->recording();
+    Recording all{product.allowed, product.version == 0 ? 0 : product.version + this->setups(),
+                  2 * product.bytes, true};
+    for (const Level<T>& level : levels_) {
+      const bool finest = &level == levels_.data();
+      for (const auto* one : {&level.matrix, &level.P, &level.R}) {
+        if (!*one) continue;
+        const Recording work = (*one)->recording();
+        all.allowed = all.allowed && work.allowed;
+        all.bytes += (one == &level.matrix ? 2 : 1) * work.bytes;
+        if (finest && one == &level.P) all.heeds_stop = all.heeds_stop && work.heeds_stop;  // it writes z
+      }
+      if (!level.smoother) continue;
+      const Recording work = level.smoother->recording();
+      all.allowed = all.allowed && work.allowed, all.bytes += 2 * work.bytes;
+      if (finest) all.heeds_stop = all.heeds_stop && work.heeds_stop;
+    }
+    return all;
+  }
   std::vector<PreconditionerFigure> figures() const override {
     if (levels_.empty()) return {};
     double rows = 0, entries = 0;
@@ -261,15 +317,17 @@ class Aggregation final : public BySolving<T> {
     return {{"levels", static_cast<double>(levels_.size())},
             {"operator_complexity", finest.entries > 0 ? entries / static_cast<double>(finest.entries) : 1},
             {"grid_complexity", finest.rows > 0 ? rows / static_cast<double>(finest.rows) : 1},
-            {"coarsest_rows", static_cast<double>(levels_.back().rows)}};
+            {"coarsest_rows", static_cast<double>(levels_.back().rows)},
+            {"cycle_products", cycle_products()}};
   }
 
  protected:
   void setup(const LinearOperator<T>& A, bool pattern_changed) override {
     const ContextPtr& context = A.context();
-    CsrMatrix<T> csr = finite_rows(A, context, name());
-    Vector<T> diagonal = usable_diagonal<T>(name(), context, csr, options_.zero_diagonal);
-    std::vector<Level<T>> levels;
+    CsrMatrix<T> csr = finite_rows(A, host_, name());
+    Vector<T> diagonal = usable_diagonal<T>(name(), host_, csr, options_.zero_diagonal);
+    Made<T> made;
+    std::vector<Level<T>>& levels = made.levels;
     // The size of the diagonal entries of the finest level that an entry of the diagonal is made of.
     std::vector<double> scale(at(csr.rows()));
     for (std::int64_t i = 0; i < csr.rows(); ++i) scale[at(i)] = std::abs(static_cast<double>(diagonal[i]));
@@ -279,24 +337,26 @@ class Aggregation final : public BySolving<T> {
       const std::size_t l = levels.size();
       Level<T>& level = levels.emplace_back();
       level.rows = csr.rows(), level.entries = csr.nonzeros();
+      const bool last = static_cast<std::int64_t>(l) + 1 >= options_.max_levels;
+      const bool dense = level.rows <= most_dense_rows && (l > 0 || !last);
       if (l > 0) {
-        level.matrix = in_format(csr, levels[l - 1].structure->format);
+        if (!dense || !on_device())
+          place(made, &Level<T>::matrix, csr, levels[l - 1].structure->format, known);
         level.rhs = Vector<T>(context, level.rows), level.result = Vector<T>(context, level.rows);
       }
-      const bool last = static_cast<std::int64_t>(l) + 1 >= options_.max_levels;
-      if (level.rows <= most_dense_rows && (l > 0 || !last)) {
+      if (dense) {
         make_dense(csr, diagonal, scale, level);
         break;
       }
       level.residual = Vector<T>(context, level.rows);
-      make_smoother(l == 0 ? A : *level.matrix, csr, diagonal, scale, l == 0, level);
+      make_smoother(l == 0 ? &A : level.matrix.get(), csr, diagonal, scale, l == 0, level);
       if (last) break;
       const auto kept = known && l < levels_.size() ? levels_[l].structure : nullptr;
       const std::shared_ptr<Structure> structure = structure_of(csr, *nodes, strength, kept);
       known = known && structure == kept;
       if (!structure) break;
-      CsrMatrix<T> coarse = coarsen(csr, divisors(diagonal, scale), *nodes, *structure, level);
-      const std::int64_t bad = first_not_finite<T>(*context, coarse.values, coarse.nonzeros());
+      CsrMatrix<T> coarse = coarsen(csr, divisors(diagonal, scale), *nodes, *structure, known, made);
+      const std::int64_t bad = first_not_finite<T>(*host_, coarse.values, coarse.nonzeros());
       if (bad < coarse.nonzeros())
         throw BadMatrix(fmt::format(
             "amg: the matrix of level {} has the entry {}, since products of entries of this matrix are too "
@@ -307,38 +367,109 @@ class Aggregation final : public BySolving<T> {
       level.structure = structure;
       nodes = &structure->coarse;
       csr = std::move(coarse);
-      diagonal = Vector<T>(context, csr.rows());
-      extract_diagonal<T>(*context, csr, diagonal.data());
+      diagonal = Vector<T>(host_, csr.rows());
+      extract_diagonal<T>(*host_, csr, diagonal.data());
     }
+    renew(made);
     levels_ = std::move(levels), A_ = &A;
   }
 
   void solve(VectorView<const T> r, VectorView<T> z) const override {
+    if (levels_.empty())
+      throw BadArgument(
+          "amg: the last ensure(A) failed while it changed matrices on the device; call it again");
     const std::lock_guard lock(mutex_);
     for (std::int64_t k = 0; k < options_.cycles; ++k) cycle(0, r, z, k == 0);
   }
   std::size_t bytes_of_arrays() const noexcept override {
     std::size_t sum = nodes_.bytes();
-    for (const Level<T>& level : levels_) sum += level.bytes();
+    for (const Level<T>& level : levels_) sum += level.bytes(!on_device());
     return sum;
   }
 
  private:
+  bool on_device() const noexcept { return this->context()->space() == Space::device; }
+  const FormatEntry& format_here(std::string_view id) const {
+    const SimulatedDevice* const simulated = this->context()->simulated();
+    return simulated && on_device() ? simulated->format(id) : find_format(id);
+  }
+
   // In this format; where it is empty it is chosen, and written there. The pattern alone decides, not whether values
   // happen to be symmetric to the bit, so new values have the format of a new setup.
   std::unique_ptr<AssembledMatrix<T>> in_format(const CsrMatrix<T>& csr, std::string& format) const {
     const ContextPtr& context = this->context();
+    const CsrMatrix<T> here = on_device() ? upload(context, narrow(csr)) : csr;
     if (format.empty()) {
-      const ChoiceOptions options{
-          .products_per_iteration = 2, .deterministic = context->deterministic(), .value_bytes = sizeof(T)};
-      format = choose_format(csr.pattern, CostModel(builtin_machine(), Space::host), options).id;
+      const ChoiceOptions options{.space = context->space(),
+                                  .products_per_iteration = 2,
+                                  .deterministic = context->deterministic(),
+                                  .value_bytes = sizeof(T)};
+      format = choose_format(csr.pattern, CostModel(builtin_machine(), context->space()), options).id;
       try {
-        return make_matrix(find_format(format), csr, context);
+        return make_matrix(format_here(format), here, context);
       } catch (const FormatRefused&) {
         format = "csr";  // the choice sees a sample of the rows
       }
     }
-    return make_matrix(find_format(format), csr, context);
+    return make_matrix(format_here(format), here, context);
+  }
+  // The same matrix with row pointers of 4 bytes, where they can be: a device reads them with each product.
+  CsrMatrix<T> narrow(const CsrMatrix<T>& csr) const {
+    if (csr.pattern.row_ptr.p32 || csr.nonzeros() > std::numeric_limits<std::int32_t>::max()) return csr;
+    struct Arrays {
+      Buffer<std::int32_t> row_ptr;
+      std::shared_ptr<const void> columns;
+    };
+    const auto arrays =
+        std::make_shared<Arrays>(Arrays{Buffer<std::int32_t>(host_, csr.rows() + 1), csr.pattern.owner});
+    for (std::int64_t i = 0; i <= csr.rows(); ++i)
+      arrays->row_ptr[i] = static_cast<std::int32_t>(csr.pattern.row_ptr[i]);
+    CsrMatrix<T> narrow = csr;
+    narrow.pattern.row_ptr = {arrays->row_ptr.data(), nullptr}, narrow.pattern.owner = arrays;
+    return narrow;
+  }
+
+  // Puts a matrix into the last level of `made`, or its new values into the list of renewals. known: that of the last
+  // setup has the same pattern.
+  void place(Made<T>& made, std::unique_ptr<AssembledMatrix<T>> Level<T>::*which, const CsrMatrix<T>& csr,
+             std::string& format, bool known) const {
+    const std::size_t l = made.levels.size() - 1;
+    // A setup that may fail later must leave the matrices of the last one as they are.
+    const bool nothing_fails_later = options_.smoother == Smoother::l1_jacobi;
+    if (on_device() && known && nothing_fails_later && l < levels_.size() && levels_[l].*which)
+      made.renewals.push_back({l, which, new_values(*(levels_[l].*which), csr)});
+    else
+      made.levels[l].*which = in_format(csr, format);
+  }
+  // csr in device memory, for update_values() of `old`.
+  CsrMatrix<T> new_values(const AssembledMatrix<T>& old, const CsrMatrix<T>& csr) const {
+    if (old.name() != "csr") return upload(this->context(), narrow(csr));
+    CsrMatrix<T> renewed = old.to_csr();  // shares its pattern
+    const auto values = std::make_shared<Buffer<T>>(this->context(), csr.nonzeros());
+    copy_bytes(*this->context(), values->data(), Space::device, csr.values, Space::host, values->bytes());
+    renewed.values = values->data(), renewed.values_owner = values, renewed.watch = nullptr;
+    return renewed;
+  }
+  // Moves the matrices that are renewed into the new levels. M is unusable where that fails, which only the device can
+  // be the reason of.
+  void renew(Made<T>& made) {
+    try {
+      for (Renewal<T>& one : made.renewals) {
+        std::unique_ptr<AssembledMatrix<T>>& matrix = levels_[one.level].*one.which;
+        matrix->update_values(one.values);
+        made.levels[one.level].*one.which = std::move(matrix);
+      }
+    } catch (...) {
+      levels_.clear(), this->forget();
+      throw;
+    }
+  }
+  // Where the cycle reads it.
+  Vector<T> moved(Vector<T> made) const {
+    if (!on_device()) return made;
+    Vector<T> there(this->context(), made.size());
+    copy<T>(*this->context(), made, there);
+    return there;
   }
 
   // X r, X the inverse.
@@ -362,74 +493,76 @@ class Aggregation final : public BySolving<T> {
         symmetric =
             symmetric && std::abs(a[at(i * n + j)] - a[at(j * n + i)]) <= 1e-2 * std::sqrt(eps) * largest;
     invert_dense(a, n, rounding_terms * eps * largest);
-    level.dense = Vector<T>(this->context(), n * n);
+    Vector<T> dense(host_, n * n);
     for (std::int64_t i = 0; i < n; ++i)
       for (std::int64_t j = 0; j < n; ++j) {
         const double value = symmetric ? 0.5 * (a[at(i * n + j)] + a[at(j * n + i)]) : a[at(i * n + j)];
-        level.dense[i * n + j] = static_cast<T>(value * (d[at(i)] * d[at(j)]));
+        dense[i * n + j] = static_cast<T>(value * (d[at(i)] * d[at(j)]));
       }
-    require_no_overflow<T>(*this->context(), name(), level.dense.data(), n * n);
+    require_no_overflow<T>(*host_, name(), dense.data(), n * n);
+    level.dense = moved(std::move(dense));
   }
 
-  void make_smoother(const LinearOperator<T>& A, const CsrMatrix<T>& csr, const Vector<T>& diagonal,
+  void make_smoother(const LinearOperator<T>* A, const CsrMatrix<T>& csr, const Vector<T>& diagonal,
                      const std::vector<double>& scale, bool finest, Level<T>& level) const {
     if (options_.smoother != Smoother::l1_jacobi) {
       const bool chebyshev = options_.smoother == Smoother::chebyshev;
       PreconditionerOptions options;
       options.zero_diagonal = finest ? options_.zero_diagonal : ZeroDiagonal::one;
       if (chebyshev) options.degree = 1, options.eigenvalue_ratio = 10;
-      level.smoother = make_preconditioner<T>(chebyshev ? "chebyshev" : "ssor", A, options);
-      level.smoother->ensure(A);
+      level.smoother = make_preconditioner<T>(chebyshev ? "chebyshev" : "ssor", *A, options);
+      level.smoother->ensure(*A);
       return;
     }
-    level.l1 = Vector<T>(this->context(), csr.rows());
-    for_rows(*this->context(), csr.rows(), csr.nonzeros(), [&](std::int64_t i) {
+    Vector<T> l1(host_, csr.rows());
+    for_rows(*host_, csr.rows(), csr.nonzeros(), [&](std::int64_t i) {
       double sum = std::abs(static_cast<double>(diagonal[i]));
       for (std::int64_t p = csr.pattern.row_ptr[i]; p < csr.pattern.row_ptr[i + 1]; ++p)
         if (csr.pattern.col[p] != i) sum += std::abs(static_cast<double>(csr.values[p]));
       // A row of nothing but rounding belongs to a null space of its own.
-      level.l1[i] = sum > rounding_terms * eps * scale[at(i)]
-                        ? static_cast<T>(std::copysign(1 / sum, diagonal[i]))
-                        : T(0);
+      const double inverse = std::min(longest_sweep / sum, 1 / std::abs(static_cast<double>(diagonal[i])));
+      l1[i] = sum > rounding_terms * eps * scale[at(i)] ? static_cast<T>(std::copysign(inverse, diagonal[i]))
+                                                        : T(0);
     });
-    require_no_overflow<T>(*this->context(), name(), level.l1.data(), level.l1.size());
+    require_no_overflow<T>(*host_, name(), l1.data(), l1.size());
+    level.l1 = moved(std::move(l1));
   }
 
   // Null where the level cannot be coarsened; `kept` where that is still right.
   std::shared_ptr<Structure> structure_of(const CsrMatrix<T>& csr, const Nodes& nodes, double strength,
                                           const std::shared_ptr<Structure>& kept) const {
-    const ContextPtr& context = this->context();
     auto made = std::make_shared<Structure>();
-    made->strong = strong_couplings<T>(*context, csr, nodes.first, nodes.of, strength);
+    made->strong = strong_couplings<T>(*host_, csr, nodes.first, nodes.of, strength);
     if (kept && kept->strong == made->strong) return kept;
-    made->aggregates = aggregate(*context, made->strong);
-    orthogonalise(*context, nodes, *made);
+    made->aggregates = aggregate(*host_, made->strong);
+    orthogonalise(*host_, nodes, *made);
     const std::int64_t rows = made->coarse.rows();
     if (rows == 0 || static_cast<double>(rows) > least_coarsening * static_cast<double>(csr.rows()))
       return nullptr;
-    made->P = std::make_shared<const Graph>(prolongator_pattern(*context, nodes, *made));
+    made->P = std::make_shared<const Graph>(prolongator_pattern(*host_, nodes, *made));
     if (options_.level_format == LevelFormat::csr) made->format = "csr";
+    if (options_.level_format == LevelFormat::csr || !on_device())
+      made->format_of_P = made->format_of_R = "csr";
     return made;
   }
 
-  // The matrix of the next level; P and R of this one.
+  // The matrix of the next level; P and R of this one, the last one of `made`.
   CsrMatrix<T> coarsen(const CsrMatrix<T>& csr, const std::vector<double>& diagonal, const Nodes& nodes,
-                       Structure& structure, Level<T>& level) const {
-    const ContextPtr& context = this->context();
+                       Structure& structure, bool known, Made<T>& made) const {
     const CsrMatrix<T> P = matrix_of<T>(structure.P, structure.coarse.rows(),
                                         prolongator_values(csr, diagonal, nodes, structure));
-    const CsrMatrix<T> R = transpose(context, P);
+    const CsrMatrix<T> R = transpose(host_, P);
     if (!structure.AP)
-      structure.AP = std::make_shared<const Graph>(product_pattern(*context, csr.pattern, P.pattern));
+      structure.AP = std::make_shared<const Graph>(product_pattern(*host_, csr.pattern, P.pattern));
     const CsrMatrix<T> AP =
-        matrix_of<T>(structure.AP, P.cols(), product_values(context, csr, P, *structure.AP));
+        matrix_of<T>(structure.AP, P.cols(), product_values(host_, csr, P, *structure.AP));
     if (!structure.coarse_pattern)
       structure.coarse_pattern =
-          std::make_shared<const Graph>(product_pattern(*context, R.pattern, AP.pattern));
-    level.P = make_matrix(find_format("csr"), P, context),
-    level.R = make_matrix(find_format("csr"), R, context);
+          std::make_shared<const Graph>(product_pattern(*host_, R.pattern, AP.pattern));
+    place(made, &Level<T>::P, P, structure.format_of_P, known);
+    place(made, &Level<T>::R, R, structure.format_of_R, known);
     return matrix_of<T>(structure.coarse_pattern, P.cols(),
-                        product_values(context, R, AP, *structure.coarse_pattern));
+                        product_values(host_, R, AP, *structure.coarse_pattern));
   }
 
   // The diagonal, without the entries that are nothing but rounding.
@@ -445,8 +578,8 @@ class Aggregation final : public BySolving<T> {
   Buffer<T> prolongator_values(const CsrMatrix<T>& csr, const std::vector<double>& diagonal,
                                const Nodes& nodes, const Structure& structure) const {
     const double omega = 4.0 / 3 / spectral_radius(csr, diagonal);
-    Buffer<T> values(this->context(), structure.P->size());
-    parallel(useful_parts(*this->context(), csr.nonzeros()), [&](int part, int parts) {
+    Buffer<T> values(host_, structure.P->size());
+    parallel(useful_parts(*host_, csr.nonzeros()), [&](int part, int parts) {
       const Range rows = even_range(csr.rows(), part, parts);
       std::vector<double> sum(at(structure.coarse.rows()), 0);
       std::vector<std::int32_t> joined(at(nodes.count()), -1);  // the last node that is coupled with it
@@ -487,7 +620,7 @@ class Aggregation final : public BySolving<T> {
 
   // An estimate of the largest eigenvalue of D^-1 A.
   double spectral_radius(const CsrMatrix<T>& csr, const std::vector<double>& diagonal) const {
-    const Context& context = *this->context();
+    const Context& context = *host_;
     const std::int64_t n = csr.rows();
     std::vector<double> x(at(n)), y(at(n)), weight(at(n)), bound(at(n));
     std::uint64_t state = 88172645463325252u;  // xorshift64: Marsaglia, J. Stat. Softw. 8 (2003) 14
@@ -549,6 +682,10 @@ class Aggregation final : public BySolving<T> {
   void smooth(std::size_t l, VectorView<const T> r, VectorView<T> z, bool from_zero) const {
     const Context& context = *this->context();
     const Level<T>& level = levels_[l];
+    if (!from_zero && on_device() && !level.smoother) {
+      matrix(l).apply(z, level.residual);
+      return next_sweep<T>(context, level.l1, r, level.residual, z);
+    }
     if (!from_zero) find_residual(l, r, z);
     const VectorView<const T> rest = from_zero ? r : level.residual.view();
     if (level.smoother)
@@ -562,11 +699,17 @@ class Aggregation final : public BySolving<T> {
   void cycle(std::size_t l, VectorView<const T> r, VectorView<T> z, bool from_zero) const {
     const Level<T>& level = levels_[l];
     if (level.dense.size() > 0 || level.rows == 0) return solve_dense(level, r, z);
-    smooth(l, r, z, from_zero);
-    if (l + 1 == levels_.size()) return;
+    const bool coarsest = l + 1 == levels_.size();
+    if (from_zero && !coarsest && on_device() && !level.smoother) {
+      first_sweep<T>(*this->context(), level.l1, r, z, level.residual);
+      matrix(l).apply(T(-1), z, T(1), level.residual);
+    } else {
+      smooth(l, r, z, from_zero);
+      if (coarsest) return;
+      find_residual(l, r, z);
+    }
     const Level<T>& coarse = levels_[l + 1];
     const VectorView<T> rhs = coarse.rhs, result = coarse.result;
-    find_residual(l, r, z);
     level.R->apply(level.residual, rhs);
     cycle(l + 1, rhs, result, true);
     level.P->apply(T(1), VectorView<const T>(result), T(1), z);
@@ -574,6 +717,7 @@ class Aggregation final : public BySolving<T> {
   }
 
   void solve_dense(const Level<T>& level, VectorView<const T> r, VectorView<T> z) const {
+    if (on_device()) return dense_product<T>(*this->context(), level.dense, r, z);
     const std::int64_t n = level.rows;
     const T* const inverse = level.dense.data();
     for (std::int64_t i = 0; i < n; ++i) {
@@ -588,9 +732,40 @@ class Aggregation final : public BySolving<T> {
     }
   }
 
+  // Bytes that a cycle reads and writes, over those of a product of A.
+  double cycle_products() const {
+    constexpr double size = sizeof(T);
+    double sum = 0, product = 0;
+    for (std::size_t l = 0; l < levels_.size(); ++l) {
+      const Level<T>& level = levels_[l];
+      const double n = size * static_cast<double>(level.rows), entries = static_cast<double>(level.entries);
+      double A = l == 0         ? static_cast<double>(A_->recording().bytes)
+                 : level.matrix ? static_cast<double>(level.matrix->bytes())
+                                : 0;
+      if (l == 0 && A == 0) A = (size + 4) * entries + 4 * static_cast<double>(level.rows);
+      if (l == 0) product = A + 2 * n;
+      if (level.dense.size() > 0 || level.rows == 0) {
+        sum += size * static_cast<double>(level.dense.size()) + 2 * n;
+        continue;
+      }
+      // One sweep from zero, and one of any z.
+      double first = 3 * n, next = A + (on_device() ? 7 : 9) * n, residual = A + (on_device() ? 4 : 5) * n;
+      if (options_.smoother == Smoother::chebyshev)
+        first = A + 17 * n, next = 2 * A + 25 * n, residual = A + 5 * n;
+      if (options_.smoother == Smoother::gauss_seidel)
+        first = static_cast<double>(level.smoother->bytes()), next = A + first + 8 * n, residual = A + 5 * n;
+      sum += first;
+      if (!level.P) continue;
+      sum += residual + next + static_cast<double>(level.P->bytes() + level.R->bytes()) + 3 * n +
+             2 * size * static_cast<double>(levels_[l + 1].rows);
+    }
+    return product > 0 ? static_cast<double>(options_.cycles) * sum / product : 1;
+  }
+
   static constexpr double eps = std::numeric_limits<T>::epsilon();
   PreconditionerOptions options_;
-  Nodes nodes_;  // of the finest level
+  Nodes nodes_;      // of the finest level
+  ContextPtr host_;  // where levels are made
   const LinearOperator<T>* A_ = nullptr;
   mutable std::mutex mutex_;  // of the vectors of the levels
   std::vector<Level<T>> levels_;
@@ -621,6 +796,10 @@ MadePreconditioner<T> make_aggregation(const LinearOperator<T>& A, const Precond
 template <class T>
 MadePreconditioner<T> make_amg(const LinearOperator<T>& A, const PreconditionerOptions& options) {
   if (options.setup == AmgSetup::aggregation) return make_aggregation<T>(A, options);
+  if (A.context()->space() == Space::device)
+    throw NotAvailable(
+        "preconditioner amg with setup classical is not for a device: it computes on the host; take setup "
+        "aggregation");
   if (const std::string_view why = unavailable(options.setup); !why.empty())
     throw NotAvailable(fmt::format("preconditioner amg with setup classical: {}", why));
   if (A.context()->deterministic())

@@ -68,7 +68,7 @@ constexpr PreconditionerEntry entries[] = {
      true,
      {},
      {},
-     "it computes on the host; solve there, or take ic0 or chebyshev",
+     {},
      {},
      hypre},
 };

@@ -27,7 +27,7 @@ class Preconditioner : public LinearOperator<T> {
 
   // Brings M up to date with A. Does nothing when M was built from this A at its present revision(); a change
   // of the storage format does not change the revision. Throws ShapeMismatch, and what setup() throws; M is
-  // unchanged then (but see make_composition()).
+  // unchanged then (but see make_composition(), and amg on a device).
   void ensure(const LinearOperator<T>& A);
 
   // The diagonal entries of M^-1, if M is diagonal, in the space of the context. Solvers then multiply by them inside
@@ -108,7 +108,7 @@ std::string_view to_string(Coarsening coarsening) noexcept;  // "hmis", "pmis", 
 
 // What amg does on each level before and after the coarser one. Together the two are symmetric where A is.
 enum class Smoother : unsigned char {
-  l1_jacobi,  // Jacobi with the sums of |a_ij| of the rows for a diagonal: it converges for each positive definite A
+  l1_jacobi,  // Jacobi with sums of |a_ij| of the rows for a diagonal: it converges for each positive definite A
   gauss_seidel,  // forward before, backward after
   chebyshev      // a polynomial of degree 2 in D^-1/2 A D^-1/2; for symmetric positive definite A
 };
@@ -218,21 +218,26 @@ struct PreconditionerEntry {
 // valid.
 //
 // amg with setup aggregation is smoothed aggregation (Vanek, Mandel and Brezina, Computing 56 (1996) 179).
-//   Computes  on the host, by the threads of the context, with the operator of the last ensure(), which must live as
-//             long as it is used; products of the finest level are its own, in its format of that moment. One sweep of
-//             `smoother` before and one after the coarser level; gauss-seidel is the symmetric one in the order of
-//             colours, chebyshev has degree 1. At most 256 rows are inverted as a dense matrix. Where A is symmetric, M
-//             is; where A is positive definite, M is, with smoothers l1-jacobi and gauss-seidel. The coarser levels
-//             represent the constant vector of each unknown: the rows of unknown k are k, k + unknowns, k + 2 unknowns
-//             ...; make_amg() takes other vectors. New values in the same pattern keep aggregates and patterns where
-//             the couplings are what they were; the bits are those of a new setup in any case. The bits do not depend
-//             on the number of threads, as far as those of products and dot products (chebyshev) do not.
+//   Computes  with the operator of the last ensure(), which must live as long as it is used; products of the finest
+//             level are its own, in its format of that moment. One sweep of `smoother` before and one after the coarser
+//             level. l1-jacobi divides by the larger of |a_ii| and 3/4 sum_j |a_ij|; gauss-seidel is the symmetric one
+//             in the order of colours, chebyshev has degree 1. At most 256 rows are inverted as a dense matrix. Where A
+//             is symmetric, M is; where A is positive definite, M is, with smoothers l1-jacobi and gauss-seidel. The
+//             coarser levels represent the constant vector of each unknown: the rows of unknown k are k, k + unknowns,
+//             k + 2 unknowns ...; make_amg() takes other vectors. The threads of the context make the levels. New
+//             values in the same pattern keep aggregates and patterns where the couplings are what they were; the bits
+//             are those of a new setup in any case. The bits do not depend on the number of threads, as far as those of
+//             products and dot products (chebyshev) do not.
+//   Device    The threads of the host make the levels, of entries that are copied there, and the patterns stay in host
+//             memory. Matrices, P and P^T go to device memory, each in the format that is expected to be the fastest
+//             there. M^-1 r runs there without waiting for the host, and can be recorded. With l1-jacobi, new values of
+//             the same pattern go into the matrices that are there. An ensure() whose last step fails, in which the
+//             device changes these values, leaves M unusable until one succeeds.
 //   Errors    BadMatrix for entries that are not finite and for products of them that T cannot hold; those of chebyshev
-//             and ssor for these smoothers; ShapeMismatch where `unknowns` does not divide the rows; NotAvailable on a
-//             device. A row that is coupled with none is left to the smoother; zero_diagonal one concerns the smoother
-//             and the dense matrix.
+//             and ssor for these smoothers; ShapeMismatch where `unknowns` does not divide the rows. A row that is
+//             coupled with none is left to the smoother; zero_diagonal one concerns the smoother and the dense matrix.
 //   figures() levels, operator_complexity (entries of all levels / entries of A), grid_complexity (the same of rows),
-//             coarsest_rows.
+//             coarsest_rows, cycle_products (estimate: bytes that M^-1 r reads and writes / those of a product of A).
 //
 // amg with setup classical is BoomerAMG of hypre (Henson and Yang, Appl. Numer. Math. 41 (2002) 155), in a build that
 // was configured with hypre.

@@ -373,6 +373,10 @@ class ProblemReader {
   void check_available(std::string_view type, AmgSetup setup) const {
     if (const std::string_view why = unavailable(setup); !why.empty())
       fail(preconditioner_place_, fmt::format("preconditioner.setup {}: {}", to_string(setup), why));
+    if (setup == AmgSetup::classical && problem_.op.space == Space::device)
+      fail(preconditioner_place_,
+           "preconditioner.setup classical is not for operator.space device: it computes on the host; take "
+           "aggregation");
     if (setup == AmgSetup::classical && problem_.op.deterministic)
       fail(preconditioner_place_,
            "preconditioner.setup classical is not for operator.deterministic: another library adds its sums; "

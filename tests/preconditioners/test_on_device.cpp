@@ -293,6 +293,8 @@ const System systems[] = {{"cg", "ic0", "poisson-3d", 14},
                           {"cg", "ssor", "poisson-2d", 40},
                           {"fcg", "ic0", "anisotropic-2d", 30},
                           {"minres", "ssor", "poisson-3d", 10},
+                          {"cg", "amg", "poisson-3d", 14},
+                          {"bicgstab", "amg", "convection-diffusion-3d", 12},
                           {"bicgstab", "ilu0", "convection-diffusion-3d", 12},
                           {"gmres", "ilu", "convection-diffusion-3d", 12},
                           {"gmres", "gauss-seidel", "convection-diffusion-3d", 10},
@@ -419,7 +421,7 @@ TEST_P(InSpace, NewValuesInTheMiddleOfASolve) {
   const std::vector<double> ones(static_cast<std::size_t>(csr.rows()), 1.0);
   const Placed<double> b(context_, ones);
   for (const char* method : {"cg", "bicgstab", "minres"})
-    for (const char* id : {"jacobi", "spai0", "block-jacobi", "ssor", "ic0", "chebyshev"}) {
+    for (const char* id : {"jacobi", "spai0", "block-jacobi", "ssor", "ic0", "chebyshev", "amg"}) {
       const auto solved = [&](bool change) {
         const auto A = matrix(change ? csr : next);
         const auto M = ready<double>(id, *A);

@@ -87,7 +87,10 @@ class AfterEnd : public testing::TestWithParam<std::tuple<Where, const char*>> {
             ? test_context(Space::device)
             : fake_device_context(
                   {.steps_ahead = 2, .steps_after_end = 7, .products_heed_stop = where() == Where::heeding});
-    const int n = gpu() ? 12 : 4;
+    use(gpu() ? 12 : 4);
+  }
+  // poisson-3d of n^3 rows.
+  void use(int n) {
     csr_ = deep_copy(test_context(), generate(test_context(), "poisson-3d", {{"n", n}}));
     // D A D, so that a diagonal matters and no two rows are alike.
     auto* const values = const_cast<double*>(csr_.values);
@@ -212,6 +215,27 @@ TEST_P(AfterEnd, NothingIsSeenWithAnyPreconditionerAndOrder) {
     EXPECT_TRUE(used_.contains(id)) << id;
   EXPECT_EQ(used_.contains("ilu0/levels"), !symmetric());
   EXPECT_EQ(used_.contains("ic0/cusparse"), gpu());
+}
+
+// Of several levels: steps after the end overwrite the vectors of all levels.
+TEST_P(AfterEnd, NothingIsSeenWithMultigrid) {
+  use(gpu() ? 20 : 7);
+  for (const bool in_order : {false, true}) {
+    std::unique_ptr<LinearOperator<double>> A;
+    if (in_order)
+      A = ordered("csr");
+    else
+      A = matrix("csr");
+    for (const Smoother smoother : smoothers) {
+      const auto M = make_preconditioner<double>("amg", *A, {.smoother = smoother});
+      M->ensure(*A);
+      EXPECT_GE(M->figures().front().value, 2);  // levels
+      EXPECT_EQ(M->recording().heeds_stop, where() != Where::foreign);
+      same_with_stops(*A, M.get(), !gpu(),
+                      std::string(in_order ? "rcm, " : "natural, ") + std::string(to_string(smoother)),
+                      false);
+    }
+  }
 }
 
 TEST_P(AfterEnd, NothingIsSeenWithAnyKernel) {
@@ -398,6 +422,7 @@ class AfterEndOfColumns : public testing::TestWithParam<std::tuple<bool, const c
     if (preconditioner != "none") {
       PreconditionerOptions options;
       options.solve = TriangularSolve::levels;
+      options.max_levels = 1;  // else amg is exact for so few rows, and all columns end at once
       options = preconditioner_options_read_by(preconditioner, options);
       M = make_preconditioner<double>(preconditioner, *A, options);
       M->ensure(*A);

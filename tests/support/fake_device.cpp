@@ -233,6 +233,8 @@ const FormatEntry& fake_format(std::string_view id) {
   throw BadArgument("there is no format " + std::string(id));
 }
 
+const FormatEntry& FakeDevice::format(std::string_view id) const { return fake_format(id); }
+
 FormatParams most_tolerant(const FormatEntry& format) {
   FormatParams params;
   for (const ParamDoc& doc : format.params)

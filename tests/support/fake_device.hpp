@@ -43,6 +43,7 @@ class FakeDevice final : public detail::SimulatedDevice, public std::enable_shar
   void close() noexcept override;
   // How often open() was called from outside: how often the device got work.
   std::int64_t works() const noexcept { return works_; }
+  const FormatEntry& format(std::string_view id) const override;  // fake_format()
   std::int64_t steps_ahead() const noexcept override { return options_.steps_ahead; }
   std::int64_t steps_after_end() const noexcept override { return options_.steps_after_end; }
   bool products_heed_stop() const noexcept { return options_.products_heed_stop; }
