@@ -3,7 +3,7 @@
 PRESET ?= cpu-release
 BUILD  := build/$(PRESET)
 
-.PHONY: help solve install test test-all build command wheel dependencies format format-check asan tsan fuzz bench clean
+.PHONY: help solve install test test-all build command wheel docs dependencies format format-check asan tsan fuzz bench clean
 
 help:
 	@echo "make solve         install what is missing, build, solve a real and a generated system"
@@ -11,6 +11,7 @@ help:
 	@echo "make test          build, and run the tests of what is installed"
 	@echo "make test-all      install Kokkos, MKL, hypre, MFEM, deal.II, PETSc, SciPy and Chromium too, and run every test of the host"
 	@echo "make wheel         build the Python package into build/wheel; PYTHON=INTERPRETER (python3)"
+	@echo "make docs          build the site of the documentation into build/docs/html (Sphinx from PyPI, Doxygen)"
 	@echo "make build         the same, without running anything"
 	@echo "make dependencies  only install what is missing"
 	@echo "make asan | tsan   run the tests under AddressSanitizer + UBSan, or ThreadSanitizer"
@@ -53,6 +54,11 @@ install: dependencies
 PYTHON ?= python3
 wheel: dependencies
 	@cmake/build-wheel.sh "$(PYTHON)" build/wheel $(WHEEL_BUILD)
+
+# The site. What it needs comes from Debian and PyPI; a page that is read needs no network.
+docs:
+	@cmake/install-dependencies.sh doxygen python3-venv
+	@docs/site/build.sh build/docs
 
 test: build
 	@tests/run.sh $(BUILD)

@@ -1,14 +1,15 @@
 #!/bin/sh
 # install-test-dependencies.sh FOLDER: installs what the tests of the optional parts need, so that no test of the host
-# is skipped: system packages (Debian, Ubuntu), and a virtual environment of Python in FOLDER/environment with MKL and
-# MFEM from PyPI. It takes about 4 GB on the disk. FOLDER/libraries.cmake then names these libraries for CMake:
+# is skipped: system packages (Debian, Ubuntu), and two virtual environments of Python: FOLDER/environment with MKL and
+# MFEM from PyPI, and FOLDER/docs-environment with what the site of the documentation needs. It takes about 4 GB on the
+# disk. FOLDER/libraries.cmake then names these libraries for CMake:
 #   cmake -C FOLDER/libraries.cmake --preset cpu-release
 set -eu
 [ $# = 1 ] || { echo "usage: $0 FOLDER" >&2; exit 2; }
 mkdir -p "$1"
 folder=$(cd "$1" && pwd)
 "$(dirname "$0")/install-dependencies.sh" python3-venv python3-scipy libtrilinos-kokkos-dev libdeal.ii-dev petsc-dev \
-  libpetsc3.18-dev-examples python3-petsc4py openmpi-bin libmetis-dev libhypre-dev gfortran chromium zsh fish
+  libpetsc3.18-dev-examples python3-petsc4py openmpi-bin libmetis-dev libhypre-dev gfortran chromium doxygen zsh fish
 
 environment=$folder/environment
 wanted="mkl>=2026,<2027 mkl-devel>=2026,<2027 mfem>=4.10,<5"
@@ -22,6 +23,8 @@ fi
 mfem=$(find "$environment" -name MFEMConfig.cmake -path '*/ser/*')
 [ -n "$mfem" ] || { echo "the package mfem in $environment has no MFEMConfig.cmake of a serial MFEM" >&2; exit 1; }
 
+"$(dirname "$0")/../docs/site/environment.sh" "$folder/docs-environment" python3
+
 cat >"$folder/libraries.cmake" <<END
 # Written by cmake/install-test-dependencies.sh. ON: configuring fails where the library is missing.
 set(PROTEAN_KOKKOS ON CACHE STRING "" FORCE)
@@ -30,4 +33,5 @@ set(PROTEAN_METIS ON CACHE STRING "" FORCE)
 set(PROTEAN_HYPRE ON CACHE STRING "" FORCE)
 set(MKL_ROOT "$environment" CACHE PATH "" FORCE)
 set(MFEM_DIR "$(dirname "$mfem")" CACHE PATH "" FORCE)
+set(PROTEAN_DOCS_PYTHON "$folder/docs-environment/bin/python" CACHE FILEPATH "" FORCE)
 END

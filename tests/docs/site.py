@@ -1,0 +1,52 @@
+#!/usr/bin/env python3
+"""site.py ROOT FOLDER PYTHON: builds the site with warnings as errors, and looks at what a reader needs.
+
+That is the start page, a function of each reference, pictures, and that no page asks the network for anything. Exit
+code 77: Doxygen or a package of docs/site/requirements.txt is missing.
+"""
+
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+root, folder, python = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]), sys.argv[3]
+wanted = {"breathe": "breathe", "furo": "furo", "myst-nb": "myst_nb", "numpy": "numpy", "sphinx": "sphinx"}
+code = f"import importlib.util as u; print(*[n for n, m in {wanted!r}.items() if u.find_spec(m) is None])"
+missing = subprocess.run([python, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+if not shutil.which("doxygen"):
+    missing.insert(0, "doxygen")
+if missing:
+    print(f"skipped: {', '.join(missing)} not installed; `make docs` installs what the site needs")
+    sys.exit(77)
+folder.mkdir(parents=True, exist_ok=True)
+done = subprocess.run([root / "docs/site/sphinx.sh", folder, python], capture_output=True, text=True)
+if done.returncode != 0:
+    sys.exit(done.stdout + done.stderr)
+html = folder / "html"
+problems = []
+for page, text in (
+    ("docs/site/index", "Solve a system"),
+    ("docs/site/reference/cpp-systems", "multi_solve"),
+    ("docs/site/reference/cpp-core", "csr_view"),
+    ("docs/site/reference/c", "protean_solve"),
+    ("docs/site/reference/python", "relative_tolerance"),
+    ("docs/formats", "sell-packed"),
+    ("problems/README", "preconditioner.type"),
+    ("docs/notebooks/formats", ".png"),
+    ("docs/how-it-works", "switching-host.svg"),
+):
+    path = html / f"{page}.html"
+    if not path.exists() or text not in path.read_text():
+        problems.append(f"{page} does not have '{text}'")
+fetched = re.compile(r"<(?:script|img|iframe|source)\b[^>]*\bsrc=\"(?:https?:)?//|<link\b[^>]*\bhref=\"(?:https?:)?//")
+pages = list(html.rglob("*.html"))
+problems += [
+    f"{page.relative_to(html)} asks the network for something"
+    for page in pages
+    if "_downloads" not in page.parts and fetched.search(page.read_text())
+]
+if problems:
+    sys.exit("\n".join(problems))
+print(f"{len(pages)} pages")

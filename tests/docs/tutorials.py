@@ -1,0 +1,83 @@
+#!/usr/bin/env python3
+"""tutorials.py ROOT PREFIX COMPILER [PACKAGES]: runs the code of docs/tutorials with what is installed in PREFIX.
+
+The blocks of a page run one after another in an empty folder. One whose first line is a comment with the name of a
+file is written to that file. Others are run: sh by the shell, python in one interpreter for the page. PACKAGES: the
+folder in which Python finds the package; without it the blocks of Python are left out. A comment before a block says
+what it needs: <!-- needs: gpu -->, or <!-- not run -->. Exit code 77: PREFIX is not there.
+"""
+
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+root, prefix, compiler, *packages = sys.argv[1:]
+root, prefix = pathlib.Path(root), pathlib.Path(prefix)
+if not (prefix / "bin" / "protean").exists():
+    print(f"skipped: {prefix} has no installation; test installed-consumer makes it")
+    sys.exit(77)
+BLOCK = re.compile(r"(?:^<!-- (.+?) -->\n)?^```(\w*)\n(.*?)^```$", re.M | re.S)
+NAME = re.compile(r"^(?://|#) ([\w-]+\.(?:cpp|yaml|py))\n")
+
+
+def missing(need):
+    if need == "not run":
+        return "told not to"
+    if need == "needs: gpu":
+        tool = shutil.which("nvidia-smi")
+        return "" if tool and subprocess.run([tool, "-L"], capture_output=True).returncode == 0 else "no device"
+    sys.exit(f"'{need}' is nothing that a block may need")
+
+
+environment = {
+    **os.environ,
+    "PATH": f"{prefix / 'bin'}:{os.environ['PATH']}",
+    "PKG_CONFIG_PATH": str(prefix / "lib" / "pkgconfig"),
+    "LD_LIBRARY_PATH": str(prefix / "lib"),
+    "PYTHONPATH": os.pathsep.join(packages),
+}
+failed = ran = 0
+for page in sorted((root / "docs" / "tutorials").glob("*.md")):
+    with tempfile.TemporaryDirectory() as folder:
+        # The compiler of this build, under the name that the page has.
+        (pathlib.Path(folder) / ".bin").mkdir()
+        (pathlib.Path(folder) / ".bin" / "c++").symlink_to(shutil.which(compiler))
+        own = {**environment, "PATH": f"{folder}/.bin:{environment['PATH']}"}
+        python = []
+        for need, language, text in BLOCK.findall(page.read_text()):
+            reason = missing(need) if need else ""
+            if language == "python" and not packages:
+                reason = "the package for Python is not built"
+            if reason:
+                print(f"{page.name}: a block of {language} is left out: {reason}")
+                continue
+            name = NAME.match(text)
+            if name:
+                (pathlib.Path(folder) / name[1]).write_text(text)
+            elif language == "sh":
+                done = subprocess.run(
+                    ["sh", "-ec", text], cwd=folder, env=own, capture_output=True, text=True, timeout=300
+                )
+                ran += 1
+                print(f"{page.name}: {text.splitlines()[0]}: {'ran' if done.returncode == 0 else 'FAILED'}", flush=True)
+                if done.returncode != 0:
+                    failed += 1
+                    print(done.stdout[-3000:], done.stderr[-3000:])
+            elif language == "python":
+                python.append(text)
+            elif language not in ("yaml", ""):
+                sys.exit(f"{page.name}: a block of {language} has no name in its first line, and nothing runs it")
+        if python:
+            code = [sys.executable, "-c", "\n".join(python)]
+            done = subprocess.run(code, cwd=folder, env=own, capture_output=True, text=True, timeout=300)
+            ran += len(python)
+            print(f"{page.name}: {len(python)} blocks of python: {'ran' if done.returncode == 0 else 'FAILED'}")
+            if done.returncode != 0:
+                failed += 1
+                print(done.stdout[-3000:], done.stderr[-3000:])
+print(f"{ran} blocks ran, {failed} failed")
+sys.exit(1 if failed or ran < 5 else 0)
