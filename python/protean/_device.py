@@ -67,8 +67,9 @@ class DeviceArray:
         dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,
     ) -> Any:
-        if stream is not None and (not isinstance(stream, int) or stream == 0 or stream < -1):
-            raise BufferError(f"stream {stream!r} is none: 1 is the default stream, -1 means that nobody waits")
+        # The array is complete, so that the consumer's stream need not be told anything.
+        if stream is not None and (not isinstance(stream, int) or stream < -1):
+            raise BufferError(f"stream {stream!r} is none: it must be None, -1, or the number of a stream of CUDA")
         if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
             raise BufferError(f"the array lies on device {self.__dlpack_device__()}, and is not copied to {dl_device}")
         if copy:

@@ -190,7 +190,12 @@ class Matrix:
                     "the matrix was not made of CSR arrays with sorted rows, so the order of its entries is not yours; "
                     "give the new values as a sparse matrix of the same pattern"
                 )
-            values = _device.seen_by_host(values, "values")
+            if _device.on_device(values):
+                raise BadArgument(
+                    "the new values lie on a GPU and the matrix was made of arrays of the host; give them there, or "
+                    "make a new Matrix"
+                )
+            values = np.asarray(values)
             is_float32(values.dtype)
             data = np.ascontiguousarray(values, dtype=self.dtype)
         self._core.update(data, data)

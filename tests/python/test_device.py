@@ -304,8 +304,8 @@ def test_whoever_speaks_a_protocol(cupy, sparse):
         y.__dlpack__(dl_device=(1, 0))
     with pytest.raises(BufferError, match="where it is"):
         y.__dlpack__(copy=True)
-    with pytest.raises(BufferError, match="stream 0"):
-        y.__dlpack__(stream=0)
+    with pytest.raises(BufferError, match="stream -2"):
+        y.__dlpack__(stream=-2)
 
 
 SPIN = r"""
@@ -541,7 +541,7 @@ def test_new_values(cupy, sparse):
     A = protean.matrix(host(20), space="device")
     A.update(2 * arrays(20)[2])
     assert np.allclose((A @ x).get(), 2 * wanted)
-    with pytest.raises(ValueError, match="lies on a GPU|host memory"):
+    with pytest.raises(ValueError, match="made of arrays of the host"):
         A.update(given.data)
     solver = protean.Solver(preconditioner="jacobi", relative_tolerance=1e-10)
     A = protean.matrix(given)
