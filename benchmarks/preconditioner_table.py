@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
-"""A Markdown table of preconditioners from reports of `protean solve`.
+r"""A Markdown table of preconditioners from reports of `protean solve`.
 
     preconditioner_table.py REPORT.json [REPORT.json ...] > preconditioners.md
-    preconditioner_table.py --protean build/cuda-release/protean --space device --folder out > preconditioners-gpu.md
+    preconditioner_table.py --protean build/cuda-release/protean --space device --runs 2 \
+        --page docs/results/preconditioners-gpu.md
 
 The second form runs the solves first: the systems below, or those that --systems names, with each preconditioner,
 --runs times each, and keeps problem files and reports in --folder. A solve that takes longer than --seconds ends, and
 the table says so. --list names the systems. --quick takes small ones. --types takes these types only (and jacobi). amg
-is among them, on the host also that of hypre in a build with it.
+is among them, on the host also that of hypre in a build with it. Of poisson-3d-200 only those are taken whose setup is
+short. --page writes date, command and table into a page, below its line "<!-- by preconditioner_table.py -->".
 
 One row for each matrix, method and preconditioner, in the order in which the matrices are first named. Of several
 reports of the same solve the fastest counts. "times faster": setup and solve beside those of jacobi with the same
@@ -16,8 +18,11 @@ form ran the solves. It is the time of an iteration less that of one with jacobi
 (`solver.device_steps: graph`), for each M^-1 r of an iteration, over the time of a product by `protean compare`.
 """
 import argparse
+import datetime
 import json
+import os
 import pathlib
+import shlex
 import shutil
 import subprocess
 import sys
@@ -46,6 +51,10 @@ SYSTEMS = {
                                     "{generate: {kind: convection-diffusion-3d, n: 16}}"),
     "orsirr_1": ("{file: %s}" % (MATRICES / "orsirr_1.mtx.xz"), "bicgstab", None),
 }
+# Those that are taken on a device where --systems names none.
+ON_DEVICE = ("poisson-3d-100", "poisson-3d-200", "elasticity-3d-40", "s1rmt3m1", "convection-diffusion-3d-100",
+             "G2_circuit")
+MARK = "<!-- by preconditioner_table.py -->"
 # M^-1 r in an iteration.
 APPLICATIONS = {"cg": 1, "bicgstab": 2}
 SHARED = ["{type: jacobi}", "{type: block-jacobi}", "{type: block-jacobi, block_size: 12, blocks: found}",
@@ -72,6 +81,8 @@ def preconditioners_for(method, space, system, classical):
     kinds_of_amg += CLASSICAL if classical and space == "host" else []
     nodes = [kind.replace("}", ", unknowns: 3}") for kind in kinds_of_amg if "aggressive" not in kind]
     own = own + kinds_of_amg + (nodes if system.startswith("elasticity") else [])
+    if system == "poisson-3d-200":
+        return SHARED[:1] + SHARED[3:] + own
     return (SHARED + own + ["{type: %s}" % coloured] + ["{type: %s, %s}" % (kinds[0], way) for way in ways]
             + ["{type: %s, %s}" % (kinds[1], way) for way in some])
 
@@ -105,7 +116,8 @@ def run_all(arguments):
     folder.mkdir(parents=True, exist_ok=True)
     reports, steps = [], {}
     classical = has_hypre(arguments.protean)
-    for name in arguments.systems or [name for name in SYSTEMS if not (arguments.quick and name == "G2_circuit")]:
+    names = ON_DEVICE if arguments.space == "device" else SYSTEMS
+    for name in arguments.systems or [name for name in names if not (arguments.quick and name == "G2_circuit")]:
         matrix, method, small = SYSTEMS[name]
         matrix = small or matrix if arguments.quick else matrix
         steps[name] = times_of_steps(name, matrix, method, arguments, folder)
@@ -154,7 +166,8 @@ def products_of(report, name, method, steps):
     return f"{(report['seconds']['solve'] / report['iterations'] - iteration) / APPLICATIONS[method] / product:.1f}"
 
 
-def print_table(paths, steps):
+def table(paths, steps):
+    """Lines of Markdown: the machine, and the table."""
     best = {}
     for path in paths:
         report = json.loads(pathlib.Path(path).read_text())
@@ -171,10 +184,10 @@ def print_table(paths, steps):
         gpu = asked.stdout.splitlines()[0] if asked and asked.stdout.strip() \
             else "a GPU that nvidia-smi does not name here"
         where = f"{gpu}; setup by {where}"
-    print(f"{where}. Times in milliseconds.\n")
-    print("| matrix | rows | method | preconditioner | iterations | setup | solve | times faster | solve only | "
-          "products | figures |")
-    print("|---|--:|---|---|--:|--:|--:|--:|--:|--:|---|")
+    lines = [f"{where}. Times in milliseconds.", "",
+             "| matrix | rows | method | preconditioner | iterations | setup | solve | times faster | solve only | "
+             "products | figures |",
+             "|---|--:|---|---|--:|--:|--:|--:|--:|--:|---|"]
     order = list(dict.fromkeys(key[:2] for key in best))
     for key, report in sorted(best.items(), key=lambda item: order.index(item[0][:2])):
         jacobi = best.get((*key[:2], "jacobi"))
@@ -184,11 +197,28 @@ def print_table(paths, steps):
             faster = f"{seconds_of(jacobi) / seconds_of(report):.1f}"
             alone = f"{jacobi['seconds']['solve'] / report['seconds']['solve']:.1f}"
         figures = {name: value for name, value in report["preconditioner"].items() if name not in ("type", "bytes")}
-        print(f"| {key[0]} | {report['matrix']['rows']} | {key[1]} | {key[2]} | "
-              f"{report['iterations']}{'' if done else ' (' + report['reason'] + ')'} | "
-              f"{report['seconds']['setup'] * 1e3:.2f} | {report['seconds']['solve'] * 1e3:.2f} | {faster} | {alone} | "
-              f"{products_of(report, key[0], key[1], steps)} | "
-              f"{', '.join(f'{name} {value:g}' for name, value in figures.items())} |")
+        lines.append(
+            f"| {key[0]} | {report['matrix']['rows']} | {key[1]} | {key[2]} | "
+            f"{report['iterations']}{'' if done else ' (' + report['reason'] + ')'} | "
+            f"{report['seconds']['setup'] * 1e3:.2f} | {report['seconds']['solve'] * 1e3:.2f} | {faster} | {alone} | "
+            f"{products_of(report, key[0], key[1], steps)} | "
+            f"{', '.join(f'{name} {value:g}' for name, value in figures.items())} |")
+    return lines
+
+
+def write_page(path, lines):
+    """Replaces what is below the mark."""
+    head, mark, _ = path.read_text().partition(MARK)
+    if not mark:
+        sys.exit(f"{path} has no line {MARK}")
+    root = pathlib.Path(__file__).resolve().parent.parent
+    state = subprocess.run(["git", "-C", root, "rev-parse", "--short", "HEAD"], text=True, capture_output=True)
+    now = datetime.datetime.now(datetime.timezone.utc)
+    command = shlex.join(["benchmarks/preconditioner_table.py", *sys.argv[1:]])
+    told = [f"Command: `{command}`. Date {now:%Y-%m-%d, %H:%M} UTC, state {state.stdout.strip() or 'unknown'}."]
+    new = path.with_name(path.name + ".new")
+    new.write_text("\n".join([head + mark, *told, *lines]) + "\n")
+    os.replace(new, path)
 
 
 def main():
@@ -197,6 +227,7 @@ def main():
     parser.add_argument("--protean", help="the command; runs the solves first")
     parser.add_argument("--space", choices=("host", "device"), default="host")
     parser.add_argument("--folder", default="preconditioner-reports")
+    parser.add_argument("--page", type=pathlib.Path, metavar="PAGE.md")
     parser.add_argument("--systems", nargs="+", choices=list(SYSTEMS), metavar="SYSTEM")
     parser.add_argument("--types", nargs="+", metavar="TYPE")
     parser.add_argument("--runs", type=int, default=3)
@@ -212,7 +243,11 @@ def main():
     reports, steps = run_all(arguments) if arguments.protean else (arguments.reports, {})
     if not reports:
         sys.exit("no solve left a report")
-    print_table(reports, steps)
+    lines = table(reports, steps)
+    if arguments.page:
+        write_page(arguments.page, lines)
+    else:
+        print(*lines, sep="\n")
 
 
 main()

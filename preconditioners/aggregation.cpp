@@ -13,10 +13,10 @@
 //                 Gershgorin's bound; A_F is A_l where the entries that couple no strong nodes are added to the entry
 //                 of the same unknown in the block on the diagonal.
 //   A_{l+1}       P^T A_l P
-//   Smoother S    l1-jacobi: the larger of |a_ii| and 3/4 sum_j |a_ij|, with the sign of a_ii. With all of the sum
+//   Smoother S    l1-jacobi: the larger of |a_ii| and 2/3 sum_j |a_ij|, with the sign of a_ii. With all of the sum
 //                 (Baker, Falgout, Kolev and Yang, SIAM J. Sci. Comput. 33 (2011) 2864) no eigenvalue of S^-1 A is
-//                 larger than 1 where A is positive definite, so with 3/4 none is larger than 4/3. Of all factors it is
-//                 the one that damps eigenvalues between 1/2 and 1 most.
+//                 larger than 1 where A is positive definite, so with 2/3 none is larger than 3/2. Of all factors it is
+//                 the one that damps eigenvalues between 1/3 and 1 most.
 //                 gauss-seidel: the symmetric one, ssor with omega 1; chebyshev: that with degree 1 and
 //                 eigenvalue_ratio 10.
 //   Coarsest      at most 256 rows: the inverse, dense; singular matrices have an inner inverse. More rows, where
@@ -76,8 +76,8 @@ namespace {
 constexpr std::int64_t most_dense_rows = 256;
 // A level that has more of the rows of the finer one than this is not worth its work.
 constexpr double least_coarsening = 0.8;
-// 1 / (3/4): see l1-jacobi above.
-constexpr double longest_sweep = 4.0 / 3;
+// 1 / (2/3): see l1-jacobi above.
+constexpr double longest_sweep = 1.5;
 // A diagonal entry that is so small beside those of the finest level that it is made of is rounding.
 constexpr double rounding_terms = 256;
 

@@ -220,7 +220,7 @@ struct PreconditionerEntry {
 // amg with setup aggregation is smoothed aggregation (Vanek, Mandel and Brezina, Computing 56 (1996) 179).
 //   Computes  with the operator of the last ensure(), which must live as long as it is used; products of the finest
 //             level are its own, in its format of that moment. One sweep of `smoother` before and one after the coarser
-//             level. l1-jacobi divides by the larger of |a_ii| and 3/4 sum_j |a_ij|; gauss-seidel is the symmetric one
+//             level. l1-jacobi divides by the larger of |a_ii| and 2/3 sum_j |a_ij|; gauss-seidel is the symmetric one
 //             in the order of colours, chebyshev has degree 1. At most 256 rows are inverted as a dense matrix. Where A
 //             is symmetric, M is; where A is positive definite, M is, with smoothers l1-jacobi and gauss-seidel. The
 //             coarser levels represent the constant vector of each unknown: the rows of unknown k are k, k + unknowns,

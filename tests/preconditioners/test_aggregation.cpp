@@ -402,7 +402,7 @@ TEST(Aggregation, SmallAndDegenerateMatrices) {
   const Dense S = symmetric_part(scattered(60, 5));
   Dense l1(S.n);
   for (std::int64_t i = 0; i < S.n; ++i) {
-    for (std::int64_t j = 0; j < S.n; ++j) l1(i, i) += 0.75L * std::abs(S(i, j));
+    for (std::int64_t j = 0; j < S.n; ++j) l1(i, i) += 2.0L / 3 * std::abs(S(i, j));
     l1(i, i) = std::max(l1(i, i), S(i, i));
   }
   expect_same(dense_inverse(*ready<double>("amg", *assembled(sparse(S)), {.max_levels = 1})), inverse(l1),
