@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """tutorials.py ROOT PREFIX COMPILER [PACKAGES]: runs the code of docs/tutorials with what is installed in PREFIX.
 
+It also solves with each key of a problem file, and each keyword of Python, that docs/how-to.md names.
+
 The blocks of a page run one after another in an empty folder. One whose first line is a comment with the name of a
 file is written to that file. Others are run: sh by the shell, python in one interpreter for the page. PACKAGES: the
 folder in which Python finds the package; without it the blocks of Python are left out. A comment before a block says
@@ -79,5 +81,41 @@ for page in sorted((root / "docs" / "tutorials").glob("*.md")):
             if done.returncode != 0:
                 failed += 1
                 print(done.stdout[-3000:], done.stderr[-3000:])
+# The second column of the table: a piece of a problem file, to which a matrix is added.
+MATRIX = "matrix: {generate: {kind: poisson-2d, n: 12}"
+for row in re.findall(r"^\| [^|]+\| `(\w+: [^`|]+)` ", (root / "docs" / "how-to.md").read_text(), re.M):
+    if "device" in row and missing("needs: gpu"):
+        print(f"how-to.md: {row} is left out: no device")
+        continue
+    if "null_space" in row:
+        row = f"matrix: {{generate: {{kind: graph-laplacian, n: 200, shift: 1.0e-300}}}}\n{row}"
+    elif not row.startswith("matrix:"):
+        row = f"{MATRIX}}}\n{row}"
+    elif "generate" not in row:
+        row = MATRIX + ", " + row.removeprefix("matrix: {")
+    with tempfile.TemporaryDirectory() as folder:
+        (pathlib.Path(folder) / "problem.yaml").write_text(row + "\n")
+        solve = ["protean", "solve", "problem.yaml"]
+        done = subprocess.run(solve, cwd=folder, env=environment, capture_output=True, text=True, timeout=300)
+    ran += 1
+    if done.returncode != 0:
+        failed += 1
+        print(f"how-to.md: FAILED: {row}\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+# The last column: a keyword of solve().
+keywords = re.findall(r"\| `(\w+=[^`|]+)` \|$", (root / "docs" / "how-to.md").read_text(), re.M) if packages else []
+for keyword in keywords:
+    # A chain of springs, which is free where it shall be singular.
+    code = (
+        "import numpy as np, protean\n"
+        "A = 2 * np.eye(40) - np.eye(40, k=1) - np.eye(40, k=-1)\n"
+        "b = np.arange(40) - 19.5\n"
+        f"if {'null_space' in keyword}: A[0, 0] = A[-1, -1] = 1\n"
+        f"assert protean.solve(A, b, {keyword}).converged"
+    )
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=300)
+    ran += 1
+    if done.returncode != 0:
+        failed += 1
+        print(f"how-to.md: FAILED: {keyword}\n{done.stderr[-2000:]}")
 print(f"{ran} blocks ran, {failed} failed")
 sys.exit(1 if failed or ran < 5 else 0)
