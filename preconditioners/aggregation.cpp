@@ -318,7 +318,7 @@ class Aggregation final : public BySolving<T> {
             {"operator_complexity", finest.entries > 0 ? entries / static_cast<double>(finest.entries) : 1},
             {"grid_complexity", finest.rows > 0 ? rows / static_cast<double>(finest.rows) : 1},
             {"coarsest_rows", static_cast<double>(levels_.back().rows)},
-            {"cycle_products", cycle_products()}};
+            {"cycle_products", cycle_products_}};
   }
 
  protected:
@@ -372,6 +372,7 @@ class Aggregation final : public BySolving<T> {
     }
     renew(made);
     levels_ = std::move(levels), A_ = &A;
+    cycle_products_ = cycle_products(A);
   }
 
   void solve(VectorView<const T> r, VectorView<T> z) const override {
@@ -732,14 +733,14 @@ class Aggregation final : public BySolving<T> {
     }
   }
 
-  // Bytes that a cycle reads and writes, over those of a product of A.
-  double cycle_products() const {
+  // Bytes that the cycles of M^-1 r read and write, over those of a product of A.
+  double cycle_products(const LinearOperator<T>& finest) const {
     constexpr double size = sizeof(T);
     double sum = 0, product = 0;
     for (std::size_t l = 0; l < levels_.size(); ++l) {
       const Level<T>& level = levels_[l];
       const double n = size * static_cast<double>(level.rows), entries = static_cast<double>(level.entries);
-      double A = l == 0         ? static_cast<double>(A_->recording().bytes)
+      double A = l == 0         ? static_cast<double>(finest.recording().bytes)
                  : level.matrix ? static_cast<double>(level.matrix->bytes())
                                 : 0;
       if (l == 0 && A == 0) A = (size + 4) * entries + 4 * static_cast<double>(level.rows);
@@ -769,6 +770,7 @@ class Aggregation final : public BySolving<T> {
   const LinearOperator<T>* A_ = nullptr;
   mutable std::mutex mutex_;  // of the vectors of the levels
   std::vector<Level<T>> levels_;
+  double cycle_products_ = 1;
 };
 
 Nodes equal_nodes(std::int64_t rows, std::int64_t unknowns) {

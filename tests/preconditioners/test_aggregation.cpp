@@ -512,7 +512,7 @@ TEST(Aggregation, DeterministicMode) {
 }
 
 TEST(Aggregation, Figures) {
-  const auto A = assembled(poisson("poisson-3d", 30));
+  auto A = assembled(poisson("poisson-3d", 30));
   const auto M = make_preconditioner<double>("amg", *A);
   EXPECT_TRUE(M->figures().empty());
   M->ensure(*A);
@@ -522,6 +522,13 @@ TEST(Aggregation, Figures) {
   EXPECT_GT(figure(*M, "grid_complexity"), 1);
   EXPECT_LT(figure(*M, "grid_complexity"), 1.2);
   EXPECT_LE(figure(*M, "coarsest_rows"), 256);
+  // A cycle has two products of the finest level, and vectors and coarser levels beside them.
+  EXPECT_GT(figure(*M, "cycle_products"), 3);
+  EXPECT_LT(figure(*M, "cycle_products"), 6);
+  const double twice = figure(*ready<double>("amg", *A, {.cycles = 2}), "cycle_products");
+  EXPECT_GT(twice, 1.5 * figure(*M, "cycle_products"));
+  A.reset();  // the figures are those of the last setup
+  EXPECT_GE(figure(*M, "levels"), 3);
 }
 
 }  // namespace
