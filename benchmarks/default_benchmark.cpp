@@ -107,9 +107,9 @@ nlohmann::json measure(const ContextPtr& host, const ContextPtr& context, const 
   }
   for (int i = 0; i < 7; ++i) {
     Stopwatch clock;
-    (void)survey_formats(csr.pattern, space, false, sizeof(double), false, &model);
+    (void)survey_formats(given.pattern, space, false, sizeof(double), false, &model);
     survey.push_back(clock.lap());
-    (void)choose_format(csr.pattern, model);
+    (void)choose_format(given.pattern, model);
     choice.push_back(clock.lap());
   }
   const double one = median(product), base = median(ways[0].seconds);

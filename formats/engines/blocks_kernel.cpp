@@ -286,7 +286,7 @@ T product(const BlockProduct<T>& job, std::int64_t begin, std::int64_t end) {
     if constexpr (std::is_same_v<decltype(R), AnySize>)
       return formats::PROTEAN_NARROW::one_by_one(job, R, C, C, begin, end);
     else
-      return run<decltype(R)::most, decltype(C)::most>(job, begin, end);
+      return formats::PROTEAN_NARROW::run<decltype(R)::most, decltype(C)::most>(job, begin, end);
   });
 #endif
 }
