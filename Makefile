@@ -42,7 +42,7 @@ solve: command
 PREFIX ?= /usr/local
 install: dependencies
 	@cmake --preset $(PRESET)
-	@cmake --build --preset $(PRESET) --target protean protean_shared protean_petsc_types protean_command protean_manual
+	@cmake --build --preset $(PRESET) --target protean protean_shared protean_petsc_types protean_ranks protean_command protean_manual
 	@cmake --install $(BUILD) --prefix "$(PREFIX)" >$(BUILD)/install.log
 	@if [ -z "$(DESTDIR)" ] && [ "$$(id -u)" = 0 ]; then ldconfig; fi
 	@echo "Protean is installed in $(PREFIX)"

@@ -99,7 +99,7 @@ def table(path, svg):
     for run in runs[1:]:
         print(f"{run['ranks']} ranks: reduction {micro(run['reduction'])}, message of 8 bytes {micro(run['latency'])} "
               f"microseconds, {1e-9 / run['seconds_per_byte']:.1f} GB/s.")
-    networks = {"measured, in one machine": two, "assumed": ASSUMED}
+    networks = {"measured in one machine": two, "assumed": ASSUMED}
     print("\n| network | ranks | rows a rank | product csr | product dia | vectors | messages | reductions "
           "| dia saves |\n|---|---|---|---|---|---|---|---|---|")
     for name, network in networks.items():

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "apps/problem/system.hpp"
+#include "apps/ranks/shares.hpp"
 #include "core/generate/generate.hpp"
 #include "core/io/matrix_market.hpp"
 #include "core/io/pbin.hpp"
@@ -182,30 +183,6 @@ OwnRows generate_own_rows(const Ranks& ranks, const MatrixSpec& spec) {
 }
 
 }  // namespace
-
-int part_of_row(std::int64_t before, std::int64_t entries, int parts) noexcept {
-  if (entries == 0) return 0;
-  __extension__ using Wide = __int128;
-  const auto part = static_cast<int>(static_cast<Wide>(before) * parts / entries);
-  return std::min(part, parts - 1);  // rows without entries at the end
-}
-
-std::vector<std::int64_t> first_rows(const RowPointers& row_ptr, std::int64_t rows, int parts) {
-  std::vector<std::int64_t> first{0};
-  for (int part = 1; part < parts; ++part) {
-    std::int64_t low = first.back(), high = rows;
-    while (low < high) {
-      const std::int64_t middle = low + (high - low) / 2;
-      if (part_of_row(row_ptr[middle], row_ptr[rows], parts) < part)
-        low = middle + 1;
-      else
-        high = middle;
-    }
-    first.push_back(low);
-  }
-  first.push_back(rows);
-  return first;
-}
 
 OwnRows read_rows(const Ranks& ranks, const MatrixSpec& spec) {
   const std::string& path = spec.file.path;

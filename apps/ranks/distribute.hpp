@@ -21,12 +21,6 @@ struct OwnRows {
   std::vector<double> values;
 };
 
-// The part of `parts` that has a row, where `before` entries of `entries` lie in earlier rows: parts get equal numbers
-// of entries, to one row. Without entries (entries 0) it is part 0.
-int part_of_row(std::int64_t before, std::int64_t entries, int parts) noexcept;
-// The first row of each part, and the number of rows; parts + 1 numbers.
-std::vector<std::int64_t> first_rows(const RowPointers& row_ptr, std::int64_t rows, int parts);
-
 // Reads or makes the matrix of the problem, each rank its own rows, times matrix.scale:
 //   .pbin       each rank maps the file and reads the row pointers that it needs, and its own columns and values.
 //               It checks these; the checksums, which are of the whole file, it does not compare

@@ -93,6 +93,8 @@ void require_carried(const Place& place, std::span<const Option<Options>> table,
 
 // ---- the solve
 
+constexpr std::int64_t most_iterations = std::numeric_limits<PetscInt>::max();
+
 struct Test {
   const StoppingRule* rule = nullptr;
   const std::function<void(const KrylovIteration&)>* tell = nullptr;
@@ -313,8 +315,6 @@ SolveReport solve(KSP ksp, Mat A, Vec b, Vec x, const StoppingRule& rule,
   must(KSPGetNormType(ksp, &norm));
   test.preconditioned = norm == KSP_NORM_PRECONDITIONED;
   must(KSPSetConvergenceTest(ksp, converged, &test, nullptr));
-  must(KSPSetTolerances(ksp, PETSC_DEFAULT, PETSC_DEFAULT, PETSC_DEFAULT,
-                        std::numeric_limits<PetscInt>::max()));
   if (report.rhs_norm == 0) {
     must(VecZeroEntries(x));
     now = 0, report.reason = StopReason::zero_right_hand_side, test.last = 0;
@@ -332,6 +332,11 @@ SolveReport solve(KSP ksp, Mat A, Vec b, Vec x, const StoppingRule& rule,
       break;
     }
     test.begin = now, test.before = report.iterations, test.reason = StopReason::running;
+    // The test above decides; the policy forecasts from these numbers.
+    const std::int64_t left =
+        std::min<std::int64_t>(rule.max_iterations - report.iterations, most_iterations);
+    must(KSPSetTolerances(ksp, std::min(test.goal / now, 0.99), 0, PETSC_DEFAULT,
+                          static_cast<PetscInt>(left)));
     KSPConvergedReason why = KSP_CONVERGED_ITERATING;
     PetscInt its = 0;
     must(KSPSetInitialGuessNonzero(ksp, report.iterations > 0 || norm_of(x) > 0 ? PETSC_TRUE : PETSC_FALSE));
