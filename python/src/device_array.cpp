@@ -155,7 +155,14 @@ std::shared_ptr<DeviceArray> DeviceArray::of_dlpack(const std::string& what, nb:
     throw BadArgument(what + " lies on a device of type " + std::to_string(type) +
                       " of DLPack; it must be the memory of a GPU of CUDA (type 2)");
   const std::shared_ptr<Gpu> gpu = Gpu::get(ordinal);
+  // It has our stream wait, on which another thread may be recording a graph.
+  std::unique_lock lock(gpu->mutex(), std::try_to_lock);
+  if (!lock.owns_lock()) {
+    const nb::gil_scoped_release no_gil;
+    lock.lock();
+  }
   const nb::object capsule = object.attr("__dlpack__")(nb::arg("stream") = stream_number(*gpu));
+  lock.unlock();
   auto* const managed = static_cast<ManagedTensor*>(PyCapsule_GetPointer(capsule.ptr(), fresh));
   if (!managed) throw nb::python_error();
   if (PyCapsule_SetName(capsule.ptr(), used) != 0) throw nb::python_error();
