@@ -53,11 +53,11 @@ void become_ranks(char** arguments) {
   const std::string program = ranks_program();
   if (program.empty())
     throw NotAvailable(
-        "engine petsc, which solves on several ranks, is the program protean-ranks, and it is not there: "
-        "this build "
-        "found no PETSc. Install PETSc with its MPI (Debian: petsc-dev, openmpi-bin), and configure and "
-        "build "
-        "again with -DPROTEAN_PETSC=ON. Without mpirun, `engine: protean` solves on one rank");
+        "engine petsc, which solves on several ranks, is the program protean-ranks. It is not there: it is "
+        "built where "
+        "PETSc is found. Install PETSc with its MPI (Debian: petsc-dev, openmpi-bin), and configure and "
+        "build again "
+        "with -DPROTEAN_PETSC=ON. Without mpirun, `engine: protean` solves on one rank");
   execv(program.c_str(), arguments);
   throw NotAvailable(fmt::format("'{}' cannot be started: {}", program, std::strerror(errno)));
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 
 #include "apps/problem/system.hpp"
@@ -11,6 +12,7 @@
 #include "core/generate/generate.hpp"
 #include "core/io/matrix_market.hpp"
 #include "core/io/pbin.hpp"
+#include "core/io/pbin_parts.hpp"
 #include "core/io/vector_file.hpp"
 #include "core/io/vector_writer.hpp"
 
@@ -78,6 +80,23 @@ bool is_monotone(const RowPointers& p, std::int64_t first, std::int64_t end, std
   return p[first] >= 0 && p[end] <= entries;
 }
 
+// Each rank computes those of a share of the file.
+void require_checksums(const Ranks& ranks, const std::string& path) {
+  std::vector<std::uint64_t> own;
+  ranks.each([&] { own = io_detail::pbin_block_sums(path, ranks.rank(), ranks.count()); });
+  const std::vector<std::string> all =
+      ranks.gather({reinterpret_cast<const char*>(own.data()), own.size() * sizeof(std::uint64_t)});
+  ranks.each([&] {
+    if (!ranks.first()) return;
+    std::vector<std::vector<std::uint64_t>> sums;
+    for (const std::string& bytes : all) {
+      sums.emplace_back(bytes.size() / sizeof(std::uint64_t));
+      std::memcpy(sums.back().data(), bytes.data(), bytes.size());
+    }
+    io_detail::require_pbin_checksums(path, sums);
+  });
+}
+
 OwnRows read_pbin_rows(const Ranks& ranks, const std::string& path) {
   OwnRows own;
   ranks.each([&] {
@@ -93,6 +112,7 @@ OwnRows read_pbin_rows(const Ranks& ranks, const std::string& path) {
   });
   ranks.require_same(fmt::format("{} x {}, {} entries", own.all_rows, own.all_cols, own.all_entries),
                      "the matrix '" + path + "'");
+  require_checksums(ranks, path);
   return own;
 }
 

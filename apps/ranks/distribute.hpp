@@ -22,8 +22,8 @@ struct OwnRows {
 };
 
 // Reads or makes the matrix of the problem, each rank its own rows, times matrix.scale:
-//   .pbin       each rank maps the file and reads the row pointers that it needs, and its own columns and values.
-//               It checks these; the checksums, which are of the whole file, it does not compare
+//   .pbin       each rank maps the file and reads the row pointers that it needs, and its own columns and values. It
+//               checks these, and computes the checksums of its share of the file
 //   other files rank 0 reads the file once and sends each rank its rows
 //   generated   each rank makes the rows block by block and keeps its own
 // Ranks have equal numbers of entries. Collective; throws what Ranks::each() does. Finite elements: see elements.hpp.

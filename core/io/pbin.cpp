@@ -14,6 +14,7 @@
 
 #include "core/io/atomic_file.hpp"
 #include "core/io/input_file.hpp"
+#include "core/io/pbin_parts.hpp"
 #include "core/parallel.hpp"
 
 namespace protean {
@@ -105,6 +106,12 @@ FileHeader layout_of(std::size_t pointer_bytes, std::int64_t rows, std::int64_t 
   return header;
 }
 
+constexpr std::string_view section_names[] = {"row pointers", "columns", "values"};
+
+[[noreturn]] void fail_checksum(const std::string& path, int section) {
+  throw BadFile(path, 0, 0, fmt::format("its {} are damaged (wrong checksum)", section_names[section]));
+}
+
 struct Mapping {
   const char* data = nullptr;
   std::size_t bytes = 0;
@@ -174,16 +181,71 @@ CsrMatrix<double> read_pbin(const ContextPtr& context, const std::string& path, 
   p.owner = mapping, matrix.values_owner = mapping;
   if (p.row_ptr[0] != 0 || p.row_ptr[p.rows] != p.nonzeros) fail("its row pointers do not span its entries");
   if (!verify) return matrix;
-  constexpr std::string_view names[] = {"row pointers", "columns", "values"};
   for (int s = 0; s < 3; ++s)
     if (checksum(*context, mapping->data + header.offset[s], section_bytes(header, s)) != header.checksum[s])
-      fail(fmt::format("its {} are damaged (wrong checksum)", names[s]));
+      fail_checksum(path, s);
   try {
     validate(*context, p);
     if (!allow_not_finite) require_finite(*context, matrix);
   } catch (const BadMatrix& error) { fail(error.what()); }
   return matrix;
 }
+
+namespace {
+
+// The whole range of bytes; a file that has become shorter meanwhile is an error.
+void read_bytes(const io_detail::InputFile& file, const std::string& path, std::uint64_t from, void* to,
+                std::size_t bytes) {
+  if (pread(file.descriptor(), to, bytes, static_cast<off_t>(from)) != static_cast<ssize_t>(bytes))
+    throw BadFile(path, 0, 0, "became shorter while it was read");
+}
+
+std::int64_t blocks_of(const FileHeader& header, int section) {
+  return static_cast<std::int64_t>((section_bytes(header, section) + block_bytes - 1) / block_bytes);
+}
+
+}  // namespace
+
+namespace io_detail {
+
+std::vector<std::uint64_t> pbin_block_sums(const std::string& path, int part, int parts) {
+  const InputFile file(path);
+  FileHeader header;
+  read_bytes(file, path, 0, &header, sizeof header);
+  std::vector<std::uint64_t> sums;
+  std::vector<unsigned char> block(block_bytes);
+  for (int s = 0; s < 3; ++s) {
+    const Range range = even_range(blocks_of(header, s), part, parts);
+    for (std::int64_t b = range.begin; b < range.end; ++b) {
+      const std::size_t begin = static_cast<std::size_t>(b) * block_bytes,
+                        bytes = std::min(block_bytes, section_bytes(header, s) - begin);
+      read_bytes(file, path, header.offset[s] + begin, block.data(), bytes);
+      sums.push_back(block_checksum(block.data(), bytes));
+    }
+  }
+  return sums;
+}
+
+void require_pbin_checksums(const std::string& path, const std::vector<std::vector<std::uint64_t>>& parts) {
+  const InputFile file(path);
+  FileHeader header;
+  read_bytes(file, path, 0, &header, sizeof header);
+  const int count = static_cast<int>(parts.size());
+  std::vector<std::size_t> at(parts.size(), 0);
+  for (int s = 0; s < 3; ++s) {
+    std::uint64_t sum = section_bytes(header, s);
+    for (int part = 0; part < count; ++part) {
+      const Range range = even_range(blocks_of(header, s), part, count);
+      for (std::int64_t b = range.begin; b < range.end; ++b)
+        sum = std::rotl(sum ^ parts[static_cast<std::size_t>(part)].at(at[static_cast<std::size_t>(part)]++),
+                        27) *
+              L;
+    }
+    if ((sum ^ (sum >> 32)) != header.checksum[s]) fail_checksum(path, s);
+  }
+}
+
+}  // namespace io_detail
 
 void write_pbin(const Context& context, const std::string& path, const CsrMatrix<double>& matrix) {
   const SparsityPattern& p = matrix.pattern;

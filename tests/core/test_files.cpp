@@ -19,6 +19,9 @@
 #include "core/io/atomic_file.hpp"
 #include "core/io/matrix_market.hpp"
 #include "core/io/pbin.hpp"
+#include "core/io/pbin_parts.hpp"
+#include "core/io/vector_file.hpp"
+#include "core/io/vector_writer.hpp"
 #include "gtest/gtest.h"
 #include "support/battery.hpp"
 #include "support/folder.hpp"
@@ -294,6 +297,58 @@ TEST(Pbin, RowPointersBelowZeroAreRefused) {
                 std::string::npos);
     row_ptr[at] = a.pattern.row_ptr.p32[at];
   }
+}
+
+// By processes that each read a share of the file, which has 5 blocks of columns and 10 of values.
+TEST(Pbin, ChecksumsOfPartsAreThoseOfTheFile) {
+  const Folder folder;
+  const std::string path = folder / "a.pbin";
+  write_pbin(*test_context(), path, generate(test_context(), "poisson-2d", {{"n", 500}}));
+  const auto check = [&](int parts) {
+    std::vector<std::vector<std::uint64_t>> sums;
+    for (int part = 0; part < parts; ++part) sums.push_back(io_detail::pbin_block_sums(path, part, parts));
+    io_detail::require_pbin_checksums(path, sums);
+  };
+  for (const int parts : {1, 2, 3, 7, 40}) EXPECT_NO_THROW(check(parts)) << parts;
+  // Another bit anywhere is seen, and the section is named.
+  const std::string whole = slurp(path);
+  std::int64_t offset[3];
+  std::memcpy(offset, whole.data() + 48, sizeof offset);
+  const char* const names[] = {"row pointers", "columns", "values"};
+  for (int section = 0; section < 3; ++section) {
+    std::string damaged = whole;
+    damaged[static_cast<std::size_t>(offset[section]) + 700'001] ^= 1;
+    write_file(path, damaged);
+    for (const int parts : {1, 3, 40})
+      EXPECT_NE(message_of([&] { check(parts); }).find(fmt::format("its {} are damaged", names[section])),
+                std::string::npos)
+          << parts;
+    EXPECT_NE(message_of([&] { (void)read_pbin(test_context(), path); }).find(names[section]),
+              std::string::npos);
+  }
+}
+
+TEST(VectorWriter, WritesWhatWriteVectorDoesInAnyParts) {
+  const Folder folder;
+  std::vector<double> x(100'003);
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = 1 / (static_cast<double>(i) - 7.5);
+  const auto size = static_cast<std::int64_t>(x.size());
+  for (const std::string ending : {".mtx", ".mtx.gz", ".npy"}) {
+    const std::string whole = folder / ("whole" + ending), parts = folder / ("parts" + ending);
+    write_vector(whole, {x.data(), size}, "two\nlines");
+    io_detail::VectorWriter writer(parts, size, "two\nlines");
+    const std::span<const double> all(x);
+    writer.add(all.first(1)), writer.add({}), writer.add(all.subspan(1, 60'000)),
+        writer.add(all.subspan(60'001));
+    EXPECT_FALSE(fs::exists(parts));
+    writer.commit();
+    EXPECT_EQ(slurp(whole), slurp(parts)) << ending;
+    io_detail::VectorWriter few(folder / ("few" + ending), 2, "");
+    few.add(all.first(1));
+    EXPECT_THROW(few.commit(), BadArgument);
+    EXPECT_THROW(few.add(all.first(2)), BadArgument);
+  }
+  EXPECT_EQ(folder.files(), 6u);
 }
 
 TEST(Pbin, ValuesThatAreNotFiniteAreRefusedUnlessAllowed) {

@@ -67,6 +67,13 @@ struct.pack_into("<i", data, columns + 4 * (entries * 5 // 8), 1 << 30)
 ended(Run(4, protean, "solve", "B.pbin", *outputs, cwd=work), "damaged rows of rank 2", 2, "rank 2 of 4",
       "column 1073741824")
 
+# A value that is another number, and as good as any: only the checksum of the file tells.
+data = bytearray((work / "A.pbin").read_bytes())
+values = struct.unpack_from("<q", data, 64)[0]
+struct.pack_into("<d", data, values + 8 * (entries * 5 // 8), 3.25)
+(work / "C.pbin").write_bytes(data)
+ended(Run(4, protean, "solve", "C.pbin", *outputs, cwd=work), "a changed value", 2, "C.pbin", "its values are damaged")
+
 # The factors of one rank have a pivot that is zero: a diagonal entry is missing in its rows.
 write("zero.mtx", "%%MatrixMarket matrix coordinate real general\n40 40 78\n"
       + "".join(f"{i} {i} 2\n" for i in range(1, 41) if i != 35)
