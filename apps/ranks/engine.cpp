@@ -225,6 +225,7 @@ class RankRun {
       });
     });
     record_.advice = record_.result.advice;
+    ranks_.each([&] { record_.note = note_on_unused(problem()); });
     record_.seconds.solve = clock_.lap();
     ranks_.all([&] {
       if (exact_) {

@@ -237,6 +237,21 @@ std::string options_of(const Problem& p, bool policy) {
   return text + p.engine.options;
 }
 
+std::string note_on_unused(const Problem& p) {
+  PetscInt count = 0;
+  char **names = nullptr, **values = nullptr;
+  must(PetscOptionsLeftGet(nullptr, &count, &names, &values));
+  std::vector<std::string> unused;
+  for (PetscInt k = 0; k < count; ++k) {
+    const std::string name = fmt::format("-{}", names[k]);
+    if ((p.engine.options + " ").find(name + " ") != std::string::npos) unused.push_back(name);
+  }
+  must(PetscOptionsLeftRestore(nullptr, &count, &names, &values));
+  if (unused.empty()) return {};
+  return fmt::format("PETSc has not used {} of petsc_options; is it spelt as PETSc spells it?",
+                     fmt::join(unused, ", "));
+}
+
 void configure(KSP ksp, const Problem& p, int ranks) {
   const MethodName& method = *find(methods, p.solver.method);
   const SolverOptions& options = p.solver.options;

@@ -20,6 +20,9 @@ void require_counterparts(const Problem& problem);
 // them, which win.
 std::string options_of(const Problem& problem, bool policy);
 
+// The words of petsc_options that PETSc has not asked for so far, such as one that is misspelt: a sentence, or nothing.
+std::string note_on_unused(const Problem& problem);
+
 // Method and preconditioner of the problem. `elements`: A is a sum of element matrices.
 void configure(KSP ksp, const Problem& problem, int ranks);
 

@@ -119,6 +119,10 @@ def methods():
     found, run = solve(2, "--set", "petsc_options=-ksp_type tfqmr -pc_type asm")
     check(run.code == 0 and found["engine"]["ksp_type"] == "tfqmr" and found["engine"]["pc_type"] == "asm",
           "methods of PETSc's by petsc_options", run.told)
+    check("note" not in found, "all options were used", found.get("note"))
+    found, run = solve(2, "--set", "petsc_options=-ksp_tpye tfqmr")
+    check(run.code == 0 and found["engine"]["ksp_type"] == "gmres" and "-ksp_tpye" in found.get("note", ""),
+          "a misspelt option of PETSc's is named", run.told)
     for option, part in (("solver.method=idr", "cg, fcg, minres"), ("preconditioner.type=spai0", "jacobi"),
                          ("matrix.order=rcm", "partition: graph"), ("operator.deterministic=true", "engine petsc"),
                          ("schedule=[{at_iteration: 2, format: ell}]", "policy: auto"), ("engine=protean", "one rank"),
