@@ -30,6 +30,7 @@
 #include "apps/problem/problem_file.hpp"
 #include "apps/problem/problem_keys.hpp"
 #include "apps/report/output.hpp"
+#include "apps/reproduce/reproduce.hpp"
 #include "apps/solve/solve.hpp"
 #include "core/error.hpp"
 #include "core/io/atomic_file.hpp"
@@ -264,6 +265,58 @@ Action add_compare(CLI::App& command) {
   };
 }
 
+Action add_reproduce(CLI::App& command) {
+  const auto arguments = std::make_shared<ReproduceArguments>();
+  command
+      .add_option("id", arguments->name,
+                  "A table or figure (s0-table-9), a paper (s0 to s4), or all; --list shows them")
+      ->type_name("ID");
+  command.add_flag("--list", arguments->list, "List the tables and figures, and what they need");
+  command.add_option("--size", arguments->size, "quick: minutes; day: hours; full: the sizes of the papers")
+      ->type_name("quick|day|full")
+      ->capture_default_str();
+  command.add_option("--space", arguments->space, "host or device")
+      ->type_name("SPACE")
+      ->capture_default_str();
+  command
+      .add_option(
+          "--matrices", arguments->matrices,
+          "Folder with matrices of the SuiteSparse collection, as NAME.mtx.xz; without one, and for a "
+          "matrix that it lacks, like:NAME is generated")
+      ->type_name("FOLDER");
+  command
+      .add_option(
+          "--from", arguments->from,
+          "Draw again what a JSON file of an earlier run has, or all in a folder; nothing is measured")
+      ->type_name("F.json");
+  command
+      .add_option(
+          "-o,--output", arguments->output,
+          "Folder for ID.json, ID.csv and ID.html; for more than one ID also index.html and README.md")
+      ->type_name("FOLDER")
+      ->capture_default_str();
+  add_threads(command, arguments->threads, "Threads (otherwise OMP_NUM_THREADS or all)");
+  command.add_flag("--quiet", arguments->quiet, "Errors only: no progress, no tables");
+  command.footer(
+      "Examples:\n"
+      "  protean reproduce --list\n"
+      "  protean reproduce s0-table-9\n"
+      "  protean reproduce all --size quick --space device -o gpu\n"
+      "  protean reproduce --from gpu -o pages\n\n"
+      "Each number of the paper stands beside ours and the ratio. A matrix like:NAME has the features that "
+      "the "
+      "papers\n"
+      "print of NAME, not its pattern. The statements of the papers are judged: holds, does not hold on this "
+      "machine.\n"
+      "PROTEAN_COMMIT in the environment is kept in the results.\n"
+      "Exit codes: 0 done, 2 bad input, 3 out of resources or no device, 130 Ctrl-C; what is complete is "
+      "kept.");
+  return [arguments] {
+    if (!arguments->from.empty()) arguments->from = input_path(arguments->from);
+    return reproduce(*arguments);
+  };
+}
+
 Action add_inspect(CLI::App& command) {
   const auto arguments = std::make_shared<InspectArguments>();
   command.add_option("input", arguments->input, "Problem file or matrix")
@@ -397,6 +450,7 @@ struct Command {
 constexpr Command commands[] = {
     {"solve", "Solve the system of a problem file or of a matrix", add_solve},
     {"compare", "Solve a system in every format and compare all costs", add_compare},
+    {"reproduce", "Make the tables and figures of the papers on the formats, beside ours", add_reproduce},
     {"formats", "List the storage formats, or describe one", add_formats},
     {"inspect", "Show the features of a matrix and its size in each format", add_inspect},
     {"generate", "Write a generated matrix to a file", add_generate},

@@ -29,21 +29,6 @@
 namespace protean::apps {
 namespace {
 
-// The number of cache lines of x (128 bytes) that blocks of 128 rows touch. Each block counts a line once.
-std::int64_t count_lines(const SparsityPattern& pattern) {
-  constexpr std::int64_t block_rows = 128, line_shift = 4;  // 16 numbers of 8 bytes
-  std::vector<std::int64_t> last(static_cast<std::size_t>((pattern.cols >> line_shift) + 1), -1);
-  std::int64_t lines = 0;
-  for (std::int64_t row = 0; row < pattern.rows; ++row)
-    for (const std::int32_t col : pattern.row(row)) {
-      std::int64_t& seen = last[static_cast<std::size_t>(col >> line_shift)];
-      if (seen == row / block_rows) continue;
-      seen = row / block_rows;
-      ++lines;
-    }
-  return lines;
-}
-
 // The formats, kernels and spaces to compare; formats in the order of the catalogue.
 struct Selection {
   std::vector<const FormatEntry*> entries;
@@ -530,19 +515,6 @@ std::string Variant::name(bool with_space) const {
   if (kernel != "native") text += " " + kernel;
   if (with_space && space == Space::device) text += " device";
   return text;
-}
-
-double effective_bytes(std::int64_t rows, std::int64_t nonzeros) {
-  return 20.0 * static_cast<double>(nonzeros) + 12.0 * static_cast<double>(rows);
-}
-double worst_bytes(std::int64_t rows, std::int64_t nonzeros) {
-  return 128.0 * (3.0 * static_cast<double>(nonzeros) + 2.0 * static_cast<double>(rows));
-}
-double minimum_bytes(std::int64_t rows, std::int64_t nonzeros) {
-  return 12.0 * static_cast<double>(nonzeros) + 20.0 * static_cast<double>(rows);
-}
-double caching_bytes(std::int64_t rows, std::int64_t nonzeros, std::int64_t lines_of_x) {
-  return 12.0 * static_cast<double>(nonzeros + rows) + 128.0 * static_cast<double>(lines_of_x);
 }
 
 std::optional<double> break_even(const Variant& variant, const Variant& reference) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "apps/machine/measure.hpp"
+#include "apps/machine/product_bytes.hpp"
 #include "apps/problem/problem_file.hpp"
 
 namespace protean::apps {
@@ -82,15 +83,6 @@ struct Comparison {
   std::vector<std::string> notes;  // which parts of the problem a comparison does not follow
   bool interrupted = false, out_of_time = false;
 };
-
-// Bytes that a product moves, for values of 8 bytes and indices of 4, after Reguly and Giles (InPar 2012):
-// effective, equation (2): x is read again for every entry; worst, (3): every number costs a cache line of
-// 128 bytes; minimum, (4): x is read once; caching, section 5.5: as (4), but x costs `lines_of_x` cache lines
-// of 128 bytes.
-double effective_bytes(std::int64_t rows, std::int64_t nonzeros);
-double worst_bytes(std::int64_t rows, std::int64_t nonzeros);
-double minimum_bytes(std::int64_t rows, std::int64_t nonzeros);
-double caching_bytes(std::int64_t rows, std::int64_t nonzeros, std::int64_t lines_of_x);
 
 // The number of iterations after which `variant` has cost less than `reference`, conversion and setup
 // included. 0: it costs less from the start. Empty: it never does.

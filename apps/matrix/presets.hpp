@@ -1,6 +1,7 @@
 // Problems by name for `protean generate`: the artificial matrices of Mpakos et al., "Feature-based SpMV
 // Performance Analysis on Contemporary Devices" (IPDPS 2023).
 #pragma once
+#include <cstdint>
 #include <string>
 
 namespace protean::apps {
@@ -16,6 +17,9 @@ namespace protean::apps {
 //       a variation of it, K = 1, 2, ...: each feature between 70 % and 130 % of that value, as in the paper
 // Throws BadArgument for any other name; the message has the nearest known one.
 std::string preset_problem(const std::string& name);
+
+// By how much feature `feature` (1 to 5) of the K-th friend differs: a random factor from 0.7 to 1.3 (splitmix64).
+double friend_factor(std::uint64_t k, std::uint64_t feature);
 
 // The list of all names, for people.
 std::string presets_text();

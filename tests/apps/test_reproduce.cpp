@@ -1,0 +1,354 @@
+// `protean reproduce`: the tables of the papers, each exhibit at a tiny size, and the command.
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "apps/papers/paper_table.hpp"
+#include "apps/report/chart.hpp"
+#include "apps/reproduce/entries.hpp"
+#include "apps/reproduce/reproduce.hpp"
+#include "apps/reproduce/write.hpp"
+#include "command.hpp"
+#include "core/error.hpp"
+#include "core/words.hpp"
+
+namespace protean::test {
+namespace {
+
+using apps::Exhibit;
+using apps::PaperTable;
+using apps::PaperTables;
+
+TEST(PaperTable, ReadsNumbersWordsAndNothing) {
+  const PaperTable table("t",
+                         "# source\n# about\nmatrix\tsize\tformat\na\t2K\tCSR\nb\t-\tinf\nc\t4.35M\t1.5\n");
+  EXPECT_EQ(table.source(), "source");
+  EXPECT_EQ(table.about(), "about");
+  ASSERT_EQ(table.rows(), 3u);
+  EXPECT_EQ(table.number(0, "size"), 2000);
+  EXPECT_EQ(table.number(2, "size"), 4.35e6);
+  EXPECT_FALSE(table.number(1, "size").has_value());
+  EXPECT_FALSE(table.number(0, "format").has_value());
+  EXPECT_FALSE(table.number(1, "format").has_value()) << "inf is a word";
+  EXPECT_EQ(table.find("c"), 2u);
+  EXPECT_FALSE(table.find("d").has_value());
+  EXPECT_THROW((void)table.text(0, "sizes"), BadArgument);
+}
+
+TEST(PaperTable, RefusesARowThatLacksAField) {
+  try {
+    PaperTable("t", "matrix\tsize\na\t1\nb\n");
+    FAIL();
+  } catch (const BadArgument& error) {
+    EXPECT_NE(std::string(error.what()).find("t, line 3: 1 fields"), std::string::npos) << error.what();
+  }
+  EXPECT_THROW(PaperTable("t", "matrix\tsize\n"), BadArgument);
+}
+
+// The number of rows that each table has in its paper.
+TEST(PaperTables, AreComplete) {
+  const std::pair<const char*, std::size_t> sizes[] = {
+      {"s0-table-3", 34}, {"s0-table-5", 34},  {"s0-table-6", 34}, {"s0-table-7", 34}, {"s0-table-8", 34},
+      {"s0-table-9", 34}, {"s0-table-10", 14}, {"s1-table-1", 15}, {"s1-table-2", 5},  {"s1-table-3", 6},
+      {"s2-table-1", 20}, {"s2-table-2", 20},  {"s2-table-3", 21}, {"s2-table-4", 20}, {"s3-table-1", 5},
+      {"s3-table-3", 45}, {"s3-table-4", 10},  {"s4-table-2", 16}};
+  const PaperTables& papers = apps::built_in_papers();
+  for (const auto& [name, rows] : sizes) {
+    EXPECT_EQ(papers[name].rows(), rows) << name;
+    EXPECT_FALSE(papers[name].source().empty()) << name;
+  }
+  EXPECT_EQ(papers.names().size(), std::size(sizes) + 1) << "and text";
+  // Sums and ratios within the tables: a digit that was read wrong would break them.
+  const PaperTable& s0 = papers["s0-table-3"];
+  for (std::size_t row = 0; row < s0.rows(); ++row)
+    EXPECT_NEAR(
+        *s0.number(row, "NZ") / *s0.number(row, "M"), *s0.number(row, "AVG NZR"),
+        s0.label(row).starts_with("nlpkkt") ? 0.5 : 0.15)  // printed 27.0 and 27.3, NZ / M is 26.5 and 26.9
+        << s0.label(row);
+  const PaperTable& bytes = papers["s0-table-9"];
+  for (std::size_t row = 0; row < bytes.rows(); ++row)  // 12 NZ + 4 (M + 1)
+    EXPECT_NEAR(12 + 4 * *s0.number(row, "M") / *s0.number(row, "NZ"), *bytes.number(row, "CSR"), 0.035)
+        << bytes.label(row);
+  for (std::size_t row = 0; row < bytes.rows(); ++row)
+    if (const auto ell = bytes.number(row, "ELL")) {  // (12 MAX + 8) M
+      EXPECT_NEAR((12 * *s0.number(row, "MAX NZR") + 8) * *s0.number(row, "M") / *s0.number(row, "NZ"), *ell,
+                  0.03 * *ell)
+          << bytes.label(row);
+    }
+  const PaperTable &gains = papers["s2-table-3"], &speeds = papers["s2-table-2"];
+  for (std::size_t row = 0; row < speeds.rows(); ++row)
+    EXPECT_NEAR(100 * (*speeds.number(row, "clSpMV") / *speeds.number(row, "Best single") - 1),
+                *gains.number(row, "Best single"), 0.2)
+        << speeds.label(row);
+  const PaperTable& radeon = papers["s2-table-4"];
+  for (std::size_t row = 0; row < radeon.rows(); ++row)
+    EXPECT_NEAR(100 * (*radeon.number(row, "clSpMV") / *radeon.number(row, "Best single") - 1),
+                *radeon.number(row, "Improvement"), 0.6)
+        << radeon.label(row);
+}
+
+// A lab whose matrices are tiny.
+apps::LabOptions tiny() {
+  apps::LabOptions options;
+  options.threads = 2, options.most_entries = 4000, options.most_formula_entries = 4000;
+  return options;
+}
+
+void expect_complete(const Exhibit& e) {
+  for (const apps::ExhibitRow& row : e.rows) {
+    EXPECT_EQ(row.cells.size(), e.columns.size()) << e.id << ": " << row.name;
+    for (const apps::Cell& cell : row.cells) {
+      EXPECT_TRUE(!cell.ours || std::isfinite(*cell.ours)) << e.id << ": " << row.name;
+      if (!cell.printed.empty() && cell.paper) {
+        const double unit = cell.printed.find_first_of("Kk") != std::string::npos ? 1e3
+                            : cell.printed.find('M') != std::string::npos         ? 1e6
+                                                                                  : 1;
+        EXPECT_NEAR(unit * std::stod(cell.printed), *cell.paper, std::fabs(*cell.paper) * 1e-3 + 0.0051)
+            << e.id << ": " << row.name;
+      }
+    }
+  }
+  EXPECT_FALSE(e.rows.empty() && e.limits.empty()) << e.id << " shows nothing and does not say why";
+}
+
+// What is written, read and written again is the same, to the byte.
+void expect_same_again(const Exhibit& e) {
+  const std::string json = apps::exhibit_json(e);
+  const Exhibit again = apps::parse_exhibit(json, e.id + ".json");
+  EXPECT_EQ(apps::exhibit_json(again), json) << e.id;
+  EXPECT_EQ(apps::exhibits_html({&again, 1}), apps::exhibits_html({&e, 1})) << e.id;
+  EXPECT_EQ(apps::exhibit_csv(again), apps::exhibit_csv(e)) << e.id;
+  EXPECT_EQ(apps::exhibit_text(again), apps::exhibit_text(e)) << e.id;
+  const std::string page = apps::exhibits_html({&e, 1});
+  for (const char* outside : {"http://", "https://", "src=", "<script"})
+    EXPECT_EQ(page.find(outside), std::string::npos)
+        << e.id << ": the page is not self-contained: " << outside;
+  EXPECT_EQ(page.find("nan"), std::string::npos) << e.id;
+}
+
+// Every number of the papers that is not the feature of a matrix or of a data set is another one here. So the
+// papers' numbers must show up beside ours, and none of them as ours.
+TEST(Reproduce, NoNumberOfAPaperIsOurs) {
+  const std::set<std::string> features = {"s0-table-3", "s1-table-1", "s2-table-1",
+                                          "s3-table-1", "s3-table-3", "s4-table-2"};
+  PaperTables papers;
+  std::set<double> planted;
+  for (const std::string& name : papers.names()) {
+    if (features.count(name)) continue;
+    const PaperTable& table = papers[name];
+    std::string text = "# s\n# a\n";
+    for (std::size_t k = 0; k < table.columns().size(); ++k) text += (k ? "\t" : "") + table.columns()[k];
+    text += "\n";
+    for (std::size_t row = 0; row < table.rows(); ++row) {
+      for (std::size_t k = 0; k < table.columns().size(); ++k) {
+        const std::string& column = table.columns()[k];
+        std::string field = table.text(row, column);
+        const bool section = column == "section";
+        if (k > 0 && !section && table.number(row, column)) {
+          const double value = 7000003 + 17 * static_cast<double>(planted.size());
+          planted.insert(value);
+          field = std::to_string(static_cast<long>(value));
+        }
+        text += (k ? "\t" : "") + field;
+      }
+      text += "\n";
+    }
+    papers.replace(name, text);
+  }
+  ASSERT_GT(planted.size(), 1200u);
+  apps::Lab lab(tiny(), papers);
+  std::set<double> shown;
+  for (const apps::Entry& entry : apps::entries()) {
+    SCOPED_TRACE(entry.id);
+    const Exhibit e = apps::run_entry(entry, lab);
+    expect_same_again(e);
+    for (const apps::ExhibitRow& row : e.rows)
+      for (const apps::Cell& cell : row.cells) {
+        if (cell.paper && planted.count(*cell.paper)) shown.insert(*cell.paper);
+        if (!cell.ours) continue;
+        EXPECT_EQ(planted.count(*cell.ours), 0u) << row.name << ": a number of the paper stands as ours";
+        EXPECT_LT(std::fabs(*cell.ours), 7000003) << row.name << ": ours is made of a number of the paper";
+      }
+    for (const apps::Chart& chart : e.charts)
+      for (const apps::Series& series : chart.series)
+        if (!series.paper) {
+          for (const auto& point : series.points)
+            EXPECT_EQ(planted.count(point.at(1)), 0u) << chart.title << ", " << series.name;
+        }
+  }
+  // All but those of figures that need a GPU, and of text that is for the other space.
+  EXPECT_GT(shown.size(), planted.size() - 25) << "of " << planted.size();
+}
+
+// With the real data: complete rows, and each rule that the printed numbers can decide holds for them. A number
+// that was read wrong, or a rule that says something else than the paper, would show.
+TEST(Reproduce, FindingsHoldForThePrintedNumbers) {
+  apps::Lab lab(tiny(), apps::built_in_papers());
+  int judged = 0;
+  for (const apps::Entry& entry : apps::entries()) {
+    const Exhibit e = apps::run_entry(entry, lab);
+    EXPECT_EQ(e.id, entry.id);
+    expect_complete(e);
+    for (const apps::Finding& finding : e.findings) {
+      if (!finding.in_paper) continue;
+      ++judged;
+      EXPECT_TRUE(*finding.in_paper) << e.id << ": " << finding.statement;
+    }
+  }
+  EXPECT_GT(judged, 35);
+}
+
+const Exhibit& made(const char* id, std::int64_t entries) {
+  static std::map<std::string, Exhibit> kept;
+  if (!kept.count(id)) {
+    apps::LabOptions options;
+    options.threads = 2, options.most_entries = entries;
+    apps::Lab lab(options, apps::built_in_papers());
+    kept[id] = apps::run_entry(apps::find_entry(id), lab);
+  }
+  return kept[id];
+}
+
+// What is counted, not timed, holds on each machine.
+TEST(Reproduce, DeterministicFindingsHold) {
+  int judged = 0;
+  for (const char* id :
+       {"s0-table-3", "s0-table-9", "s0-figure-9", "s0-figure-11", "s1-table-1", "s1-figure-11", "s2-table-1",
+        "s3-table-1", "s3-table-3", "s4-figure-7", "s4-figure-10"})
+    for (const apps::Finding& finding : made(id, 200000).findings) {
+      if (!finding.deterministic || !finding.holds) continue;
+      ++judged;
+      EXPECT_TRUE(*finding.holds) << id << ": " << finding.statement << ": " << finding.evidence;
+    }
+  EXPECT_GE(judged, 14);
+}
+
+// Table 9 of the survey: (12 width + 8) bytes a row of ell-psblas, and no more.
+TEST(Reproduce, BytesOfTheSurveyComeOut) {
+  const Exhibit& e = made("s0-table-9", 200000);
+  EXPECT_NEAR(*e.ours("pde060", "ELL"), 13.33, 0.005);
+  EXPECT_NEAR(*e.ours("pde080", "ELL"), 13.29, 0.005);
+  EXPECT_NEAR(*e.ours("pde100", "ELL"), 13.26, 0.005);
+  EXPECT_NEAR(*e.ours("pde060", "CSR"), 12.58, 0.005);
+  EXPECT_NEAR(*e.ours("pde060", "HLL"), 13.26, 0.02);
+  const double n = 60.0 * 60 * 60, nonzeros = 7 * n - 6 * 60 * 60;
+  EXPECT_DOUBLE_EQ(*e.ours("pde060", "ELL"), (12 * 7 * n + 8 * n) / nonzeros);
+  EXPECT_TRUE(e.find("pde060", "ELL")->printed == "13.33");
+  EXPECT_EQ(e.rows.front().made.substr(0, 9), "like:cant");
+}
+
+// Tiles of a dense matrix are all dense; those of the dense rows and columns of TSOPF hold all entries.
+TEST(Reproduce, TilesByFormatAddUp) {
+  const Exhibit& e = made("s4-figure-7", 200000);
+  for (const apps::ExhibitRow& row : e.rows) {
+    double tiles = 0, entries = 0;
+    for (std::size_t k = 0; k < 7; ++k) tiles += *row.cells[k].ours, entries += *row.cells[7 + k].ours;
+    EXPECT_NEAR(tiles, 100, 1e-9) << row.name;
+    EXPECT_NEAR(entries, 100, 1e-9) << row.name;
+  }
+}
+
+TEST(Reproduce, StandInsHaveThePrintedFeatures) {
+  const Exhibit& e = made("s0-table-3", 200000);
+  for (const apps::ExhibitRow& row : e.rows) {
+    const double mean = *row.cells[1].paper / *row.cells[0].paper;
+    EXPECT_NEAR(*row.cells[2].ours, mean, 0.02 * mean + 0.01) << row.name;
+    EXPECT_LE(*row.cells[1].ours, std::max(7e6, 1.02 * 200000)) << row.name;
+  }
+}
+
+TEST(Reproduce, ABrokenFileIsNamed) {
+  const std::string good = apps::exhibit_json(made("s0-figure-11", 200000));
+  const auto message = [](const std::string& text) -> std::string {
+    try {
+      (void)apps::parse_exhibit(text, "r.json");
+    } catch (const BadFile& error) { return error.what(); }
+    return {};
+  };
+  EXPECT_NE(message("{").find("r.json"), std::string::npos);
+  EXPECT_NE(message("{}").find("protean_reproduce"), std::string::npos);
+  EXPECT_NE(message("[1]").find("protean_reproduce"), std::string::npos);
+  std::string other = good;
+  other.replace(other.find("\"protean_reproduce\": 1"), 22, "\"protean_reproduce\": 9");
+  EXPECT_NE(message(other).find("its version is 9"), std::string::npos) << message(other);
+  std::string word = good;
+  word.replace(word.find("\"limits\""), 8, "\"limit_\"");
+  EXPECT_NE(message(word).find("limits"), std::string::npos);
+  EXPECT_EQ(message(good), "");
+}
+
+TEST(Chart, LeavesOutWhatHasNoPlace) {
+  apps::Chart chart{"lines",
+                    "a < b",
+                    {"x", true, false},
+                    {"y", true, false},
+                    {},
+                    {{"s", false, {{1, 1}, {2, 0}, {3, NAN}, {4, 8}}}}};
+  const std::string svg = apps::svg_of(chart);
+  EXPECT_EQ(svg.find("nan"), std::string::npos);
+  EXPECT_EQ(svg.find("inf"), std::string::npos);
+  EXPECT_NE(svg.find("a &lt; b"), std::string::npos);
+  EXPECT_EQ(svg.find("nothing was measured"), std::string::npos);
+  const auto count = [](const std::string& text, const std::string& what) {
+    std::size_t found = 0;
+    for (std::size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) ++found;
+    return found;
+  };
+  EXPECT_EQ(count(svg, "<circle"), 2u) << "0 and NaN have no place on a logarithmic axis";
+  chart.series[0].points.clear();
+  EXPECT_NE(apps::svg_of(chart).find("nothing was measured"), std::string::npos);
+  chart.kind = "boxes", chart.categories = {"one"}, chart.series[0].points = {{0, 1, 2, 3, 4, 5}};
+  EXPECT_GE(count(apps::svg_of(chart), "<rect"), 2u);
+  chart.series[0].points = {{0}};
+  EXPECT_THROW((void)apps::svg_of(chart), BadArgument);
+}
+
+class ReproduceCommand : public CommandTest {};
+
+TEST_F(ReproduceCommand, ListsAllIds) {
+  const Outcome outcome = run({"reproduce", "--list"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  for (const apps::Entry& entry : apps::entries())
+    EXPECT_NE(outcome.out.find(std::string(entry.id)), std::string::npos) << entry.id;
+  for (const char* id : {"s0-table-9", "s1-figure-18", "s2-figure-11", "s3-table-4", "s4-figure-11"})
+    EXPECT_NE(outcome.out.find(id), std::string::npos) << id;
+}
+
+TEST_F(ReproduceCommand, DrawsAgainWithoutMeasuring) {
+  const Outcome first = run({"reproduce", "s0-figure-11", "-o", "one", "--threads", "2"});
+  ASSERT_EQ(first.code, 0) << first.err;
+  EXPECT_NE(first.out.find("webbase-1M"), std::string::npos);
+  EXPECT_NE(first.out.find("4700"), std::string::npos) << "the printed longest row";
+  const Outcome again = run({"reproduce", "--from", "one/s0-figure-11.json", "-o", "two"});
+  ASSERT_EQ(again.code, 0) << again.err;
+  EXPECT_EQ(again.out, first.out);
+  const auto all = files();
+  for (const char* name : {"s0-figure-11.json", "s0-figure-11.csv", "s0-figure-11.html"}) {
+    ASSERT_TRUE(all.count(std::string("one/") + name)) << name;
+    EXPECT_EQ(all.at(std::string("two/") + name), all.at(std::string("one/") + name)) << name;
+  }
+  EXPECT_NE(all.at("one/s0-figure-11.html").find("<svg"), std::string::npos);
+}
+
+TEST_F(ReproduceCommand, BadInputSaysWhatIsAllowed) {
+  const std::pair<std::vector<std::string>, const char*> cases[] = {
+      {{"reproduce"}, "--list"},
+      {{"reproduce", "s0-tabel-9"}, "Did you mean 's0-table-9'?"},
+      {{"reproduce", "s9"}, "--list"},
+      {{"reproduce", "s0-table-9", "--size", "huge"}, "quick, day and full"},
+      {{"reproduce", "s0-table-9", "--space", "moon"}, "host"},
+      {{"reproduce", "s0-table-9", "--matrices", "nowhere"}, "there is no such folder"},
+      {{"reproduce", "--from", "nothing.json"}, "nothing.json"},
+      {{"reproduce", "--from", "."}, "has no .json file"}};
+  for (const auto& [arguments, message] : cases) {
+    const Outcome outcome = run(arguments);
+    EXPECT_EQ(outcome.code, 2) << message;
+    EXPECT_NE(outcome.err.find(message), std::string::npos) << outcome.err;
+    EXPECT_TRUE(files().empty()) << message << ": nothing may be left behind";
+  }
+}
+
+}  // namespace
+}  // namespace protean::test
