@@ -594,7 +594,7 @@ TEST_F(CommandOptions, ManPagesHaveWhatHelpSays) {
     return text;
   };
   for (const char* command :
-       {"solve", "compare", "formats", "inspect", "generate", "tune", "convert", "help"}) {
+       {"solve", "compare", "reproduce", "formats", "inspect", "generate", "tune", "convert", "help"}) {
     const Outcome page = run({"help", "--man", command}), help = run({command, "--help"});
     ASSERT_EQ(page.code, 0) << page.err;
     EXPECT_EQ(page.out.rfind(".TH PROTEAN\\-", 0), 0u);
@@ -697,7 +697,7 @@ TEST_F(CommandOptions, CompletionHasEachOption) {
   for (const char* shell : {"bash", "zsh", "fish"}) {
     const std::string script = run({"help", "--completion", shell}).out;
     for (const char* command :
-         {"solve", "compare", "formats", "inspect", "generate", "tune", "convert", "help"}) {
+         {"solve", "compare", "reproduce", "formats", "inspect", "generate", "tune", "convert", "help"}) {
       const std::string help = run({command, "--help"}).out;
       const std::string options = help.substr(0, help.find("Example"));
       const std::regex option("\n  (?:-.,)?--([a-z-]+)");
