@@ -48,6 +48,8 @@ double middle_of(char third, double range) { return range * (third == 'S' ? 1 : 
 // Table I.
 constexpr double means[] = {5, 10, 20, 50, 100, 500}, skews[] = {0, 100, 1000, 10000};
 constexpr double similarities[] = {0.05, 0.5, 0.95}, neighbours[] = {0.05, 0.5, 0.95, 1.4, 1.9};
+// The table has no bandwidth, a part of the columns that the generator asks for.
+constexpr double usual_bandwidth = 0.3;
 struct Size {
   const char* name;
   double low, high;  // MB
@@ -58,6 +60,7 @@ struct Wanted {
   double mib, mean, skew, similarity, neighbours;
   std::int64_t cols = 0;
   std::uint64_t seed = 1;
+  double bandwidth = usual_bandwidth;
 };
 
 std::string problem_text(const std::string& title, const Wanted& w) {
@@ -69,9 +72,9 @@ std::string problem_text(const std::string& title, const Wanted& w) {
       "title: \"{}\"\n"
       "matrix:\n"
       "  generate: {{kind: artificial, n: {}, cols: {}, mean: {:.6g}, deviation: {:.6g}, skew: {:.9g}, "
-      "similarity: {:.6g}, neighbours: {:.6g}, bandwidth: 0.3, seed: {}}}\n",
+      "similarity: {:.6g}, neighbours: {:.6g}, bandwidth: {:.6g}, seed: {}}}\n",
       title, static_cast<std::int64_t>(rows), w.cols, w.mean, deviation, w.skew, w.similarity, w.neighbours,
-      w.seed);
+      w.bandwidth, w.seed);
 }
 
 std::string friend_problem(const std::string& name, std::string_view which, std::string_view number) {
@@ -107,21 +110,31 @@ double value_of(const std::string& name, std::string_view feature, std::string_v
       fmt::format("--preset {}: {} is '{}'; Table I has {}", name, feature, word, fmt::join(allowed, ", ")));
 }
 
+double bandwidth_of(const std::string& name, std::string_view word) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
+  if (error == std::errc() && end == word.data() + word.size() && value > 0 && value <= 1) return value;
+  throw BadArgument(
+      fmt::format("--preset {}: the bandwidth is '{}'; it must be a number above 0, at most 1", name, word));
+}
+
 std::string table_problem(const std::string& name, const std::vector<std::string_view>& words) {
-  if (words.size() != 6)
+  if (words.size() != 6 && words.size() != 7)
     throw BadArgument(
         fmt::format("--preset {}: write table1/FOOTPRINT/MEAN/SKEW/SIMILARITY/NEIGHBOURS, as "
-                    "table1/small/20/100/0.5/0.95",
-                    name));
+                    "table1/small/20/100/0.5/0.95, and /BANDWIDTH behind it if it is not {}",
+                    name, usual_bandwidth));
   const auto size =
       std::find_if(std::begin(sizes), std::end(sizes), [&](const Size& s) { return words[1] == s.name; });
   if (size == std::end(sizes))
     throw BadArgument(
         fmt::format("--preset {}: the footprint is '{}'; there are small, middle and large", name, words[1]));
-  return problem_text(name, {std::sqrt(size->low * size->high), value_of(name, "the mean", words[2], means),
-                             value_of(name, "the skew", words[3], skews),
-                             value_of(name, "the similarity", words[4], similarities),
-                             value_of(name, "neighbours", words[5], neighbours)});
+  Wanted w{std::sqrt(size->low * size->high), value_of(name, "the mean", words[2], means),
+           value_of(name, "the skew", words[3], skews),
+           value_of(name, "the similarity", words[4], similarities),
+           value_of(name, "neighbours", words[5], neighbours)};
+  if (words.size() == 7) w.bandwidth = bandwidth_of(name, words[6]);
+  return problem_text(name, w);
 }
 
 }  // namespace
@@ -148,16 +161,18 @@ std::string presets_text() {
   std::string text = fmt::format(
       "Artificial matrices of Mpakos et al., \"Feature-based SpMV Performance Analysis on Contemporary "
       "Devices\" (IPDPS 2023)\n\n"
-      "table1/FOOTPRINT/MEAN/SKEW/SIMILARITY/NEIGHBOURS   a point of Table I, as "
+      "table1/FOOTPRINT/MEAN/SKEW/SIMILARITY/NEIGHBOURS[/BANDWIDTH]   a point of Table I, as "
       "table1/small/20/100/0.5/0.95\n"
       "  FOOTPRINT   small, middle, large (11.3, 128, 1024 MiB as CSR)\n  MEAN        {}\n  SKEW        {}\n"
-      "  SIMILARITY  {}\n  NEIGHBOURS  {}\n  {} points; some do not exist (a row longer than the matrix is "
+      "  SIMILARITY  {}\n  NEIGHBOURS  {}\n  BANDWIDTH   above 0, at most 1: a part of the columns; {} where "
+      "it is left out\n"
+      "  {} points; some do not exist (a row longer than the matrix is "
       "wide) and are refused\n\n"
       "friends/NAME     like a matrix of Table III; friends/NAME/K, K from 1: each feature within 30 % of "
       "it\n\n"
       "  {:<20} {:>8} {:>8} {:>10} {:>11} {:>11}\n",
       fmt::join(means, ", "), fmt::join(skews, ", "), fmt::join(similarities, ", "),
-      fmt::join(neighbours, ", "),
+      fmt::join(neighbours, ", "), usual_bandwidth,
       std::size(sizes) * std::size(means) * std::size(skews) * std::size(similarities) *
           std::size(neighbours),
       "NAME", "MiB", "mean", "skew", "similarity", "neighbours");

@@ -21,6 +21,8 @@
 //            auto   rows, unless one thread would then do more than 1.1 times its fair share; then merge.
 //            On a GPU see csr.cu.
 //            In deterministic mode rows are never cut.
+//            Kernel naive does not use it: each thread has the same number of rows, and adds the entries of a row
+//            one after another (naive-csr of Mpakos et al., IPDPS 2023). It is what others are compared with.
 // Wins: when there are few products, or the matrix has no regularity.
 // Refuses: never.
 // Source: Y. Saad, Iterative Methods for Sparse Linear Systems, 2nd ed., SIAM 2003, section 3.4,
@@ -84,6 +86,36 @@ class Csr final : public CsrInShares<T>, public HasMultiProduct<T> {
   bool prefetch_;
 };
 
+// The loop of a textbook: each thread has the same number of rows, and adds the entries of a row one after another.
+template <class T>
+class CsrNaive final : public CsrHolder<T> {
+ public:
+  using CsrHolder<T>::CsrHolder;
+
+ protected:
+  void do_apply(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const override {
+    csr_.pattern.row_ptr.visit([&](auto* row_ptr) {
+      parallel(useful_parts(*this->context(), this->nonzeros() + this->rows()), [&](int part, int parts) {
+        const Range rows = even_range(this->rows(), part, parts);
+        for (std::int64_t r = rows.begin; r < rows.end; ++r) {
+          T sum = 0;
+          for (auto k = row_ptr[r]; k < row_ptr[r + 1]; ++k)
+            sum += csr_.values[k] * x.data[csr_.pattern.col[k]];
+          store(alpha, sum, beta, y.data[r]);
+        }
+      });
+    });
+  }
+
+ private:
+  using CsrHolder<T>::csr_;
+};
+constexpr Kernel naive() {
+  Kernel kernel = native_host_kernel<CsrNaive>();
+  kernel.name = "naive";
+  return kernel;
+}
+
 Admission admit(const Context&, const SparsityPattern& pattern, const FormatParams&,
                 std::size_t value_bytes) {
   return Admission::accept(pattern.bytes() + static_cast<std::size_t>(pattern.nonzeros) * value_bytes,
@@ -98,7 +130,7 @@ constexpr ParamDoc params[] = {
      .default_value = "auto",
      .choices = "auto|rows|merge"}};
 
-constexpr Kernel kernels[] = {native_host_kernel<Csr>(Sums::ordered), PROTEAN_KOKKOS_KERNEL(csr),
+constexpr Kernel kernels[] = {native_host_kernel<Csr>(Sums::ordered), naive(), PROTEAN_KOKKOS_KERNEL(csr),
                               PROTEAN_MKL_KERNEL(csr)};
 
 }  // namespace

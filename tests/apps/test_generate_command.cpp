@@ -63,6 +63,7 @@ TEST_F(Generate, BadInputWritesNothing) {
       {{"generate", "--preset", "friends/cant/0", "-o", "a.mtx"}, "1 to 1000000"},
       {{"generate", "--preset", "table1/small/20/100/0.5", "-o", "a.mtx"}, "table1/small/20/100/0.5/0.95"},
       {{"generate", "--preset", "table1/small/20/101/0.5/0.95", "-o", "a.mtx"}, "0, 100, 1000, 10000"},
+      {{"generate", "--preset", "table1/small/20/100/0.5/0.95/1.4", "-o", "a.mtx"}, "at most 1"},
       {{"generate", "--preset", "table1/small/500/10000/0.5/0.95", "-o", "a.mtx"}, "longest row"},
       {{"generate", "--preset", "frends/cant", "-o", "a.mtx"}, "friends/NAME"}};
   for (const auto& [arguments, text] : cases) {
@@ -97,6 +98,17 @@ TEST_F(Generate, APresetHasItsFeatures) {
   EXPECT_NEAR(s.features.skew, 61.95, 0.02 * 61.95);
   EXPECT_NEAR(s.features.cross_row_similarity, 0.5, 0.025);
   EXPECT_NEAR(s.features.neighbours, 1, 0.05);
+}
+
+// Table I has no bandwidth: it is free, and may be left out.
+TEST(Presets, TheBandwidthIsAFeature) {
+  const auto bandwidth = [](const std::string& name) {
+    return apps::parse_problem(apps::preset_problem(name), name).matrix.params.at("bandwidth");
+  };
+  EXPECT_EQ(bandwidth("table1/small/20/100/0.5/0.95"), 0.3);
+  EXPECT_EQ(bandwidth("table1/small/20/100/0.5/0.95/0.05"), 0.05);
+  EXPECT_EQ(bandwidth("table1/small/20/100/0.5/0.95/0.3"), 0.3);
+  EXPECT_EQ(bandwidth("table1/small/20/100/0.5/0.95/1"), 1);
 }
 
 TEST(Presets, AllAreProblemsWithTheSizeOfTheirTable) {

@@ -448,6 +448,19 @@ const std::vector<Form>& forms() {
 }
 
 // Long rows are cut among threads, and every piece is added once, whatever the number of threads is.
+// The kernel naive adds the entries of a row one after another; native does not.
+TEST(RowFamily, TheNaiveKernelAddsInOrder) {
+  const CsrMatrix<double> csr = equal_rows(100);
+  const auto with = [&](const char* kernel) {
+    return make_matrix(find_format("csr"), csr, test_context(), {}, kernel);
+  };
+  EXPECT_TRUE(adds_in_order(*with("naive")));
+  EXPECT_FALSE(adds_in_order(*with("native")));
+  EXPECT_EQ(with("naive")->bytes(), csr.bytes());
+  const ContextPtr deterministic = Context::host(1, {.deterministic = true});
+  EXPECT_THROW(make_matrix(find_format("csr"), csr, deterministic, {}, "naive"), FormatRefused);
+}
+
 TEST(RowFamily, GiantRowsForAnyNumberOfThreads) {
   const CsrMatrix<double> csr = two_giant_rows();
   const auto x = sample_vector<double>(csr.cols(), 1), y0 = sample_vector<double>(csr.rows(), 2);
