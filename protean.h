@@ -57,9 +57,9 @@ const char* protean_last_error(void);
 /* The name of a status, "bad-argument". The text is constant. */
 const char* protean_status_name(protean_status status);
 /* The names that this library knows, one by one: kind is "method", "preconditioner", "format", "option" (of
- * protean_solver_set), "text-option" (of protean_solver_set_text), "trigger" (of protean_solver_schedule) or "order"
- * (of protean_matrix_set_order; those of protean_solver_schedule_order are the same without "auto"). index counts from
- * 0. NULL behind the last name, and for another kind. The text is constant. */
+ * protean_solver_set), "text-option" (of protean_solver_set_text), "trigger" (of protean_solver_schedule), "selector"
+ * (of text option selector) or "order" (of protean_matrix_set_order; those of protean_solver_schedule_order are the
+ * same without "auto"). index counts from 0. NULL behind the last name, and for another kind. The text is constant. */
 const char* protean_name(const char* kind, int64_t index);
 
 /* A context says where work runs. threads: 0 uses OMP_NUM_THREADS, or all processors if it is not set.
@@ -227,7 +227,8 @@ protean_status protean_solver_set(protean_solver* solver, const char* option, do
  * the problem file, too, but triangular_solve (there preconditioner.solve) and diagonal_blocks (preconditioner.blocks).
  * "auto" and "none", where they are the default, are taken by every method and preconditioner.
  *   policy   "none" or "auto": with auto the format, and on the host the order of the rows, changes during a solve when
- *            that pays */
+ *            that pays
+ *   selector what chooses the format of format auto: protean_name("selector", i), "model" where none is set */
 protean_status protean_solver_set_text(protean_solver* solver, const char* option, const char* value);
 
 /* Uses z := M^-1 r by a function of the caller as preconditioner, under the rules of protean_product. setup may be

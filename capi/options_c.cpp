@@ -7,6 +7,7 @@
 #include <string>
 
 #include "core/error.hpp"
+#include "formats/choose.hpp"
 #include "operators/policy/policy_options.hpp"
 #include "preconditioners/options.hpp"
 #include "solvers/options.hpp"
@@ -50,6 +51,7 @@ std::vector<std::string_view> names(bool words) {
     return false;
   });
   found.emplace_back(words ? "policy" : expected_iterations);
+  if (words) found.emplace_back("selector");
   return found;
 }
 
@@ -94,6 +96,8 @@ void set_text(Settings& settings, std::string_view method, std::string_view prec
               std::string_view name, std::string_view value) {
   if (name == "policy")
     settings.use_policy = second_of(name, value, "none", "auto");
+  else if (name == "selector")
+    require_selector(value), settings.selector = value;
   else if (!set(settings, method, preconditioner, name, true,
                 [&](const OptionInfo&) { return OptionValue(value); }))
     require_name("option with a word", name, text_option_names());

@@ -2,6 +2,7 @@
 #pragma once
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -17,6 +18,7 @@ struct Settings {
   PolicyOptions policy;
   bool use_policy = false;
   std::int64_t expected_iterations = 0;  // 0: not known
+  std::string selector = "model";        // of format auto
 };
 
 // The ids, or names, of a table in its order.

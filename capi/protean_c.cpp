@@ -510,6 +510,7 @@ SolveSettings settings_of(const protean_solver& solver) {
   settings.policy = solver.settings.use_policy, settings.policy_options = solver.settings.policy;
   settings.schedule = solver.schedule;
   settings.expected_iterations = solver.settings.expected_iterations;
+  settings.selector = solver.settings.selector;
   return settings;
 }
 
@@ -698,6 +699,7 @@ std::vector<std::string_view> names_of(std::string_view kind) {
   if (kind == "text-option") return text_option_names();
   if (kind == "trigger") return trigger_names();
   if (kind == "order") return order_words();
+  if (kind == "selector") return selector_words();
   std::vector<std::string_view> names;
   if (kind == "format")
     for (const FormatEntry* entry : catalogue()) names.push_back(entry->id);

@@ -12,18 +12,13 @@
 #include "core/transfer.hpp"
 #include "core/watch.hpp"
 #include "formats/catalogue.hpp"
+#include "formats/selectors/model.hpp"
+#include "formats/selectors/selector.hpp"
 #include "formats/survey.hpp"
 #include "operators/multi_product.hpp"
-#include "operators/policy/switch_policy.hpp"
 
 namespace protean {
 namespace {
-
-// A format must be expected to save this part of the time in csr, and this many products: less is within the error of
-// the predictions, and the look at the formats has cost as much.
-constexpr double least_saving = 0.05, least_saved_products = 5;
-// Predictions are doubted as the policy doubts them.
-constexpr double pessimism = PolicyOptions{}.pessimism, convert_margin = PolicyOptions{}.convert_margin;
 
 // Whether it matters that values are symmetric to the bit: a format that asks for it may be the fastest.
 bool asks_for_symmetry(const SparsityPattern& pattern, const CostModel& model) {
@@ -42,6 +37,7 @@ ChosenMatrix<T> make_chosen_matrix(const CsrMatrix<T>& csr, const ContextPtr& co
   const auto plain = [&](std::string reason) {
     return ChosenMatrix<T>{make_matrix(find_format("csr"), csr, context), std::move(reason)};
   };
+  (void)find_selector(options.selector, context->space());
   if (csr.pattern.space != context->space()) return plain({});  // refused there with a message
   options.space = context->space(), options.deterministic = context->deterministic();
   options.value_bytes = sizeof(T);
@@ -65,7 +61,7 @@ ChosenMatrix<T> make_chosen_matrix(const CsrMatrix<T>& csr, const ContextPtr& co
   ChosenMatrix<T> result;
   result.reason = choice.reason;
   try {
-    result.matrix = make_matrix(find_format(choice.id), csr, context);
+    result.matrix = make_matrix(find_format(choice.id), csr, context, choice.parameters);
   } catch (const FormatRefused& error) {
     return plain(
         fmt::format("csr instead of {}, which a sample of the rows promised: {}", choice.id, error.what()));
@@ -90,73 +86,21 @@ double expected_products(const ChoiceOptions& options) {
 
 }  // namespace
 
-namespace {
-
-// With `likely_only`, csr and the formats that may be the fastest by the table: the others are not asked, which takes
-// most of the time.
-std::vector<RankedFormat> rank(const SparsityPattern& pattern, const CostModel& model,
-                               const ChoiceOptions& options, bool likely_only) {
-  const double products = expected_products(options);
-  const auto surveyed = survey_formats(pattern, options.space, options.deterministic, options.value_bytes,
-                                       options.symmetric, likely_only ? &model : nullptr);
-  CostQuery query{pattern.rows, pattern.nonzeros,
-                  pattern.bytes() + static_cast<std::size_t>(pattern.nonzeros) * options.value_bytes};
-  query.row_changes = row_changes(pattern);
-  for (const SwitchTarget& format : surveyed)
-    if (format.spec.name() == "sell-packed") query.packed_bytes = format.bytes;
-
-  std::vector<RankedFormat> ranked;
-  // Of a matrix without entries nothing can be predicted.
-  const auto predict = [&](const FormatEntry& entry, std::size_t bytes) {
-    return pattern.nonzeros > 0 ? model.absolute(query, entry.id, bytes) : CostPrediction{};
-  };
-  const CostPrediction csr = predict(find_format("csr"), query.csr_bytes);
-  ranked.push_back({&find_format("csr"), csr, products * csr.product_seconds});
-  for (const SwitchTarget& format : surveyed) {
-    if (!format.admitted || !format.spec.kernel.empty() || format.spec.entry->id == "csr") continue;
-    const CostPrediction cost = predict(*format.spec.entry, format.bytes);
-    const double total = convert_margin * cost.convert_seconds +
-                         products * cost.product_seconds * (1 + pessimism * cost.uncertainty);
-    ranked.push_back({format.spec.entry, cost, cost.known ? total : 0});
-  }
-  std::stable_sort(ranked.begin(), ranked.end(), [](const RankedFormat& a, const RankedFormat& b) {
-    return a.cost.known != b.cost.known ? a.cost.known : a.total_seconds < b.total_seconds;
-  });
-  return ranked;
-}
-
-}  // namespace
-
 std::vector<RankedFormat> rank_formats(const SparsityPattern& pattern, const CostModel& model,
                                        const ChoiceOptions& options) {
-  return rank(pattern, model, options, false);
+  return rank_by_cost(pattern, model, options, false);
 }
+
+std::vector<std::string_view> selector_words() { return selector_names(); }
+void require_selector(std::string_view word) { (void)find_selector(word); }
 
 FormatChoice choose_format(const SparsityPattern& pattern, const CostModel& model,
                            const ChoiceOptions& options) {
+  const FormatSelector& selector = find_selector(options.selector, options.space);
   if (pattern.nonzeros < least_entries_to_convert)
     return {"csr", fmt::format("{} nonzeros are too few to be worth a conversion", pattern.nonzeros)};
-  const std::vector<RankedFormat> ranked = rank(pattern, model, options, true);
-  const auto is_csr = [](const RankedFormat& format) { return format.entry->id == "csr"; };
-  const RankedFormat& csr = *std::find_if(ranked.begin(), ranked.end(), is_csr);
-  if (!csr.cost.known) return {"csr", "the machine table has no measurement in this space"};
-  const double stay = csr.total_seconds;
-  const auto best = std::find_if_not(ranked.begin(), ranked.end(), is_csr);
-
-  const bool known = options.expected_iterations > 0;
-  const std::string over = fmt::format(
-      "{} iterations{}", known ? options.expected_iterations : assumed_iterations, known ? "" : " (assumed)");
-  const double saved = best == ranked.end() || !best->cost.known ? 0 : stay - best->total_seconds;
-  if (saved < std::max(least_saving * stay, least_saved_products * csr.cost.product_seconds))
-    return {"csr", fmt::format("no other format is expected to save anything over {}", over)};
-  return {
-      best->entry->id,
-      fmt::format(
-          "a product is expected to take {:.0f} % of one in csr, and the conversion {:.1f} products of csr; "
-          "over {} that saves {:.0f} %",
-          100 * best->cost.product_seconds / csr.cost.product_seconds,
-          best->cost.convert_seconds / csr.cost.product_seconds, over,
-          100 * (1 - best->total_seconds / stay))};
+  SelectedFormat best = selector.rank(SelectorQuestion(pattern, model, options)).front();
+  return {best.entry->id, std::move(best.reason), std::move(best.parameters)};
 }
 
 template <class T>

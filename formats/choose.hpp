@@ -16,9 +16,15 @@
 namespace PROTEAN_EXPORT protean {
 
 struct FormatChoice {
-  std::string_view id;  // in the catalogue
-  std::string reason;   // for a person
+  std::string_view id;           // in the catalogue
+  std::string reason;            // for a person
+  FormatParams parameters = {};  // that the selector has chosen; those left out are the defaults
 };
+
+// The selector behind `format: auto` where none is named.
+inline constexpr std::string_view default_selector = "model";
+// The formats beside csr that a policy considers, of the ranking of a selector that was named.
+inline constexpr int policy_candidates = 3;
 
 struct ChoiceOptions {
   Space space = Space::host;
@@ -28,18 +34,28 @@ struct ChoiceOptions {
   bool symmetric = false;                // values are known to be symmetric to the bit: see survey_formats()
   std::size_t value_bytes = sizeof(double);
   const MachineTable* machine = nullptr;  // of make_chosen_matrix(); null: the built-in one
+  // What chooses the format (docs/selectors.md): a selection system of the literature, or one of ours.
+  std::string_view selector = default_selector;
 };
 inline constexpr std::int64_t assumed_iterations = 300;
 // Below this many entries no conversion is worth its time.
 inline constexpr std::int64_t least_entries_to_convert = 1000;
 
+// The selectors by name, in the order of docs/selectors.md.
+std::vector<std::string_view> selector_words();
+// Throws BadArgument for another word (the message has all of them and the nearest).
+void require_selector(std::string_view word);
+
+// The choice of the selector that `options` names. csr for matrices of fewer than least_entries_to_convert entries. The
+// rest of this text is about selector "model".
 // The rule behind `format: auto` where it is made before a solve: the format with the smallest
 //   convert_margin * conversion time
 //     + expected iterations * products_per_iteration * product time * (1 + pessimism * uncertainty),
 // with predicted times and the doubts of PolicyOptions, for the bytes that survey_formats() estimates from the
 // pattern (in host memory). csr if no other format is then expected to save 5 % of the time in csr, and 5 products of
-// csr, and for matrices of fewer than least_entries_to_convert entries. Only native kernels are considered. Takes the
-// time of a few products.
+// csr. Only native kernels are considered. Takes the time of a few products; docs/results/selectors-host.md has what
+// other selectors take. Throws BadArgument for an unknown selector, and NotAvailable for one that knows no times of the
+// space.
 FormatChoice choose_format(const SparsityPattern& pattern, const CostModel& model,
                            const ChoiceOptions& options = {});
 

@@ -264,7 +264,8 @@ class Survey {
 };
 
 std::vector<SwitchTarget> ask_all(const ContextPtr& one, const Samples& samples, Space space,
-                                  bool deterministic, std::size_t value_bytes, const CostModel* model) {
+                                  bool deterministic, std::size_t value_bytes, const CostModel* model,
+                                  std::span<const std::string_view> named = {}) {
   const Survey survey(one, samples, value_bytes);
   std::vector<SwitchTarget> surveyed;
   for (const FormatEntry* entry : catalogue()) {
@@ -272,6 +273,7 @@ std::vector<SwitchTarget> ask_all(const ContextPtr& one, const Samples& samples,
     // The machine table has no times of presets; they are chosen by name.
     if (!entry->traits.exact_values || entry->preset || entry->traits.chosen_by_name) continue;
     if (model && entry->id != "csr" && !model->may_be_fastest(entry->id)) continue;
+    if (!named.empty() && std::find(named.begin(), named.end(), entry->id) == named.end()) continue;
     // The rows of a sample lie apart from their diagonal, which these formats store apart; they are chosen by name.
     const bool sampled = samples.rows.share < 1, symmetric_only = entry->traits.symmetric_only;
     if (symmetric_only ? !samples.half_bytes : entry->traits.square_only && sampled) continue;
@@ -326,7 +328,8 @@ PatternSample sample_rows(const ContextPtr& context, const SparsityPattern& patt
 namespace {
 
 std::vector<SwitchTarget> survey(const Source& source, Space space, bool deterministic,
-                                 std::size_t value_bytes, bool symmetric, const CostModel* model) {
+                                 std::size_t value_bytes, bool symmetric, const CostModel* model,
+                                 std::span<const std::string_view> named = {}) {
   const SparsityPattern& pattern = source.pattern();
   // One thread: for such small samples, waking others would cost more than it saves.
   const ContextPtr one = Context::host(1);
@@ -352,10 +355,20 @@ std::vector<SwitchTarget> survey(const Source& source, Space space, bool determi
       samples.with_longest = source.take(one, blocks);
     }
   }
-  return ask_all(one, samples, space, deterministic, value_bytes, model);
+  return ask_all(one, samples, space, deterministic, value_bytes, model, named);
 }
 
 }  // namespace
+
+std::vector<SwitchTarget> survey_named(const SparsityPattern& pattern,
+                                       std::span<const std::string_view> named, Space space,
+                                       bool deterministic, std::size_t value_bytes, bool symmetric) {
+  if (pattern.space != Space::host)
+    throw WrongSpace("a pattern in device memory cannot be sampled; give the pattern in host memory");
+  if (named.empty()) return {};
+  return survey(Source(*Context::host(1), pattern), space, deterministic, value_bytes, symmetric, nullptr,
+                named);
+}
 
 std::vector<SwitchTarget> survey_formats(const SparsityPattern& pattern, Space space, bool deterministic,
                                          std::size_t value_bytes, bool symmetric, const CostModel* model) {

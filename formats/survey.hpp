@@ -3,7 +3,9 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <protean/core/csr.hpp>
@@ -39,6 +41,12 @@ PatternSample sample_rows(const ContextPtr& context, const SparsityPattern& patt
 std::vector<SwitchTarget> survey_formats(const SparsityPattern& pattern, Space space,
                                          bool deterministic = false, std::size_t value_bytes = 8,
                                          bool symmetric = false, const CostModel* model = nullptr);
+
+// The same for the formats of these ids alone; none without ids.
+PROTEAN_HIDDEN std::vector<SwitchTarget> survey_named(const SparsityPattern& pattern,
+                                                      std::span<const std::string_view> named, Space space,
+                                                      bool deterministic = false, std::size_t value_bytes = 8,
+                                                      bool symmetric = false);
 
 // The same for the matrix that element matrices would be assembled into. The matrix is not assembled. The pattern of
 // some hundred rows is computed, and all bytes are scaled by the number of rows. It takes the time of a few products

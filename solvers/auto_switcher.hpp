@@ -44,6 +44,9 @@ struct AutoSwitchOptions {
   // not considered in deterministic mode, for element matrices, and where x has at most cached_x bytes. On a device
   // it is not considered where the search would have so many levels that the host would make it.
   std::string order = "rcm";
+  // The selector that names the formats to survey; empty: the survey has all that may be the fastest. SystemMatrix
+  // follows it; the policy itself takes what the survey finds.
+  std::string selector = {};
   std::size_t cached_x = cached_bytes_of_x;
   // Forecasts what that order would gain, from the pattern in the space of the solve. It is called once: in another
   // thread if builds are overlapped or on a device, else in the thread of the solve. Empty: forecast_order().

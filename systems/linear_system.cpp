@@ -81,6 +81,12 @@ void check(const SolveSettings& settings) {
   if (settings.expected_iterations < 0)
     throw BadArgument(
         fmt::format("expected_iterations is {}; it must be 0 or more", settings.expected_iterations));
+  require_selector(settings.selector);
+  if (settings.selector != default_selector && settings.format != "auto" && !settings.policy)
+    throw BadArgument(
+        fmt::format("selector {} chooses among formats where format is auto, or where a policy decides; the "
+                    "format is {}: leave the selector out, or take format auto",
+                    settings.selector, settings.format));
   if (settings.preconditioner_updates < 0)
     throw BadArgument(
         fmt::format("preconditioner_updates is {}; it must be 0 or more", settings.preconditioner_updates));
@@ -152,7 +158,8 @@ SolveForecast SystemSolver<T>::forecast(const SystemMatrix<T>& matrix, std::int6
               settings_.expected_iterations > 0 ? settings_.expected_iterations : sequence_->iterations,
           .several_columns = columns > 1,
           .policy = columns == 1 && has_policy(matrix),
-          .machine = settings_.machine};
+          .machine = settings_.machine,
+          .selector = settings_.selector};
 }
 
 template <class T>
@@ -248,6 +255,7 @@ SolveReport SystemSolver<T>::run(SystemMatrix<T>& matrix, VectorView<const T> b,
         switch_options(*matrix.context(), settings_.solver.stopping, settings_.policy_options);
     options.policy.overlapped = settings_.overlapped.value_or(options.policy.overlapped);
     options.expected_iterations = forecast(matrix, 1).expected_iterations;
+    options.selector = settings_.selector;
     options.alone = [&matrix](const std::function<void()>& decide) { return matrix.change_alone(decide); };
     // A format that is kept serves the solves that follow. How many these are nobody knows: as many as there were.
     // Element matrices with new values are assembled anew, so each solve must pay for itself.

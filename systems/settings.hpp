@@ -10,6 +10,7 @@
 
 #include <protean/core/context.hpp>
 #include <protean/core/export.hpp>
+#include <protean/formats/choose.hpp>
 #include <protean/operators/assembled_matrix.hpp>
 #include <protean/operators/policy/adaptive_operator.hpp>
 #include <protean/operators/policy/cost_model.hpp>
@@ -54,6 +55,9 @@ struct SolveSettings {
   // not known. Then as many as earlier solves of the system needed, or assumed_iterations if there are none, where a
   // choice before the solve is made.
   std::int64_t expected_iterations = 0;
+  // What chooses the format where `format` is auto: a name of selector_words(). A choice before the solve takes its
+  // first format; a policy considers csr and its first policy_candidates, and decides among these by measured times.
+  std::string selector = std::string(default_selector);
   // Instead of `preconditioner`, where it is not empty: the parts of a composition (make_composition()).
   std::vector<PreconditionerPart> parts = {};
   Composition combine = Composition::additive;

@@ -14,6 +14,7 @@
 #include "core/transfer.hpp"
 #include "core/watch.hpp"
 #include "formats/catalogue.hpp"
+#include "formats/selectors/selector.hpp"
 #include "formats/survey.hpp"
 #include "operators/multi_product.hpp"
 #include "systems/seconds.hpp"
@@ -136,6 +137,7 @@ ChoiceOptions SystemMatrix<T>::choice(const SolveForecast& forecast) const {
   options.products_per_iteration = forecast.products_per_iteration;
   options.value_bytes = sizeof(T);
   options.machine = forecast.machine;
+  options.selector = forecast.selector;
   return options;
 }
 
@@ -290,10 +292,28 @@ bool SystemMatrix<T>::change_alone(const std::function<void()>& change) const {
   return true;
 }
 
+namespace {
+
+// Leaves csr and the first formats of a selector's ranking in a survey. The ranking is that of the rows in the order in
+// which the matrix was given.
+void keep_selected(std::vector<SwitchTarget>& found, const FormatSelector& selector,
+                   const SparsityPattern& pattern, const CostModel& model, const ChoiceOptions& question) {
+  std::vector<std::string_view> kept{"csr"};
+  for (const SelectedFormat& format : selector.rank(SelectorQuestion(pattern, model, question))) {
+    if (kept.size() > static_cast<std::size_t>(policy_candidates)) break;
+    if (format.entry->id != "csr") kept.push_back(format.entry->id);
+  }
+  std::erase_if(found, [&](const SwitchTarget& target) {
+    return target.spec.entry && std::find(kept.begin(), kept.end(), target.spec.entry->id) == kept.end();
+  });
+}
+
+}  // namespace
+
 template <class T>
 AutoSwitcher<T>& SystemMatrix<T>::begin_policy(const MachineTable& machine, const AutoSwitchOptions& options,
                                                SolveObserver* inner) {
-  if (switcher_ && machine_ == &machine) {
+  if (switcher_ && machine_ == &machine && selector_ == options.selector) {
     switcher_->begin(options, inner);
     return *switcher_;
   }
@@ -303,10 +323,25 @@ AutoSwitcher<T>& SystemMatrix<T>::begin_policy(const MachineTable& machine, cons
                                           adaptive_->order_id() == "none"
                                       ? given_.pattern
                                       : SparsityPattern();
+  const bool named = !options.selector.empty() && options.selector != default_selector;
+  if (named) {
+    (void)find_selector(options.selector, context_->space());
+    if (given_.pattern.space != Space::host || of_elements_)
+      throw NotAvailable(
+          fmt::format("selector {} looks at the whole pattern in host memory; give the matrix as arrays of "
+                      "the host, or take "
+                      "selector {}",
+                      options.selector, default_selector));
+  }
+  ChoiceOptions question;
+  question.space = context_->space(), question.deterministic = context_->deterministic();
+  question.expected_iterations = options.expected_iterations, question.value_bytes = sizeof(T);
+  question.machine = &machine;
   switcher_ = std::make_unique<AutoSwitcher<T>>(
       *adaptive_, model,
-      [this, model, on_host] {
+      [this, model, on_host, named, question, selector = options.selector] {
         std::vector<SwitchTarget> found = survey_formats(*adaptive_, model, on_host);
+        if (named) keep_selected(found, find_selector(selector), given_.pattern, model, question);
         if (!surveyed_.empty()) return found;
         surveyed_ = found;
         for (SwitchTarget& target : surveyed_)  // for its name
@@ -314,7 +349,7 @@ AutoSwitcher<T>& SystemMatrix<T>::begin_policy(const MachineTable& machine, cons
         return found;
       },
       options, inner);
-  machine_ = &machine;
+  machine_ = &machine, selector_ = options.selector;
   return *switcher_;
 }
 

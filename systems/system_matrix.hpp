@@ -31,6 +31,7 @@ struct SolveForecast {
   bool several_columns = false;           // a product with several vectors is wanted
   bool policy = false;                    // format auto is csr, from which a policy changes
   const MachineTable* machine = nullptr;  // null: the built-in one
+  std::string_view selector = default_selector;
 };
 
 // A matrix, given as CSR arrays, element matrices, or any operator. set_format() and set_order() say what the caller
@@ -174,6 +175,7 @@ class SystemMatrix {
   std::vector<SwitchTarget> surveyed_;
   std::unique_ptr<AutoSwitcher<T>> switcher_;
   const MachineTable* machine_ = nullptr;  // of switcher_
+  std::string selector_;                   // of switcher_
   // format empty: nothing is made yet.
   Wanted wanted_{.format = "auto"}, made_;
   bool asked_ = true;  // wanted_ has been said since it was made

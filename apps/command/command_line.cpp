@@ -243,6 +243,10 @@ Action add_compare(CLI::App& command) {
   command.add_option("--kernels", arguments->kernels, "Kernels: all, or names")->type_name("K,K");
   command.add_option("--spaces", arguments->spaces, "host, device or both (otherwise operator.space)")
       ->type_name("S,S");
+  command
+      .add_option("--selectors", arguments->selectors,
+                  "Judge selectors of formats by the measured times: all, or names")
+      ->type_name("NAME,NAME");
   command.add_option("--report", arguments->report, "Write a JSON report")->type_name("F.json");
   command.add_option("--csv", arguments->csv, "Write the numbers as CSV")->type_name("F.csv");
   command.add_option("--html", arguments->html, "Write one page with tables and pictures")

@@ -35,6 +35,7 @@ struct Selection {
   bool shortlisted = false;                    // of the entries, only those on the shortlist of a matrix
   std::set<std::string, std::less<>> kernels;  // empty: all
   std::vector<Space> spaces;
+  std::vector<const FormatSelector*> selectors;
 };
 
 Selection select(const CompareArguments& arguments) {
@@ -57,6 +58,7 @@ Selection select(const CompareArguments& arguments) {
     throw BadArgument(fmt::format("--kernels names no kernel; give {} separated by commas, or all",
                                   fmt::join(names, ", ")));
   selection.spaces = spaces(arguments.spaces);
+  if (!arguments.selectors.empty()) selection.selectors = selectors_named(arguments.selectors);
   return selection;
 }
 
@@ -133,6 +135,7 @@ class Comparer {
         choose_format(system.csr.pattern, CostModel(choose_machine({}).table, spaces.front()),
                       {.space = spaces.front(), .symmetric = symmetric_});
     result_.automatic_reason = choice.reason;
+    ask(system.csr.pattern, spaces.front());
 
     for (const Space space : spaces) entries_in(space) = entries_for(system.csr.pattern, space, choice.id);
     note_formats_left_out(spaces);
@@ -175,11 +178,58 @@ class Comparer {
     note_presets_left_out();
     note_kernels_not_in_build();
     find_best(choice.id);
+    judge_selectors(spaces.front());
     progress_.clear();
     return std::move(result_);
   }
 
  private:
+  // The choices of the selectors, which are compared, too.
+  void ask(const SparsityPattern& pattern, Space space) {
+    if (selection_.selectors.empty()) return;
+    stage("asking the selectors");
+    const Problem& problem = result_.problem;
+    const ChosenMachine machine = choose_machine({});
+    const ChoiceOptions options{
+        .space = space,
+        .expected_iterations = problem.op.expected_iterations,
+        .products_per_iteration = static_cast<double>(find_solver(problem.solver.method).products),
+        .deterministic = problem.op.deterministic,
+        .symmetric = symmetric_,
+        .machine = &machine.table};
+    result_.selectors =
+        ask_selectors(selection_.selectors, pattern, CostModel(machine.table, space), options);
+  }
+
+  // What the choices cost by the times of the comparison.
+  void judge_selectors(Space space) {
+    const std::vector<Variant>& variants = result_.variants;
+    const auto runs = [&](std::string_view format) -> const Variant* {
+      for (const Variant& variant : variants)
+        if (variant.space == space && variant.kernel == "native" && variant.status == "converged" &&
+            (variant.format == format || std::find(variant.stands_for.begin(), variant.stands_for.end(),
+                                                   format) != variant.stands_for.end()))
+          return &variant;
+      return nullptr;
+    };
+    const Variant *best = nullptr, *const csr = runs("csr");
+    for (const Variant& variant : variants)
+      if (variant.space == space && variant.kernel == "native" && variant.status == "converged" &&
+          (!best || variant.total() < best->total()))
+        best = &variant;
+    for (SelectorVerdict& verdict : result_.selectors) {
+      if (verdict.format.empty()) continue;
+      if (csr) verdict.look_products = verdict.look_seconds / csr->product.median;
+      const Variant* const chosen = runs(verdict.format);
+      if (chosen) {
+        verdict.to_best = chosen->total() / best->total();
+        if (csr) verdict.to_csr = chosen->total() / csr->total();
+      } else {
+        verdict.why = "no solve in this format has converged here";
+      }
+    }
+  }
+
   // A variant that is listed already and is what this preset is in this space; null when there is none.
   Variant* find_same(const FormatEntry& preset, const Kernel& kernel, Space space) {
     if (!preset.preset || !result_.problem.op.parameters.all().empty()) return nullptr;
@@ -222,6 +272,10 @@ class Comparer {
     if (!selection_.shortlisted) return selection_.entries;
     const Problem& problem = result_.problem;
     std::vector<const FormatEntry*> always{&find_format(automatic)};
+    for (const SelectorVerdict& verdict : result_.selectors)
+      if (space == (selection_.spaces.empty() ? problem.op.space : selection_.spaces.front()) &&
+          !verdict.format.empty())
+        always.push_back(&find_format(verdict.format));
     if (problem.op.format != "auto") always.push_back(&find_format(problem.op.format));
     const auto ranked = rank_formats(
         pattern, CostModel(choose_machine({}).table, space),
@@ -576,6 +630,8 @@ int compare(const CompareArguments& arguments) {
     if (!arguments.quiet) print_beside(taken, compare_table(done.back()));
   }
   progress.clear();
+  if (!arguments.quiet && suite.several && !selection.selectors.empty())
+    print_beside(taken, summary_table(selector_summaries(done)));
   OutputWriter writer;
   const auto write = [&](const char* name, const std::string& path,
                          const std::function<std::string()>& text) {

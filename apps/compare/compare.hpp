@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "apps/compare/selectors.hpp"
 #include "apps/machine/measure.hpp"
 #include "apps/machine/product_bytes.hpp"
 #include "apps/problem/problem_file.hpp"
@@ -19,6 +20,7 @@ struct CompareArguments {
   std::string kernels = "all";
   std::string spaces;             // host, device, or host,device; empty: operator.space
   std::string report, csv, html;  // files to write, relative to the working folder
+  std::string selectors;          // all, or names separated by commas; empty: none
   double budget = 0;              // seconds for the whole comparison; 0: no limit
   int threads = 0;
   bool quiet = false;
@@ -80,7 +82,8 @@ struct Comparison {
   int best = -1;       // index of the smallest total() of those that converged; -1: none
   int automatic = -1;  // index of what `format: auto` takes without a schedule; -1: not compared
   std::string automatic_reason;
-  std::vector<std::string> notes;  // which parts of the problem a comparison does not follow
+  std::vector<SelectorVerdict> selectors;  // in the first space; empty where none was asked for
+  std::vector<std::string> notes;          // which parts of the problem a comparison does not follow
   bool interrupted = false, out_of_time = false;
 };
 

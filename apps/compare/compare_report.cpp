@@ -108,6 +108,7 @@ Json comparison_json(const Comparison& c) {
   json["best"] = key(c, c.best);
   json["auto"] = key(c, c.automatic);
   if (!c.automatic_reason.empty()) json["auto"]["reason"] = c.automatic_reason;
+  if (!c.selectors.empty()) json["selectors"] = selectors_json(c.selectors);
   if (!c.notes.empty()) json["notes"] = c.notes;
   if (c.interrupted) json["interrupted"] = true;
   if (c.out_of_time) json["out_of_time"] = true;
@@ -248,7 +249,15 @@ std::string compare_table(const Comparison& c) {
     }
     text += "\n";
   }
-  return text + "\n";
+  text += "\n";
+  return c.selectors.empty() ? text : text + selectors_table(c.selectors);
+}
+
+std::vector<SelectorSummary> selector_summaries(const std::vector<Comparison>& comparisons) {
+  std::vector<std::span<const SelectorVerdict>> systems;
+  for (const Comparison& c : comparisons)
+    if (!c.selectors.empty()) systems.emplace_back(c.selectors);
+  return summarise(systems);
 }
 
 std::string compare_json(const std::vector<Comparison>& comparisons, const std::vector<std::string>& broken,
@@ -258,6 +267,8 @@ std::string compare_json(const std::vector<Comparison>& comparisons, const std::
   json["suite"] = Json::array();
   for (const Comparison& c : comparisons) json["suite"].push_back(comparison_json(c));
   json["broken"] = broken;
+  if (const auto summaries = selector_summaries(comparisons); !summaries.empty())
+    json["selectors"] = summary_json(summaries);
   return text(json);
 }
 
@@ -309,6 +320,10 @@ std::string compare_html(const std::vector<Comparison>& comparisons) {
   data["problems"] = Json::array();
   for (const Comparison& c : comparisons) data["problems"].push_back(page_json(c, points));
   std::string page = compare_page;
+  constexpr std::string_view place = "<!--selectors-->";
+  const std::size_t section = page.find(place);
+  if (section == std::string::npos) throw Error("the page of compare has no place for its selectors");
+  page.replace(section, place.size(), selectors_html(selector_summaries(comparisons)));
   constexpr std::string_view mark = "/*data*/null";
   const std::size_t at = page.find(mark);
   if (at == std::string::npos) throw Error("the page of compare has no place for its data");

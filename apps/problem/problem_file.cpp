@@ -48,6 +48,7 @@ class ProblemReader {
     check_preconditioner();
     if (const Node* node = top.find("schedule")) read_schedule(*node);
     check_expected_iterations();
+    check_selector();
     if (const Node* node = top.find("output")) read_output(*node);
     read_engine(top, root.place);
     return std::move(problem_);
@@ -424,6 +425,8 @@ class ProblemReader {
     op.expected_iterations = section.integer("expected_iterations");
     if (const Node* const expected = section.find("expected_iterations"))
       expected_iterations_place_ = expected->place;
+    op.selector = section.word("selector");
+    if (const Node* const selector = section.find("selector")) selector_place_ = selector->place;
     if (const Node* kernel = section.find("kernel"))
       op.kernel = read_kernel(*kernel, "operator.kernel", op.format);
     op.parameters = read_parameters(section, "operator", op.format);
@@ -436,6 +439,15 @@ class ProblemReader {
     fail(*expected_iterations_place_,
          fmt::format("operator.expected_iterations is for format auto, matrix.order auto and schedule.policy "
                      "auto; {}: leave it out",
+                     on_elements() ? "the solve is on element matrices"
+                                   : fmt::format("the format is {}", problem_.op.format)));
+  }
+
+  void check_selector() const {
+    if (!selector_place_ || problem_.schedule.automatic) return;
+    if (problem_.op.format == "auto" && !on_elements()) return;
+    fail(*selector_place_,
+         fmt::format("operator.selector is for format auto and schedule.policy auto; {}: leave it out",
                      on_elements() ? "the solve is on element matrices"
                                    : fmt::format("the format is {}", problem_.op.format)));
   }
@@ -557,7 +569,7 @@ class ProblemReader {
   Problem problem_;
   Place preconditioner_place_;
   const Node* solver_node_ = nullptr;
-  std::optional<Place> expected_iterations_place_;
+  std::optional<Place> expected_iterations_place_, selector_place_;
 };
 
 }  // namespace

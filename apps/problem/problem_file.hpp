@@ -90,6 +90,7 @@ struct OperatorSpec {
   int threads = 0;                       // 0: OMP_NUM_THREADS, or all processors
   bool deterministic = false;            // mode of the context
   std::int64_t expected_iterations = 0;  // only with format auto; 0: not known
+  std::string selector = "model";        // only with format auto or a policy
 };
 
 // Changes of format during a solve: at points that the user names, or decided by a policy.

@@ -203,6 +203,8 @@ std::vector<KeyDoc> make_table() {
               "for format, order and policy auto: how many they reckon with; format auto is then made before "
               "the solve",
               "0"),
+      word("operator", "selector", default_selector, selector_words(),
+           "for format and policy auto: what chooses the format, or the formats that the policy considers"),
       other("operator.parts[]", "format", "a format", "required", "of this part"),
       other("operator.parts[]", "take", "a rule, or a map", none,
             "which entries; the last part takes the rest"),

@@ -151,6 +151,7 @@ SolveSettings settings_of(const Problem& problem, const ContextPtr& context, con
   settings.schedule = problem.schedule.points;
   settings.context = context;
   settings.expected_iterations = problem.op.expected_iterations;
+  settings.selector = problem.op.selector;
   settings.check_arrays = false;  // whoever reads or makes a matrix checks it
   return settings;
 }

@@ -69,7 +69,7 @@ class Choice(Table):
     order_reason: str
 
 
-def choose(A: Any, *, expected_iterations: int = 0, method: str = "cg") -> Choice:
+def choose(A: Any, *, expected_iterations: int = 0, method: str = "cg", selector: str = "model") -> Choice:
     """Predict which storage format solves fastest, with the time of the conversion.
 
     Parameters
@@ -80,6 +80,8 @@ def choose(A: Any, *, expected_iterations: int = 0, method: str = "cg") -> Choic
         How many iterations the solve will need; 0: not known, 300 are assumed.
     method : str, optional
         Its products an iteration count.
+    selector : str, optional
+        What chooses the format (docs/selectors.md); the table of predictions is that of "model" in any case.
 
     Returns
     -------
@@ -93,7 +95,7 @@ def choose(A: Any, *, expected_iterations: int = 0, method: str = "cg") -> Choic
     >>> protean.choose(np.eye(10)).format
     'csr'
     """
-    id, reason, order, order_reason, rows = _core.choose(_core_of(A), expected_iterations, method)
+    id, reason, order, order_reason, rows = _core.choose(_core_of(A), expected_iterations, method, selector)
     result = Choice(rows, f"{id}: {reason}")
     result.format, result.reason, result.order, result.order_reason = id, reason, order, order_reason
     return result

@@ -274,6 +274,8 @@ SolveSettings settings_of(const nb::dict& keywords) {
         settings.schedule.push_back(point_of(nb::cast<nb::dict>(point)));
     } else if (name == "expected_iterations") {
       settings.expected_iterations = whole(value, name);
+    } else if (name == "selector") {
+      settings.selector = word(value, name);
     } else if (name == "preconditioner_updates") {
       settings.preconditioner_updates = whole(value, name);
     } else if (!set_option(solver_options(), settings.solver, name, value, "method", settings.method)) {
@@ -286,6 +288,7 @@ SolveSettings settings_of(const nb::dict& keywords) {
                                              "policy",
                                              "schedule",
                                              "expected_iterations",
+                                             "selector",
                                              "preconditioner_updates"};
       add_names(solver_options(), names);
       refuse_name("option", name, names);

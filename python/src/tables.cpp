@@ -125,12 +125,15 @@ ContextPtr host_of(const Matrix<T>& matrix) {
 }
 
 template <class T>
-nb::tuple choose(Matrix<T>& matrix, std::int64_t expected_iterations, const std::string& method) {
+nb::tuple choose(Matrix<T>& matrix, std::int64_t expected_iterations, const std::string& method,
+                 const std::string& selector) {
   const CsrMatrix<T> csr = entries_of(matrix);
   const SparsityPattern& pattern = csr.pattern;
   const ContextPtr host = host_of(matrix);
   ChoiceOptions options;
   options.expected_iterations = expected_iterations;
+  require_selector(selector);
+  options.selector = selector;
   options.products_per_iteration = find_solver(method).products;
   options.value_bytes = sizeof(T);
   FormatChoice choice;
@@ -219,7 +222,8 @@ nb::tuple admit_format(Matrix<T>& matrix, const std::string& format) {
 
 template <class T>
 void bind(nb::module_& m) {
-  m.def("choose", &choose<T>, nb::arg("matrix"), nb::arg("expected_iterations"), nb::arg("method"));
+  m.def("choose", &choose<T>, nb::arg("matrix"), nb::arg("expected_iterations"), nb::arg("method"),
+        nb::arg("selector"));
   m.def("inspect", &inspect<T>, nb::arg("matrix"));
   m.def("admit", &admit_format<T>, nb::arg("matrix"), nb::arg("format"));
 }

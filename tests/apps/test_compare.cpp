@@ -2,12 +2,14 @@
 #include <nlohmann/json.hpp>
 
 #include <filesystem>
+#include <map>
 #include <set>
 #include <sstream>
 
 #include "apps/compare/compare_report.hpp"
 #include "command.hpp"
 #include "formats/catalogue.hpp"
+#include "formats/choose.hpp"
 
 namespace protean::test {
 namespace {
@@ -508,6 +510,88 @@ TEST(ComparePage, StaysSmallForALargeSuite) {
   const std::string page = apps::compare_html(suite);
   EXPECT_LT(page.size(), 2'000'000u);
   EXPECT_EQ(page.find("</script> of the suite"), std::string::npos) << "a title cannot end the script";
+}
+
+// Each selector is asked, what it takes is compared, and its regret is that of the times in the same report.
+TEST_F(Compare, JudgesSelectorsByTheMeasuredTimes) {
+  write("a.yaml",
+        "matrix: {generate: {kind: poisson-2d, n: 40}}\noperator: {expected_iterations: 100000}\n"
+        "solver: {method: cg}\n");
+  write("suite.yaml", "suite:\n  - a.yaml\n  - {problem: a.yaml, set: {matrix.generate.n: 45}}\n");
+  const Outcome o =
+      run({"compare", "suite.yaml", "--formats", "csr,ell,dia,coo,hyb,bcsr,jad,hdc,bdia,sell-c-sigma,hdi",
+           "--kernels", "native", "--selectors", "all", "--report", "r.json", "--html", "p.html"});
+  ASSERT_EQ(o.code, 0) << o.err;
+  EXPECT_NE(o.out.find("kubota-takahashi"), std::string::npos) << o.out;
+  const Json r = parse(o, files());
+  ASSERT_EQ(r["selectors"].size(), selector_words().size());
+  int judged = 0, not_csr = 0;
+  for (const Json& system : r["suite"]) {
+    ASSERT_EQ(system["selectors"].size(), selector_words().size());
+    double best = 1e300, csr = 0;
+    std::map<std::string, double> totals;
+    for (const Json& result : system["results"])
+      if (result["status"] == "converged") {
+        const double total = result["seconds"]["total"];
+        totals[result["format"]] = total, best = std::min(best, total);
+        if (result["format"] == "csr") csr = total;
+      }
+    for (std::size_t i = 0; i < selector_words().size(); ++i) {
+      const Json& verdict = system["selectors"][i];
+      EXPECT_EQ(verdict["selector"], selector_words()[i]);
+      EXPECT_GT(verdict["look_products"].get<double>(), 0);
+      const auto found = totals.find(verdict["format"].get<std::string>());
+      if (found == totals.end()) {
+        EXPECT_TRUE(verdict["to_best"].is_null() && verdict.contains("why"));
+        continue;
+      }
+      ++judged, not_csr += found->first != "csr";
+      EXPECT_NEAR(verdict["to_best"].get<double>(), found->second / best, 1e-9);
+      EXPECT_NEAR(verdict["to_csr"].get<double>(), found->second / csr, 1e-9);
+      EXPECT_GE(verdict["to_best"].get<double>(), 1);
+    }
+  }
+  EXPECT_GE(judged, 20);
+  EXPECT_GE(not_csr, 1);
+  const std::string page = files().at("p.html");
+  EXPECT_NE(page.find("performance profile of selectors"), std::string::npos);
+  for (const std::string_view name : selector_words())
+    EXPECT_NE(page.find("<td>" + std::string(name) + "</td>"), std::string::npos) << name;
+
+  const Outcome wrong = run({"compare", "a.yaml", "--selectors", "model,zaho", "--report", "none.json"});
+  EXPECT_EQ(wrong.code, 2);
+  EXPECT_NE(wrong.err.find("there is no selector 'zaho'; the selectors are model, "), std::string::npos)
+      << wrong.err;
+  EXPECT_FALSE(files().count("none.json"));
+}
+
+// Worked by hand: regrets 1, 2, 4 have the geometric mean 2; one of the three systems is slower than csr.
+TEST(Selectors, AreSummarisedOverSystems) {
+  const auto verdict = [](double to_best, double to_csr, double look) {
+    apps::SelectorVerdict v;
+    v.selector = "a", v.format = "csr", v.to_best = to_best, v.to_csr = to_csr, v.look_products = look;
+    return v;
+  };
+  const std::vector<apps::SelectorVerdict> one{verdict(2, 1, 7)}, two{verdict(4, 1.5, 1)},
+      three{verdict(1, 0.5, 9)};
+  std::vector<apps::SelectorVerdict> unknown{verdict(1, 1, 1)};
+  unknown[0].to_best = {}, unknown[0].to_csr = {}, unknown[0].look_products = {};
+  const auto summaries = apps::summarise({one, two, three, unknown});
+  ASSERT_EQ(summaries.size(), 1u);
+  const apps::SelectorSummary& s = summaries[0];
+  EXPECT_NEAR(s.mean, 2, 1e-12);
+  EXPECT_EQ(s.worst, 4);
+  EXPECT_EQ(s.at_95, 4);
+  EXPECT_NEAR(s.slower, 1.0 / 3, 1e-12);
+  EXPECT_EQ(s.look, 7);
+  EXPECT_EQ(s.systems, 3);
+  EXPECT_EQ(s.missing, 1);
+  EXPECT_EQ(s.regrets, (std::vector<double>{1, 2, 4}));
+  // The profile rises at regrets 1, 2 and 4, a third each time; 10 is the right end.
+  const std::string page = apps::selectors_html(summaries);
+  EXPECT_NE(page.find("<path d=\"M40.0 284.0 H40.0 V192.7 H217.6 V101.3 H395.2 V10.0 H630.0\""),
+            std::string::npos)
+      << page;
 }
 
 }  // namespace

@@ -108,6 +108,7 @@ class Entrances : public CommandTest {
     if (s.order != plain.order) also(protean_matrix_set_order(A, s.order.c_str()));
     also(protean_solver_set(solver, "relative_tolerance", s.solver.stopping.relative_tolerance));
     also(protean_solver_set(solver, "expected_iterations", static_cast<double>(s.expected_iterations)));
+    if (s.selector != plain.selector) also(protean_solver_set_text(solver, "selector", s.selector.c_str()));
     for (const SchedulePoint& point : s.schedule)
       also(protean_solver_schedule_order(solver, "at_iteration", point.at,
                                          point.to.order.empty() ? nullptr : point.to.order.c_str(),
@@ -138,7 +139,7 @@ class Entrances : public CommandTest {
          << ", relative_tolerance: " << s.solver.stopping.relative_tolerance << "}\n"
          << "operator: {threads: 1" << (s.format == "auto" ? "" : ", format: " + s.format)
          << (s.expected_iterations > 0 ? fmt::format(", expected_iterations: {}", s.expected_iterations) : "")
-         << "}\n"
+         << (s.selector == default_selector ? "" : ", selector: " + s.selector) << "}\n"
          << "output: {report: r.json, history: h.csv}\n";
     if (s.preconditioner != "none") text << "preconditioner: {type: " << s.preconditioner << "}\n";
     if (!s.schedule.empty()) text << "schedule:\n";
@@ -202,6 +203,7 @@ std::vector<System> systems() {
          .solver = {.stopping = {.relative_tolerance = 1e-6}},
          .format = "bcsr",
          .order = "rcm"});
+    add({.selector = "abu-sufah"});
     FormatSpec ell{.entry = &find_format("ell")}, back;
     ell.order = "length", back.order = "none";
     add({.method = "idr",
@@ -213,9 +215,9 @@ std::vector<System> systems() {
   return all;
 }
 
-TEST_F(Entrances, DoTheSameInFortySystems) {
+TEST_F(Entrances, DoTheSameInFortyEightSystems) {
   const std::vector<System> all = systems();
-  ASSERT_EQ(all.size(), 40u);
+  ASSERT_EQ(all.size(), 48u);
   int solved = 0, chosen = 0;
   for (const System& system : all) {
     SCOPED_TRACE(std::string(system.generate) + ", " + system.settings.method + ", " +
@@ -233,7 +235,7 @@ TEST_F(Entrances, DoTheSameInFortySystems) {
     expect_same(in_c(system, csr, b), expected, "C");
     expect_same(by_command(system, b), expected, "the command");
   }
-  EXPECT_GE(solved, 34);
+  EXPECT_GE(solved, 41);
   EXPECT_GE(chosen, 5) << "auto must have something to choose";
 }
 

@@ -19,6 +19,7 @@
 #include "core/error.hpp"
 #include "core/generate/generate.hpp"
 #include "formats/catalogue.hpp"
+#include "formats/choose.hpp"
 #include "operators/policy/policy_options.hpp"
 #include "preconditioners/options.hpp"
 #include "protean.h"
@@ -449,6 +450,17 @@ TEST(Options, ThatDependOnOtherSections) {
                      "--set operator.expected_iterations=9: "));
   EXPECT_EQ(refused("matrix: {file: A.mtx, order: auto}\n" + in_ell), "");
   EXPECT_EQ(refused(matrix + in_ell + "schedule: {policy: auto}"), "");
+  for (const std::string_view selector : selector_words())
+    EXPECT_EQ(refused(matrix + "operator: {selector: " + std::string(selector) + "}"), "") << selector;
+  const std::string unknown = refused(matrix + "operator: {selector: zaho}");
+  EXPECT_TRUE(begins(unknown, "p.yaml:2:22: operator.selector is 'zaho'")) << unknown;
+  for (const std::string_view selector : selector_words())
+    EXPECT_TRUE(has(unknown, std::string(selector))) << unknown;
+  const std::string named = refused(matrix + "operator: {format: ell, selector: zhao}");
+  EXPECT_TRUE(has(named, "operator.selector is for format auto and schedule.policy auto; the format is ell"))
+      << named;
+  EXPECT_EQ(refused(matrix + "operator: {format: ell, selector: zhao}\nschedule: {policy: auto}"), "");
+
   const std::string elements = "matrix: {generate: {kind: fem-hex, storage: element}}\n" + expected;
   EXPECT_TRUE(has(refused(elements), "the solve is on element matrices"));
   EXPECT_EQ(refused(elements + "schedule: {policy: auto}"), "");

@@ -1,0 +1,122 @@
+// Selector "model": the cost model of the policy, asked before a solve.
+#include "formats/selectors/model.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "formats/catalogue.hpp"
+#include "formats/selectors/entries.hpp"
+#include "formats/survey.hpp"
+#include "operators/policy/switch_policy.hpp"
+
+namespace protean {
+namespace {
+
+// A format must be expected to save this part of the time in csr, and this many products: less is within the error of
+// the predictions, and the look at the formats has cost as much.
+constexpr double least_saving = 0.05, least_saved_products = 5;
+// Predictions are doubted as the policy doubts them.
+constexpr double pessimism = PolicyOptions{}.pessimism, convert_margin = PolicyOptions{}.convert_margin;
+
+double expected_products(const ChoiceOptions& options) {
+  const auto iterations =
+      static_cast<double>(options.expected_iterations > 0 ? options.expected_iterations : assumed_iterations);
+  return iterations * options.products_per_iteration;
+}
+
+bool is_csr(const RankedFormat& format) { return format.entry->id == "csr"; }
+
+class ModelSelector final : public FormatSelector {
+ public:
+  std::string_view name() const noexcept override { return "model"; }
+  std::string_view source() const noexcept override {
+    return "this library: times of similar measured matrices (operators/policy/cost_model), doubted as the "
+           "policy "
+           "doubts them";
+  }
+  std::vector<SelectedFormat> rank(const SelectorQuestion& question) const override {
+    const ChoiceOptions& options = question.options();
+    const std::vector<RankedFormat> ranked =
+        rank_by_cost(question.pattern(), question.model(), options, true);
+    const auto csr = std::find_if(ranked.begin(), ranked.end(), is_csr);
+    const double product = csr->cost.product_seconds;
+    std::vector<SelectedFormat> result;
+    for (const RankedFormat& format : ranked) {
+      SelectedFormat selected{.entry = format.entry,
+                              .score = format.total_seconds,
+                              .product_seconds = format.cost.product_seconds,
+                              .convert_seconds = format.cost.convert_seconds,
+                              .uncertainty = format.cost.uncertainty};
+      if (!format.cost.known)
+        selected.reason = "the machine table has no times of it";
+      else if (!is_csr(format))
+        selected.reason = fmt::format(
+            "a product is expected to take {:.0f} % of one in csr, and the conversion {:.1f} products of csr",
+            100 * format.cost.product_seconds / product, format.cost.convert_seconds / product);
+      result.push_back(std::move(selected));
+    }
+    const auto stay = result.begin() + (csr - ranked.begin());
+    if (!csr->cost.known) {
+      stay->reason = "the machine table has no measurement in this space";
+      std::rotate(result.begin(), stay, stay + 1);
+      return result;
+    }
+    const bool known = options.expected_iterations > 0;
+    const std::string over =
+        fmt::format("{} iterations{}", known ? options.expected_iterations : assumed_iterations,
+                    known ? "" : " (assumed)");
+    stay->reason = fmt::format("no other format is expected to save anything over {}", over);
+    const auto best = std::find_if_not(ranked.begin(), ranked.end(), is_csr);
+    const double saved =
+        best == ranked.end() || !best->cost.known ? 0 : csr->total_seconds - best->total_seconds;
+    if (saved < std::max(least_saving * csr->total_seconds, least_saved_products * product))
+      std::rotate(result.begin(), stay, stay + 1);
+    else
+      result[static_cast<std::size_t>(best - ranked.begin())].reason +=
+          fmt::format("; over {} that saves {:.0f} %", over, 100 * saved / csr->total_seconds);
+    return result;
+  }
+};
+
+}  // namespace
+
+std::vector<RankedFormat> rank_by_cost(const SparsityPattern& pattern, const CostModel& model,
+                                       const ChoiceOptions& options, bool likely_only) {
+  const double products = expected_products(options);
+  const auto surveyed = survey_formats(pattern, options.space, options.deterministic, options.value_bytes,
+                                       options.symmetric, likely_only ? &model : nullptr);
+  CostQuery query{pattern.rows, pattern.nonzeros,
+                  pattern.bytes() + static_cast<std::size_t>(pattern.nonzeros) * options.value_bytes};
+  query.row_changes = row_changes(pattern);
+  for (const SwitchTarget& format : surveyed)
+    if (format.spec.name() == "sell-packed") query.packed_bytes = format.bytes;
+
+  std::vector<RankedFormat> ranked;
+  // Of a matrix without entries nothing can be predicted.
+  const auto predict = [&](const FormatEntry& entry, std::size_t bytes) {
+    return pattern.nonzeros > 0 ? model.absolute(query, entry.id, bytes) : CostPrediction{};
+  };
+  const CostPrediction csr = predict(find_format("csr"), query.csr_bytes);
+  ranked.push_back({&find_format("csr"), csr, products * csr.product_seconds});
+  for (const SwitchTarget& format : surveyed) {
+    if (!format.admitted || !format.spec.kernel.empty() || format.spec.entry->id == "csr") continue;
+    const CostPrediction cost = predict(*format.spec.entry, format.bytes);
+    const double total = convert_margin * cost.convert_seconds +
+                         products * cost.product_seconds * (1 + pessimism * cost.uncertainty);
+    ranked.push_back({format.spec.entry, cost, cost.known ? total : 0});
+  }
+  std::stable_sort(ranked.begin(), ranked.end(), [](const RankedFormat& a, const RankedFormat& b) {
+    return a.cost.known != b.cost.known ? a.cost.known : a.total_seconds < b.total_seconds;
+  });
+  return ranked;
+}
+
+namespace selector_entries {
+const FormatSelector& model() {
+  static const ModelSelector selector;
+  return selector;
+}
+}  // namespace selector_entries
+
+}  // namespace protean

@@ -1,0 +1,15 @@
+// The cost model as a selector, and the ranking behind it.
+#pragma once
+#include <vector>
+
+#include "formats/choose.hpp"
+#include "formats/selectors/selector.hpp"
+
+namespace protean {
+
+// rank_formats(). With `likely_only`, csr and the formats that may be the fastest by the table: the others are not
+// asked, which takes most of the time.
+std::vector<RankedFormat> rank_by_cost(const SparsityPattern& pattern, const CostModel& model,
+                                       const ChoiceOptions& options, bool likely_only);
+
+}  // namespace protean
