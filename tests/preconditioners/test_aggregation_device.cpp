@@ -402,8 +402,8 @@ TEST_P(AggregationOnDevice, MemoryIsGivenBack) {
   EXPECT_EQ(allocated_bytes(*context_), before);
 }
 
-TEST_P(AggregationOnDevice, DeterministicMode) {
-  if (!gpu()) return;  // a simulated device has no such mode
+TEST(AggregationOnGpu, DeterministicMode) {
+  if (!test_context(Space::device)) GTEST_SKIP() << no_device;
   const ContextPtr context = Context::device(0, {.deterministic = true});
   const CsrMatrix<double> csr = generated("poisson-3d", 16);
   const auto A = make_matrix(find_format("csr"), upload(context, csr), context);
