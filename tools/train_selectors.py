@@ -145,7 +145,8 @@ def train_times(features, table, matrices, names, selector):
 
 
 def train_linear(features, table, matrices):
-    """seconds = a entries + b rows, a and b not negative, with the least relative error; ell counts its padding."""
+    """seconds = a entries + b rows, a and b not negative, with the least relative error; ell counts its padding, and
+    coo has no rows: its strips are strips of entries."""
     out = {}
     for format in ["csr", "ell", "coo"]:
         rows, right = [], []
@@ -154,7 +155,7 @@ def train_linear(features, table, matrices):
                 continue
             f, seconds = features[m], table[m][format][1]
             entries = f["rows"] * f["longest"] if format == "ell" else f["nonzeros"]
-            rows.append([entries / seconds, f["rows"] / seconds])
+            rows.append([entries / seconds, 0 if format == "coo" else f["rows"] / seconds])
             right.append(1.0)
         scale = np.abs(np.array(rows)).max()
         (a, b), _ = scipy.optimize.nnls(np.array(rows) / scale, np.array(right))
