@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import pathlib
 import pkgutil
+import re
 import signal
 import subprocess
 import sys
@@ -231,7 +232,8 @@ def test_each_public_function_is_described():
             one = getattr(module, name)
             if not callable(one) or name in ("Column", "Iteration", "Report", "Choice"):
                 continue
-            assert one.__doc__ and "\n    <" not in one.__doc__, name
+            assert one.__doc__, name
+            assert not re.search(r"^ *<[\w -]+>$", one.__doc__, re.M), f"{name}: a placeholder is left over"
             if not isinstance(one, type) and name not in ("get_threads", "preconditioners", "options"):
                 assert ">>>" in one.__doc__, name
 
