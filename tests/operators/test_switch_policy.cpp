@@ -59,7 +59,7 @@ TEST(Reasons, HaveEachATextOfTheirOwn) {
     again = why, again.reason = why.reason == Reason::ready ? Reason::building : Reason::ready;
     EXPECT_FALSE(same_but_for_numbers(why, again));
   }
-  EXPECT_EQ(named, 14);
+  EXPECT_EQ(named, 15);
   EXPECT_EQ(others, 8);
   EXPECT_EQ(numbered, 13);
   EXPECT_EQ(
