@@ -147,7 +147,8 @@ def elements():
             check(run.code == 0 and same(assembled, one, 1), f"{physics}, degree {degree}, {count} ranks, assembled",
                   run.told)
             found, run = solve(count, "--set", "engine=petsc", *element, "--solution", work / "element.mtx")
-            check(run.code == 0 and found["iterations"] == assembled["iterations"]
+            # Sums in another order round in another way.
+            check(run.code == 0 and abs(found["iterations"] - assembled["iterations"]) <= 2
                   and close(vector(work / "element.mtx"), vector(work / "assembled.mtx"))
                   and sum(rank["elements"] for rank in found["ranks"]["by_rank"]) == n ** 3,
                   f"{physics}, degree {degree}, {count} ranks, element matrices: {found.get('iterations')} iterations",
