@@ -214,7 +214,7 @@ protean_status protean_solver_create(const char* method, const char* preconditio
  *   preconditioner   fill of ic and ilu, block_size of block-jacobi (0: auto), omega of ssor, ...
  *   policy           worst_factor, ...: only with policy "auto"
  *   format auto      expected_iterations, which is `operator.expected_iterations` of a problem file; 0: not known. With
- *                    it the format is chosen before the solve. Without it, on the host, a policy changes the format
+ *                    it the format is chosen before the solve. Without it a policy changes the format
  *                    during the solve
  * PROTEAN_BAD_ARGUMENT, and nothing changes: for another name (the message lists all), for a value out of range, and
  * where the method or the preconditioner of protean_solver_create() does not read the option (the message says who

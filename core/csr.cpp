@@ -150,27 +150,6 @@ void require_finite(const Context& context, const CsrMatrix<T>& matrix) {
                               row_of_entry(p.row_ptr, p.rows, first), p.col[first], matrix.values[first]));
 }
 
-bool is_sorted(const Context& context, const SparsityPattern& pattern) {
-  std::atomic<bool> sorted{true};
-  parallel(useful_parts(context, pattern.nonzeros), [&](int part, int parts) {
-    const Range range = even_range(pattern.rows, part, parts);
-    // First all entries in one loop without branches, then the borders of rows, where columns may descend.
-    const std::int64_t begin = pattern.row_ptr[range.begin], end = pattern.row_ptr[range.end];
-    std::int64_t descents = 0;
-    for (std::int64_t k = begin + 1; k < end;) {
-      const std::int64_t stop = std::min<std::int64_t>(end, k + 4096);
-      std::int32_t some = 0;
-      for (; k < stop; ++k) some += pattern.col[k] <= pattern.col[k - 1];
-      descents += some;
-    }
-    for (std::int64_t r = range.begin; r < range.end; ++r)
-      if (const std::int64_t k = pattern.row_ptr[r]; k > begin && k < pattern.row_ptr[r + 1])
-        descents -= pattern.col[k] <= pattern.col[k - 1];
-    if (descents != 0) sorted.store(false, std::memory_order_relaxed);
-  });
-  return sorted;
-}
-
 namespace {
 
 // Sorts rows given as (column, position of its value) lists and adds duplicates.

@@ -164,7 +164,8 @@ PROTEAN_EXPORT void validate(const ContextPtr& context, const CsrMatrix<T>& matr
 template <class T>
 PROTEAN_EXPORT void validate_values(const ContextPtr& context, const CsrMatrix<T>& matrix);
 
-// True when every row is strictly ascending (the pattern is otherwise taken to be valid).
+// True when every row is strictly ascending (the pattern is otherwise taken to be valid). In the memory of the context;
+// on a device the host waits.
 bool is_sorted(const Context& context, const SparsityPattern& pattern);
 
 // A copy whose rows are sorted. Duplicates are added or refused as asked.

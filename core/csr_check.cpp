@@ -152,6 +152,30 @@ void check_entries(const Context& context, const CsrMatrix<T>& m, const std::int
 
 }  // namespace
 
+bool is_sorted(const Context& context, const SparsityPattern& pattern) {
+#if defined(PROTEAN_HAVE_CUDA)
+  if (on_device(context, pattern)) return device::first_unsorted_row(context, pattern) == pattern.rows;
+#endif
+  std::atomic<bool> sorted{true};
+  parallel(useful_parts(context, pattern.nonzeros), [&](int part, int parts) {
+    const Range range = even_range(pattern.rows, part, parts);
+    // First all entries in one loop without branches, then the borders of rows, where columns may descend.
+    const std::int64_t begin = pattern.row_ptr[range.begin], end = pattern.row_ptr[range.end];
+    std::int64_t descents = 0;
+    for (std::int64_t k = begin + 1; k < end;) {
+      const std::int64_t stop = std::min<std::int64_t>(end, k + 4096);
+      std::int32_t some = 0;
+      for (; k < stop; ++k) some += pattern.col[k] <= pattern.col[k - 1];
+      descents += some;
+    }
+    for (std::int64_t r = range.begin; r < range.end; ++r)
+      if (const std::int64_t k = pattern.row_ptr[r]; k > begin && k < pattern.row_ptr[r + 1])
+        descents -= pattern.col[k] <= pattern.col[k - 1];
+    if (descents != 0) sorted.store(false, std::memory_order_relaxed);
+  });
+  return sorted;
+}
+
 template <class T>
 void validate(const ContextPtr& context, const CsrMatrix<T>& matrix) {
   const DeviceWork open(*context, {matrix.pattern.space == Space::device ? matrix.pattern.col : nullptr});

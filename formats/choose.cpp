@@ -29,6 +29,14 @@ bool asks_for_symmetry(const SparsityPattern& pattern, const CostModel& model) {
   });
 }
 
+FormatChoice chosen_by(const SelectorQuestion& question) {
+  const FormatSelector& selector = find_selector(question.options().selector, question.options().space);
+  if (const std::int64_t entries = question.given().nonzeros; entries < least_entries_to_convert)
+    return {"csr", fmt::format("{} nonzeros are too few to be worth a conversion", entries)};
+  SelectedFormat best = selector.rank(question).front();
+  return {best.entry->id, std::move(best.reason), std::move(best.parameters)};
+}
+
 }  // namespace
 
 template <class T>
@@ -42,21 +50,17 @@ ChosenMatrix<T> make_chosen_matrix(const CsrMatrix<T>& csr, const ContextPtr& co
   options.space = context->space(), options.deterministic = context->deterministic();
   options.value_bytes = sizeof(T);
   const bool here = options.space == Space::host;
-  const ContextPtr host = here ? context : Context::host();
   if (here) check_arrays(csr);
   const CostModel model(options.machine ? *options.machine : builtin_machine(), options.space);
-  const bool ask = !options.symmetric && asks_for_symmetry(csr.pattern, model);
-  CsrMatrix<T> seen = here ? csr : on_host ? *on_host : CsrMatrix<T>{};
-  if (!here && !on_host) {
-    if (ask)
-      seen = download(host, *context, csr);
-    else
-      seen.pattern = detail::download_pattern(host, *context, csr.pattern);
-  }
-  if (!is_sorted(*host, seen.pattern))
+  if (!is_sorted(*context, csr.pattern))
     return plain("csr, the only format for rows whose columns do not ascend (sorted_copy() sorts)");
-  if (ask) options.symmetric = !first_asymmetry(*host, seen.pattern, seen.values);
-  const FormatChoice choice = choose_format(seen.pattern, model, options);
+  if (!options.symmetric && asks_for_symmetry(csr.pattern, model)) {
+    const ContextPtr host = here ? context : Context::host();
+    const CsrMatrix<T> seen = here ? csr : on_host ? *on_host : download(host, *context, csr);
+    options.symmetric = !first_asymmetry(*host, seen.pattern, seen.values);
+  }
+  const FormatChoice choice = chosen_by(
+      SelectorQuestion(context, csr.pattern, on_host ? &on_host->pattern : nullptr, model, options));
   if (choice.id == "csr") return plain(choice.reason);
   ChosenMatrix<T> result;
   result.reason = choice.reason;
@@ -88,7 +92,7 @@ double expected_products(const ChoiceOptions& options) {
 
 std::vector<RankedFormat> rank_formats(const SparsityPattern& pattern, const CostModel& model,
                                        const ChoiceOptions& options) {
-  return rank_by_cost(pattern, model, options, false);
+  return rank_by_cost(*Context::host(1), pattern, model, options, false);
 }
 
 std::vector<std::string_view> selector_words() { return selector_names(); }
@@ -96,11 +100,7 @@ void require_selector(std::string_view word) { (void)find_selector(word); }
 
 FormatChoice choose_format(const SparsityPattern& pattern, const CostModel& model,
                            const ChoiceOptions& options) {
-  const FormatSelector& selector = find_selector(options.selector, options.space);
-  if (pattern.nonzeros < least_entries_to_convert)
-    return {"csr", fmt::format("{} nonzeros are too few to be worth a conversion", pattern.nonzeros)};
-  SelectedFormat best = selector.rank(SelectorQuestion(pattern, model, options)).front();
-  return {best.entry->id, std::move(best.reason), std::move(best.parameters)};
+  return chosen_by(SelectorQuestion(pattern, model, options));
 }
 
 template <class T>

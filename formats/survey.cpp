@@ -159,36 +159,22 @@ class Source {
   std::optional<SparsityPattern> here(const ContextPtr& host, const std::vector<Block>& blocks) const {
     return move_together(host, blocks, [&](std::int64_t i) { return pattern_.row(i); });
   }
-  // Copies of small pieces use no pinned memory, which would take milliseconds to make and hold up the solve.
+  // Few rows, in one copy that uses no pinned memory, which would take milliseconds to make and hold up the solve.
   std::optional<SparsityPattern> fetched(const ContextPtr& host, const std::vector<Block>& blocks) const {
-    struct Piece {
-      std::vector<std::int64_t> ptr;
-      std::vector<std::int32_t> col;
-    };
-    std::vector<Piece> pieces;
-    for (const auto& [begin, end] : blocks) {
-      detail::checkpoint();
-      Piece piece;
-      pattern_.row_ptr.visit([&, first = begin, rows = end - begin](const auto* ptr) {
-        std::vector<std::remove_cvref_t<decltype(ptr[0])>> copied(static_cast<std::size_t>(rows) + 1);
-        copy(copied.data(), ptr + first, copied.size() * sizeof(copied[0]));
-        piece.ptr.assign(copied.begin(), copied.end());
-      });
-      piece.col.resize(static_cast<std::size_t>(piece.ptr.back() - piece.ptr.front()));
-      copy(piece.col.data(), pattern_.col + piece.ptr.front(), piece.col.size() * sizeof(std::int32_t));
-      pieces.push_back(std::move(piece));
-    }
+    detail::checkpoint();
+    std::vector<std::int32_t> rows;
+    for (const auto& [begin, end] : blocks)
+      for (std::int64_t i = begin; i < end; ++i) rows.push_back(static_cast<std::int32_t>(i));
+    detail::RowsRead read;
+    detail::read_rows(context_, pattern_, rows, read);
     return move_together(host, blocks, [&](std::int64_t i) {
-      std::size_t b = 0;
-      while (i >= blocks[b].second) ++b;
-      const Piece& piece = pieces[b];
-      const auto row = static_cast<std::size_t>(i - blocks[b].first);
-      return std::span<const std::int32_t>(piece.col.data() + (piece.ptr[row] - piece.ptr.front()),
-                                           static_cast<std::size_t>(piece.ptr[row + 1] - piece.ptr[row]));
+      std::size_t before = 0, b = 0;
+      for (; i >= blocks[b].second; ++b)
+        before += static_cast<std::size_t>(blocks[b].second - blocks[b].first);
+      const std::size_t row = before + static_cast<std::size_t>(i - blocks[b].first);
+      return std::span<const std::int32_t>(read.columns.data() + read.begin[row],
+                                           static_cast<std::size_t>(read.begin[row + 1] - read.begin[row]));
     });
-  }
-  void copy(void* to, const void* from, std::size_t bytes) const {
-    detail::copy_bytes(context_, to, Space::host, from, Space::device, bytes);
   }
 
   const Context& context_;
@@ -375,6 +361,15 @@ std::vector<SwitchTarget> survey_formats(const SparsityPattern& pattern, Space s
   if (pattern.space != Space::host)
     throw WrongSpace("a pattern in device memory cannot be sampled; give the pattern in host memory");
   return survey(Source(*Context::host(1), pattern), space, deterministic, value_bytes, symmetric, model);
+}
+
+std::vector<SwitchTarget> survey_formats(const Context& context, const SparsityPattern& pattern,
+                                         bool deterministic, std::size_t value_bytes, bool symmetric,
+                                         const CostModel* model) {
+  if (pattern.space != context.space())
+    throw WrongSpace(fmt::format("a pattern in {} memory cannot be sampled with a context in {} memory",
+                                 to_string(pattern.space), to_string(context.space())));
+  return survey(Source(context, pattern), context.space(), deterministic, value_bytes, symmetric, model);
 }
 
 template <class T>

@@ -42,6 +42,13 @@ std::vector<SwitchTarget> survey_formats(const SparsityPattern& pattern, Space s
                                          bool deterministic = false, std::size_t value_bytes = 8,
                                          bool symmetric = false, const CostModel* model = nullptr);
 
+// The same for a pattern in the memory of the context and formats in that memory. Of a pattern in device memory the
+// rows of the sample are copied to the host, and the longest row is found on the device.
+PROTEAN_HIDDEN std::vector<SwitchTarget> survey_formats(const Context& context,
+                                                        const SparsityPattern& pattern, bool deterministic,
+                                                        std::size_t value_bytes, bool symmetric,
+                                                        const CostModel* model);
+
 // The same for the formats of these ids alone; none without ids.
 PROTEAN_HIDDEN std::vector<SwitchTarget> survey_named(const SparsityPattern& pattern,
                                                       std::span<const std::string_view> named, Space space,

@@ -150,6 +150,7 @@ class AutoSwitcher final : public SolveObserver {
   bool measuring_is_little() const;
   bool measuring_pays();
   void measure();
+  int products_timed() const;
   double time_products();
   void time_permutation();
   double permuting(const std::string& order) const;

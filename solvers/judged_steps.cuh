@@ -5,7 +5,6 @@
 #include <cmath>
 #include <cstring>
 
-#include "core/allocation_hook.hpp"
 #include "core/buffer.hpp"
 #include "core/device/judge.cuh"
 #include "core/device/state.hpp"
@@ -77,14 +76,12 @@ class JudgedSteps : public Steps<T> {
       : method_(method),
         context_(context),
         judgement_buffer_(context, 1),
-        judgement_(judgement_buffer_.data()) {
+        judgement_(judgement_buffer_.data()),
+        copies_(context, 2 * sizeof(Judgement)) {
     // Graphs copy all guards, also those that a method does not have.
     PROTEAN_CUDA_CHECK(cudaMemsetAsync(judgement_, 0, sizeof(Judgement), stream()));
-    // One allocation for both copies, because pinned memory takes long to allocate.
-    about_to_allocate(Space::host, 2 * sizeof(Judgement));
-    PROTEAN_CUDA_CHECK(cudaMallocHost(&copies_.first, 2 * sizeof(Judgement)));
     for (int k = 0; k < 2; ++k) {
-      slots_[k].copy = copies_.first + k;
+      slots_[k].copy = static_cast<Judgement*>(copies_.data()) + k;
       PROTEAN_CUDA_CHECK(cudaEventCreateWithFlags(&slots_[k].done, cudaEventDisableTiming));
     }
   }
@@ -132,15 +129,6 @@ class JudgedSteps : public Steps<T> {
       if (done) (void)cudaEventDestroy(done);
     }
   };
-  struct Copies {
-    Judgement* first = nullptr;
-    Copies() = default;
-    Copies(const Copies&) = delete;
-    Copies& operator=(const Copies&) = delete;
-    ~Copies() {
-      if (first) (void)cudaFreeHost(first);
-    }
-  };
 
   // IterationControl's reading of the numbers that came with current_.
   Verdict verdict(const IterationControl& control, double residual_squared) const {
@@ -181,7 +169,7 @@ class JudgedSteps : public Steps<T> {
   }
 
   Buffer<Judgement> judgement_buffer_;
-  Copies copies_;
+  device::PinnedMemory copies_;
   Slot slots_[2];
   int first_slot_ = 0;
   Judgement current_{};  // the copy that was read last

@@ -4,9 +4,9 @@
 // between two steps.
 #include <cstring>
 
-#include "core/allocation_hook.hpp"
 #include "core/buffer.hpp"
 #include "core/device/kernel_tools.cuh"
+#include "core/device/state.hpp"
 #include "solvers/lane_judge.hpp"
 
 namespace protean::detail {
@@ -29,12 +29,10 @@ class QueuedSteps final : public MultiDeviceSteps<T> {
   using typename MultiDeviceSteps<T>::Done;
 
   QueuedSteps(const ContextPtr& context, std::int64_t most)
-      : context_(context), most_(most), judgement_(context, most) {
-    const std::size_t bytes = static_cast<std::size_t>(most) * sizeof(LaneJudgement);
-    about_to_allocate(Space::host, 2 * bytes);
-    void* pinned = nullptr;
-    PROTEAN_CUDA_CHECK(cudaMallocHost(&pinned, 2 * bytes));
-    copies_.data = static_cast<LaneJudgement*>(pinned);
+      : context_(context),
+        most_(most),
+        judgement_(context, most),
+        copies_(context, 2 * static_cast<std::size_t>(most) * sizeof(LaneJudgement)) {
     for (Slot& slot : slots_)
       PROTEAN_CUDA_CHECK(cudaEventCreateWithFlags(&slot.done, cudaEventDisableTiming));
   }
@@ -47,7 +45,7 @@ class QueuedSteps final : public MultiDeviceSteps<T> {
     // Work that is still in flight belongs to a solve that an exception ended.
     if (in_flight_ > 0) PROTEAN_CUDA_CHECK(cudaStreamSynchronize(stream()));
     in_flight_ = 0, lanes_ = limits.size();
-    LaneJudgement* const header = copies_.data;
+    LaneJudgement* const header = copies();
     std::memset(header, 0, lanes_ * sizeof(LaneJudgement));
     for (std::size_t l = 0; l < lanes_; ++l)
       header[l].goal = limits[l].goal, header[l].too_large = limits[l].too_large,
@@ -80,17 +78,9 @@ class QueuedSteps final : public MultiDeviceSteps<T> {
       if (done) (void)cudaEventDestroy(done);
     }
   };
-  struct Pinned {
-    LaneJudgement* data = nullptr;
-    Pinned() = default;
-    Pinned(const Pinned&) = delete;
-    Pinned& operator=(const Pinned&) = delete;
-    ~Pinned() {
-      if (data) (void)cudaFreeHost(data);
-    }
-  };
 
   cudaStream_t stream() const { return context_->device_state().stream; }
+  LaneJudgement* copies() const noexcept { return static_cast<LaneJudgement*>(copies_.data()); }
 
   void queue(const MultiSystem<T>& system, MultiMethod<T>& method, std::span<const ColumnPair> lanes) {
     const DeviceState& state = context_->device_state();
@@ -101,7 +91,7 @@ class QueuedSteps final : public MultiDeviceSteps<T> {
                      LaneTests<T>(method), method.running(), state.stop);
     }
     const int slot = (first_ + in_flight_) % 2;
-    PROTEAN_CUDA_CHECK(cudaMemcpyAsync(copies_.data + slot * most_, judgement_.data(),
+    PROTEAN_CUDA_CHECK(cudaMemcpyAsync(copies() + slot * most_, judgement_.data(),
                                        lanes_ * sizeof(LaneJudgement), cudaMemcpyDeviceToHost, stream()));
     PROTEAN_CUDA_CHECK(cudaEventRecord(slots_[slot].done, stream()));
     ++in_flight_;
@@ -109,7 +99,7 @@ class QueuedSteps final : public MultiDeviceSteps<T> {
 
   // Waits for the oldest batch and adds it.
   void take(Done& done) {
-    const LaneJudgement* const copy = copies_.data + first_ * most_;
+    const LaneJudgement* const copy = copies() + first_ * most_;
     PROTEAN_CUDA_CHECK(cudaEventSynchronize(slots_[first_].done));
     add_batch<T>({copy, lanes_}, done);
     first_ ^= 1, --in_flight_;
@@ -118,7 +108,7 @@ class QueuedSteps final : public MultiDeviceSteps<T> {
   const ContextPtr context_;
   const std::int64_t most_;
   Buffer<LaneJudgement> judgement_;
-  Pinned copies_;
+  device::PinnedMemory copies_;
   Slot slots_[2];
   int first_ = 0, in_flight_ = 0;
   std::size_t lanes_ = 0;

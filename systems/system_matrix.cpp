@@ -276,10 +276,11 @@ AdaptiveOperator<T>& SystemMatrix<T>::make_adaptive() {
 
 template <class T>
 bool SystemMatrix<T>::may_begin_in_csr() const {
-  if (of_elements_ || other_ || wanted_.format != "auto" || context_->space() != Space::host ||
-      context_->deterministic() || !(wanted_.kernel.empty() || wanted_.kernel == "native") ||
-      given_.nonzeros() < least_entries_to_convert)
+  if (of_elements_ || other_ || wanted_.format != "auto" || context_->deterministic() ||
+      !(wanted_.kernel.empty() || wanted_.kernel == "native") || given_.nonzeros() < least_entries_to_convert)
     return false;
+  // On a device the survey looks, which short solves do not reach.
+  if (context_->space() == Space::device) return true;
   if (!sorted_) sorted_ = is_sorted(*context_, csr_.pattern);
   return *sorted_;
 }
@@ -340,6 +341,8 @@ AutoSwitcher<T>& SystemMatrix<T>::begin_policy(const MachineTable& machine, cons
   switcher_ = std::make_unique<AutoSwitcher<T>>(
       *adaptive_, model,
       [this, model, on_host, named, question, selector = options.selector] {
+        if (context_->space() == Space::device && !of_elements_ && !is_sorted(*context_, csr_.pattern))
+          throw BadMatrix("columns do not ascend in all rows, as other formats need it; sorted_copy() sorts");
         std::vector<SwitchTarget> found = survey_formats(*adaptive_, model, on_host);
         if (named) keep_selected(found, find_selector(selector), given_.pattern, model, question);
         if (!surveyed_.empty()) return found;

@@ -124,8 +124,8 @@ class SystemMatrix {
   double check_seconds() const noexcept { return check_seconds_; }
   double upload_seconds() const noexcept { return upload_seconds_; }
 
-  // Whether a solve may begin in csr with format "auto", from which a policy changes it: on the host, where results
-  // need not have the same bits each time (deterministic mode), for sorted rows and where a conversion may pay.
+  // Whether a solve may begin in csr with format "auto", from which a policy changes it: where results need not have
+  // the same bits each time (deterministic mode), for sorted rows and where a conversion may pay.
   bool may_begin_in_csr() const;
   // Held while a solve prepares the matrix and marks it as used. Solves may begin in several threads.
   std::unique_lock<std::recursive_mutex> preparing() const { return std::unique_lock(changing_); }

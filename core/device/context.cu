@@ -99,6 +99,7 @@ void destroy(DeviceState* state) {
     if (piece.done) (void)cudaEventDestroy(piece.done);
     if (piece.data) (void)cudaFreeHost(piece.data);
   }
+  for (const DeviceState::Pinned& piece : state->pinned) (void)cudaFreeHost(piece.data);
   if (state->pool) (void)cudaMemPoolDestroy(state->pool);
   if (state->stream) (void)cudaStreamDestroy(state->stream);
   (void)cudaGetLastError();  // cublasDestroy() waits for the device, which fails while another thread records
@@ -161,6 +162,40 @@ RecordingScope::~RecordingScope() {
   state_.recording = false;
   for (void* data : state_.released) (void)cudaFreeAsync(data, state_.stream);
   state_.released.clear();
+}
+
+PinnedMemory::PinnedMemory(ContextPtr context, std::size_t bytes)
+    : context_(std::move(context)), state_(context_->device_state()) {
+  constexpr std::size_t page = 4096;
+  detail::about_to_allocate(Space::host, bytes);
+  {
+    const std::lock_guard lock(state_.release_mutex);
+    // The least that is large enough, unless most of it would lie idle.
+    auto best = state_.pinned.end();
+    for (auto piece = state_.pinned.begin(); piece != state_.pinned.end(); ++piece)
+      if (piece->bytes >= bytes && piece->bytes <= 4 * (bytes + page) &&
+          (best == state_.pinned.end() || piece->bytes < best->bytes))
+        best = piece;
+    if (best != state_.pinned.end()) {
+      piece_ = *best;
+      state_.pinned.erase(best);
+      return;
+    }
+    state_.pinned.reserve(DeviceState::most_pinned);  // the destructor cannot fail
+  }
+  piece_.bytes = (bytes + page - 1) / page * page;
+  PROTEAN_CUDA_CHECK(cudaMallocHost(&piece_.data, piece_.bytes));
+}
+
+PinnedMemory::~PinnedMemory() {
+  {
+    const std::lock_guard lock(state_.release_mutex);
+    if (state_.pinned.size() < DeviceState::most_pinned) {
+      state_.pinned.push_back(piece_);
+      return;
+    }
+  }
+  (void)cudaFreeHost(piece_.data);
 }
 
 cusparseHandle_t cusparse(const Context& context) {

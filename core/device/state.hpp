@@ -59,6 +59,14 @@ struct DeviceState {
     cudaEvent_t done = nullptr;  // the device no longer uses it
   } staging[staging_pieces];
 
+  // Pinned pieces that nobody uses at present, for the next PinnedMemory. Guarded by release_mutex.
+  struct Pinned {
+    void* data = nullptr;
+    std::size_t bytes = 0;
+  };
+  static constexpr std::size_t most_pinned = 16;
+  std::vector<Pinned> pinned;
+
   // The context's further states, for background work of lower and of higher priority than the context's own, made by
   // the first BackgroundWork of that priority. They share the pool. They have no cuBLAS handle, which takes long to
   // make and is used by solvers only.
@@ -109,6 +117,23 @@ class RecordingScope {
  private:
   DeviceState& state_;
   std::shared_lock<std::shared_mutex> lock_;
+};
+
+// Pinned host memory of a context, to which kernels and copies write. A piece that is released is kept for the next
+// user: to make and to free one takes a millisecond, as long as a short solve. What uses the memory on the device must
+// have ended before the destructor. Contents are undefined. Throws OutOfMemory and DeviceError.
+class PinnedMemory {
+ public:
+  PinnedMemory(ContextPtr context, std::size_t bytes);
+  ~PinnedMemory();
+  PinnedMemory(const PinnedMemory&) = delete;
+  PinnedMemory& operator=(const PinnedMemory&) = delete;
+  void* data() const noexcept { return piece_.data; }
+
+ private:
+  ContextPtr context_;
+  DeviceState& state_;
+  DeviceState::Pinned piece_;
 };
 
 inline cudaStream_t stream(const Context& context) noexcept { return context.device_state().stream; }

@@ -12,7 +12,9 @@ namespace {
 // An event of the current GPU. CUDA frees it when the work before it is done.
 class Event {
  public:
-  Event() { PROTEAN_CUDA_CHECK(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming)); }
+  explicit Event(unsigned flags = cudaEventDisableTiming) {
+    PROTEAN_CUDA_CHECK(cudaEventCreateWithFlags(&event_, flags));
+  }
   ~Event() { (void)cudaEventDestroy(event_); }
   Event(const Event&) = delete;
   Event& operator=(const Event&) = delete;
@@ -80,6 +82,19 @@ void finish_all(const Context& context) {
   const std::unique_lock lock(recording_mutex());
   (void)context.device_state();
   PROTEAN_CUDA_CHECK(cudaDeviceSynchronize());
+}
+
+double seconds_between(const Context& context, const std::function<void()>& queue) {
+  const detail::DeviceScope scope(context);
+  const cudaStream_t ours = stream(context);
+  const Event begin(cudaEventDefault), end(cudaEventDefault);
+  PROTEAN_CUDA_CHECK(cudaEventRecord(begin.get(), ours));
+  queue();
+  PROTEAN_CUDA_CHECK(cudaEventRecord(end.get(), ours));
+  PROTEAN_CUDA_CHECK(cudaEventSynchronize(end.get()));
+  float milliseconds = 0;
+  PROTEAN_CUDA_CHECK(cudaEventElapsedTime(&milliseconds, begin.get(), end.get()));
+  return 1e-3 * static_cast<double>(milliseconds);
 }
 
 int ordinal_of(const void* data, std::string_view what) {

@@ -2,6 +2,7 @@
 // builds only.
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <string_view>
 
 #include "core/context.hpp"
@@ -19,6 +20,10 @@ void wait_for(const Context& context, StreamNumber stream, std::string_view what
 void let_wait(const Context& context, StreamNumber stream, std::string_view what);
 // Waits for all work on the GPU of the context, whoever has queued it. No solve records a graph meanwhile.
 void finish_all(const Context& context);
+
+// Seconds on the GPU between the begin and the end of the work that `queue` queues on the context's stream; the host
+// waits for its end. Throws DeviceError, and what `queue` throws.
+double seconds_between(const Context& context, const std::function<void()>& queue);
 
 // The GPU in whose memory `data` lies. Throws WrongSpace, naming `what`, for any other memory.
 int ordinal_of(const void* data, std::string_view what);

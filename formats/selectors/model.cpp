@@ -38,7 +38,7 @@ class ModelSelector final : public FormatSelector {
   std::vector<SelectedFormat> rank(const SelectorQuestion& question) const override {
     const ChoiceOptions& options = question.options();
     const std::vector<RankedFormat> ranked =
-        rank_by_cost(question.pattern(), question.model(), options, true);
+        rank_by_cost(question.context(), question.given(), question.model(), options, true);
     const auto csr = std::find_if(ranked.begin(), ranked.end(), is_csr);
     const double product = csr->cost.product_seconds;
     std::vector<SelectedFormat> result;
@@ -81,14 +81,20 @@ class ModelSelector final : public FormatSelector {
 
 }  // namespace
 
-std::vector<RankedFormat> rank_by_cost(const SparsityPattern& pattern, const CostModel& model,
-                                       const ChoiceOptions& options, bool likely_only) {
+std::vector<RankedFormat> rank_by_cost(const Context& context, const SparsityPattern& pattern,
+                                       const CostModel& model, const ChoiceOptions& options,
+                                       bool likely_only) {
   const double products = expected_products(options);
-  const auto surveyed = survey_formats(pattern, options.space, options.deterministic, options.value_bytes,
-                                       options.symmetric, likely_only ? &model : nullptr);
+  const CostModel* const likely = likely_only ? &model : nullptr;
+  // On the host formats of either space are asked about.
+  const auto surveyed = pattern.space == Space::host
+                            ? survey_formats(pattern, options.space, options.deterministic,
+                                             options.value_bytes, options.symmetric, likely)
+                            : survey_formats(context, pattern, options.deterministic, options.value_bytes,
+                                             options.symmetric, likely);
   CostQuery query{pattern.rows, pattern.nonzeros,
                   pattern.bytes() + static_cast<std::size_t>(pattern.nonzeros) * options.value_bytes};
-  query.row_changes = row_changes(pattern);
+  query.row_changes = row_changes(context, pattern);
   for (const SwitchTarget& format : surveyed)
     if (format.spec.name() == "sell-packed") query.packed_bytes = format.bytes;
 

@@ -8,8 +8,9 @@
 namespace protean {
 
 // rank_formats(). With `likely_only`, csr and the formats that may be the fastest by the table: the others are not
-// asked, which takes most of the time.
-std::vector<RankedFormat> rank_by_cost(const SparsityPattern& pattern, const CostModel& model,
-                                       const ChoiceOptions& options, bool likely_only);
+// asked, which takes most of the time. The pattern lies in the memory of the context.
+std::vector<RankedFormat> rank_by_cost(const Context& context, const SparsityPattern& pattern,
+                                       const CostModel& model, const ChoiceOptions& options,
+                                       bool likely_only);
 
 }  // namespace protean

@@ -8,6 +8,7 @@
 
 #include "core/context.hpp"
 #include "core/error.hpp"
+#include "core/transfer.hpp"
 #include "core/vector.hpp"
 #include "formats/catalogue.hpp"
 #include "formats/selectors/entries.hpp"
@@ -52,7 +53,29 @@ std::optional<FormatTimes> measured(const SparsityPattern& pattern, const Format
 SelectorQuestion::SelectorQuestion(const SparsityPattern& pattern, const CostModel& model,
                                    const ChoiceOptions& options, FormatTimer timer,
                                    const TrainedModels* trained)
-    : pattern_(pattern), model_(model), options_(options), timer_(std::move(timer)), trained_(trained) {}
+    : context_(Context::host(1)),
+      pattern_(pattern),
+      model_(model),
+      options_(options),
+      timer_(std::move(timer)),
+      trained_(trained) {}
+
+SelectorQuestion::SelectorQuestion(ContextPtr context, const SparsityPattern& pattern,
+                                   const SparsityPattern* on_host, const CostModel& model,
+                                   const ChoiceOptions& options)
+    : context_(std::move(context)),
+      pattern_(pattern),
+      on_host_(on_host),
+      model_(model),
+      options_(options),
+      trained_(nullptr) {}
+
+const SparsityPattern& SelectorQuestion::pattern() const {
+  if (pattern_.space == Space::host) return pattern_;
+  if (on_host_) return *on_host_;
+  if (!copied_) copied_ = detail::download_pattern(Context::host(), *context_, pattern_);
+  return *copied_;
+}
 
 const TrainedModels& SelectorQuestion::trained() const { return trained_ ? *trained_ : builtin_trained(); }
 
@@ -70,20 +93,20 @@ double SelectorQuestion::csr_bytes() const noexcept {
 double SelectorQuestion::csr_seconds() const {
   if (pattern_.nonzeros == 0) return 0;
   CostQuery query{pattern_.rows, pattern_.nonzeros, static_cast<std::size_t>(csr_bytes())};
-  query.row_changes = row_changes(pattern_);
+  query.row_changes = row_changes(*context_, pattern_);
   const CostPrediction cost = model_.absolute(query, "csr", query.csr_bytes);
   return cost.known ? cost.product_seconds : 0;
 }
 
 const PatternFeatures& SelectorQuestion::features() const {
-  if (!features_) features_ = features_of(pattern_);
+  if (!features_) features_ = features_of(pattern());
   return *features_;
 }
 
 std::optional<FormatTimes> SelectorQuestion::time(const FormatEntry& entry) const {
   if (timer_) return timer_(entry);
-  return options_.value_bytes == sizeof(float) ? measured<float>(pattern_, entry)
-                                               : measured<double>(pattern_, entry);
+  return options_.value_bytes == sizeof(float) ? measured<float>(pattern(), entry)
+                                               : measured<double>(pattern(), entry);
 }
 
 std::span<const FormatSelector* const> selectors() noexcept {

@@ -33,8 +33,16 @@ class SelectorQuestion {
   // one; without `trained` the models are those of the build.
   SelectorQuestion(const SparsityPattern& pattern, const CostModel& model, const ChoiceOptions& options,
                    FormatTimer timer = {}, const TrainedModels* trained = nullptr);
+  // A pattern in the memory of the context with sorted rows. `on_host`: the same in host memory, if the caller has it.
+  SelectorQuestion(ContextPtr context, const SparsityPattern& pattern, const SparsityPattern* on_host,
+                   const CostModel& model, const ChoiceOptions& options);
 
-  const SparsityPattern& pattern() const noexcept { return pattern_; }
+  // In host memory. A pattern that lies on a device alone is copied at the first call: selectors that need a sample of
+  // the rows only do not ask for it.
+  const SparsityPattern& pattern() const;
+  // Where the caller has it, and the context of that memory.
+  const SparsityPattern& given() const noexcept { return pattern_; }
+  const Context& context() const noexcept { return *context_; }
   const CostModel& model() const noexcept { return model_; }
   const ChoiceOptions& options() const noexcept { return options_; }
   const MachineTable& machine() const { return options_.machine ? *options_.machine : builtin_machine(); }
@@ -46,7 +54,10 @@ class SelectorQuestion {
   std::optional<FormatTimes> time(const FormatEntry& entry) const;
 
  private:
+  ContextPtr context_;
   const SparsityPattern& pattern_;
+  const SparsityPattern* on_host_ = nullptr;
+  mutable std::optional<SparsityPattern> copied_;
   const CostModel& model_;
   const ChoiceOptions& options_;
   FormatTimer timer_;

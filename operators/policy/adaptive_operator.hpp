@@ -254,6 +254,8 @@ class AdaptiveOperator final : public Wrapper<T>,
   double seconds_per_product() const noexcept;
   // The present time of AdaptiveOptions::clock.
   double now() const;
+  // Whether that is the clock of the machine.
+  bool has_machine_clock() const noexcept { return !options_.clock; }
   // "none", or the name of the order of the running matrix.
   std::string_view order_id() const noexcept { return order_id_; }
   Permutation order() const override { return order_; }

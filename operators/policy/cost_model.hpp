@@ -63,6 +63,8 @@ inline constexpr double order_products = 60;
 // Where it is high, the processor mispredicts the ends of the loops over rows. This costs csr more than
 // formats that process rows in slices. -1 for patterns in device memory or of fewer than two rows. Time O(1).
 double row_changes(const SparsityPattern& pattern);
+// The same for a pattern in the memory of the context. On a device the host waits for a copy of the sample.
+double row_changes(const Context& context, const SparsityPattern& pattern);
 
 struct CostPrediction {
   bool known = false;          // false: the table has no times of this format in this space

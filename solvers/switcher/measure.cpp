@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/device_timer.hpp"
 #include "core/error.hpp"
 
 namespace protean {
@@ -12,8 +13,9 @@ namespace {
 
 // On a device as many products are timed as take this long, which is long compared with a synchronisation.
 constexpr int least_products_timed = 2, most_products_timed = 8;
-constexpr double timed_at_most = 2 + most_products_timed;
 constexpr double timed_seconds = 0.2e-3;
+// The clock of a GPU shows no synchronisation.
+constexpr double timed_seconds_of_a_gpu = 0.05e-3;
 constexpr std::string_view callers_order = "none";
 
 }  // namespace
@@ -33,7 +35,7 @@ bool AutoSwitcher<T>::measuring_is_little() const {
   // An iteration takes longer than a product.
   const double pace =
       time_.present_stay_seconds() / static_cast<double>(std::max<std::int64_t>(last_iteration_, 1));
-  return timed_at_most * pace <= (options_.policy.worst_factor - 1) / 2 * time_.stay_seconds();
+  return (2 + products_timed()) * pace <= (options_.policy.worst_factor - 1) / 2 * time_.stay_seconds();
 }
 
 // Whether the product of the first format is worth its measurement: where the account allows the time, or where a
@@ -47,7 +49,7 @@ bool AutoSwitcher<T>::measuring_pays() {
   for (std::size_t i = 0; i < candidates_.size(); ++i) {
     if (i == current_ || !candidates_[i].admitted || !estimates_[i].cost.known) continue;
     if (!estimates_[i].relative) return true;
-    double cost = estimates_[i].cost.convert_seconds + timed_at_most;
+    double cost = estimates_[i].cost.convert_seconds + 2 + products_timed();
     // In iterations, which take longer than products, since the time of a product is not known yet.
     if (candidates_[i].order != candidates_[current_].order)
       cost += order_price(time_.first_pace()) / time_.first_pace();
@@ -73,6 +75,18 @@ void AutoSwitcher<T>::measure() {
   records_[current_].measured_product = current.product_seconds;
 }
 
+// How many products time_products() times, at most.
+template <class T>
+int AutoSwitcher<T>::products_timed() const {
+  // An iteration takes longer than a product, so that these take less time than wanted, and not more.
+  const double pace = time_.first_pace();
+  if (!A_.has_machine_clock() || !detail::has_device_clock(*A_.context()) || pace <= 0)
+    return most_products_timed;
+  return static_cast<int>(std::clamp(std::ceil(timed_seconds_of_a_gpu / pace),
+                                     static_cast<double>(least_products_timed),
+                                     static_cast<double>(most_products_timed)));
+}
+
 // On a device the solve's products are queued and cannot be timed one by one. A few products with vectors of
 // their own are timed instead.
 template <class T>
@@ -86,6 +100,15 @@ double AutoSwitcher<T>::time_products() {
     A_.context()->synchronize();
     return A_.now() - begin;
   };
+  if (A_.has_machine_clock() && detail::has_device_clock(*A_.context())) {
+    const int products = products_timed();
+    A_.running().apply(x, y);
+    const auto taken = detail::device_seconds(*A_.context(), [&] {
+      for (int i = 0; i < products; ++i) A_.running().apply(x, y);
+    });
+    time_.pause(A_.now() - arrived);
+    return *taken / products;
+  }
   (void)time(1);
   // The difference of two runs does not contain the time of the synchronisation.
   const double one = time(1);
@@ -127,6 +150,7 @@ double AutoSwitcher<T>::permuting(const std::string& order) const {
   template bool AutoSwitcher<T>::measuring_is_little() const;     \
   template bool AutoSwitcher<T>::measuring_pays();                \
   template void AutoSwitcher<T>::measure();                       \
+  template int AutoSwitcher<T>::products_timed() const;           \
   template double AutoSwitcher<T>::time_products();               \
   template void AutoSwitcher<T>::time_permutation();              \
   template double AutoSwitcher<T>::permuting(const std::string& order) const;

@@ -37,6 +37,34 @@ TEST(Csr, UnsortedInputIsRefusedAndCanBeSorted) {
   EXPECT_EQ(sorted.values[2], 3.0);
 }
 
+// Rows that do not ascend are found wherever they are, in both spaces.
+TEST(Csr, SortedRowsInBothSpaces) {
+  struct Case {
+    std::vector<std::int32_t> ptr, col;
+    bool sorted;
+  };
+  const Case cases[] = {{{0}, {}, true},
+                        {{0, 0, 0}, {}, true},
+                        {{0, 3, 3, 5}, {0, 1, 2, 0, 1}, true},
+                        {{0, 3, 3, 5}, {0, 2, 1, 0, 1}, false},
+                        {{0, 3, 3, 5}, {0, 1, 2, 1, 0}, false},
+                        {{0, 3, 3, 5}, {0, 1, 1, 0, 1}, false},
+                        {{0, 1, 2, 3}, {2, 1, 0}, true}};
+  for (const Space space : {Space::host, Space::device}) {
+    const ContextPtr context = test_context(space);
+    if (!context) GTEST_SKIP() << no_device;
+    for (const Case& one : cases) {
+      const std::vector<double> values(one.col.size(), 1.0);
+      CsrMatrix<double> csr;
+      csr.pattern.rows = std::ssize(one.ptr) - 1, csr.pattern.cols = 3;
+      csr.pattern.nonzeros = std::ssize(one.col);
+      csr.pattern.row_ptr.p32 = one.ptr.data(), csr.pattern.col = one.col.data(), csr.values = values.data();
+      const CsrMatrix<double> there = placed(context, csr);
+      EXPECT_EQ(is_sorted(*context, there.pattern), one.sorted) << to_string(space) << " " << &one - cases;
+    }
+  }
+}
+
 TEST(Csr, ViewsCopyNothingOrOnlyIndices) {
   const CsrMatrix<double>& a = battery_matrix("random_257");
   std::vector<std::int32_t> row_ptr, col(a.pattern.col, a.pattern.col + a.nonzeros());

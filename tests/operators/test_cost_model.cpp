@@ -7,6 +7,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/generate/generate.hpp"
+#include "core/transfer.hpp"
+#include "support/space.hpp"
+
 namespace protean::test {
 namespace {
 
@@ -217,6 +221,18 @@ TEST(CostModel, RowChangesOfAPattern) {
   EXPECT_EQ(of({0, 3, 7, 10, 14, 17}), 1);
   EXPECT_EQ(of({0, 3, 6, 9, 13, 17}), 0.25);
   EXPECT_EQ(of({0, 5}), -1) << "one row";
+}
+
+TEST(CostModel, RowChangesAreThoseOfTheHostOnADevice) {
+  const ContextPtr device = test_context(Space::device);
+  if (!device) GTEST_SKIP() << no_device;
+  for (const char* kind : {"poisson-2d", "random-spd"})
+    for (const double n : {1.0, 7.0, 40.0, 700.0}) {
+      const CsrMatrix<double> csr = generate(test_context(), kind, {{"n", n}});
+      EXPECT_EQ(row_changes(*device, upload(device, csr).pattern), row_changes(csr.pattern))
+          << kind << " " << n;
+      EXPECT_EQ(row_changes(*test_context(), csr.pattern), row_changes(csr.pattern));
+    }
 }
 
 TEST(CostModel, AnAssemblyIsPricedByTheTableOrElseInProducts) {

@@ -628,6 +628,62 @@ TEST(LinearSystem, AutoBeginsInCsrAndAPolicyChangesIt) {
   EXPECT_TRUE(few.candidates.empty());
 }
 
+// On a device, too. What a solve needs before it begins is what it needs in csr.
+TEST(LinearSystem, OnADeviceAutoBeginsInCsrAndAPolicyStandsBehindIt) {
+  const ContextPtr context = test_context(Space::device);
+  if (!context) GTEST_SKIP() << "no device: this machine has no GPU";
+  Sequence one(400);
+  MachineTable table = promise(one, "ell");
+  table.matrices[0].space = Space::device;
+  SolveSettings settings{.machine = &table, .context = context};
+  settings.solver.stopping.max_iterations = 10000;
+  settings.solver.device_steps = "graph";  // a kernel that keeps the matrix in shared memory asks for no format
+  const auto solve = [&](LinearSystem<double>& system) {
+    const Placed<double> b(context, one.b);
+    Placed<double> x(context, std::vector<double>(one.b.size(), 0.0));
+    SolveResult result = system.solve(b.read(), x.view());
+    one.x = x.fetch();
+    return result;
+  };
+  LinearSystem<double> system(one.csr, settings);
+  const SolveResult first = solve(system);
+  EXPECT_TRUE(first.converged());
+  EXPECT_LE(one.residual(), 1.01e-8);
+  EXPECT_TRUE(first.policy);
+  EXPECT_TRUE(has(first.format_reason, "csr, from which a policy changes")) << first.format_reason;
+  EXPECT_FALSE(first.candidates.empty()) << "after " << first.report.iterations << " iterations";
+
+  settings.expected_iterations = 400;
+  LinearSystem<double> known(one.csr, settings);
+  const SolveResult before = solve(known);
+  EXPECT_EQ(before.format, "ell");
+  EXPECT_FALSE(before.policy);
+
+  // The survey reads columns of the sample as those of sorted rows.
+  std::vector<std::int32_t> col(one.csr.pattern.col, one.csr.pattern.col + one.csr.nonzeros());
+  const std::int64_t last = one.n - 1, begin = one.csr.pattern.row_ptr[last];
+  std::reverse(col.begin() + begin, col.end());
+  std::reverse(one.values.begin() + begin, one.values.end());
+  CsrMatrix<double> unsorted = one.current();
+  unsorted.pattern.col = col.data();
+  settings.expected_iterations = 0;
+  for (const bool asked : {false, true}) {
+    settings.policy = asked;
+    LinearSystem<double> other(upload(context, unsorted), settings);
+    const SolveResult stayed = solve(other);
+    EXPECT_TRUE(stayed.converged());
+    EXPECT_TRUE(stayed.switches.empty());
+    EXPECT_EQ(stayed.format, "csr");
+    bool said = false;
+    for (const DecisionRecord& decision : stayed.decisions)
+      said = said || has(decision.reason, "do not ascend");
+    EXPECT_TRUE(said) << "after " << stayed.report.iterations << " iterations";
+  }
+  settings.policy = false, settings.expected_iterations = 400;
+  LinearSystem<double> chosen(upload(context, unsorted), settings);
+  EXPECT_TRUE(has(solve(chosen).format_reason, "do not ascend"));
+}
+
 // While another solve uses the matrix, a policy that nobody asked for leaves it as it is.
 TEST(LinearSystem, AutoDoesNotChangeAMatrixThatAnotherSolveUses) {
   Sequence one(120);
