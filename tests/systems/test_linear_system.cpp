@@ -637,7 +637,8 @@ TEST(LinearSystem, OnADeviceAutoBeginsInCsrAndAPolicyStandsBehindIt) {
   table.matrices[0].space = Space::device;
   SolveSettings settings{.machine = &table, .context = context};
   settings.solver.stopping.max_iterations = 10000;
-  settings.solver.device_steps = "graph";  // a kernel that keeps the matrix in shared memory asks for no format
+  settings.solver.device_steps =
+      "graph";  // a kernel that keeps the matrix in shared memory asks for no format
   const auto solve = [&](LinearSystem<double>& system) {
     const Placed<double> b(context, one.b);
     Placed<double> x(context, std::vector<double>(one.b.size(), 0.0));
