@@ -43,7 +43,13 @@ template <class T>
 ChosenMatrix<T> make_chosen_matrix(const CsrMatrix<T>& csr, const ContextPtr& context, ChoiceOptions options,
                                    const CsrMatrix<T>* on_host, bool several_columns) {
   const auto plain = [&](std::string reason) {
-    return ChosenMatrix<T>{make_matrix(find_format("csr"), csr, context), std::move(reason)};
+    return ChosenMatrix<T>{
+        make_matrix(find_format("csr"), csr, context), std::move(reason), {"csr", "", "csr"}};
+  };
+  const auto refused = [&](std::string_view wanted, std::string_view why, std::string reason) {
+    ChosenMatrix<T> result = plain(std::move(reason));
+    result.choice.wanted = wanted, result.choice.refused = why;
+    return result;
   };
   (void)find_selector(options.selector, context->space());
   if (csr.pattern.space != context->space()) return plain({});  // refused there with a message
@@ -64,18 +70,21 @@ ChosenMatrix<T> make_chosen_matrix(const CsrMatrix<T>& csr, const ContextPtr& co
   if (choice.id == "csr") return plain(choice.reason);
   ChosenMatrix<T> result;
   result.reason = choice.reason;
+  result.choice = {std::string(choice.id), "", std::string(choice.id)};
   try {
     result.matrix = make_matrix(find_format(choice.id), csr, context, choice.parameters);
   } catch (const FormatRefused& error) {
-    return plain(
+    return refused(
+        choice.id, error.what(),
         fmt::format("csr instead of {}, which a sample of the rows promised: {}", choice.id, error.what()));
   } catch (const OutOfMemory& error) {
-    return plain(fmt::format("csr instead of {}: {}", choice.id, error.what()));
+    return refused(choice.id, error.what(), fmt::format("csr instead of {}: {}", choice.id, error.what()));
   }
   if (several_columns)
     if (const std::string why = column_by_column<T>(*result.matrix); !why.empty()) {
       result.matrix.reset();
-      return plain(fmt::format("csr, which takes several right-hand sides in one pass: {}", why));
+      return refused(choice.id, why,
+                     fmt::format("csr, which takes several right-hand sides in one pass: {}", why));
     }
   return result;
 }

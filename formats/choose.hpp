@@ -105,11 +105,19 @@ struct RankedFormat {
 std::vector<RankedFormat> rank_formats(const SparsityPattern& pattern, const CostModel& model,
                                        const ChoiceOptions& options = {});
 
+// What format "auto" wanted and took. All are empty where a format was named.
+struct ChoiceRecord {
+  std::string wanted;   // the format that the selector named; of a policy, which begins in csr: csr
+  std::string refused;  // why that could not be made; empty where it was
+  std::string taken;    // the format in which the solve began
+};
+
 // A matrix in the format that `auto` stands for, and why.
 template <class T>
 struct ChosenMatrix {
   std::unique_ptr<AssembledMatrix<T>> matrix;
   std::string reason;  // for a person; it names formats that were chosen and then refused
+  ChoiceRecord choice = {};
 };
 // In the format that choose_format() names by the machine table of `options`. csr where rows are not sorted, where that
 // format then refuses the whole matrix or needs more than the free memory (the choice sees a sample only), and with

@@ -208,6 +208,11 @@ auto SystemSolver<T>::set_up_matrix(SystemMatrix<T>& matrix, std::int64_t column
   if (columns > 1 && !multi_solver_)
     multi_solver_ = std::make_unique<MultiSolver<T>>(settings_.method, settings_.solver);
   const SolveForecast expected = forecast(matrix, columns);
+  if (settings_.selector != default_selector && !expected.policy && matrix.format_named())
+    throw BadArgument(fmt::format(
+        "selector {} chooses among formats where format is auto, or where a policy decides; the format of "
+        "the matrix was named: leave the selector out, or take format auto",
+        settings_.selector));
   const auto seconds = matrix.settle(expected, settings_.on_stage);
   before_.order += seconds.order, before_.convert += seconds.convert;
   if (columns > 1) return Changes::none;
@@ -239,7 +244,8 @@ template <class T>
 template <class Result>
 void SystemSolver<T>::describe(SystemMatrix<T>& matrix, Result& result) {
   result.format = matrix.format(), result.kernel = matrix.kernel(), result.order = matrix.order();
-  result.format_reason = matrix.format_reason(), result.order_reason = matrix.order_reason();
+  result.format_reason = matrix.format_reason(), result.choice = matrix.choice();
+  result.order_reason = matrix.order_reason();
   const Before seconds = std::exchange(before_, {});
   result.check_seconds = seconds.check, result.order_seconds = seconds.order;
   result.convert_seconds = seconds.convert, result.setup_seconds = seconds.setup;

@@ -88,6 +88,7 @@ struct SolveResult {
   SolveReport report;
   std::string format, kernel, order;   // in which the solve ended
   std::string format_reason;           // of format "auto": why it took what it did, and what was refused
+  ChoiceRecord choice;                 // the same, each part of it
   bool policy = false;                 // whether a policy decided during the solve
   std::string order_reason;            // of order "auto": why it took what it did
   std::vector<SwitchRecord> switches;  // changes of format that took place in this solve
@@ -108,6 +109,7 @@ struct MultiSolveResult {
   std::string format, kernel, order;
   // Of format "auto": why it took what it did, as where csr was taken because of the several vectors.
   std::string format_reason, order_reason;
+  ChoiceRecord choice;  // of format "auto"
   double order_seconds = 0, convert_seconds = 0;
   double setup_seconds = 0;  // of the preconditioner
   double check_seconds = 0;

@@ -130,7 +130,7 @@ bool SystemMatrix<T>::settled() const noexcept {
 }
 
 template <class T>
-ChoiceOptions SystemMatrix<T>::choice(const SolveForecast& forecast) const {
+ChoiceOptions SystemMatrix<T>::choice_options(const SolveForecast& forecast) const {
   ChoiceOptions options;
   options.space = context_->space(), options.deterministic = context_->deterministic();
   options.expected_iterations = forecast.expected_iterations;
@@ -182,7 +182,7 @@ auto SystemMatrix<T>::make(const SolveForecast& forecast, const std::function<vo
     -> Seconds {
   Seconds seconds;
   Stopwatch clock;
-  const ChoiceOptions options = choice(forecast);
+  const ChoiceOptions options = choice_options(forecast);
   const bool new_order = wanted_.order != made_.order;
   // An operator that changes has taken the ordered matrix over, and may have left that order.
   const bool find = new_order || (adaptive_ && order_id_ != "none");
@@ -200,26 +200,29 @@ auto SystemMatrix<T>::make(const SolveForecast& forecast, const std::function<vo
   enter(stage, "converting the matrix");
   std::unique_ptr<AssembledMatrix<T>> next;
   std::string reason;
+  ChoiceRecord choice;
   const AssembledMatrix<T>* const now = assembled();
   const bool new_format = made_.format != wanted_.format || made_.parameters != wanted_.parameters ||
                           made_.kernel != wanted_.kernel;
   if (now && !new_format && new_order) {
     // The format that it has now, to which a solve may have changed it.
     next = make_matrix(now->entry(), from, context_, now->params(), now->kernel());
-    reason = format_reason_;
+    reason = format_reason_, choice = choice_;
   } else if (wanted_.format != "auto") {
     next = make_matrix(find_format(wanted_.format), from, context_, wanted_.parameters, wanted_.kernel);
   } else if (!wanted_.kernel.empty() && wanted_.kernel != "native") {
     next = make_matrix(find_format("csr"), from, context_, {}, wanted_.kernel);
     reason = fmt::format("csr, the plainest format, since kernel {} was asked for", wanted_.kernel);
+    choice = {"csr", "", "csr"};
   } else if (forecast.policy) {
     next = make_matrix(find_format("csr"), from, context_);
     reason = "csr, from which a policy changes when that pays";
+    choice = {"csr", "", "csr"};
   } else {
     const bool as_given = &from == &csr_ && given_.pattern.space == Space::host;
     ChosenMatrix<T> chosen =
         make_chosen_matrix(from, context_, options, as_given ? &given_ : nullptr, forecast.several_columns);
-    next = std::move(chosen.matrix), reason = std::move(chosen.reason);
+    next = std::move(chosen.matrix), reason = std::move(chosen.reason), choice = std::move(chosen.choice);
   }
   std::unique_ptr<OrderedOperator<T>> ordered = in_callers_order(permuted, *next);
   context_->synchronize();
@@ -229,7 +232,7 @@ auto SystemMatrix<T>::make(const SolveForecast& forecast, const std::function<vo
   // Nothing throws from here on.
   switcher_.reset(), ordered_ = std::move(ordered), adaptive_.reset();
   assembled_ = std::move(next);
-  format_reason_ = std::move(reason);
+  format_reason_ = std::move(reason), choice_ = std::move(choice);
   if (find) permuted_ = std::move(found.ordered);
   if (new_order) order_id_ = std::move(found.order), order_reason_ = std::move(found.reason);
   made_ = std::move(made);

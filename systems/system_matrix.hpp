@@ -113,6 +113,10 @@ class SystemMatrix {
   // In which it computes now, by the name of orderings(), or "none".
   std::string_view order() const;
   const std::string& format_reason() const noexcept { return format_reason_; }
+  // Of format "auto".
+  const ChoiceRecord& choice() const noexcept { return choice_; }
+  // Whether the format is the caller's: one by name, or that of an operator which has none to choose.
+  bool format_named() const noexcept { return other_ || of_elements_ || wanted_.format != "auto"; }
   const std::string& order_reason() const noexcept { return order_reason_; }
   std::size_t bytes() const;
   // Of the operator that computes, since it was made.
@@ -156,7 +160,7 @@ class SystemMatrix {
   void require_entries(std::string_view what) const;
   void check_values(const CsrMatrix<T>& csr) const;
   CsrMatrix<T> on_device(const CsrMatrix<T>& values) const;
-  ChoiceOptions choice(const SolveForecast& forecast) const;
+  ChoiceOptions choice_options(const SolveForecast& forecast) const;
   Seconds make(const SolveForecast& forecast, const std::function<void(std::string_view)>& stage);
 
   static std::uint64_t next_serial() noexcept;
@@ -182,6 +186,7 @@ class SystemMatrix {
   // Both before the last set_format() or set_order().
   std::pair<Wanted, bool> before_;
   std::string order_id_ = "none", format_reason_, order_reason_;
+  ChoiceRecord choice_;
   double check_seconds_ = 0, upload_seconds_ = 0;
   mutable std::atomic<int> uses_{0};
   mutable std::recursive_mutex changing_;    // a function of the caller may begin another solve

@@ -147,6 +147,10 @@ void add_costs(Json& json, const SolveRecord& r) {
     json["preconditioner"][std::string(figure.name)] = number(figure.value);
   if (!r.kernel_note.empty()) json["operator"]["note"] = r.kernel_note;
   if (!r.format_reason.empty()) json["operator"]["reason"] = r.format_reason;
+  if (!r.choice.taken.empty()) {
+    json["operator"]["choice"] = {{"wanted", r.choice.wanted}, {"taken", r.choice.taken}};
+    if (!r.choice.refused.empty()) json["operator"]["choice"]["refused"] = r.choice.refused;
+  }
 }
 
 // The changes of format: those made, those that failed, and every decision.

@@ -304,7 +304,7 @@ class SolveRun {
 
   void set_up() {
     solver_->set_up(*matrix_, system_.columns);
-    record_.format_reason = matrix_->format_reason();
+    record_.format_reason = matrix_->format_reason(), record_.choice = matrix_->choice();
     if (problem_.matrix.order != "none")
       record_.order = matrix_->order(), record_.order_reason = matrix_->order_reason();
     record_.matrix_bytes = matrix_->bytes();

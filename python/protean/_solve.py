@@ -88,6 +88,8 @@ class Report:
     kernel: str
     order: str
     format_reason: str
+    choice: dict[str, str]
+    """Of format ``auto``: what it wanted, why that was refused (empty if it was not), what it took. Else empty."""
     order_reason: str
     switches: list[dict[str, Any]]
     """The changes of format that took place."""

@@ -155,7 +155,7 @@ def compare(A: Any, formats: list[str] | str | None = None, *, seconds: float = 
     threads = 0 if given.ordinal >= 0 else given.threads
     core = made.of_csr(rows, cols, indptr, indices, data, (indptr, indices, data), threads, given.ordinal)
     if formats is None:
-        names = [row["format"] for row in _core.choose(core, 0, "cg")[4]]
+        names = [row["format"] for row in _core.choose(core, 0, "cg", "model")[4]]
     elif formats == "all":
         names = [row["format"] for row in _core.formats()]
     elif isinstance(formats, str):

@@ -48,6 +48,11 @@ void put_common(nb::dict& into, const Result& result) {
   into["kernel"] = result.kernel;
   into["order"] = result.order;
   into["format_reason"] = result.format_reason;
+  nb::dict choice;
+  if (!result.choice.taken.empty())
+    choice["wanted"] = result.choice.wanted, choice["refused"] = result.choice.refused,
+    choice["taken"] = result.choice.taken;
+  into["choice"] = choice;
   into["order_reason"] = result.order_reason;
   nb::dict seconds;
   seconds["check"] = result.check_seconds;

@@ -14,6 +14,7 @@
 #include "core/allocation_hook.hpp"
 #include "core/generate/generate.hpp"
 #include "core/parallel.hpp"
+#include "formats/selectors/selector.hpp"
 #include "gtest/gtest.h"
 #include "preconditioners/callback_preconditioner.hpp"
 #include "protean.hpp"
@@ -401,6 +402,10 @@ TEST(LinearSystem, AFormatOfAutoThatIsRefusedIsNamed) {
   EXPECT_TRUE(result.converged());
   EXPECT_EQ(result.format, "csr");
   EXPECT_TRUE(has(result.format_reason, "csr instead of dia")) << result.format_reason;
+  EXPECT_EQ(result.choice.wanted, "dia");
+  EXPECT_EQ(result.choice.taken, "csr");
+  EXPECT_TRUE(has(result.format_reason, result.choice.refused)) << result.choice.refused;
+  EXPECT_FALSE(result.choice.refused.empty());
 }
 
 TEST(LinearSystem, AWrongFormatOrOrderLeavesTheSystemAsItIs) {
@@ -603,10 +608,14 @@ TEST(LinearSystem, AutoBeginsInCsrAndAPolicyChangesIt) {
   EXPECT_FALSE(first.decisions.empty());
   EXPECT_FALSE(first.candidates.empty());
 
+  EXPECT_EQ(first.choice.taken, "csr");
   settings.expected_iterations = 400;
   LinearSystem<double> known(one.csr, settings);
   const SolveResult before = one.solve(known);
   EXPECT_EQ(before.format, "ell");
+  EXPECT_EQ(before.choice.wanted, "ell");
+  EXPECT_EQ(before.choice.taken, "ell");
+  EXPECT_TRUE(before.choice.refused.empty());
   EXPECT_FALSE(before.policy);
   EXPECT_TRUE(before.switches.empty());
   EXPECT_TRUE(before.decisions.empty());
@@ -683,6 +692,50 @@ TEST(LinearSystem, OnADeviceAutoBeginsInCsrAndAPolicyStandsBehindIt) {
   settings.policy = false, settings.expected_iterations = 400;
   LinearSystem<double> chosen(upload(context, unsorted), settings);
   EXPECT_TRUE(has(solve(chosen).format_reason, "do not ascend"));
+}
+
+// A selector that nobody asks is refused, whether settings name the format or the matrix has one.
+TEST(LinearSystem, ASelectorWithAFormatByNameIsRefused) {
+  Sequence one;
+  SolveSettings settings{.format = "ell", .context = test_context(), .selector = "clspmv"};
+  const std::string with_settings = message_of<BadArgument>([&] { LinearSystem<double>(one.csr, settings); });
+  EXPECT_TRUE(has(with_settings, "leave the selector out")) << with_settings;
+  settings.format = "auto";
+  SystemMatrix<double> matrix(settings.context, one.csr);
+  matrix.set_format("ell", {}, "");
+  SystemSolver<double> solver(settings);
+  const std::string with_matrix = message_of<BadArgument>([&] {
+    (void)solver.solve(matrix, {one.b.data(), one.n}, {one.x.data(), one.n});
+  });
+  EXPECT_TRUE(has(with_matrix, "leave the selector out")) << with_matrix;
+  matrix.set_format("auto", {}, "");
+  EXPECT_TRUE(solver.solve(matrix, {one.b.data(), one.n}, {one.x.data(), one.n}).converged());
+}
+
+// The policy considers csr and what the selector names, and no other format.
+TEST(LinearSystem, APolicyAsksTheSelector) {
+  Sequence one(120);
+  // All formats are promised to be fast; ell least of all, and it alone is among those that "sedaghati" knows.
+  MachineTable table = promise(one, "ell");
+  for (const char* other : {"sell-c-sigma", "dia", "jad"})
+    table.matrices[0].formats.push_back({other, one.csr.bytes(), 1e-5, 1e-5});
+  SolveSettings settings{
+      .machine = &table, .context = Context::host(available_threads()), .selector = "sedaghati"};
+  LinearSystem<double> system(one.csr, settings);
+  const SolveResult result = one.solve(system);
+  EXPECT_TRUE(result.converged());
+  EXPECT_TRUE(result.policy);
+  ASSERT_FALSE(result.candidates.empty());
+  const FormatSelector& selector = find_selector("sedaghati");
+  for (const CandidateRecord& candidate : result.candidates)
+    EXPECT_TRUE(candidate.format.starts_with("csr") ||
+                std::count(selector.formats().begin(), selector.formats().end(),
+                           candidate.format.substr(0, candidate.format.find("/"))) == 1)
+        << candidate.format;
+  settings.selector = std::string(default_selector);
+  LinearSystem<double> model(one.csr, settings);
+  const SolveResult all = one.solve(model);
+  EXPECT_GT(all.candidates.size(), result.candidates.size()) << "the cost model asks about all";
 }
 
 // While another solve uses the matrix, a policy that nobody asked for leaves it as it is.
