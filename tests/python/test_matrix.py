@@ -147,7 +147,7 @@ def test_arrays_that_are_no_matrix():
         getattr(A, change)[2] = -5
         with pytest.raises(protean.errors.BadMatrix):
             protean.matrix(A)
-    if protean.gpus() == 0:
+    if protean._core.device_count() == 0:
         with pytest.raises(protean.errors.NotAvailable, match="GPU"):
             protean.matrix(good, space="device")
 
