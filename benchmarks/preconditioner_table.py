@@ -27,10 +27,10 @@ import shutil
 import subprocess
 import sys
 
-OPTIONS = ("fill", "solve", "sweeps", "block_size", "blocks", "omega", "degree", "eigenvalue_ratio", "smoother",
+OPTIONS = ("fill", "ordering", "power", "solve", "sweeps", "block_size", "blocks", "omega", "degree", "eigenvalue_ratio", "smoother",
            "setup", "coarsening", "strong_threshold", "aggressive_levels", "strength", "level_format", "max_levels",
            "cycles", "unknowns")
-DEFAULTS = {"fill": 1, "solve": "auto", "block_size": "auto", "blocks": "found", "omega": 1, "degree": 4,
+DEFAULTS = {"fill": 1, "ordering": "auto", "power": 1, "solve": "auto", "block_size": "auto", "blocks": "found", "omega": 1, "degree": 4,
             "eigenvalue_ratio": 30, "smoother": "l1-jacobi", "setup": "aggregation", "coarsening": "hmis",
             "strong_threshold": 0.25, "aggressive_levels": 0, "strength": 0.08, "level_format": "auto",
             "max_levels": 25, "cycles": 1, "unknowns": 1}
@@ -59,7 +59,7 @@ MARK = "<!-- by preconditioner_table.py -->"
 APPLICATIONS = {"cg": 1, "bicgstab": 2}
 SHARED = ["{type: jacobi}", "{type: block-jacobi}", "{type: block-jacobi, block_size: 12, blocks: found}",
           "{type: spai0}"]
-SWEPT = ["solve: levels", "solve: cusparse", "solve: auto", "solve: sweeps, sweeps: 1", "solve: sweeps, sweeps: 2",
+SWEPT = ["solve: levels", "solve: cusparse", "solve: sweeps, sweeps: 1", "solve: sweeps, sweeps: 2",
          "solve: sweeps, sweeps: 4", "solve: sweeps, sweeps: 8"]
 MULTIGRID = ["{type: amg}", "{type: amg, level_format: csr}", "{type: amg, smoother: gauss-seidel}"]
 CLASSICAL = ["{type: amg, setup: classical}", "{type: amg, setup: classical, smoother: gauss-seidel}",
@@ -73,7 +73,7 @@ def has_hypre(protean):
 
 
 def preconditioners_for(method, space, system, classical):
-    ways = [way for way in SWEPT if space == "device" or "cusparse" not in way and "auto" not in way]
+    ways = [way for way in SWEPT if space == "device" or "cusparse" not in way]
     kinds, coloured = (("ic0", "ic"), "ssor") if method == "cg" else (("ilu0", "ilu"), "gauss-seidel")
     own = ["{type: chebyshev}"] if method == "cg" else []
     some = [way for way in ways if way in ("solve: levels", "solve: cusparse", "solve: sweeps, sweeps: 4")]
@@ -82,7 +82,11 @@ def preconditioners_for(method, space, system, classical):
     nodes = [kind.replace("}", ", unknowns: 3}") for kind in kinds_of_amg if "aggressive" not in kind]
     own = own + kinds_of_amg + (nodes if system.startswith("elasticity") else [])
     if system == "poisson-3d-200":
-        return SHARED[:1] + SHARED[3:] + own
+        coloured = ["{type: ic0, ordering: colours}", "{type: isai}"] if space == "device" else []
+        return SHARED[:1] + SHARED[3:] + own + coloured
+    inverse = "isai" if method == "cg" else "isai-lu"
+    own = own + ["{type: %s}" % inverse, "{type: %s, power: 2}" % inverse,
+                 "{type: %s, ordering: colours}" % kinds[0], "{type: %s, ordering: natural}" % kinds[0]]
     return (SHARED + own + ["{type: %s}" % coloured] + ["{type: %s, %s}" % (kinds[0], way) for way in ways]
             + ["{type: %s, %s}" % (kinds[1], way) for way in some])
 

@@ -42,8 +42,10 @@ int main() {
   double norm = problem.linearise(u, r);
   const auto jacobian =
       protean::csr_view(n, n, problem.row_ptr.data(), problem.col.data(), problem.values.data());
-  protean::LinearSystem<double> system(
-      jacobian, {.preconditioner = "ic0", .policy = true, .preconditioner_updates = 2});
+  protean::LinearSystem<double> system(jacobian,
+                                       {.preconditioner = "ic0",
+                                        .preconditioning = {.refresh = protean::Refresh::when_slower},
+                                        .policy = true});
   for (int step = 0; step < 15 && norm > 1e-10; ++step) {
     du.assign(n, 0.0);
     const protean::SolveResult result = system.solve({r.data(), n}, {du.data(), n});

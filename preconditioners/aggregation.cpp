@@ -56,18 +56,15 @@
 #include "core/blas1.hpp"
 #include "core/error.hpp"
 #include "core/multi_blas1.hpp"
-#include "core/simulated_device.hpp"
-#include "core/transfer.hpp"
-#include "formats/catalogue.hpp"
-#include "formats/choose.hpp"
-#include "operators/policy/cost_model.hpp"
-#include "preconditioners/aggregates.hpp"
+#include "preconditioners/aggregation_structure.hpp"
 #include "preconditioners/by_solving.hpp"
+#include "preconditioners/chosen_matrix.hpp"
 #include "preconditioners/dense_inverse.hpp"
 #include "preconditioners/device_cycle.hpp"
 #include "preconditioners/diagonal.hpp"
 #include "preconditioners/entries.hpp"
 #include "preconditioners/makers.hpp"
+#include "preconditioners/prolongator.hpp"
 #include "preconditioners/sparse_product.hpp"
 
 namespace protean::detail {
@@ -78,163 +75,6 @@ constexpr std::int64_t most_dense_rows = 256;
 constexpr double least_coarsening = 0.8;
 // 1 / (2/3): see l1-jacobi above.
 constexpr double longest_sweep = 1.5;
-// A diagonal entry that is so small beside those of the finest level that it is made of is rounding.
-constexpr double rounding_terms = 256;
-
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
-
-// The rows of nodes, and vectors at these rows: vector k of row i is values[i vectors + k].
-struct Nodes {
-  std::vector<std::int32_t> first = {0};  // first row of each node, and the number of rows
-  std::vector<std::int32_t> of;           // of each row
-  std::int64_t vectors = 0;
-  std::vector<double> values;
-  std::int64_t count() const noexcept { return static_cast<std::int64_t>(first.size()) - 1; }
-  std::int64_t rows() const noexcept { return first.back(); }
-  void number_rows() {
-    of.resize(at(rows()));
-    for (std::int64_t node = 0; node < count(); ++node)
-      std::fill(of.begin() + first[at(node)], of.begin() + first[at(node + 1)],
-                static_cast<std::int32_t>(node));
-  }
-  std::size_t bytes() const noexcept { return 4 * (first.size() + of.size()) + 8 * values.size(); }
-};
-
-// What does not depend on the values of a level but through its strong couplings.
-struct Structure {
-  Graph strong;
-  Aggregates aggregates;
-  Nodes coarse;
-  std::vector<double> tentative;  // row i: the coarse columns of its aggregate, from place tentative_ptr[i]
-  std::vector<std::int64_t> tentative_ptr;
-  std::shared_ptr<const Graph> P, AP, coarse_pattern;
-  std::string format, format_of_P, format_of_R;  // `format` is that of the coarse matrix
-  // With `shared` the matrices use the patterns, and count them: that of P, and that of a coarse matrix in csr.
-  std::size_t bytes(bool shared) const noexcept {
-    return strong.bytes() + 4 * aggregates.of.size() + coarse.bytes() +
-           8 * (tentative.size() + tentative_ptr.size()) + AP->bytes() + (shared ? 0 : P->bytes()) +
-           (shared && format == "csr" ? 0 : coarse_pattern->bytes());
-  }
-};
-
-template <class Body>
-void for_rows(const Context& context, std::int64_t rows, std::int64_t work, Body body) {
-  parallel(useful_parts(context, work), [&](int part, int parts) {
-    const Range mine = even_range(rows, part, parts);
-    for (std::int64_t i = mine.begin; i < mine.end; ++i) body(i);
-  });
-}
-
-// The sum of term(i) over chunks of fixed size, chunk after chunk: the same bits for any threads.
-template <class Term>
-double fixed_sum(const Context& context, std::int64_t size, Term term) {
-  constexpr std::int64_t chunk = 4096;
-  std::vector<double> sums(at((size + chunk - 1) / chunk), 0);
-  for_rows(context, static_cast<std::int64_t>(sums.size()), size, [&](std::int64_t c) {
-    double sum = 0;
-    for (std::int64_t i = c * chunk; i < std::min(size, (c + 1) * chunk); ++i) sum += term(i);
-    sums[at(c)] = sum;
-  });
-  return std::accumulate(sums.begin(), sums.end(), 0.0);
-}
-
-// The tentative prolongator and the vectors of the coarse level.
-void orthogonalise(const Context& context, const Nodes& nodes, Structure& made) {
-  const std::int64_t count = made.aggregates.count, vectors = nodes.vectors;
-  // The nodes of each aggregate.
-  std::vector<std::int64_t> ptr(at(count) + 1, 0);
-  for (const std::int32_t a : made.aggregates.of)
-    if (a >= 0) ++ptr[at(a) + 1];
-  std::partial_sum(ptr.begin(), ptr.end(), ptr.begin());
-  std::vector<std::int32_t> members(at(ptr.back()));
-  std::vector<std::int64_t> next(ptr.begin(), ptr.end() - 1);
-  for (std::int64_t node = 0; node < nodes.count(); ++node)
-    if (const std::int32_t a = made.aggregates.of[at(node)]; a >= 0)
-      members[at(next[at(a)]++)] = static_cast<std::int32_t>(node);
-  // Q and R of each aggregate: first with all columns, then those that are kept are put together.
-  std::vector<std::int32_t> rank(at(count));
-  std::vector<double> Q(at(nodes.rows() * vectors)), R(at(count * vectors * vectors));
-  for_rows(context, count, nodes.rows() * vectors, [&](std::int64_t a) {
-    const auto each_row = [&](auto f) {
-      for (std::int64_t m = ptr[at(a)]; m < ptr[at(a + 1)]; ++m) {
-        const std::int64_t node = members[at(m)];
-        for (std::int64_t i = nodes.first[at(node)]; i < nodes.first[at(node + 1)]; ++i) f(i);
-      }
-    };
-    double* const r = R.data() + a * vectors * vectors;
-    std::int32_t kept = 0;
-    for (std::int64_t k = 0; k < vectors; ++k) {
-      double before = 0;
-      each_row([&](std::int64_t i) {
-        const double value = nodes.values[at(i * vectors + k)];
-        Q[at(i * vectors + kept)] = value, before += value * value;
-      });
-      for (int pass = 0; pass < 2; ++pass)
-        for (std::int32_t q = 0; q < kept; ++q) {
-          double dot = 0;
-          each_row([&](std::int64_t i) { dot += Q[at(i * vectors + q)] * Q[at(i * vectors + kept)]; });
-          each_row([&](std::int64_t i) { Q[at(i * vectors + kept)] -= dot * Q[at(i * vectors + q)]; });
-          r[q * vectors + k] += dot;
-        }
-      double after = 0;
-      each_row([&](std::int64_t i) { after += Q[at(i * vectors + kept)] * Q[at(i * vectors + kept)]; });
-      if (!(after > 1e-20 * before)) continue;  // it depends on the columns before
-      const double norm = std::sqrt(after);
-      each_row([&](std::int64_t i) { Q[at(i * vectors + kept)] /= norm; });
-      r[kept * vectors + k] = norm;
-      ++kept;
-    }
-    rank[at(a)] = kept;
-  });
-  Nodes& coarse = made.coarse;
-  coarse.vectors = vectors;
-  coarse.first.reserve(at(count) + 1);
-  for (const std::int32_t one : rank) coarse.first.push_back(coarse.first.back() + one);
-  coarse.number_rows();
-  coarse.values.resize(at(coarse.rows() * vectors));
-  for_rows(context, count, coarse.rows() * vectors, [&](std::int64_t a) {
-    std::copy_n(R.data() + a * vectors * vectors, rank[at(a)] * vectors,
-                coarse.values.data() + coarse.first[at(a)] * vectors);
-  });
-  made.tentative_ptr.assign(at(nodes.rows()) + 1, 0);
-  for (std::int64_t i = 0; i < nodes.rows(); ++i) {
-    const std::int32_t a = made.aggregates.of[at(nodes.of[at(i)])];
-    made.tentative_ptr[at(i + 1)] = made.tentative_ptr[at(i)] + (a >= 0 ? rank[at(a)] : 0);
-  }
-  made.tentative.resize(at(made.tentative_ptr.back()));
-  for_rows(context, nodes.rows(), nodes.rows() * vectors, [&](std::int64_t i) {
-    const std::int64_t begin = made.tentative_ptr[at(i)];
-    std::copy_n(Q.data() + i * vectors, made.tentative_ptr[at(i + 1)] - begin, made.tentative.data() + begin);
-  });
-}
-
-// Row i of P has the coarse columns of the aggregates of its node and of all nodes that are coupled with it.
-Graph prolongator_pattern(const Context& context, const Nodes& nodes, const Structure& made) {
-  return collect_rows(context, nodes.rows(), made.strong.size(),
-                      [&](Range rows, std::vector<std::int32_t>& col, std::int64_t* size) {
-                        std::vector<std::int32_t> near;
-                        for (std::int64_t i = rows.begin; i < rows.end; ++i) {
-                          const std::int32_t node = nodes.of[at(i)];
-                          if (i == rows.begin || nodes.of[at(i - 1)] != node) {
-                            near.clear();
-                            const auto add = [&](std::int32_t one) {
-                              if (const std::int32_t a = made.aggregates.of[at(one)]; a >= 0)
-                                near.push_back(a);
-                            };
-                            add(node);
-                            for (const std::int32_t other : made.strong.row(node)) add(other);
-                            std::sort(near.begin(), near.end());
-                            near.erase(std::unique(near.begin(), near.end()), near.end());
-                          }
-                          const std::size_t before = col.size();
-                          for (const std::int32_t a : near)
-                            for (std::int32_t c = made.coarse.first[at(a)]; c < made.coarse.first[at(a + 1)];
-                                 ++c)
-                              col.push_back(c);
-                          size[i - rows.begin] = static_cast<std::int64_t>(col.size() - before);
-                        }
-                      });
-}
 
 // One level as it is used.
 template <class T>
@@ -355,7 +195,7 @@ class Aggregation final : public BySolving<T> {
       const std::shared_ptr<Structure> structure = structure_of(csr, *nodes, strength, kept);
       known = known && structure == kept;
       if (!structure) break;
-      CsrMatrix<T> coarse = coarsen(csr, divisors(diagonal, scale), *nodes, *structure, known, made);
+      CsrMatrix<T> coarse = coarsen(csr, divisors<T>(diagonal, scale), *nodes, *structure, known, made);
       const std::int64_t bad = first_not_finite<T>(*host_, coarse.values, coarse.nonzeros());
       if (bad < coarse.nonzeros())
         throw BadMatrix(fmt::format(
@@ -390,46 +230,6 @@ class Aggregation final : public BySolving<T> {
 
  private:
   bool on_device() const noexcept { return this->context()->space() == Space::device; }
-  const FormatEntry& format_here(std::string_view id) const {
-    const SimulatedDevice* const simulated = this->context()->simulated();
-    return simulated && on_device() ? simulated->format(id) : find_format(id);
-  }
-
-  // In this format; where it is empty it is chosen, and written there. The pattern alone decides, not whether values
-  // happen to be symmetric to the bit, so new values have the format of a new setup.
-  std::unique_ptr<AssembledMatrix<T>> in_format(const CsrMatrix<T>& csr, std::string& format) const {
-    const ContextPtr& context = this->context();
-    const CsrMatrix<T> here = on_device() ? upload(context, narrow(csr)) : csr;
-    if (format.empty()) {
-      const ChoiceOptions options{.space = context->space(),
-                                  .products_per_iteration = 2,
-                                  .deterministic = context->deterministic(),
-                                  .value_bytes = sizeof(T)};
-      format = choose_format(csr.pattern, CostModel(builtin_machine(), context->space()), options).id;
-      try {
-        return make_matrix(format_here(format), here, context);
-      } catch (const FormatRefused&) {
-        format = "csr";  // the choice sees a sample of the rows
-      }
-    }
-    return make_matrix(format_here(format), here, context);
-  }
-  // The same matrix with row pointers of 4 bytes, where they can be: a device reads them with each product.
-  CsrMatrix<T> narrow(const CsrMatrix<T>& csr) const {
-    if (csr.pattern.row_ptr.p32 || csr.nonzeros() > std::numeric_limits<std::int32_t>::max()) return csr;
-    struct Arrays {
-      Buffer<std::int32_t> row_ptr;
-      std::shared_ptr<const void> columns;
-    };
-    const auto arrays =
-        std::make_shared<Arrays>(Arrays{Buffer<std::int32_t>(host_, csr.rows() + 1), csr.pattern.owner});
-    for (std::int64_t i = 0; i <= csr.rows(); ++i)
-      arrays->row_ptr[i] = static_cast<std::int32_t>(csr.pattern.row_ptr[i]);
-    CsrMatrix<T> narrow = csr;
-    narrow.pattern.row_ptr = {arrays->row_ptr.data(), nullptr}, narrow.pattern.owner = arrays;
-    return narrow;
-  }
-
   // Puts a matrix into the last level of `made`, or its new values into the list of renewals. known: that of the last
   // setup has the same pattern.
   void place(Made<T>& made, std::unique_ptr<AssembledMatrix<T>> Level<T>::*which, const CsrMatrix<T>& csr,
@@ -438,18 +238,11 @@ class Aggregation final : public BySolving<T> {
     // A setup that may fail later must leave the matrices of the last one as they are.
     const bool nothing_fails_later = options_.smoother == Smoother::l1_jacobi;
     if (on_device() && known && nothing_fails_later && l < levels_.size() && levels_[l].*which)
-      made.renewals.push_back({l, which, new_values(*(levels_[l].*which), csr)});
+      made.renewals.push_back({l, which, new_values<T>(host_, *(levels_[l].*which), csr)});
     else
-      made.levels[l].*which = in_format(csr, format);
-  }
-  // csr in device memory, for update_values() of `old`.
-  CsrMatrix<T> new_values(const AssembledMatrix<T>& old, const CsrMatrix<T>& csr) const {
-    if (old.name() != "csr") return upload(this->context(), narrow(csr));
-    CsrMatrix<T> renewed = old.to_csr();  // shares its pattern
-    const auto values = std::make_shared<Buffer<T>>(this->context(), csr.nonzeros());
-    copy_bytes(*this->context(), values->data(), Space::device, csr.values, Space::host, values->bytes());
-    renewed.values = values->data(), renewed.values_owner = values, renewed.watch = nullptr;
-    return renewed;
+      made.levels[l].*which =
+          in_format<T>(this->context(), on_device() ? upload(this->context(), narrow<T>(host_, csr)) : csr,
+                       csr.pattern, format);
   }
   // Moves the matrices that are renewed into the new levels. M is unusable where that fails, which only the device can
   // be the reason of.
@@ -551,7 +344,7 @@ class Aggregation final : public BySolving<T> {
   CsrMatrix<T> coarsen(const CsrMatrix<T>& csr, const std::vector<double>& diagonal, const Nodes& nodes,
                        Structure& structure, bool known, Made<T>& made) const {
     const CsrMatrix<T> P = matrix_of<T>(structure.P, structure.coarse.rows(),
-                                        prolongator_values(csr, diagonal, nodes, structure));
+                                        prolongator_values<T>(host_, csr, diagonal, nodes, structure));
     const CsrMatrix<T> R = transpose(host_, P);
     if (!structure.AP)
       structure.AP = std::make_shared<const Graph>(product_pattern(*host_, csr.pattern, P.pattern));
@@ -564,110 +357,6 @@ class Aggregation final : public BySolving<T> {
     place(made, &Level<T>::R, R, structure.format_of_R, known);
     return matrix_of<T>(structure.coarse_pattern, P.cols(),
                         product_values(host_, R, AP, *structure.coarse_pattern));
-  }
-
-  // The diagonal, without the entries that are nothing but rounding.
-  static std::vector<double> divisors(const Vector<T>& diagonal, const std::vector<double>& scale) {
-    std::vector<double> result(scale.size());
-    for (std::size_t i = 0; i < scale.size(); ++i) {
-      const double d = diagonal[static_cast<std::int64_t>(i)], least = rounding_terms * eps * scale[i];
-      result[i] = std::abs(d) > least ? d : least > 0 ? least : 1;
-    }
-    return result;
-  }
-
-  Buffer<T> prolongator_values(const CsrMatrix<T>& csr, const std::vector<double>& diagonal,
-                               const Nodes& nodes, const Structure& structure) const {
-    const double omega = 4.0 / 3 / spectral_radius(csr, diagonal);
-    Buffer<T> values(host_, structure.P->size());
-    parallel(useful_parts(*host_, csr.nonzeros()), [&](int part, int parts) {
-      const Range rows = even_range(csr.rows(), part, parts);
-      std::vector<double> sum(at(structure.coarse.rows()), 0);
-      std::vector<std::int32_t> joined(at(nodes.count()), -1);  // the last node that is coupled with it
-      // sum += factor * row i of T
-      const auto add = [&](double factor, std::int64_t i) {
-        const std::int32_t a = structure.aggregates.of[at(nodes.of[at(i)])];
-        if (a < 0) return;
-        const double* const t = structure.tentative.data() + structure.tentative_ptr[at(i)];
-        const std::int32_t first = structure.coarse.first[at(a)];
-        for (std::int32_t c = first; c < structure.coarse.first[at(a + 1)]; ++c)
-          sum[at(c)] += factor * t[c - first];
-      };
-      for (std::int64_t i = rows.begin; i < rows.end; ++i) {
-        const std::int32_t node = nodes.of[at(i)];
-        if (structure.aggregates.of[at(node)] < 0) continue;
-        joined[at(node)] = node;
-        for (const std::int32_t other : structure.strong.row(node)) joined[at(other)] = node;
-        const double factor = -omega / diagonal[at(i)];
-        add(1, i);
-        for (std::int64_t p = csr.pattern.row_ptr[i]; p < csr.pattern.row_ptr[i + 1]; ++p) {
-          const std::int64_t j = csr.pattern.col[p];
-          const auto a = static_cast<double>(csr.values[p]);
-          const std::int32_t other = nodes.of[at(j)];
-          if (joined[at(other)] == node) {
-            add(factor * a, j);
-            continue;
-          }
-          const std::int64_t same = nodes.first[at(node)] + j - nodes.first[at(other)];
-          add(factor * a, same < nodes.first[at(node + 1)] ? same : i);
-        }
-        T* to = values.data() + structure.P->ptr[at(i)];
-        for (const std::int32_t c : structure.P->row(i))
-          *to++ = static_cast<T>(std::exchange(sum[at(c)], 0.0));
-      }
-    });
-    return values;
-  }
-
-  // An estimate of the largest eigenvalue of D^-1 A.
-  double spectral_radius(const CsrMatrix<T>& csr, const std::vector<double>& diagonal) const {
-    const Context& context = *host_;
-    const std::int64_t n = csr.rows();
-    std::vector<double> x(at(n)), y(at(n)), weight(at(n)), bound(at(n));
-    std::uint64_t state = 88172645463325252u;  // xorshift64: Marsaglia, J. Stat. Softw. 8 (2003) 14
-    for (double& value : x) {
-      state ^= state << 13, state ^= state >> 7, state ^= state << 17;
-      value = static_cast<double>(state >> 11) * 0x1p-52 - 1;
-    }
-    for_rows(context, n, csr.nonzeros(), [&](std::int64_t i) {
-      weight[at(i)] = std::abs(diagonal[at(i)]);
-      double sum = 0;
-      for (std::int64_t p = csr.pattern.row_ptr[i]; p < csr.pattern.row_ptr[i + 1]; ++p)
-        sum += std::abs(static_cast<double>(csr.values[p]));
-      bound[at(i)] = sum / weight[at(i)];
-    });
-    const double gershgorin = n > 0 ? *std::max_element(bound.begin(), bound.end()) : 1;
-    const auto norm = [&](const std::vector<double>& v) {
-      return std::sqrt(
-          fixed_sum(context, n, [&](std::int64_t i) { return weight[at(i)] * v[at(i)] * v[at(i)]; }));
-    };
-    double estimate = 0, before = norm(x);
-    constexpr int steps = 12;
-    for (int k = 0; k < steps && before > 0 && std::isfinite(before); ++k) {
-      const double factor = 1 / before;
-      for_rows(context, n, csr.nonzeros(), [&](std::int64_t i) {
-        double sum = 0;
-        for (std::int64_t p = csr.pattern.row_ptr[i]; p < csr.pattern.row_ptr[i + 1]; ++p)
-          sum += static_cast<double>(csr.values[p]) * x[at(csr.pattern.col[p])];
-        y[at(i)] = factor * sum / weight[at(i)];
-      });
-      estimate = before = norm(y);
-      std::swap(x, y);
-    }
-    constexpr double safety = 1.1;
-    const double found = std::isfinite(estimate) && estimate > 0 ? safety * estimate : gershgorin;
-    return std::max(std::min(found, gershgorin), 1e-300);
-  }
-
-  static std::vector<double> coarse_scale(const std::vector<double>& scale, const Nodes& nodes,
-                                          const Structure& structure) {
-    std::vector<double> of_aggregate(at(structure.aggregates.count), 0), result(at(structure.coarse.rows()));
-    for (std::int64_t i = 0; i < nodes.rows(); ++i)
-      if (const std::int32_t a = structure.aggregates.of[at(nodes.of[at(i)])]; a >= 0)
-        of_aggregate[at(a)] = std::max(of_aggregate[at(a)], scale[at(i)]);
-    for (std::int64_t c = 0; c < structure.coarse.rows(); ++c)
-      result[at(c)] = of_aggregate[at(structure.coarse.of[at(c)])];
-    return result;
   }
 
   const LinearOperator<T>& matrix(std::size_t l) const { return l == 0 ? *A_ : *levels_[l].matrix; }
@@ -858,36 +547,5 @@ template std::unique_ptr<Preconditioner<float>> make_amg<float>(const LinearOper
 template std::unique_ptr<Preconditioner<double>> make_amg<double>(const LinearOperator<double>&,
                                                                   MultiVectorView<const double>,
                                                                   const PreconditionerOptions&);
-
-MultiVector<double> rigid_body_modes(const ContextPtr& host, MultiVectorView<const double> coordinates) {
-  const std::int64_t nodes = coordinates.rows, d = coordinates.columns;
-  require<double>(coordinates, nodes, d, Space::host, "the coordinates");
-  if (d != 2 && d != 3)
-    throw BadArgument(
-        fmt::format("rigid body modes are for 2 or 3 coordinates of a node, and these are {}", d));
-  // Rotations about the middle, so that they have the size of the translations or less.
-  double middle[3] = {0, 0, 0}, reach = 0;
-  for (std::int64_t k = 0; k < d; ++k) {
-    for (std::int64_t i = 0; i < nodes; ++i) middle[k] += coordinates(i, k) / static_cast<double>(nodes);
-    for (std::int64_t i = 0; i < nodes; ++i) reach = std::max(reach, std::abs(coordinates(i, k) - middle[k]));
-  }
-  if (!std::isfinite(reach)) throw BadArgument("rigid body modes need finite coordinates");
-  if (reach == 0) reach = 1;
-  const std::int64_t modes = d == 2 ? 3 : 6;
-  MultiVector<double> made(host, nodes * d, modes);
-  const MultiVectorView<double> B = made;
-  for (std::int64_t i = 0; i < nodes; ++i) {
-    for (std::int64_t k = 0; k < d; ++k)
-      for (std::int64_t m = 0; m < modes; ++m) B(i * d + k, m) = k == m ? 1 : 0;
-    // The rotation in the plane of axes a and b: -x_b along a, x_a along b.
-    std::int64_t m = d;
-    for (std::int64_t a = 0; a < d; ++a)
-      for (std::int64_t b = a + 1; b < d; ++b, ++m) {
-        B(i * d + a, m) = -(coordinates(i, b) - middle[b]) / reach;
-        B(i * d + b, m) = (coordinates(i, a) - middle[a]) / reach;
-      }
-  }
-  return made;
-}
 
 }  // namespace protean

@@ -13,8 +13,8 @@
 // with blocks of 4 rows than with Jacobi.
 //
 // Host: block after block, row by row. Device: by the columns of the blocks (device_blocks.hpp). n times the rows of
-// the largest block values on both; on a device 2 bytes a row more for blocks found. Blocks are read and inverted on
-// the host.
+// the largest block values on both; on a device 2 bytes a row more for blocks found, and 8 a block. Blocks are found on
+// the host, once for a pattern; a device reads and inverts them itself, all by elimination.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -22,6 +22,7 @@
 #include <atomic>
 #include <cmath>
 #include <memory>
+#include <optional>
 #include <span>
 #include <tuple>
 #include <utility>
@@ -31,6 +32,7 @@
 #include "core/parallel.hpp"
 #include "core/simulated_device.hpp"
 #include "core/transfer.hpp"
+#include "operators/rows.hpp"
 #include "preconditioners/by_solving.hpp"
 #include "preconditioners/device_blocks.hpp"
 #include "preconditioners/entries.hpp"
@@ -196,22 +198,35 @@ class BlockJacobi final : public BySolving<T> {
  protected:
   void setup(const LinearOperator<T>& A, bool pattern_changed) override {
     const ContextPtr& context = A.context();
-    const bool on_device = context->space() == Space::device;
+    const bool on_device = context->space() == Space::device, analyse = pattern_changed || starts_.empty();
     const ContextPtr host = on_device ? Context::host() : context;
-    const CsrMatrix<T> csr = finite_rows(A, host, name());
+    std::optional<CsrMatrix<T>> csr;
+    if (analyse || !on_device) csr = finite_rows(A, host, name());
     std::vector<std::int64_t> starts = starts_;
     std::int64_t size = size_;
-    if (pattern_changed || starts.empty()) std::tie(starts, size) = find_blocks(*host, csr.pattern);
-    Vector<T> inverses = invert_blocks(host, csr, starts, size, on_device);
+    if (analyse) std::tie(starts, size) = find_blocks(*host, csr->pattern);
     if (!on_device) {
+      Vector<T> inverses = invert_blocks(host, *csr, starts, size, false);
       std::swap(inverses_, inverses);
     } else {
-      Buffer<std::uint16_t> shape =
-          how_ == DiagonalBlocks::found ? shape_of_rows(context, host, starts) : Buffer<std::uint16_t>();
+      Buffer<std::uint16_t> shape;
+      Buffer<std::int64_t> starts_there;
+      if (analyse) {
+        if (how_ == DiagonalBlocks::found) shape = shape_of_rows(context, host, starts);
+        starts_there = Buffer<std::int64_t>(context, static_cast<std::int64_t>(starts.size()));
+        copy_bytes(*context, starts_there.data(), Space::device, starts.data(), Space::host,
+                   starts_there.bytes());
+      }
+      Vector<T> inverses = inverted_there(A, analyse ? starts_there : starts_there_, size);
+      // What the device cannot invert the host tries, which has other ways and the message.
+      if (inverses.size() == 0 && A.rows() > 0) {
+        if (!csr) csr = finite_rows(A, host, name());
+        inverses = invert_blocks(host, *csr, starts, size, true);
+      }
       if (inverses_.size() != inverses.size() || inverses_.context() != context)
         inverses_ = Vector<T>(context, inverses.size());
       copy<T>(*context, inverses, inverses_);
-      std::swap(shape_, shape);
+      if (analyse) std::swap(shape_, shape), std::swap(starts_there_, starts_there);
     }
     std::swap(starts_, starts), size_ = size;
   }
@@ -234,10 +249,39 @@ class BlockJacobi final : public BySolving<T> {
     });
   }
   std::size_t bytes_of_arrays() const noexcept override {
-    return static_cast<std::size_t>(inverses_.size()) * sizeof(T) + shape_.bytes();
+    return static_cast<std::size_t>(inverses_.size()) * sizeof(T) + shape_.bytes() + starts_there_.bytes();
   }
 
  private:
+  // The inverses by columns, where the device finds them of its own entries; else empty.
+  Vector<T> inverted_there(const LinearOperator<T>& A, const Buffer<std::int64_t>& starts,
+                           std::int64_t size) const {
+    const ContextPtr& context = A.context();
+    const std::optional<CsrMatrix<T>> csr = csr_of(A);
+    if (!csr || csr->pattern.space != Space::device) return {};
+    Vector<T> inverses(context, A.rows() * size);
+    const BlockRows<T> blocks{A.rows(), std::max<std::int64_t>(starts.size() - 1, 0), static_cast<int>(size),
+                              starts.data(), inverses.data()};
+    unsigned bad = 0;
+    if (context->simulated()) {
+      std::vector<double> work(static_cast<std::size_t>(2 * size * size));
+      const DeviceWork open(*context);
+      std::fill_n(inverses.data(), inverses.size(), T(0));
+      csr->pattern.row_ptr.visit([&](const auto* ptr) {
+        for (std::int64_t b = 0; b < blocks.blocks; ++b)
+          if (!blocks.invert(ptr, csr->pattern.col, csr->values, b, work.data(), 0, 1, [] {})) bad = 1;
+      });
+    } else {
+#if defined(PROTEAN_HAVE_CUDA)
+      Buffer<unsigned> flag(context, 1);
+      copy_bytes(*context, flag.data(), Space::device, &bad, Space::host, sizeof bad);
+      device::invert_blocks<T>(context, blocks, *csr, flag.data());
+      copy_bytes(*context, &bad, Space::host, flag.data(), Space::device, sizeof bad);
+#endif
+    }
+    return bad == 0 ? std::move(inverses) : Vector<T>();
+  }
+
   // The first rows of the blocks and the number of rows; the most rows of a block.
   std::pair<std::vector<std::int64_t>, std::int64_t> find_blocks(const Context& host,
                                                                  const SparsityPattern& pattern) const {
@@ -327,7 +371,8 @@ class BlockJacobi final : public BySolving<T> {
   std::int64_t size_;                 // the most rows of a block
   std::vector<std::int64_t> starts_;  // the first row of each block, and the number of rows
   Vector<T> inverses_;
-  Buffer<std::uint16_t> shape_;  // of rows, on a device with blocks found
+  Buffer<std::uint16_t> shape_;        // of rows, on a device with blocks found
+  Buffer<std::int64_t> starts_there_;  // starts_ on a device
 };
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "core/error.hpp"
 #include "core/simulated_device.hpp"
 #include "core/transfer.hpp"
+#include "preconditioners/device_factors.hpp"
 
 namespace protean::detail {
 namespace {
@@ -231,6 +232,8 @@ class Iteration final : public DeviceSweep<T> {
 
 template <class T>
 std::unique_ptr<DeviceSweep<T>> make_levels(const ContextPtr& device, const SweepPattern& pattern) {
+  if (pattern.coloured && pattern.forward.count() <= most_stage_launches)
+    return std::make_unique<DeviceFactors<T>>(device, pattern, false);
   return std::make_unique<Levels<T>>(device, pattern);
 }
 template <class T>

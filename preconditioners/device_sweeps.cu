@@ -10,33 +10,12 @@
 #include "core/error.hpp"
 #include "core/transfer.hpp"
 #include "preconditioners/device_sweeps.hpp"
+#include "preconditioners/lanes.cuh"
 
 namespace protean::device {
 namespace {
 
 using detail::TriangleView;
-
-// Calls f(std::integral_constant<int, lanes>) for 1, 2, 4 ... 32.
-template <class F>
-void with_lanes(int lanes, F f) {
-  switch (lanes) {
-    case 1:
-      return f(std::integral_constant<int, 1>());
-    case 2:
-      return f(std::integral_constant<int, 2>());
-    case 4:
-      return f(std::integral_constant<int, 4>());
-    case 8:
-      return f(std::integral_constant<int, 8>());
-    case 16:
-      return f(std::integral_constant<int, 16>());
-    default:
-      return f(std::integral_constant<int, 32>());
-  }
-}
-std::int64_t blocks_of_rows(std::int64_t rows, int lanes) {
-  return (rows * lanes + block_size - 1) / block_size;
-}
 
 // sum_j t_ij x_j of the row at place k by `lanes` neighbouring threads, each with a part; no row: 0.
 template <int lanes, class T, class Load>

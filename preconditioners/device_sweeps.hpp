@@ -87,7 +87,7 @@ class DeviceSweep {
   virtual std::size_t bytes() const noexcept = 0;
 };
 
-// stages or flow, as the number of stages says.
+// stages or flow, as the number of stages says; few colours: DeviceFactors.
 template <class T>
 std::unique_ptr<DeviceSweep<T>> make_levels(const ContextPtr& device, const SweepPattern& pattern);
 template <class T>

@@ -48,18 +48,28 @@ void refuse_entry(std::string_view name, std::int64_t row, std::int64_t column, 
 }
 
 template <class T>
-CsrMatrix<T> finite_rows(const LinearOperator<T>& A, const ContextPtr& host, std::string_view name) {
-  CsrMatrix<T> csr = rows_on_host(A, host, name);
-  const std::int64_t at = first_not_finite<T>(*host, csr.values, csr.nonzeros());
-  if (at == csr.nonzeros()) return csr;
+void require_finite_entries(const Context& host, const CsrMatrix<T>& csr, std::string_view name) {
+  const std::int64_t at = first_not_finite<T>(host, csr.values, csr.nonzeros());
+  if (at == csr.nonzeros()) return;
   const std::int64_t row = first_where(std::int64_t{0}, csr.rows(),
                                        [&](std::int64_t i) { return csr.pattern.row_ptr[i + 1] > at; });
   refuse_entry<T>(name, row, csr.pattern.col[at], csr.values[at]);
 }
 
 template <class T>
+CsrMatrix<T> finite_rows(const LinearOperator<T>& A, const ContextPtr& host, std::string_view name) {
+  CsrMatrix<T> csr = rows_on_host(A, host, name);
+  require_finite_entries<T>(*host, csr, name);
+  return csr;
+}
+
+template <class T>
 void require_no_overflow(const Context& host, std::string_view name, const T* numbers, std::int64_t size) {
-  if (first_not_finite<T>(host, numbers, size) == size) return;
+  if (first_not_finite<T>(host, numbers, size) < size) refuse_overflow<T>(name);
+}
+
+template <class T>
+void refuse_overflow(std::string_view name) {
   throw BadMatrix(fmt::format(
       "{}: the quotients of entries of this matrix are too large for {} precision; scale the "
       "matrix (D A D with d_i = 1 / sqrt |a_ii|), {}or use another preconditioner",
@@ -70,6 +80,8 @@ void require_no_overflow(const Context& host, std::string_view name, const T* nu
   template std::int64_t first_not_finite<T>(const Context&, const T*, std::int64_t);                   \
   template void refuse_entry<T>(std::string_view, std::int64_t, std::int64_t, T);                      \
   template CsrMatrix<T> finite_rows<T>(const LinearOperator<T>&, const ContextPtr&, std::string_view); \
+  template void require_finite_entries<T>(const Context&, const CsrMatrix<T>&, std::string_view);      \
+  template void refuse_overflow<T>(std::string_view);                                                  \
   template void require_no_overflow<T>(const Context&, std::string_view, const T*, std::int64_t);
 PROTEAN_INSTANTIATE(float)
 PROTEAN_INSTANTIATE(double)

@@ -13,6 +13,10 @@ namespace protean::detail {
 template <class T>
 CsrMatrix<T> finite_rows(const LinearOperator<T>& A, const ContextPtr& host, std::string_view name);
 
+// The check of finite_rows() alone.
+template <class T>
+void require_finite_entries(const Context& host, const CsrMatrix<T>& csr, std::string_view name);
+
 // The BadMatrix of finite_rows(). `name` is the preconditioner.
 template <class T>
 [[noreturn]] void refuse_entry(std::string_view name, std::int64_t row, std::int64_t column, T value);
@@ -24,5 +28,8 @@ std::int64_t first_not_finite(const Context& host, const T* numbers, std::int64_
 // Throws BadMatrix where one of the numbers that `name` has computed of finite ones is too large for T.
 template <class T>
 void require_no_overflow(const Context& host, std::string_view name, const T* numbers, std::int64_t size);
+// Its BadMatrix.
+template <class T>
+[[noreturn]] void refuse_overflow(std::string_view name);
 
 }  // namespace protean::detail

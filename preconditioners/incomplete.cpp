@@ -1,31 +1,28 @@
 // Incomplete factors: ic0, ic: M = L L^T (Meijerink and van der Vorst, Math. Comp. 31 (1977) 148); ilu0, ilu: M = L U.
-// Saad, Iterative Methods for Sparse Linear Systems, 2nd ed., SIAM 2003, section 10.3. An entry of the factors is kept
-// where its level of fill is at most `fill`: 0 for entries of A, else the smallest lev(i,k) + lev(k,j) + 1 over the
-// pivots k that make it (algorithm 10.5). M agrees with A in all kept entries.
+// Saad, Iterative Methods for Sparse Linear Systems, 2nd ed., SIAM 2003, section 10.3. M agrees with A in all kept
+// entries (factor_pattern.hpp). With ordering colours the rows are eliminated colour after colour (Saad, section 12.4),
+// and L has the entries of earlier colours, wherever they lie in A.
 //
-// Both are stored as M = (I + L) D^-1 (I + U): L strictly lower, U strictly upper, D^-1 the pivots. For ic U = L^T
-// bit for bit, so M is symmetric; L L^T of the literature is ((I + L) D^-1/2) (D^-1/2 (I + L^T)).
-//
-// Breakdown: a pivot of ic that is not positive, or of ilu that is zero, both up to 64 eps |a_ii|, or one that is not
-// finite or has an inverse that is not. Then A + alpha diag(A) is factored, alpha = 0.001, doubled until it works
-// (Manteuffel, Math. Comp. 34 (1980) 473; Lin and More, SIAM J. Sci. Comput. 21 (1999) 24).
+// Both are stored as M = (I + L) D^-1 (I + U): L strictly lower, U strictly upper, D^-1 the pivots (factorization.hpp).
 //
 // Memory: 4 bytes and a value for each kept entry off the diagonal, 4 bytes for each of L in ic, 20 bytes and two
 // values a row; solve sweeps: two values a row more. Solves by levels, on a host with several threads where that is
 // faster: 4 bytes an entry and 52 bytes a row more. While it is set up again, the values twice, and n values for each
 // thread.
 //
-// On a device the host factors, and keeps the pattern of the factors: 4 bytes an entry, 24 a row. The device gets the
-// factors in the order of its solves (device_sweeps.hpp). New values go to the same addresses.
+// On a device with ordering colours the host colours and finds the pattern; the device factors and solves
+// (device_factors.hpp), and new values of A do not come to the host. Else the host factors, and keeps the pattern of the
+// factors: 4 bytes an entry, 24 a row. The device gets the factors in the order of its solves (device_sweeps.hpp). New
+// values go to the same addresses.
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <cmath>
 #include <limits>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -37,10 +34,15 @@
 #include "core/parallel.hpp"
 #include "core/statistics.hpp"
 #include "operators/multi_product.hpp"
+#include "operators/rows.hpp"
 #include "preconditioners/by_solving.hpp"
+#include "preconditioners/colours.hpp"
+#include "preconditioners/device_factors.hpp"
 #include "preconditioners/device_sweeps.hpp"
 #include "preconditioners/diagonal.hpp"
 #include "preconditioners/entries.hpp"
+#include "preconditioners/factor_pattern.hpp"
+#include "preconditioners/factorization.hpp"
 #include "preconditioners/level_solve.hpp"
 #include "preconditioners/makers.hpp"
 #include "preconditioners/sweeps.hpp"
@@ -48,218 +50,10 @@
 namespace protean::detail {
 namespace {
 
-constexpr double first_shift = 1e-3, largest_shift = 1e4;
 // Rows from which it is measured whether several threads solve faster than one.
 constexpr std::int64_t worth_a_choice = 1 << 16;
-
-// A pattern whose row i has the columns row(i), ascending, but for the diagonal.
-template <class Row>
-std::shared_ptr<SweepPattern> off_the_diagonal(const ContextPtr& context, std::int64_t n, Row row) {
-  auto made = std::make_shared<SweepPattern>();
-  made->n = n;
-  // The columns below i, and those above.
-  const auto cut = [&](std::int64_t i) {
-    const std::span<const std::int32_t> all = row(i);
-    const auto middle = std::lower_bound(all.begin(), all.end(), i);
-    const auto below = static_cast<std::size_t>(middle - all.begin());
-    const bool diagonal = middle != all.end() && *middle == i;
-    return std::pair(all.first(below), all.subspan(below + (diagonal ? 1 : 0)));
-  };
-  set_row_sizes(
-      context, *made, [&](std::int64_t i) { return static_cast<std::int64_t>(cut(i).first.size()); },
-      [&](std::int64_t i) { return static_cast<std::int64_t>(cut(i).second.size()); });
-  parallel(useful_parts(*context, made->col.size()), [&](int part, int parts) {
-    const Range rows = even_range(n, part, parts);
-    for (std::int64_t i = rows.begin; i < rows.end; ++i) {
-      const auto [below, above] = cut(i);
-      std::copy(below.begin(), below.end(), made->col.data() + made->lower(i).begin);
-      std::reverse_copy(above.begin(), above.end(), made->col.data() + made->upper(i).begin);
-    }
-  });
-  return made;
-}
-
-// The columns of the factors off the diagonal. Row i is merged with the rows of U of its pivots, in a list of columns
-// in ascending order.
-std::shared_ptr<SweepPattern> pattern_of_factors(const ContextPtr& context, const SparsityPattern& A,
-                                                 std::int64_t fill) {
-  const std::int64_t n = A.rows;
-  if (fill == 0) return off_the_diagonal(context, n, [&](std::int64_t i) { return A.row(i); });
-  std::vector<std::int32_t> col;    // of row i: ptr[i] .. ptr[i + 1], those of U from mid[i]
-  std::vector<std::int64_t> level;  // of each entry of col
-  std::vector<std::int64_t> ptr(static_cast<std::size_t>(n) + 1), mid(static_cast<std::size_t>(n));
-  std::vector<std::int32_t> next(static_cast<std::size_t>(n) + 1);
-  std::vector<std::int64_t> level_of(static_cast<std::size_t>(n));
-  const auto end = static_cast<std::int32_t>(n), head = end;  // next[head] is the first column
-  for (std::int64_t i = 0; i < n; ++i) {
-    const auto diagonal = static_cast<std::int32_t>(i);
-    std::int32_t last = head;
-    const auto append = [&](std::int32_t j) { next[last] = j, level_of[j] = 0, last = j; };
-    bool with_diagonal = false;
-    for (const std::int32_t j : A.row(i)) {
-      if (!with_diagonal && j >= diagonal) {
-        with_diagonal = true;
-        if (j > diagonal) append(diagonal);
-      }
-      append(j);
-    }
-    if (!with_diagonal) append(diagonal);
-    next[last] = end;
-    for (std::int32_t k = next[head]; k < diagonal; k = next[k]) {
-      std::int32_t before = k;
-      for (std::int64_t q = mid[k]; q < ptr[k + 1]; ++q) {
-        const std::int32_t j = col[q];
-        const std::int64_t own = level_of[k] + level[q] + 1;
-        if (own > fill) continue;
-        while (next[before] < j) before = next[before];
-        if (next[before] == j) {
-          level_of[j] = std::min(level_of[j], own);
-        } else {
-          next[j] = next[before], next[before] = j, level_of[j] = own;
-        }
-        before = j;
-      }
-    }
-    mid[i] = ptr[i];
-    for (std::int32_t j = next[head]; j != end; j = next[j]) {
-      if (j == diagonal) continue;
-      col.push_back(j), level.push_back(level_of[j]);
-      if (j < diagonal) ++mid[i];
-    }
-    ptr[i + 1] = static_cast<std::int64_t>(col.size());
-  }
-  return off_the_diagonal(context, n, [&](std::int64_t i) {
-    return std::span<const std::int32_t>(col).subspan(static_cast<std::size_t>(ptr[i]),
-                                                      static_cast<std::size_t>(ptr[i + 1] - ptr[i]));
-  });
-}
-
-// For each entry (i, k) of L of a symmetric pattern, how many entries of row k of U lie before (k, i).
-Buffer<std::int32_t> mirrors_of(const ContextPtr& context, const SweepPattern& pattern) {
-  Buffer<std::int32_t> mirror(context, pattern.lower_ptr[pattern.n]), left(context, pattern.n);
-  for (std::int64_t k = 0; k < pattern.n; ++k) left[k] = static_cast<std::int32_t>(pattern.upper(k).size());
-  // Rows of U end with their first column, and rows of L come in ascending order.
-  for (std::int64_t p = 0; p < mirror.size(); ++p) mirror[p] = --left[pattern.col[p]];
-  return mirror;
-}
-
-// One attempt to factor A + shift diag(A).
-template <class T>
-class Factorization {
- public:
-  // mirror: mirrors_of() the pattern for ic, empty for ilu.
-  Factorization(const ContextPtr& context, const CsrMatrix<T>& csr, const Vector<T>& diagonal,
-                const SweepPattern& pattern, const Buffer<std::int32_t>& mirror, bool with_fill,
-                SweepValues<T>& values)
-      : context_(*context),
-        csr_(csr),
-        diagonal_(diagonal.data()),
-        n_(pattern.n),
-        pattern_(pattern),
-        col_(pattern.col.data()),
-        mirror_(mirror.data()),
-        with_fill_(with_fill),
-        entries_(values.entries.data()),
-        d_(values.d.data()),
-        rows_(context, pattern.n * (pattern.forward.parallel(*context) ? context->threads() : 1)) {
-    std::fill(rows_.begin(), rows_.end(), T(0));
-  }
-
-  // The smallest of the rows found with a bad pivot; n if there is none.
-  std::int64_t operator()(bool symmetric, T shift) {
-    std::atomic<std::int64_t> bad{n_};
-    pattern_.forward.run(context_, [&, symmetric, shift](std::int64_t i, int part) {
-      T* const x = rows_.data() + part * n_;
-      const T pivot = symmetric ? cholesky_row(i, x, shift) : lu_row(i, x, shift);
-      const T smallest = 64 * std::numeric_limits<T>::epsilon() * std::abs(diagonal_[i]);
-      const bool good = (symmetric ? pivot : std::abs(pivot)) > smallest && std::isfinite(pivot) &&
-                        std::isfinite(T(1) / pivot);
-      // Rows that follow must stay finite; they do not count then.
-      d_[i] = good ? T(1) / pivot : T(1);
-      if (!good)
-        for (std::int64_t seen = bad.load(); i < seen && !bad.compare_exchange_weak(seen, i);) {}
-      const Range upper = pattern_.upper(i);
-      // U of the pivot form: D (row of U). Rows of ic are still needed without D.
-      const T factor = symmetric ? T(1) : d_[i];
-      for (std::int64_t p = upper.begin; p < upper.end; ++p) entries_[p] = factor * x[col_[p]];
-    });
-    if (symmetric && bad == n_) scale_upper();
-    return bad;
-  }
-
- private:
-  // x_j := a_ij for the columns of row i of the factors. Entries of x elsewhere are left over from other rows: they are
-  // changed with the others, which costs less than to leave them out, and nobody reads them.
-  void scatter(std::int64_t i, T* x, bool upper_only) const {
-    if (with_fill_) {
-      const Range lower = pattern_.lower(i), upper = pattern_.upper(i);
-      for (std::int64_t p = lower.begin; p < lower.end; ++p) x[col_[p]] = 0;
-      for (std::int64_t p = upper.begin; p < upper.end; ++p) x[col_[p]] = 0;
-    }
-    const std::int64_t first = csr_.pattern.row_ptr[i];
-    const std::int32_t* const col = csr_.pattern.col;
-    for (std::int64_t p = csr_.pattern.row_ptr[i + 1]; p-- > first && !(upper_only && col[p] < i);)
-      x[col[p]] = csr_.values[p];
-  }
-
-  // l_ik := (a_ik - sum_{j<k} l_ij d_j u_jk) / d_k, u_ij := a_ij - sum_k l_ik d_k u_kj, in x for columns above i.
-  // Returns the pivot of the row.
-  T lu_row(std::int64_t i, T* x, T shift) {
-    scatter(i, x, false);
-    x[i] = diagonal_[i] * (T(1) + shift);
-    const Range lower = pattern_.lower(i);
-    for (std::int64_t p = lower.begin; p < lower.end; ++p) {
-      const std::int64_t k = col_[p];
-      const Range row = pattern_.upper(k);
-      const T w = x[k];
-      subtract(x, w, row.begin, row.end);
-      entries_[p] = w * d_[k];
-    }
-    return x[i];
-  }
-
-  // The same for U = L^T: of row k of U, which is still without d_k, only the columns above i are needed, which lie
-  // before its entry u_ki.
-  T cholesky_row(std::int64_t i, T* x, T shift) {
-    scatter(i, x, true);
-    T pivot = diagonal_[i] * (T(1) + shift);
-    const Range lower = pattern_.lower(i);
-    for (std::int64_t p = lower.begin; p < lower.end; ++p) {
-      const std::int64_t k = col_[p], begin = pattern_.upper(k).begin, mine = begin + mirror_[p];
-      const T l = entries_[mine] * d_[k];
-      subtract(x, l, begin, mine);
-      pivot -= l * entries_[mine];
-      entries_[p] = l;
-    }
-    return pivot;
-  }
-
-  // x_j -= w times the entry of column j, for the entries of U at these places.
-  void subtract(T* x, T w, std::int64_t begin, std::int64_t end) const {
-    for (std::int64_t q = begin; q < end; ++q) x[col_[q]] -= w * entries_[q];
-  }
-
-  // The rows of U times D: the entries of L, bit for bit.
-  void scale_upper() {
-    parallel(useful_parts(context_, pattern_.col.size()), [&](int part, int parts) {
-      const Range rows = even_range(n_, part, parts);
-      for (std::int64_t i = rows.begin; i < rows.end; ++i) {
-        const Range upper = pattern_.upper(i);
-        for (std::int64_t p = upper.begin; p < upper.end; ++p) entries_[p] *= d_[i];
-      }
-    });
-  }
-
-  const Context& context_;
-  const CsrMatrix<T>& csr_;
-  const T* diagonal_;
-  std::int64_t n_;
-  const SweepPattern& pattern_;
-  const std::int32_t *col_, *mirror_;
-  bool with_fill_;
-  T *entries_, *d_;
-  Buffer<T> rows_;  // n for each part
-};
+// Colours up to which ordering auto takes them on a device: each is two kernels of a solve.
+constexpr std::int32_t most_colours = 64;
 
 template <class T>
 class Incomplete final : public BySolving<T>, public HasMultiProduct<T> {
@@ -270,7 +64,13 @@ class Incomplete final : public BySolving<T>, public HasMultiProduct<T> {
         options_(options),
         symmetric_(symmetric),
         fill_(fill),
-        name_(std::string(symmetric ? "ic" : "ilu") + (fill == 0 ? "0" : "")) {}
+        name_(std::string(symmetric ? "ic" : "ilu") + (fill == 0 ? "0" : "")) {
+    if (options.ordering == FactorOrdering::colours && options.solve == TriangularSolve::cusparse)
+      throw BadArgument(fmt::format(
+          "{} with ordering colours solves colour after colour; leave solve: cusparse out, or take ordering: "
+          "natural",
+          name_));
+  }
 
   std::string_view name() const noexcept override { return name_; }
   bool symmetric() const noexcept override { return symmetric_; }
@@ -279,7 +79,7 @@ class Incomplete final : public BySolving<T>, public HasMultiProduct<T> {
     std::vector<PreconditionerFigure> found = {
         {"shift", shift_},
         {"entries", static_cast<double>(pattern_->col.size() + pattern_->n)},
-        {"levels", static_cast<double>(pattern_->forward.count())}};
+        {pattern_->coloured ? "colours" : "levels", static_cast<double>(pattern_->forward.count())}};
     if (options_.solve == TriangularSolve::sweeps)
       found.push_back({"sweeps", static_cast<double>(options_.sweeps)});
     if (measured_.levels >= 0) found.push_back({"levels_microseconds", 1e6 * measured_.levels});
@@ -298,47 +98,41 @@ class Incomplete final : public BySolving<T>, public HasMultiProduct<T> {
     const bool on_device = context->space() == Space::device;
     if (on_device && !host_) host_ = Context::host();
     const ContextPtr& host = on_device ? host_ : context;
-    const CsrMatrix<T> csr = finite_rows(A, host, name());
     const bool analyse = pattern_changed || !pattern_;
-    if (symmetric_) require_symmetric(*host, csr, analyse);
+    if (factors_ && !analyse) return refactor(A);
+    const CsrMatrix<T> csr = finite_rows(A, host, name());
+    if (symmetric_) require_symmetric(*host, csr, analyse || pattern_->coloured);
     const Vector<T> diagonal = usable_diagonal<T>(name(), host, csr, options_.zero_diagonal, symmetric_);
     std::shared_ptr<const SweepPattern> pattern = pattern_;
     std::shared_ptr<const Buffer<std::int32_t>> mirror = mirror_;
     std::unique_ptr<LevelSolve<T>> levels;
+    Colours colours;
     if (analyse) {
-      const auto made = pattern_of_factors(host, csr.pattern, fill_);
-      find_levels(host, *made, on_device);
-      pattern = made;
-      mirror = std::make_shared<Buffer<std::int32_t>>(symmetric_ ? mirrors_of(host, *made)
+      pattern = find_pattern(host, csr, on_device, colours);
+      if (on_device && pattern->coloured && options_.solve != TriangularSolve::sweeps)
+        return begin_on_device(A, csr, std::move(pattern));
+      mirror = std::make_shared<Buffer<std::int32_t>>(symmetric_ ? mirrors_of(host, *pattern)
                                                                  : Buffer<std::int32_t>());
     }
     SweepValues<T> values(host, *pattern);
-    Factorization<T> factor(host, csr, diagonal, *pattern, *mirror, fill_ > 0, values);
-    double shift = 0;
-    for (std::int64_t bad; (bad = factor(symmetric_, static_cast<T>(shift))) < pattern->n;) {
-      shift = shift == 0 ? first_shift : 2 * shift;
-      if (shift > largest_shift)
-        throw BadMatrix(
-            fmt::format("{} broke down with every shift up to {}: the pivot of row {} (from 0) is {}; use "
-                        "another preconditioner",
-                        name(), shift / 2, bad, symmetric_ ? "not positive" : "zero or not finite"));
-    }
-    require_no_overflow<T>(*host, name(), values.entries.data(), values.entries.size());
+    const double shift = factor<T>(task(), host, csr, diagonal, *pattern, *mirror, fill_ > 0, values);
     if (on_device) {
       if (analyse) {
         MeasuredSolves measured;
         on_device_ = make_solves<T>(context, *pattern, values, options_.solve, options_.sweeps, measured);
-        measured_ = measured, ++layouts_;
+        measured_ = measured, factors_ = nullptr, ++layouts_;
       } else {
         on_device_->set_values(*pattern, values);
       }
     } else {
       const bool exact = options_.solve != TriangularSolve::sweeps;
       if (!exact && work_.size() != 2 * pattern->n) work_ = Buffer<T>(host, 2 * pattern->n);
-      if (analyse && exact) levels = LevelSolve<T>::make(host, *pattern);
+      if (analyse && exact)
+        levels = pattern->coloured ? LevelSolve<T>::make(host, *pattern, colours.of, colours.count)
+                                   : LevelSolve<T>::make(host, *pattern);
       if (levels) {
         levels->set_values(*pattern, values);
-        if (!is_faster(*levels, *pattern, values)) levels.reset();
+        if (!pattern->coloured && !is_faster(*levels, *pattern, values)) levels.reset();
       }
       if (analyse) levels_ = std::move(levels);
       if (levels_ && !analyse) levels_->set_values(*pattern, values);
@@ -356,7 +150,7 @@ class Incomplete final : public BySolving<T>, public HasMultiProduct<T> {
                      work_.data() + pattern_->n);
   }
   std::size_t bytes_of_arrays() const noexcept override {
-    return pattern_ ? pattern_->bytes() + mirror_->bytes() + values_.bytes() + work_.bytes() +
+    return pattern_ ? pattern_->bytes() + (mirror_ ? mirror_->bytes() : 0) + values_.bytes() + work_.bytes() +
                           (levels_ ? levels_->bytes() : 0) + (on_device_ ? on_device_->bytes() : 0)
                     : 0;
   }
@@ -388,6 +182,51 @@ class Incomplete final : public BySolving<T>, public HasMultiProduct<T> {
  private:
   void solve(const MultiVectorView<const T>& R, const MultiVectorView<T>& Z) const {
     levels_ ? levels_->solve(R, Z) : solve_in_order<T>(*pattern_, values_, R, Z);
+  }
+
+  FactorTask task() const { return {name(), symmetric_, options_.zero_diagonal}; }
+
+  // The pattern in the order that the options ask for, with its stages; the colours where it is by colours.
+  std::shared_ptr<const SweepPattern> find_pattern(const ContextPtr& host, const CsrMatrix<T>& csr,
+                                                   bool on_device, Colours& colours) const {
+    const bool asked = options_.ordering == FactorOrdering::colours,
+               automatic = options_.ordering == FactorOrdering::automatic && on_device &&
+                           options_.solve == TriangularSolve::automatic;
+    if (fill_ == 0 && (asked || automatic)) {
+      colours = colour<T>(host, csr);
+      if (asked || colours.count <= most_colours) return pattern_by_colours(host, csr.pattern, colours);
+    }
+    auto made = pattern_of_factors(host, csr.pattern, fill_);
+    find_levels(host, *made, on_device);
+    return made;
+  }
+
+  void begin_on_device(const LinearOperator<T>& A, const CsrMatrix<T>& on_host,
+                       std::shared_ptr<const SweepPattern> pattern) {
+    const ContextPtr& context = A.context();
+    auto made = std::make_unique<DeviceFactors<T>>(context, *pattern, true);
+    const std::optional<CsrMatrix<T>> there = csr_of(A);
+    const double shift = factor_on_device<T>(
+        task(), host_, *made,
+        there && there->pattern.space == Space::device ? *there : upload(context, on_host));
+    made->keep();
+    factors_ = made.get(), on_device_ = std::move(made), ++layouts_;
+    measured_ = {}, shift_ = shift, mirror_ = nullptr;
+    pattern_ = std::move(pattern);
+  }
+
+  // New values of the pattern, which stay on the device.
+  void refactor(const LinearOperator<T>& A) {
+    std::optional<CsrMatrix<T>> there = csr_of(A);
+    if (!there || there->pattern.space != Space::device)
+      there = upload(A.context(), rows_on_host(A, host_, name()));
+    try {
+      shift_ = factor_on_device<T>(task(), host_, *factors_, *there);
+    } catch (...) {
+      factors_->drop();
+      throw;
+    }
+    factors_->keep();
   }
 
   // Measured on large matrices: small ones lie in caches, where several threads lose little.
@@ -434,18 +273,9 @@ class Incomplete final : public BySolving<T>, public HasMultiProduct<T> {
     return all.difference == 0 ? 0 : all.difference / all.value;
   }
 
-  // Assembled matrices are symmetric up to rounding.
-  void require_symmetric(const Context& context, const CsrMatrix<T>& csr, bool new_pattern) const {
-    const double difference =
-        new_pattern || fill_ > 0 ? asymmetry<T>(context, csr) : kept_asymmetry(context, csr);
-    if (difference <= std::sqrt(std::numeric_limits<T>::epsilon())) return;
-    throw BadMatrix(fmt::format(
-        "{} needs a symmetric matrix, but {}; use {} with gmres or bicgstab", name(),
-        std::isinf(difference)
-            ? std::string("the pattern of this one is not symmetric")
-            : fmt::format("entries and their mirrored ones differ by up to {:.1e} of the largest entry",
-                          difference),
-        fill_ == 0 ? "ilu0" : "ilu"));
+  void require_symmetric(const Context& context, const CsrMatrix<T>& csr, bool wholly) const {
+    refuse_asymmetry<T>(name(), fill_ > 0,
+                        wholly || fill_ > 0 ? asymmetry<T>(context, csr) : kept_asymmetry(context, csr));
   }
 
   PreconditionerOptions options_;
@@ -461,7 +291,8 @@ class Incomplete final : public BySolving<T>, public HasMultiProduct<T> {
   mutable std::mutex work_mutex_;
   mutable Buffer<T> work_;  // of sweeps on a host
   std::unique_ptr<DeviceSweep<T>> on_device_;
-  std::uint64_t layouts_ = 0;  // how often on_device_ was made
+  DeviceFactors<T>* factors_ = nullptr;  // on_device_ where the device factors
+  std::uint64_t layouts_ = 0;            // how often on_device_ was made
   MeasuredSolves measured_;
 };
 

@@ -13,6 +13,7 @@ using MadePreconditioner = std::unique_ptr<Preconditioner<T>>;
 #define PROTEAN_MAKER(name) \
   template <class T>        \
   MadePreconditioner<T> name(const LinearOperator<T>& A, const PreconditionerOptions& options);
+PROTEAN_MAKER(make_auto)
 PROTEAN_MAKER(make_jacobi)
 PROTEAN_MAKER(make_block_jacobi)
 PROTEAN_MAKER(make_spai0)
@@ -22,6 +23,8 @@ PROTEAN_MAKER(make_ic0)
 PROTEAN_MAKER(make_ic)
 PROTEAN_MAKER(make_ilu0)
 PROTEAN_MAKER(make_ilu)
+PROTEAN_MAKER(make_isai)
+PROTEAN_MAKER(make_isai_lu)
 PROTEAN_MAKER(make_chebyshev)
 PROTEAN_MAKER(make_amg)
 PROTEAN_MAKER(make_aggregation)  // amg by its setup

@@ -5,9 +5,13 @@ namespace {
 
 constexpr std::string_view without_diagonal[] = {"none", "block-jacobi"}, block_jacobi[] = {"block-jacobi"},
                            ssor[] = {"ssor"}, chebyshev[] = {"chebyshev"}, amg[] = {"amg"},
-                           with_factors[] = {"ic0", "ic", "ilu0", "ilu"}, with_fill[] = {"ic", "ilu"};
+                           with_factors[] = {"ic0", "ic", "ilu0", "ilu"}, with_fill[] = {"ic", "ilu"},
+                           without_fill[] = {"ic0", "ilu0"}, isai[] = {"isai", "isai-lu"};
+constexpr std::string_view automatic[] = {"auto"},
+                           refresh_words[] = {"auto", "every", "when-slower", "never"};
 constexpr std::string_view zero_diagonals[] = {"error", "one"}, block_words[] = {"equal", "found"},
                            solve_words[] = {"auto", "levels", "cusparse", "sweeps"},
+                           ordering_words[] = {"auto", "natural", "colours"},
                            smoother_words[] = {"l1-jacobi", "gauss-seidel", "chebyshev"},
                            setup_words[] = {"aggregation", "classical"},
                            level_format_words[] = {"auto", "csr"},
@@ -15,6 +19,16 @@ constexpr std::string_view zero_diagonals[] = {"error", "one"}, block_words[] = 
 
 using P = PreconditionerOptions;
 constexpr Option<PreconditionerOptions> table[] = {
+    option<&P::refresh>({.name = "refresh",
+                         .words = refresh_words,
+                         .about =
+                             "when a kept system sets it up again for new values; auto: every, for type auto "
+                             "when-slower"}),
+    option<&P::solves>({.name = "solves",
+                        .range = {1, 1e9},
+                        .zero = "auto",
+                        .readers = {automatic},
+                        .about = "how many are expected with one pattern; auto: as many more as there were"}),
     option<&P::zero_diagonal>({.name = "zero_diagonal",
                                .words = zero_diagonals,
                                .readers = {.but = without_diagonal},
@@ -23,6 +37,12 @@ constexpr Option<PreconditionerOptions> table[] = {
                       .range = {0, 1000},
                       .readers = {with_fill},
                       .about = "the largest level of fill that is kept"}),
+    option<&P::ordering>({.name = "ordering",
+                          .c_name = "factor_ordering",
+                          .words = ordering_words,
+                          .readers = {without_fill},
+                          .about = "in which order rows are eliminated; colours: those that are not coupled "
+                                   "at the same time; auto: natural, on a GPU colours"}),
     option<&P::solve>({.name = "solve",
                        .c_name = "triangular_solve",
                        .words = solve_words,
@@ -46,6 +66,10 @@ constexpr Option<PreconditionerOptions> table[] = {
                         .words = block_words,
                         .readers = {block_jacobi},
                         .about = "found: neighbouring rows with the same columns belong together"}),
+    option<&P::power>({.name = "power",
+                       .range = {1, 4},
+                       .readers = {isai},
+                       .about = "of the pattern of their triangles: more entries, fewer iterations"}),
     option<&P::omega>(
         {.name = "omega", .range = {0, 2, true, true}, .readers = {ssor}, .about = "the relaxation"}),
     option<&P::degree>(
@@ -123,8 +147,10 @@ PreconditionerOptions preconditioner_options_read_by(std::string_view id,
   return only_read(preconditioner_options(), options, id);
 }
 
+std::string_view to_string(Refresh refresh) noexcept { return word_of(refresh_words, refresh); }
 std::string_view to_string(DiagonalBlocks blocks) noexcept { return word_of(block_words, blocks); }
 std::string_view to_string(TriangularSolve solve) noexcept { return word_of(solve_words, solve); }
+std::string_view to_string(FactorOrdering ordering) noexcept { return word_of(ordering_words, ordering); }
 std::string_view to_string(AmgSetup setup) noexcept { return word_of(setup_words, setup); }
 std::string_view to_string(LevelFormat format) noexcept { return word_of(level_format_words, format); }
 std::string_view to_string(Coarsening coarsening) noexcept { return word_of(coarsening_words, coarsening); }

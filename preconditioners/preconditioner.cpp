@@ -43,6 +43,8 @@ constexpr std::string_view hypre = {};
 
 constexpr PreconditionerEntry entries[] = {
     {"none", "No preconditioner"},
+    {"auto", "One of the others, by the measured times of a kept system; jacobi at first",
+     PROTEAN_MAKERS(make_auto)},
     {"jacobi", "Inverse of the diagonal; Saad 2003, section 10.2", PROTEAN_MAKERS(make_jacobi)},
     {"block-jacobi", "Inverses of dense blocks on the diagonal; Saad 2003, section 12.2",
      PROTEAN_MAKERS(make_block_jacobi)},
@@ -60,14 +62,16 @@ constexpr PreconditionerEntry entries[] = {
      false, "ic0"},
     {"ilu", "Incomplete LU factors with levels of fill; Saad 2003, section 10.3.3", PROTEAN_MAKERS(make_ilu),
      false, "ic"},
+    {"isai", "Sparse approximate inverses of the factors of ic0; Anzt, Huckle, Brackle and Dongarra 2018",
+     PROTEAN_MAKERS(make_isai)},
+    {"isai-lu", "Sparse approximate inverses of the factors of ilu0; Anzt, Huckle, Brackle and Dongarra 2018",
+     PROTEAN_MAKERS(make_isai_lu), false, "isai"},
     {"chebyshev", "Chebyshev polynomial of the matrix scaled by its diagonal; Saad 2003, section 12.3.2",
      PROTEAN_MAKERS(make_chebyshev)},
     {"amg",
      "Algebraic multigrid by smoothed aggregation; Vanek, Mandel and Brezina 1996",
      PROTEAN_MAKERS(make_amg),
      true,
-     {},
-     {},
      {},
      {},
      hypre},
@@ -103,11 +107,6 @@ std::unique_ptr<Preconditioner<T>> make_preconditioner(std::string_view id, cons
   if (id == "none") return nullptr;
   if (!entry->unavailable.empty())
     throw NotAvailable(fmt::format("preconditioner {}: {}", id, entry->unavailable));
-  if (A.context()->space() == Space::device && !entry->not_on_device.empty())
-    throw NotAvailable(fmt::format("preconditioner {} is not for a device: {}", id, entry->not_on_device));
-  if (A.context()->deterministic() && !entry->not_deterministic.empty())
-    throw NotAvailable(
-        fmt::format("preconditioner {} is not for deterministic mode: {}", id, entry->not_deterministic));
   if (A.rows() != A.cols())
     throw ShapeMismatch(
         fmt::format("the operator is {} x {}; a preconditioner needs a square one", A.rows(), A.cols()));

@@ -82,6 +82,27 @@ inline constexpr TriangularSolve triangular_solves[] = {TriangularSolve::automat
                                                         TriangularSolve::cusparse, TriangularSolve::sweeps};
 std::string_view to_string(TriangularSolve solve) noexcept;  // "auto", "levels", "cusparse", "sweeps"
 
+// When a kept system (LinearSystem) sets its preconditioner up again for new values of its matrix. See below.
+enum class Refresh : unsigned char {
+  automatic,    // every; when_slower for type auto
+  every,        // with each set of new values
+  when_slower,  // when the iterations lost by its age have cost as much time as a setup
+  never         // not while it works
+};
+inline constexpr Refresh refreshes[] = {Refresh::automatic, Refresh::every, Refresh::when_slower,
+                                        Refresh::never};
+std::string_view to_string(Refresh refresh) noexcept;  // "auto", "every", "when-slower", "never"
+
+// The order in which ic0 and ilu0 eliminate the rows.
+enum class FactorOrdering : unsigned char {
+  automatic,  // natural on a host, colours on a GPU: see below
+  natural,    // that of the rows
+  colours     // colour after colour: rows of one colour are not coupled
+};
+inline constexpr FactorOrdering factor_orderings[] = {FactorOrdering::automatic, FactorOrdering::natural,
+                                                      FactorOrdering::colours};
+std::string_view to_string(FactorOrdering ordering) noexcept;  // "auto", "natural", "colours"
+
 // How amg makes its coarser levels.
 enum class AmgSetup : unsigned char {
   aggregation,  // smoothed aggregation of our own
@@ -118,14 +139,18 @@ std::string_view to_string(Smoother smoother) noexcept;  // "l1-jacobi", "gauss-
 // Ranges, and which preconditioner reads which of them: preconditioner_options() of preconditioners/options.hpp, or
 // `protean help problem preconditioner`.
 struct PreconditionerOptions {
+  Refresh refresh = Refresh::automatic;  // all, in a kept system
+  std::int64_t solves = 0;               // auto: how many solves are expected with one pattern; 0: not known
   ZeroDiagonal zero_diagonal = ZeroDiagonal::error;
   std::int64_t fill = 1;  // ic, ilu: the largest level of fill that is kept, 0 or more
-  TriangularSolve solve = TriangularSolve::automatic;  // ic0, ic, ilu0, ilu
+  FactorOrdering ordering = FactorOrdering::automatic;  // ic0, ilu0
+  TriangularSolve solve = TriangularSolve::automatic;   // ic0, ic, ilu0, ilu
   std::int64_t sweeps = 4;  // ic0, ic, ilu0, ilu with solve sweeps: Jacobi sweeps for each triangle, 1 to 100
   // block-jacobi: rows of a block, with blocks found the most of them, 1 to 64; 0: as many as the nodes of the matrix
   // have unknowns, found in its pattern
   std::int64_t block_size = 0;
   DiagonalBlocks blocks = DiagonalBlocks::found;  // block-jacobi
+  std::int64_t power = 1;                         // isai, isai-lu: of the pattern of their triangles, 1 to 4
   double omega = 1;                               // ssor: the relaxation, between 0 and 2, both excluded
   std::int64_t degree = 4;                        // chebyshev: products of A for each M^-1 r, 1 to 100
   double eigenvalue_ratio = 30;  // chebyshev: largest over smallest eigenvalue of its interval, more than 1
@@ -159,8 +184,6 @@ struct PreconditionerEntry {
   std::string_view symmetric_relative = {};
   // Why it is not in this build, and what to do; empty where it is.
   std::string_view unavailable = {};
-  // Why a context of a device, or one in deterministic mode, is refused; empty where it is not.
-  std::string_view not_on_device = {}, not_deterministic = {};
   // The library that computes it, or one setup of it (amg), and its version; empty for ours.
   std::string_view library = {};
 };
@@ -168,6 +191,7 @@ struct PreconditionerEntry {
 //
 //   id            M^-1 r                                              space in host or device memory
 //   none          r                                                   0
+//   auto          that of another one, which is chosen; see below     that of the other one
 //   jacobi        D^-1 r                                              2 n values
 //   block-jacobi  each block of rows: its inverse by r                (rows of a block + 1) n values
 //   spai0         m .* r, m_i = a_ii / sum_j a_ij^2: minimises        2 n values
@@ -178,10 +202,23 @@ struct PreconditionerEntry {
 //   ic0, ic       (L L^T)^-1 r, L L^T = A in all entries of A,        the entries (with fill), 5 n values
 //                 in ic in those of the given level of fill
 //   ilu0, ilu     (L U)^-1 r, the same for any A                      the entries (with fill), 5 n values
+//   isai, isai-lu Y D X r, X and Y sparse approximate inverses of     two matrices of (the power of) the pattern of
+//                 the triangles of ic0, of ilu0                       a triangle, one vector; see below
 //   chebyshev     p(D^-1 A) D^-1 r, p the Chebyshev polynomial        4 n values
 //                 of given degree for eigenvalues of D^-1 A between lambda / eigenvalue_ratio and lambda
 //   amg           algebraic multigrid: `cycles` V-cycles              bytes() says it: mostly 2 to 4 times the entries
 //                 for A z = r from z = 0
+//
+// auto is jacobi, until a kept system (LinearSystem) finds by measured times that another one pays. From the iterations
+// of jacobi, the measured systems of docs/results/ and the number of solves (`solves`, or as many more as there were) it
+// predicts whether amg (for matrices as of diffusion problems), ic0 (symmetric ones) or ilu0 (where the method takes it)
+// saves more than its setup. It tries one only where setup and one and a half solves cost less than 10 % of all solves so
+// far (with `solves`: of all expected ones), keeps it while it is faster, and goes back to jacobi otherwise. In
+// deterministic mode and outside a kept system it is jacobi. SolveResult::preconditioner_reason says why.
+//
+// refresh: a kept system uses an old M after new values, until it is set up again. It is in any case before the solve
+// that follows one that did not converge with old values or took more than twice the iterations of the first solve after
+// a setup. A composition is set up when one of its parts asks for it.
 //
 // block-jacobi, block_size 0: rows that follow each other and have the same columns are the unknowns of a node. Where
 // more than half of the rows are in nodes of two rows or more, the block has as many rows as the largest nodes that are
@@ -192,6 +229,10 @@ struct PreconditionerEntry {
 // the order of the rows. ic, ic0: where a pivot is not positive, ilu, ilu0: where it is zero to rounding, and all four
 // where its inverse is not finite, A + alpha D is factored instead, alpha = 0.001, 0.002, 0.004 ... until no such
 // pivot is left; figures() has alpha as "shift".
+// isai, isai-lu: with the factors (I + L) D^-1 (I + U) of ic0 or ilu0, X has the pattern of (I + |L|)^power, and
+// X (I + L) the entries of I there; Y = X^T for isai, for isai-lu Y has the pattern of (I + |U|)^power, and Y (I + U) the
+// entries of I there (Anzt, Huckle, Brackle and Dongarra, Parallel Computing 71 (2018) 1). M^-1 r is two products, where
+// ic0 has two triangular solves; mostly more iterations than ic0, fewer with power 2, each of which costs more.
 // chebyshev: lambda is 1.1 times the largest Ritz value of 20 steps of cg with M = D.
 //
 // PreconditionerOptions::solve. The factors are (I + L) P (I + U), P the pivots, L and U strict triangles, U = L^T for
@@ -210,10 +251,21 @@ struct PreconditionerEntry {
 //             without a measurement. Two runs of a program may choose differently where both take about as long, so
 //             their bits may differ by rounding. figures() has what was measured, in microseconds.
 //
-// On a device. ssor, gauss-seidel, ic0, ic, ilu0 and ilu read the entries, colour, and factor on the host, where a copy
-// of the pattern stays; the factors are copied to the device, and M^-1 r runs there. A setup costs what it costs on the
-// host, and two transfers of the entries. Gauss-Seidel and ssor run one kernel a colour, and with more than 32 colours
-// as levels does. All can be recorded into CUDA graphs (cusparse: where its version allows; else steps are queued one
+// PreconditionerOptions::ordering. natural eliminates the rows as they are numbered. colours eliminates those of colour
+// 0 first, then those of colour 1, and so on: the factors are those of natural for the matrix whose rows and columns
+// are in this order, so they are other factors, with which solves mostly need more iterations. But all rows of a colour
+// are factored, and solved with, at the same time, and there are few colours: 2 on a grid with couplings between
+// neighbours only, where natural has levels by the hundred. auto takes colours on a GPU where `solve` is auto and there
+// are at most 64 colours, else natural; on a host it takes natural. With colours, solve auto and levels solve colour
+// after colour, cusparse is refused. figures() has the number of colours.
+//
+// On a device. With ordering colours ic0 and ilu0 find colours and patterns on the host, once for a pattern; the device
+// factors, colour after colour, and new values need not come to the host. isai and isai-lu do the same with the levels
+// of their factors, and then find the values of X and Y there. ssor, gauss-seidel, ic, ilu and natural ic0 and ilu0 read
+// the entries, colour, and factor on the host, where a copy of the pattern stays; the factors are copied to the device,
+// and M^-1 r runs there. Their setup costs what it costs on the host, and two transfers of the entries. Up to 32 colours
+// of ssor and gauss-seidel, and all of ic0 and ilu0, are solved in two kernels for each colour but the first; more
+// colours of ssor and gauss-seidel as levels does. All can be recorded into CUDA graphs (cusparse: where its version allows; else steps are queued one
 // by one), none waits for the host, and new values of the same pattern go to the same addresses, so recorded steps stay
 // valid.
 //

@@ -3,8 +3,7 @@
 //   gauss-seidel  M = D + L                                         M^-1 = D^-1 (I + L D^-1)^-1
 //   ssor          M = (D + w L) D^-1 (D + w U) / (w (2 - w))        M^-1 = (I + w D^-1 U)^-1 w (2 - w) D^-1 (I + w L
 //                                                                   D^-1)^-1
-// Rows of one colour are not coupled, so each colour is one stage of a solve. Colours are given greedily: row after
-// row, the smallest colour that no coupled row has (Saad, section 3.3.3).
+// Rows of one colour are not coupled, so each colour is one stage of a solve (colours.hpp).
 // Memory: columns, once more their places, and values of the entries off the diagonal (gauss-seidel: of L), 60 bytes
 // and three values a row.
 //
@@ -12,15 +11,14 @@
 // of the colours (device_sweeps.hpp) and runs one kernel a colour. New values go to the same addresses.
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <span>
 #include <tuple>
 #include <utility>
 #include <vector>
 
 #include "core/parallel.hpp"
-#include "core/statistics.hpp"
 #include "preconditioners/by_solving.hpp"
+#include "preconditioners/colours.hpp"
 #include "preconditioners/device_sweeps.hpp"
 #include "preconditioners/diagonal.hpp"
 #include "preconditioners/entries.hpp"
@@ -30,34 +28,6 @@
 
 namespace protean::detail {
 namespace {
-
-struct Colours {
-  Buffer<std::int32_t> of;  // of each row
-  std::int32_t count = 0;
-};
-
-template <class T>
-Colours colour(const ContextPtr& context, const CsrMatrix<T>& csr) {
-  const std::int64_t n = csr.rows();
-  // Rows i and j are coupled where a_ij or a_ji is stored.
-  std::optional<CsrMatrix<T>> mirrored;
-  if (first_asymmetry<T>(*context, csr.pattern, nullptr)) mirrored = transpose(context, csr);
-  Colours colours{Buffer<std::int32_t>(context, n), 0};
-  std::vector<std::int64_t> taken_by(1, -1);  // the last row that may not have this colour
-  for (std::int64_t i = 0; i < n; ++i) {
-    const auto take = [&](std::span<const std::int32_t> coupled) {
-      for (const std::int32_t j : coupled)
-        if (j < i) taken_by[colours.of[j]] = i;
-    };
-    take(csr.pattern.row(i));
-    if (mirrored) take(mirrored->pattern.row(i));
-    std::int32_t own = 0;
-    while (own < colours.count && taken_by[own] == i) ++own;
-    colours.of[i] = own;
-    if (own == colours.count) ++colours.count, taken_by.push_back(-1);
-  }
-  return colours;
-}
 
 template <class T>
 class Relaxation final : public BySolving<T> {
@@ -152,13 +122,7 @@ class Relaxation final : public BySolving<T> {
       off_diagonal(csr, *colours, i,
                    [&](std::int32_t j, T, bool in_lower) { made->col[in_lower ? in_l++ : --in_u] = j; });
     }
-    made->forward = Stages(context, colours->of, colours->count, false, false,
-                           [&](std::int64_t i) { return made->lower(i).size(); });
-    // The backward solve begins with the last colour; without U its order does not matter.
-    Buffer<std::int32_t> stage(context, n);
-    for (std::int64_t i = 0; i < n; ++i) stage[i] = both_ ? colours->count - 1 - colours->of[i] : 0;
-    made->backward = Stages(context, stage, both_ ? colours->count : (n > 0 ? 1 : 0), !both_, false,
-                            [&](std::int64_t i) { return made->upper(i).size(); });
+    set_colour_stages(context, *made, colours->of, colours->count, both_);
     return {std::move(colours), std::move(made)};
   }
 

@@ -24,6 +24,19 @@ void find_levels(const ContextPtr& context, SweepPattern& pattern, bool backward
       Stages(context, level, count, true, true, [&](std::int64_t i) { return pattern.upper(i).size(); });
 }
 
+void set_colour_stages(const ContextPtr& context, SweepPattern& pattern, const Buffer<std::int32_t>& colour,
+                       std::int32_t count, bool both) {
+  const std::int64_t n = pattern.n;
+  pattern.coloured = true;
+  pattern.forward =
+      Stages(context, colour, count, false, false, [&](std::int64_t i) { return pattern.lower(i).size(); });
+  // The backward solve begins with the last colour; without U its order does not matter.
+  Buffer<std::int32_t> stage(context, n);
+  for (std::int64_t i = 0; i < n; ++i) stage[i] = both ? count - 1 - colour[i] : 0;
+  pattern.backward = Stages(context, stage, both ? count : (n > 0 ? 1 : 0), !both, false,
+                            [&](std::int64_t i) { return pattern.upper(i).size(); });
+}
+
 template <class T>
 void jacobi_sweeps(const Context& context, const SweepPattern& pattern, const SweepValues<T>& values,
                    std::int64_t count, VectorView<const T> r, VectorView<T> z, T* work_a, T* work_b) {

@@ -62,6 +62,9 @@ struct SweepPattern {
   Buffer<std::int64_t> lower_ptr, upper_ptr;  // n + 1 places each; upper_ptr[0] = lower_ptr[n]
   Buffer<std::int32_t> col;
   Stages forward, backward;
+  // Stages are colours: those of the backward solve are those of the forward one from the last to the first, or one of
+  // all rows where U has no entries. Columns may be on either side of the diagonal.
+  bool coloured = false;
   // The places of the entries of row i.
   Range lower(std::int64_t i) const noexcept { return {lower_ptr[i], lower_ptr[i + 1]}; }
   Range upper(std::int64_t i) const noexcept { return {upper_ptr[n - 1 - i], upper_ptr[n - i]}; }
@@ -94,6 +97,10 @@ struct SweepValues {
 // The stages of a pattern whose L has columns below i and U columns above i: the level of a row is one more than the
 // highest level of the rows that it waits for. Those of the backward solve only where they are asked for.
 void find_levels(const ContextPtr& context, SweepPattern& pattern, bool backward = true);
+
+// The stages of a pattern by colours 0 .. count - 1 of the rows, L with entries of earlier colours. both: U has entries.
+void set_colour_stages(const ContextPtr& context, SweepPattern& pattern, const Buffer<std::int32_t>& colour,
+                       std::int32_t count, bool both);
 
 // z := (I + U)^-1 D (I + L)^-1 r with `count` Jacobi sweeps (1 or more) in the place of each triangular solve (Anzt,
 // Chow and Dongarra, Euro-Par 2015, doi:10.1007/978-3-662-48096-0_50):

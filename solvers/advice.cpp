@@ -26,18 +26,16 @@ std::string one_of(const std::vector<std::string>& items) {
   return text;
 }
 
-bool in_reach(std::string_view preconditioner, const Circumstances& of) {
+bool in_reach(std::string_view preconditioner) {
   for (const PreconditionerEntry& entry : preconditioners())
-    if (entry.id == preconditioner)
-      return entry.unavailable.empty() && (of.space == Space::host || entry.not_on_device.empty()) &&
-             (!of.deterministic || entry.not_deterministic.empty());
+    if (entry.id == preconditioner) return entry.unavailable.empty();
   return false;
 }
 
 // Whether the preconditioner in use takes each unknown alone, or a few of them together.
 bool is_weak(const Circumstances& of) {
   return of.preconditioner.empty() ||
-         is_one_of(of.preconditioner, {"none", "jacobi", "spai0", "block-jacobi"});
+         is_one_of(of.preconditioner, {"none", "auto", "jacobi", "spai0", "block-jacobi"});
 }
 
 // Stronger ones than that in use, for symmetric positive definite matrices or for any.
@@ -50,7 +48,7 @@ std::vector<std::string> stronger(const Circumstances& of, bool definite) {
     names.push_back(fmt::format("{} with fill 1 or 2", factors));
   else
     names.push_back(factors + "0");
-  if (definite && of.preconditioner != "amg" && in_reach("amg", of)) names.emplace_back("amg");
+  if (definite && of.preconditioner != "amg" && in_reach("amg")) names.emplace_back("amg");
   if (of.preconditioner == "amg") names.emplace_back("amg with another smoother or setup");
   if (is_weak(of) && of.preconditioner != "block-jacobi")
     names.emplace_back("block-jacobi where a node has several unknowns");
@@ -68,7 +66,7 @@ std::string better_preconditioner(const Circumstances& of) {
     return "take preconditioner " + one_of(stronger(of, true));
   return fmt::format(
       "take preconditioner {} (and if the matrix is symmetric positive definite, method cg with {})",
-      one_of(stronger(of, false)), in_reach("amg", of) ? "ic0 or amg" : "ic0");
+      one_of(stronger(of, false)), in_reach("amg") ? "ic0 or amg" : "ic0");
 }
 
 std::string take_another_method(const Circumstances& of) {

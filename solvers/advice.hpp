@@ -12,8 +12,6 @@ namespace protean::detail {
 struct Circumstances {
   std::string_view method;
   std::string_view preconditioner;  // its name; empty without one
-  Space space = Space::host;
-  bool deterministic = false;
   // Of the matrix, where that is known.
   std::optional<bool> symmetric, positive_diagonal;
 };

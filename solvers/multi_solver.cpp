@@ -501,8 +501,6 @@ class MultiRun {
     r.reason = reason, r.detail = std::move(detail);
     r.advice = advice_for(reason, {.method = method_.traits().id,
                                    .preconditioner = system_.M ? system_.M->name() : std::string_view(),
-                                   .space = context().space(),
-                                   .deterministic = context().deterministic(),
                                    .symmetric = symmetric_,
                                    .positive_diagonal = positive_diagonal_});
     if (c.control) {

@@ -406,8 +406,6 @@ class Run final : private OrderFollower {
     report_.advice =
         advice_for(reason, {.method = name_,
                             .preconditioner = callers_.M ? callers_.M->name() : std::string_view(),
-                            .space = context().space(),
-                            .deterministic = context().deterministic(),
                             .symmetric = symmetric_,
                             .positive_diagonal = positive_diagonal_});
     if (control_) {

@@ -11,7 +11,11 @@
 #include "core/words.hpp"
 #include "formats/catalogue.hpp"
 #include "operators/policy/policy_options.hpp"
+#include "operators/rows.hpp"
+#include "preconditioners/choice.hpp"
+#include "preconditioners/chosen.hpp"
 #include "preconditioners/options.hpp"
+#include "systems/refresh.hpp"
 #include "systems/seconds.hpp"
 
 namespace protean {
@@ -87,9 +91,6 @@ void check(const SolveSettings& settings) {
         fmt::format("selector {} chooses among formats where format is auto, or where a policy decides; the "
                     "format is {}: leave the selector out, or take format auto",
                     settings.selector, settings.format));
-  if (settings.preconditioner_updates < 0)
-    throw BadArgument(
-        fmt::format("preconditioner_updates is {}; it must be 0 or more", settings.preconditioner_updates));
 }
 
 // What earlier solves of one matrix took, for the forecasts of later ones and for the preconditioner.
@@ -101,9 +102,10 @@ struct SystemSolver<T>::Sequence {
   // The preconditioner.
   std::uint64_t serial = 0;  // of the operator it was made for
   Revision revision;         // that was seen last
-  std::int64_t updates = 0;  // sets of values since its setup
-  std::int64_t first = 0;    // iterations of the first solve after its setup
-  bool renew = false;        // it has become too old
+  bool renew = false;        // it must be set up whatever its age is
+  detail::RefreshRule refresh;
+  detail::PreconditionerChoice choice;  // of type auto
+  detail::Chosen<T>* chosen = nullptr;  // the preconditioner, where its type is auto
 };
 
 template <class T>
@@ -175,22 +177,82 @@ template <class T>
 void SystemSolver<T>::renew_preconditioner(const LinearOperator<T>& A) {
   Sequence& now = *sequence_;
   if (now.serial != A.serial()) {
-    now.serial = 0;
+    now.serial = 0, now.chosen = nullptr;
     M_ = maker_ ? maker_(A)
          : !settings_.parts.empty()
              ? make_composition<T>(A, settings_.parts, settings_.combine)
              : make_preconditioner<T>(settings_.preconditioner, A, settings_.preconditioning);
     now.serial = A.serial(), now.renew = true;
+    now.chosen = dynamic_cast<detail::Chosen<T>*>(M_.get());
+    now.choice = detail::PreconditionerChoice(
+        {.space = A.context()->space(),
+         .needs_symmetric = make_solver<double>(settings_.method)->needs_symmetric_preconditioner(),
+         .expected = settings_.preconditioning.solves,
+         .iterations = settings_.expected_iterations,
+         .deterministic = A.context()->deterministic()});
   }
   if (!M_) return;
   const Revision revision = A.revision();
   if (revision.pattern != now.revision.pattern) now.renew = true;
-  if (revision.values != now.revision.values) ++now.updates;
+  if (revision.values != now.revision.values) now.refresh.note_new_values();
   now.revision = revision;
-  const std::int64_t every = settings_.preconditioner_updates;
-  if (!now.renew && (now.updates == 0 || every == 0 || now.updates < every)) return;
-  M_->ensure(A);
-  now.updates = 0, now.first = 0, now.renew = false;
+  if (now.chosen) choose_preconditioner(A);
+  if (!now.renew && !now.refresh.due(refresh())) return;
+  Stopwatch clock;
+  ensure_preconditioner(A);
+  A.context()->synchronize();
+  const double seconds = clock.lap();
+  now.refresh.note_setup(seconds), now.choice.note_setup(seconds);
+  now.renew = false;
+}
+
+// Of a composition the one that asks for setups most often.
+template <class T>
+Refresh SystemSolver<T>::refresh() const {
+  if (settings_.parts.empty() || maker_) {
+    const Refresh asked = settings_.preconditioning.refresh;
+    if (asked != Refresh::automatic) return asked;
+    return sequence_->chosen ? Refresh::when_slower : Refresh::every;
+  }
+  Refresh often = Refresh::never;
+  for (const PreconditionerPart& part : settings_.parts) {
+    const Refresh asked = part.options.refresh;
+    often = std::min(often, asked == Refresh::automatic ? Refresh::every : asked);
+  }
+  return often;
+}
+
+// Of type auto: another preconditioner, where its rule says so.
+template <class T>
+void SystemSolver<T>::choose_preconditioner(const LinearOperator<T>& A) {
+  Sequence& now = *sequence_;
+  const std::string_view id = now.choice.decide([&]() -> detail::ChoiceTraits {
+    if (!A.abilities().rows) return {.entries = false};
+    const ContextPtr host = A.context()->space() == Space::host ? A.context() : Context::host();
+    return detail::choice_traits<T>(*host, rows_on_host(A, host, "auto"));
+  });
+  if (id == now.chosen->taken()) return;
+  now.chosen->take(id, A);
+  now.renew = true;
+}
+
+template <class T>
+void SystemSolver<T>::ensure_preconditioner(const LinearOperator<T>& A) {
+  Sequence& now = *sequence_;
+  if (!now.chosen || now.chosen->taken() == "jacobi") return M_->ensure(A);
+  const auto go_back = [&](const Error& error) {
+    now.choice.refuse(error.what());
+    now.chosen->take("jacobi", A);
+    M_->ensure(A);
+  };
+  // What a candidate refuses jacobi may take; the reason says so.
+  try {
+    M_->ensure(A);
+  } catch (const BadMatrix& error) { go_back(error); } catch (const OutOfMemory& error) {
+    go_back(error);
+  } catch (const NotAvailable& error) { go_back(error); } catch (const BadArgument& error) {
+    go_back(error);
+  }
 }
 
 // Returns what changes the matrix during the solve.
@@ -246,6 +308,9 @@ void SystemSolver<T>::describe(SystemMatrix<T>& matrix, Result& result) {
   result.format = matrix.format(), result.kernel = matrix.kernel(), result.order = matrix.order();
   result.format_reason = matrix.format_reason(), result.choice = matrix.choice();
   result.order_reason = matrix.order_reason();
+  const Sequence& now = *sequence_;
+  result.preconditioner = now.chosen ? now.chosen->taken() : M_ ? M_->name() : "none";
+  if (now.chosen) result.preconditioner_reason = now.choice.reason();
   const Before seconds = std::exchange(before_, {});
   result.check_seconds = seconds.check, result.order_seconds = seconds.order;
   result.convert_seconds = seconds.convert, result.setup_seconds = seconds.setup;
@@ -304,8 +369,10 @@ SolveResult SystemSolver<T>::solve(SystemMatrix<T>& matrix, VectorView<const T> 
   const std::size_t switches = adaptive ? adaptive->history().size() : 0,
                     failures = adaptive ? adaptive->failures().size() : 0;
   result.policy = changes == Changes::policy;
+  Stopwatch clock;
   result.report = run(matrix, b, x, observer, changes, result);
   matrix.context()->synchronize();
+  const double seconds = clock.lap();
   if (adaptive) {
     const auto made = adaptive->history().subspan(switches);
     result.switches.assign(made.begin(), made.end());
@@ -313,21 +380,18 @@ SolveResult SystemSolver<T>::solve(SystemMatrix<T>& matrix, VectorView<const T> 
     result.failed_switches.assign(failed.begin(), failed.end());
   }
   describe(matrix, result);
-  remember(result.report);
+  remember(result.report, seconds);
   return result;
 }
 
 template <class T>
-void SystemSolver<T>::remember(const SolveReport& report) {
+void SystemSolver<T>::remember(const SolveReport& report, double seconds) {
   Sequence& now = *sequence_;
   now.all_iterations += static_cast<double>(report.iterations);
   if (report.converged() && report.iterations > 0) now.iterations = report.iterations;
   if (report.reason == StopReason::interrupted) return;
-  if (now.first == 0)
-    now.first = std::max<std::int64_t>(report.iterations, 1);
-  else
-    now.renew = now.renew || report.iterations > 2 * now.first;
-  now.renew = now.renew || (!report.converged() && now.updates > 0);
+  now.refresh.note_solve(report.iterations, seconds, report.converged());
+  now.choice.note_solve(report.iterations, seconds, report.converged());
 }
 
 template <class T>

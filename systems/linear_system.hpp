@@ -54,7 +54,7 @@ class SystemSolver {
   MultiSolveResult multi_solve(SystemMatrix<T>& matrix, MultiVectorView<const T> B, MultiVectorView<T> X,
                                MultiSolveObserver* observer = nullptr,
                                std::span<const StoppingRule> rules = {});
-  // The preconditioner of the last solve; null if there was none.
+  // The preconditioner of the last solve; null if there was none. That of type auto has the figures of the chosen one.
   const Preconditioner<T>* preconditioner() const noexcept { return M_.get(); }
 
  private:
@@ -66,11 +66,14 @@ class SystemSolver {
   Changes set_up_matrix(SystemMatrix<T>& matrix, std::int64_t columns);
   void set_up_preconditioner(SystemMatrix<T>& matrix);
   void renew_preconditioner(const LinearOperator<T>& A);
+  PROTEAN_HIDDEN void choose_preconditioner(const LinearOperator<T>& A);
+  PROTEAN_HIDDEN void ensure_preconditioner(const LinearOperator<T>& A);
+  PROTEAN_HIDDEN Refresh refresh() const;
   SolveReport run(SystemMatrix<T>& matrix, VectorView<const T> b, VectorView<T> x, SolveObserver* observer,
                   Changes changes, SolveResult& result);
   template <class Result>
   void describe(SystemMatrix<T>& matrix, Result& result);
-  void remember(const SolveReport& report);
+  PROTEAN_HIDDEN void remember(const SolveReport& report, double seconds);
 
   SolveSettings settings_;
   Maker maker_;

@@ -26,10 +26,10 @@ namespace PROTEAN_EXPORT protean {
 // Methods, preconditioners, formats and orders are named as in their catalogues. A key of a problem file has the same
 // name and meaning as the member here.
 struct SolveSettings {
-  std::string method = "cg";            // solvers()
-  SolverOptions solver = {};            // tolerances, limits, options of the method
-  std::string preconditioner = "none";  // preconditioners()
-  PreconditionerOptions preconditioning = {};
+  std::string method = "cg";                   // solvers()
+  SolverOptions solver = {};                   // tolerances, limits, options of the method
+  std::string preconditioner = "none";         // preconditioners()
+  PreconditionerOptions preconditioning = {};  // `refresh`: when a kept system sets it up again
   // A format's name, or "auto". On the host auto begins with csr, and a policy with the default options changes the
   // format when that pays (AutoSwitcher). With `expected_iterations`, for several columns, on a device and in
   // deterministic mode auto is the format with the smallest predicted time of conversion and solve, made before the
@@ -61,10 +61,6 @@ struct SolveSettings {
   // Instead of `preconditioner`, where it is not empty: the parts of a composition (make_composition()).
   std::vector<PreconditionerPart> parts = {};
   Composition combine = Composition::additive;
-  // In a kept system the preconditioner is set up again after so many updates of the values; 0: never. It is also set
-  // up again before the next solve when a solve did not converge, or needed more than twice the iterations of the
-  // first solve after a setup.
-  std::int64_t preconditioner_updates = 1;
   // Whether arrays are checked before they are used: row pointers and columns of a new matrix, and that all values
   // are finite. The check reads all arrays once, in the time of a few products. Without it a wrong column makes a
   // product access memory outside of its vectors.
@@ -91,6 +87,8 @@ struct SolveResult {
   ChoiceRecord choice;                 // the same, each part of it
   bool policy = false;                 // whether a policy decided during the solve
   std::string order_reason;            // of order "auto": why it took what it did
+  // The preconditioner of the solve: "none", its name, or of "auto" that of the chosen one, and why it was taken.
+  std::string preconditioner, preconditioner_reason;
   std::vector<SwitchRecord> switches;  // changes of format that took place in this solve
   std::vector<FailedSwitch> failed_switches;
   std::vector<DecisionRecord> decisions;  // of the policy
@@ -110,6 +108,7 @@ struct MultiSolveResult {
   // Of format "auto": why it took what it did, as where csr was taken because of the several vectors.
   std::string format_reason, order_reason;
   ChoiceRecord choice;  // of format "auto"
+  std::string preconditioner, preconditioner_reason;  // as in SolveResult
   double order_seconds = 0, convert_seconds = 0;
   double setup_seconds = 0;  // of the preconditioner
   double check_seconds = 0;

@@ -387,13 +387,6 @@ class ProblemReader {
       if (entry.id != type) continue;
       if (!entry.unavailable.empty())
         fail(preconditioner_place_, fmt::format("preconditioner.type {}: {}", type, entry.unavailable));
-      if (problem_.op.space == Space::device && !entry.not_on_device.empty())
-        fail(preconditioner_place_, fmt::format("preconditioner.type {} is not for operator.space device: {}",
-                                                type, entry.not_on_device));
-      if (problem_.op.deterministic && !entry.not_deterministic.empty())
-        fail(preconditioner_place_,
-             fmt::format("preconditioner.type {} is not for operator.deterministic: {}", type,
-                         entry.not_deterministic));
     }
   }
   void check_solve(TriangularSolve solve) const {

@@ -143,6 +143,9 @@ void add_costs(Json& json, const SolveRecord& r) {
       tuning["choices"].push_back({{"option", choice.option}, {"value", choice.value}, {"by", choice.by}});
   }
   json["preconditioner"] = {{"type", r.problem.preconditioner.type}, {"bytes", r.preconditioner_bytes}};
+  if (!r.preconditioner_reason.empty())
+    json["preconditioner"]["chosen"] = r.chosen_preconditioner,
+    json["preconditioner"]["reason"] = r.preconditioner_reason;
   for (const PreconditionerFigure& figure : r.preconditioner)
     json["preconditioner"][std::string(figure.name)] = number(figure.value);
   if (!r.kernel_note.empty()) json["operator"]["note"] = r.kernel_note;
@@ -281,6 +284,7 @@ std::string summary(const SolveRecord& r) {
                                                        : p.solver.method,
                             p.preconditioner.type,
                             figures.empty() ? "" : fmt::format(" ({})", fmt::join(figures, ", "))));
+  if (!r.preconditioner_reason.empty()) row("", "auto: " + r.preconditioner_reason);
   row("status", fmt::format("{} ({}){}{}", result.converged() ? "converged" : "NOT CONVERGED",
                             to_string(result.reason), result.detail.empty() ? "" : ": ", result.detail));
   if (!r.advice.empty()) row("advice", r.advice);

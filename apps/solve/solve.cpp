@@ -333,9 +333,12 @@ class SolveRun {
   }
 
   template <class Result>
-  void keep_seconds(const Result& result) {
+  void keep_stages(const Result& result) {
     record_.seconds.order = result.order_seconds, record_.seconds.convert = result.convert_seconds;
     record_.seconds.setup = result.setup_seconds;
+    if (!result.preconditioner_reason.empty())
+      record_.chosen_preconditioner = result.preconditioner,
+      record_.preconditioner_reason = result.preconditioner_reason;
   }
 
   // Several right-hand sides at once.
@@ -367,7 +370,7 @@ class SolveRun {
         *matrix_,
         MultiVectorView<const double>{system_.b.data(), rows, k, rows, VectorLayout::columns, space},
         MultiVectorView<double>{system_.x0.data(), rows, k, rows, VectorLayout::columns, space}, &watch);
-    keep_seconds(result);
+    keep_stages(result);
     record_.columns = std::move(result.report);
     const auto& columns = record_.columns.columns;
     const auto failed =
@@ -385,7 +388,7 @@ class SolveRun {
     SolveObserver* const watching = watch();
     guard_.emplace();
     SolveResult result = solver_->solve(*matrix_, system_.b, system_.x0, watching);
-    keep_seconds(result);
+    keep_stages(result);
     record_.result = std::move(result.report);
     record_.decisions = std::move(result.events);
     record_.switches = std::move(result.switches);

@@ -91,6 +91,8 @@ class Report:
     choice: dict[str, str]
     """Of format ``auto``: what it wanted, why that was refused (empty if it was not), what it took. Else empty."""
     order_reason: str
+    preconditioner: str
+    preconditioner_reason: str
     switches: list[dict[str, Any]]
     """The changes of format that took place."""
     failed_switches: list[dict[str, Any]]
@@ -151,6 +153,8 @@ class Report:
             lines.append(f"format: {self.format_reason}")
         if self.order_reason:
             lines.append(f"order: {self.order_reason}")
+        if self.preconditioner_reason:
+            lines.append(f"preconditioner: {self.preconditioner_reason}")
         for one in self.switches:
             orders = "" if one["from_order"] == one["to_order"] else f" in order {one['to_order']}"
             lines.append(

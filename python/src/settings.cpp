@@ -276,20 +276,10 @@ SolveSettings settings_of(const nb::dict& keywords) {
       settings.expected_iterations = whole(value, name);
     } else if (name == "selector") {
       settings.selector = word(value, name);
-    } else if (name == "preconditioner_updates") {
-      settings.preconditioner_updates = whole(value, name);
     } else if (!set_option(solver_options(), settings.solver, name, value, "method", settings.method)) {
-      std::vector<std::string_view> names = {"method",
-                                             "preconditioner",
-                                             "format",
-                                             "kernel",
-                                             "parameters",
-                                             "order",
-                                             "policy",
-                                             "schedule",
-                                             "expected_iterations",
-                                             "selector",
-                                             "preconditioner_updates"};
+      std::vector<std::string_view> names = {
+          "method",   "preconditioner",      "format",  "kernel", "parameters", "order", "policy",
+          "schedule", "expected_iterations", "selector"};
       add_names(solver_options(), names);
       refuse_name("option", name, names);
     }

@@ -11,7 +11,7 @@ namespace protean::python {
 //   preconditioner                  a name, or a dict with `type` and its options; a dict with `parts` is a composition
 //   policy                          None, "auto", or a dict of its options
 //   schedule                        a list of dicts: at_iteration, at_residual or after_seconds, with format or order
-//   expected_iterations, preconditioner_updates
+//   expected_iterations
 // Throws BadArgument for another keyword, with the nearest one, and for a value that a key cannot have; an option that
 // nobody reads is refused as in a problem file.
 SolveSettings settings_of(const nb::dict& keywords);

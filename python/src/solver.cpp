@@ -54,6 +54,8 @@ void put_common(nb::dict& into, const Result& result) {
     choice["taken"] = result.choice.taken;
   into["choice"] = choice;
   into["order_reason"] = result.order_reason;
+  into["preconditioner"] = result.preconditioner;
+  into["preconditioner_reason"] = result.preconditioner_reason;
   nb::dict seconds;
   seconds["check"] = result.check_seconds;
   seconds["order"] = result.order_seconds;

@@ -101,7 +101,7 @@ TEST_F(StopOnDevice, Preconditioners) {
   const auto A = make_matrix(find_format("csr"), csr, context_);
   int heeding = 0, foreign = 0;
   for (const PreconditionerEntry& entry : preconditioners()) {
-    if (entry.id == "none" || !entry.unavailable.empty() || !entry.not_on_device.empty()) continue;
+    if (entry.id == "none" || !entry.unavailable.empty()) continue;
     for (const TriangularSolve way : triangular_solves) {
       PreconditionerOptions options;
       options.solve = way;

@@ -16,6 +16,7 @@
 #include "gtest/gtest.h"
 #include "operators/rows.hpp"
 #include "preconditioners/dense_reference.hpp"
+#include "preconditioners/in_space.hpp"
 #include "preconditioners/preconditioner.hpp"
 #include "solvers/systems.hpp"
 #include "support/fake_device.hpp"
@@ -24,68 +25,9 @@
 namespace protean::test {
 namespace {
 
-enum class Where { host, simulated, gpu };
-
-class InSpace : public testing::TestWithParam<Where> {
- protected:
-  void SetUp() override {
-    if (GetParam() == Where::gpu && !test_context(Space::device)) GTEST_SKIP() << no_device;
-    context_ = GetParam() == Where::host        ? test_context()
-               : GetParam() == Where::simulated ? fake_device_context()
-                                                : test_context(Space::device);
-  }
-  bool gpu() const { return GetParam() == Where::gpu; }
-
-  template <class T>
-  std::unique_ptr<AssembledMatrix<T>> matrix(const CsrMatrix<T>& csr) const {
-    if (GetParam() == Where::host) return assembled(csr);
-    const FormatEntry& format = gpu() ? find_format("csr") : fake_format("csr");
-    return make_matrix(format, upload(context_, csr), context_);
-  }
-  template <class T>
-  std::vector<T> apply(const Preconditioner<T>& M, const std::vector<T>& r) const {
-    const Placed<T> x(context_, r);
-    Placed<T> z(context_, std::vector<T>(r.size(), std::numeric_limits<T>::quiet_NaN()));
-    M.apply(x.read(), z.view());
-    return z.fetch();
-  }
-  // M^-1, column after column.
-  template <class T>
-  Dense dense(const Preconditioner<T>& M) const {
-    Dense result(M.rows());
-    std::vector<T> e(static_cast<std::size_t>(M.rows()));
-    for (std::int64_t j = 0; j < result.n; ++j) {
-      e[j] = 1;
-      const std::vector<T> column = apply(M, e);
-      e[j] = 0;
-      for (std::int64_t i = 0; i < result.n; ++i) result(i, j) = column[i];
-    }
-    return result;
-  }
-  // The exact ways to solve with triangular factors that are there.
-  std::vector<TriangularSolve> exact() const {
-    std::vector<TriangularSolve> ways = {TriangularSolve::automatic, TriangularSolve::levels};
-    if (gpu()) ways.push_back(TriangularSolve::cusparse);
-    return ways;
-  }
-
-  ContextPtr context_;
-};
 INSTANTIATE_TEST_SUITE_P(Spaces, InSpace, testing::Values(Where::host, Where::simulated, Where::gpu),
-                         [](const auto& instance) {
-                           return std::string(instance.param == Where::host        ? "host"
-                                              : instance.param == Where::simulated ? "simulated"
-                                                                                   : "gpu");
-                         });
+                         name_of_space);
 
-// Every row is coupled with every other one: as many colours and levels as rows.
-Dense full(std::int64_t n) {
-  Dense A(n);
-  for (std::int64_t i = 0; i < n; ++i)
-    for (std::int64_t j = 0; j < n; ++j)
-      A(i, j) = i == j ? n : -1 + 0.01L * static_cast<long double>((i + j) % 7);
-  return A;
-}
 // A chain of nodes, each with the next one of these numbers of unknowns: rows of a node have the same columns.
 Dense in_nodes(std::int64_t n, const std::vector<std::int64_t>& unknowns) {
   std::vector<std::int64_t> node;
@@ -98,17 +40,6 @@ Dense in_nodes(std::int64_t n, const std::vector<std::int64_t>& unknowns) {
         A(i, j) = i == j ? 20 : 1.0L / static_cast<long double>(2 + i + j);
   return A;
 }
-// Few levels and many, short rows and long ones.
-std::vector<Dense> symmetric_battery() {
-  return {poisson_1d(1),
-          poisson_2d(7),
-          poisson_1d(80),
-          full(45),
-          symmetric_part(scattered(40, 3)),
-          diagonal_matrix({4, 2, 8, 1, 16})};
-}
-std::vector<Dense> general_battery() { return {convection_2d(6, 3), scattered(40, 1), scattered(70, 2)}; }
-
 TEST_P(InSpace, ColouredSolvesAreThoseOfTheDenseFormulas) {
   std::vector<Dense> battery = symmetric_battery();
   for (Dense& A : general_battery()) battery.push_back(std::move(A));
@@ -126,7 +57,7 @@ TEST_P(InSpace, ColouredSolvesAreThoseOfTheDenseFormulas) {
 TEST_P(InSpace, FactorsAreThoseOfTheDenseAlgorithm) {
   for (const TriangularSolve how : exact())
     for (const int fill : {0, 1, 3}) {
-      const PreconditionerOptions options{.fill = fill, .solve = how};
+      const PreconditionerOptions options{.fill = fill, .ordering = FactorOrdering::natural, .solve = how};
       for (const Dense& A : symmetric_battery()) {
         const auto M = ready_with_read<double>(fill == 0 ? "ic0" : "ic", *matrix(sparse(A)), options);
         expect_same(dense(*M), inverse(incomplete_product(A, fill)), 1e-12);
@@ -177,7 +108,7 @@ TEST_P(InSpace, AlphaAndBetaOfEveryWay) {
   std::vector<TriangularSolve> ways = exact();
   ways.push_back(TriangularSolve::sweeps);
   for (const TriangularSolve how : ways) {
-    const auto M = ready<double>("ic0", *A, {.solve = how});
+    const auto M = ready<double>("ic0", *A, {.ordering = FactorOrdering::natural, .solve = how});
     const std::vector<double> z = apply(*M, r);
     const Placed<double> x(context_, r);
     Placed<double> y(context_, std::vector<double>(64, 2.0));
@@ -323,10 +254,7 @@ class Solves : public InSpace {
     return solved;
   }
 };
-INSTANTIATE_TEST_SUITE_P(Spaces, Solves, testing::Values(Where::simulated, Where::gpu),
-                         [](const auto& instance) {
-                           return std::string(instance.param == Where::simulated ? "simulated" : "gpu");
-                         });
+INSTANTIATE_TEST_SUITE_P(Spaces, Solves, testing::Values(Where::simulated, Where::gpu), name_of_space);
 
 // Exact solves take as many iterations as on the host, up to rounding. On a GPU the steps with M are recorded once.
 TEST_P(Solves, AsManyIterationsAsOnTheHost) {
@@ -337,7 +265,8 @@ TEST_P(Solves, AsManyIterationsAsOnTheHost) {
       const auto M_host = ready<double>(one.id, *on_host);
       const Solved host = solve(one, test_context(), *on_host, *M_host);
       const auto here = matrix(csr);
-      const auto M = ready_with_read<double>(one.id, *here, {.solve = how});
+      const auto M =
+          ready_with_read<double>(one.id, *here, {.ordering = FactorOrdering::natural, .solve = how});
       const std::vector<double> r = right_hand_side<double>(csr.rows()), z = apply(*M, r);
       const Solved device = solve(one, context_, *here, *M);
       const std::string label = std::string(one.method) + " " + one.id + " " + std::string(to_string(how));
@@ -665,7 +594,8 @@ TEST_P(InSpace, SweepsServeCg) {
     EXPECT_TRUE(report.converged());
     return report.iterations;
   };
-  const std::int64_t plain = iterations("none", {}), exact = iterations("ic0", {}),
+  const std::int64_t plain = iterations("none", {}),
+                     exact = iterations("ic0", {.ordering = FactorOrdering::natural}),
                      one = iterations("ic0", {.solve = TriangularSolve::sweeps, .sweeps = 1}),
                      eight = iterations("ic0", {.solve = TriangularSolve::sweeps, .sweeps = 8});
   EXPECT_LT(one, plain);
@@ -698,7 +628,7 @@ TEST_P(InSpace, AutoSaysWhatItMeasured) {
   const auto A = matrix(sparse(poisson_2d(20)));
   const auto measured = [&](TriangularSolve how) {
     int found = 0;
-    const auto M = ready<double>("ilu0", *A, {.solve = how});
+    const auto M = ready<double>("ilu0", *A, {.ordering = FactorOrdering::natural, .solve = how});
     for (const PreconditionerFigure& one : M->figures())
       if (one.name.ends_with("_microseconds")) found += one.value > 0;
     return found;

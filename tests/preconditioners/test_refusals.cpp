@@ -18,10 +18,11 @@
 namespace protean::test {
 namespace {
 
+// But auto, which is jacobi here, and says so.
 std::vector<std::string> ids_here() {
   std::vector<std::string> ids;
   for (const PreconditionerEntry& entry : preconditioners())
-    if (entry.id != "none" && entry.unavailable.empty()) ids.emplace_back(entry.id);
+    if (entry.id != "none" && entry.id != "auto" && entry.unavailable.empty()) ids.emplace_back(entry.id);
   return ids;
 }
 class Refusals : public testing::TestWithParam<std::string> {};
@@ -75,17 +76,10 @@ TEST_P(Refusals, EntriesThatAreNotFiniteAreNamed) {
 }
 
 TEST_P(Refusals, EntriesOfADeviceThatAreNotFiniteAreNamed) {
-  const auto is_this = [](const PreconditionerEntry& entry) { return entry.id == GetParam(); };
-  const auto all = preconditioners();
-  const bool refused = !std::find_if(all.begin(), all.end(), is_this)->not_on_device.empty();
   const ContextPtr context = fake_device_context();
   const auto A = make_matrix(
       fake_format("csr"), upload(context, with_value<double>(9, 9, std::numeric_limits<double>::infinity())),
       context);
-  if (refused) {
-    EXPECT_THROW(ready<double>(GetParam(), *A), NotAvailable);
-    return;
-  }
   EXPECT_SAYS(message<BadMatrix>([&] { ready<double>(GetParam(), *A); }), "row 9, column 9 is inf");
 }
 

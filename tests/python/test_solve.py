@@ -183,7 +183,7 @@ def test_guess_and_shapes():
 def test_a_kept_solver_keeps_its_preconditioner():
     A = poisson(30)
     M = protean.matrix(A)
-    solver = protean.Solver("cg", "ic0", preconditioner_updates=0)
+    solver = protean.Solver("cg", {"type": "ic0", "refresh": "never"})
     first = solver.solve(M, np.ones(900))
     again = solver.solve(M, np.ones(900))
     assert first.converged and again.converged and first.iterations == again.iterations

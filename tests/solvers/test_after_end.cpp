@@ -167,7 +167,7 @@ class AfterEnd : public testing::TestWithParam<std::tuple<Where, const char*>> {
       used_.insert(label);
     };
     for (const PreconditionerEntry& entry : preconditioners()) {
-      if (entry.id == "none" || !entry.unavailable.empty() || !entry.not_on_device.empty()) continue;
+      if (entry.id == "none" || !entry.unavailable.empty()) continue;
       const std::string id(entry.id);
       if (!find_option(preconditioner_options(), "solve")->readers.has(id)) {
         one(id, {}, id);
@@ -504,7 +504,7 @@ class AfterEndOfColumns : public testing::TestWithParam<std::tuple<bool, const c
 
 TEST_P(AfterEndOfColumns, NothingIsSeenWithAnyPreconditioner) {
   for (const PreconditionerEntry& entry : preconditioners()) {
-    if (!entry.unavailable.empty() || !entry.not_on_device.empty()) continue;
+    if (!entry.unavailable.empty()) continue;
     if (method() == std::string("cg") && !entry.symmetric) continue;
     same_in_batches("csr", Use::plain, entry.id, false, false);
     if (entry.id == "ssor" || entry.id == "ilu0") same_in_batches("csr", Use::plain, entry.id, true, false);

@@ -277,9 +277,9 @@ TEST(LinearSystem, ASequenceOfShortSolvesPaysForAChange) {
 
 TEST(LinearSystem, LagsThePreconditioner) {
   Sequence one(20);
-  for (const std::int64_t every : {1, 3, 0}) {
+  for (const Refresh refresh : {Refresh::automatic, Refresh::every, Refresh::never}) {
     int setups = 0;
-    SolveSettings settings{.context = test_context(), .preconditioner_updates = every};
+    SolveSettings settings{.preconditioning = {.refresh = refresh}, .context = test_context()};
     LinearSystem<double> system(one.current(), settings);
     system.solver().set_preconditioner(
         [&](const LinearOperator<double>& A) -> std::unique_ptr<Preconditioner<double>> {
@@ -294,7 +294,7 @@ TEST(LinearSystem, LagsThePreconditioner) {
       one.change(1.0001);
       system.update_values(one.values.data());
     }
-    EXPECT_EQ(setups, every == 1 ? 9 : every == 3 ? 3 : 1) << every;
+    EXPECT_EQ(setups, refresh == Refresh::never ? 1 : 9) << to_string(refresh);
   }
 }
 
@@ -302,7 +302,8 @@ TEST(LinearSystem, LagsThePreconditioner) {
 TEST(LinearSystem, APreconditionerThatIsTooOldIsSetUpAgain) {
   Sequence one(60);
   LinearSystem<double> system(
-      one.csr, {.preconditioner = "ic0", .context = test_context(), .preconditioner_updates = 0});
+      one.csr,
+      {.preconditioner = "ic0", .preconditioning = {.refresh = Refresh::never}, .context = test_context()});
   const std::int64_t good = one.solve(system).report.iterations;
   // Every second unknown is scaled by 1e4: the old factors do not fit at all.
   for (std::int64_t r = 0; r < one.n; ++r)
@@ -358,11 +359,12 @@ TEST(LinearSystem, SettingsAreCheckedWithoutAMatrix) {
   const auto refusal = [](const SolveSettings& settings) {
     return message_of<BadArgument>([&] { check(settings); });
   };
-  EXPECT_NO_THROW(check({.format = "ell", .parameters = {{"max_fill", "3"}}, .preconditioner_updates = 0}));
+  EXPECT_NO_THROW(check({.format = "ell", .parameters = {{"max_fill", "3"}}}));
   EXPECT_TRUE(has(refusal({.format = "scr"}), "'scr'"));
   EXPECT_TRUE(has(refusal({.format = "aal"}), "'aal'")) << "before auto in the alphabet";
   EXPECT_TRUE(has(refusal({.format = "ell", .parameters = {{"max_fil", "3"}}}), "max_fil"));
-  EXPECT_EQ(refusal({.preconditioner_updates = -1}), "preconditioner_updates is -1; it must be 0 or more");
+  EXPECT_TRUE(has(refusal({.preconditioner = "ic0", .preconditioning = {.solves = 3}}),
+                  "solves is for preconditioner auto; the preconditioner is ic0"));
   EXPECT_EQ(refusal({.expected_iterations = -1}), "expected_iterations is -1; it must be 0 or more");
 }
 

@@ -1,0 +1,205 @@
+#include "preconditioners/choice.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "core/parallel.hpp"
+#include "core/statistics.hpp"
+
+namespace protean::detail {
+namespace {
+
+// Part of jacobi's time that may be lost.
+constexpr double most_loss = 0.1;
+constexpr double most_positive = 0.1;
+
+// Measured: docs/results/amg-host.md, preconditioners-host.md, preconditioners-gpu.md. Numbers on the careful side.
+constexpr ChoiceCandidate table[] = {
+    {"amg", Space::host, false, true, true, 20, 0, 4.5, 200, 0.25},
+    {"ic0", Space::host, true, true, false, 0, 0.42, 2, 40, 0.5},
+    {"ilu0", Space::host, false, false, false, 0, 0.25, 2, 40, 0.5},
+    {"amg", Space::device, false, true, true, 20, 0, 6.2, 6000, 0.25},
+    {"ic0", Space::device, true, true, false, 0, 0.52, 1.8, 1500, 1},
+    {"ilu0", Space::device, false, false, false, 0, 0.52, 1.8, 1500, 1},
+};
+
+}  // namespace
+
+std::span<const ChoiceCandidate> choice_candidates() noexcept { return table; }
+
+template <class T>
+ChoiceTraits choice_traits(const Context& host, const CsrMatrix<T>& csr) {
+  ChoiceTraits traits;
+  const double difference = asymmetry<T>(host, csr);
+  traits.symmetric = difference <= std::sqrt(std::numeric_limits<T>::epsilon());
+  struct Sums {
+    double positive = 0, all = 0;
+    bool good = true;
+  };
+  const int workers = useful_parts(host, csr.nonzeros());
+  std::vector<Sums> sums(static_cast<std::size_t>(workers));
+  parallel(workers, [&](int part, int parts) {
+    const Range rows = even_range(csr.rows(), part, parts);
+    Sums own;
+    for (std::int64_t i = rows.begin; i < rows.end; ++i) {
+      bool diagonal = false;
+      for (std::int64_t p = csr.pattern.row_ptr[i]; p < csr.pattern.row_ptr[i + 1]; ++p) {
+        const auto a = static_cast<double>(csr.values[p]);
+        if (csr.pattern.col[p] == i) {
+          diagonal = a > 0;
+          continue;
+        }
+        own.all += std::abs(a), own.positive += std::max(a, 0.0);
+      }
+      own.good = own.good && diagonal;
+    }
+    sums[static_cast<std::size_t>(part)] = own;
+  });
+  Sums total;
+  for (const Sums& one : sums)
+    total.positive += one.positive, total.all += one.all, total.good = total.good && one.good;
+  traits.diffusion = total.good && total.positive <= most_positive * total.all;
+  return traits;
+}
+template ChoiceTraits choice_traits<float>(const Context&, const CsrMatrix<float>&);
+template ChoiceTraits choice_traits<double>(const Context&, const CsrMatrix<double>&);
+
+bool PreconditionerChoice::tried(const ChoiceCandidate& candidate) const noexcept {
+  return std::find(tried_.begin(), tried_.end(), &candidate) != tried_.end();
+}
+
+bool PreconditionerChoice::fits(const ChoiceCandidate& candidate,
+                                const std::function<ChoiceTraits()>& traits) {
+  if (!known_traits_) traits_ = traits(), known_traits_ = true;
+  return traits_.entries && (!candidate.for_symmetric || traits_.symmetric) &&
+         (!candidate.for_diffusion || traits_.diffusion);
+}
+
+double PreconditionerChoice::unit() const noexcept {
+  return jacobi_all_iterations_ > 0 ? jacobi_seconds_ / jacobi_all_iterations_ : 0;
+}
+
+double PreconditionerChoice::jacobi_iterations() const noexcept {
+  return jacobi_solves_ > 0 ? jacobi_all_iterations_ / jacobi_solves_
+                            : static_cast<double>(situation_.iterations);
+}
+
+double PreconditionerChoice::own_seconds() const noexcept {
+  if (!current_) return unit() * jacobi_iterations();
+  return own_solves_ > 0 ? own_seconds_ / own_solves_ : 0;
+}
+
+std::string_view PreconditionerChoice::decide(const std::function<ChoiceTraits()>& traits) {
+  if (situation_.deterministic)
+    reason_ = "jacobi: in deterministic mode measured times do not decide";
+  else
+    consider(traits);
+  return current();
+}
+
+void PreconditionerChoice::consider(const std::function<ChoiceTraits()>& traits) {
+  const double iterations = jacobi_iterations();
+  if (iterations == 0) {
+    reason_ = "jacobi: nothing is known of this system yet";
+    return;
+  }
+  if (current_ && (own_solves_ == 0 || unit() == 0)) return;  // its trial comes first
+  // What a solve takes now, in iterations of jacobi.
+  const double now = current_ ? own_seconds() / unit() : iterations;
+  const auto expected = static_cast<double>(situation_.expected);
+  const double remaining = expected > 0 ? std::max(expected - solves_, 1.0) : solves_;
+  const double lost = unit() > 0 ? spent_ / unit() - solves_ * iterations : 0;
+  const double budget = most_loss * std::max(expected, solves_) * iterations - lost;
+  Predicted best, waiting;
+  for (const ChoiceCandidate& one : table) {
+    if (one.space != situation_.space || tried(one) || (situation_.needs_symmetric && !one.symmetric))
+      continue;
+    Predicted predicted{&one, std::max(one.least, one.factor * iterations) * one.price};
+    predicted.gain = remaining * (now - predicted.solve) - one.setup;
+    predicted.risk = one.setup + one.worst * iterations;
+    // Where jacobi does not solve the system at all, nothing can be lost: the strongest one.
+    if (jacobi_failed_) {
+      if (current_) continue;
+      predicted.gain = -predicted.solve;
+    } else if (predicted.gain <= 0) {
+      continue;
+    }
+    Predicted& other = jacobi_failed_ || predicted.risk <= budget ? best : waiting;
+    if ((!other.candidate || predicted.gain > other.gain) && fits(one, traits)) other = predicted;
+  }
+  if (best.candidate) {
+    before_ = {current_, own_seconds()};
+    current_ = best.candidate;
+    tried_.push_back(current_);
+    own_solves_ = own_seconds_ = 0, own_setup_ = false;
+    reason_ = jacobi_failed_
+                  ? fmt::format("{} is tried, since jacobi has not solved the system", current_->id)
+                  : fmt::format(
+                        "{} is tried: jacobi takes {:.0f} iterations; predicted are {:.0f} of jacobi's "
+                        "iterations for each of {:.0f} solves, and {:.0f} for the setup",
+                        current_->id, iterations, best.solve, remaining, current_->setup);
+    return;
+  }
+  if (current_) return;
+  if (waiting.candidate)
+    reason_ = fmt::format(
+        "jacobi: {} would take {:.0f} of its {:.0f} iterations, but trying it may cost {:.0f}, and "
+        "10 % of the solves are {:.0f} so far",
+        waiting.candidate->id, waiting.solve, iterations, waiting.risk, std::max(budget, 0.0));
+  else if (tried_.empty())
+    reason_ = fmt::format(
+        "jacobi: with {:.0f} iterations no candidate is predicted to pay for its setup in {:.0f} "
+        "more solves",
+        iterations, remaining);
+}
+
+void PreconditionerChoice::note_setup(double seconds) {
+  spent_ += seconds;
+  if (!current_) return;
+  // The first setup is paid for; what decides is whether to go on.
+  if (own_setup_) own_seconds_ += seconds;
+  own_setup_ = true;
+}
+
+void PreconditionerChoice::go_back(const std::string& why) {
+  current_ = before_.candidate;
+  // It has been measured before; its setup now is one more.
+  own_solves_ = 1, own_seconds_ = before_.seconds, own_setup_ = true;
+  before_ = {};
+  reason_ = fmt::format("{}: {}", current(), why);
+}
+
+void PreconditionerChoice::refuse(std::string_view why) {
+  if (current_) go_back(fmt::format("{} was refused: {}", current_->id, why));
+}
+
+void PreconditionerChoice::note_solve(std::int64_t iterations, double seconds, bool converged) {
+  ++solves_, spent_ += seconds;
+  if (!current_) {
+    jacobi_failed_ = !converged;
+    if (!converged && jacobi_solves_ > 0) return;  // not what a solve takes
+    jacobi_solves_ += 1, jacobi_seconds_ += seconds;
+    jacobi_all_iterations_ += static_cast<double>(std::max<std::int64_t>(iterations, 1));
+    return;
+  }
+  own_solves_ += 1, own_seconds_ += seconds;
+  const std::string_view name = current();
+  const std::string_view other = before_.candidate ? before_.candidate->id : "jacobi";
+  const double own = own_seconds(),
+               before = before_.candidate ? before_.seconds : unit() * jacobi_iterations();
+  if (!converged) {
+    go_back(fmt::format("{} did not converge", name));
+  } else if (!jacobi_failed_ && before > 0 && own > before) {
+    go_back(fmt::format("{} took {:.3g} ms a solve with its later setups, {} {:.3g} ms", name, 1e3 * own,
+                        other, 1e3 * before));
+  } else if (before > 0) {
+    reason_ = fmt::format("{}: it takes {:.3g} ms a solve with its later setups, {} took {:.3g} ms", name,
+                          1e3 * own, other, 1e3 * before);
+  }
+}
+
+}  // namespace protean::detail

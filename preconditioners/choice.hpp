@@ -1,0 +1,109 @@
+// The rule behind preconditioner `auto`: a pure function of numbers that its caller measures. Private; systems/ uses it.
+//
+// It begins with jacobi, whose setup costs next to nothing. From what jacobi's solves took it predicts what each
+// candidate would take, by a table of measured systems, and tries one where
+//   gain   = remaining solves * (jacobi's iterations - predicted ones * their price) - setup  is positive, and
+//   risk   = setup + what a bad solve takes longer                                   is within the budget.
+// Where another one than jacobi is in use already, its measured solves take the place of jacobi's in `gain`. All are in
+// iterations of jacobi. The budget is 10 % of what jacobi alone would have taken so far (with `expected`: of
+// all expected solves), less what was lost, plus what was gained. So the solves together take at most 10 % longer than
+// with jacobi alone, as far as a candidate costs no more than its risk says. The number of remaining solves is
+// `expected` less those done, or as many as were done. A candidate stays while its solves and later setups take less
+// time than the solves of the one before it did; else that one comes back, and the candidate is not tried again.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/context.hpp"
+#include "core/csr.hpp"
+
+namespace protean::detail {
+
+// What the rule asks of a matrix.
+struct ChoiceTraits {
+  bool entries = true;  // they can be had
+  bool symmetric = false;
+  // As of a diffusion problem: the diagonal is positive, and of the absolute values off the diagonal at most 10 % belong
+  // to positive entries. For such a matrix aggregation finds levels that converge in a number of iterations that hardly
+  // grows with it.
+  bool diffusion = false;
+};
+template <class T>
+ChoiceTraits choice_traits(const Context& host, const CsrMatrix<T>& csr);
+
+struct ChoiceCandidate {
+  std::string_view id;
+  Space space;
+  bool for_symmetric;  // needs a symmetric matrix; else it is taken for any, where the method allows
+  bool symmetric;      // M is symmetric where A is
+  bool for_diffusion;
+  // Predicted iterations: the larger of `least` and factor times those of jacobi.
+  double least, factor;
+  double price;  // of an iteration, in those of jacobi
+  double setup;  // in iterations of jacobi
+  double worst;  // solves of jacobi that one with it takes longer, where it is the worst
+};
+std::span<const ChoiceCandidate> choice_candidates() noexcept;
+
+struct ChoiceSituation {
+  Space space = Space::host;
+  bool needs_symmetric = false;  // the method takes symmetric preconditioners only
+  std::int64_t expected = 0;     // solves; 0: not known
+  std::int64_t iterations = 0;   // expected of a solve with jacobi; 0: not known
+  bool deterministic = false;    // measured times must not decide: jacobi stays
+};
+
+class PreconditionerChoice {
+ public:
+  PreconditionerChoice() = default;
+  explicit PreconditionerChoice(ChoiceSituation situation) : situation_(situation) {}
+
+  // Before a solve. traits() is asked where a candidate depends on it, and its answer is kept. Returns the name of the
+  // preconditioner of this solve.
+  std::string_view decide(const std::function<ChoiceTraits()>& traits);
+  // The setup of what decide() named took so long; it did not succeed: jacobi comes back.
+  void note_setup(double seconds);
+  void refuse(std::string_view why);
+  // A solve with it has ended.
+  void note_solve(std::int64_t iterations, double seconds, bool converged);
+
+  std::string_view current() const noexcept { return current_ ? current_->id : "jacobi"; }
+  // Why, for a person.
+  const std::string& reason() const noexcept { return reason_; }
+
+ private:
+  struct Predicted {
+    const ChoiceCandidate* candidate = nullptr;
+    double solve = 0, gain = 0, risk = 0;
+  };
+  // One that was in use, and the seconds of its solves with later setups.
+  struct Known {
+    const ChoiceCandidate* candidate = nullptr;  // null: jacobi
+    double seconds = 0;
+  };
+  bool tried(const ChoiceCandidate& candidate) const noexcept;
+  bool fits(const ChoiceCandidate& candidate, const std::function<ChoiceTraits()>& traits);
+  double unit() const noexcept;  // seconds of an iteration of jacobi; 0: not known
+  double jacobi_iterations() const noexcept;
+  double own_seconds() const noexcept;  // of a solve with the one in use; 0: not known
+  void go_back(const std::string& why);
+  void consider(const std::function<ChoiceTraits()>& traits);
+
+  ChoiceSituation situation_;
+  const ChoiceCandidate* current_ = nullptr;  // null: jacobi
+  Known before_;                              // the one before it
+  std::vector<const ChoiceCandidate*> tried_;
+  bool known_traits_ = false, jacobi_failed_ = false;
+  ChoiceTraits traits_;
+  std::string reason_;
+  double solves_ = 0, spent_ = 0;  // all solves, and the seconds of these and of all setups
+  double jacobi_solves_ = 0, jacobi_seconds_ = 0, jacobi_all_iterations_ = 0;
+  double own_solves_ = 0, own_seconds_ = 0;  // of the candidate in use, without its first setup
+  bool own_setup_ = false;                   // it has had its first setup
+};
+
+}  // namespace protean::detail

@@ -1,0 +1,166 @@
+// The kernels of device_factors.hpp.
+#include "core/device/kernel_tools.cuh"
+#include "preconditioners/device_factors.hpp"
+#include "preconditioners/lanes.cuh"
+
+namespace protean::device {
+namespace {
+
+using detail::FactorRules;
+using detail::FactorStatus;
+using detail::FactorView;
+
+// Numbers that are not negative ascend as their bits do, so the largest does not depend on the order of the threads.
+__device__ inline void keep_largest(unsigned long long* to, double value) {
+  atomicMax(to, static_cast<unsigned long long>(__double_as_longlong(value)));
+}
+
+template <int lanes, class T, class Pointer>
+__global__ void __launch_bounds__(block_size)
+    load_kernel(FactorView<T> f, const Pointer* ptr, const std::int32_t* col, const T* values,
+                FactorStatus* status) {
+  wait_for_stream();
+  const std::int64_t k = place_of_thread<lanes>();
+  if (k >= f.rows) return;
+  double largest = 0;
+  const unsigned trouble =
+      f.load_row(ptr, col, values, k, static_cast<int>(threadIdx.x) % lanes, lanes, largest);
+  if (trouble) atomicOr(&status->trouble, trouble);
+  const unsigned mask = lanes_of_row<lanes>();
+#pragma unroll
+  for (int step = lanes / 2; step > 0; step /= 2)
+    largest = fmax(largest, __shfl_xor_sync(mask, largest, step, lanes));
+  // Most rows have nothing larger than what is there, and need not wait for each other then.
+  const unsigned long long seen = *static_cast<volatile unsigned long long*>(&status->largest);
+  if (threadIdx.x % lanes == 0 && static_cast<unsigned long long>(__double_as_longlong(largest)) > seen)
+    keep_largest(&status->largest, largest);
+}
+
+template <int lanes, class T>
+__global__ void __launch_bounds__(block_size) compare_kernel(FactorView<T> f, FactorStatus* status) {
+  wait_for_stream();
+  const std::int64_t k = place_of_thread<lanes>();
+  if (k >= f.rows) return;
+  const double difference = f.difference_of_row(k, static_cast<int>(threadIdx.x) % lanes, lanes);
+  if (difference > 0) keep_largest(&status->largest_difference, difference);
+}
+
+template <int lanes, class T>
+__global__ void __launch_bounds__(block_size)
+    factor_kernel(FactorView<T> f, FactorRules rules, std::int64_t begin, std::int64_t end, T shift,
+                  T smallest_part, FactorStatus* status) {
+  wait_for_stream();
+  const std::int64_t k = begin + place_of_thread<lanes>();
+  if (k >= end) return;
+  const unsigned mask = lanes_of_row<lanes>();
+  bool good = true;
+  const unsigned trouble = f.factor_row(
+      rules, k, shift, smallest_part, static_cast<int>(threadIdx.x) % lanes, lanes,
+      [mask] { __syncwarp(mask); }, good);
+  if (threadIdx.x % lanes != 0) return;
+  if (trouble) atomicOr(&status->trouble, trouble);
+  if (!good) atomicMin(&status->bad_row, f.row[k]);
+}
+
+template <int lanes, class T>
+__global__ void __launch_bounds__(block_size)
+    finish_kernel(FactorView<T> f, FactorRules rules, FactorStatus* status) {
+  wait_for_stream();
+  const std::int64_t k = place_of_thread<lanes>();
+  if (k >= f.rows) return;
+  const unsigned trouble = f.finish_row(rules, k, static_cast<int>(threadIdx.x) % lanes, lanes);
+  if (trouble) atomicOr(&status->trouble, trouble);
+}
+
+template <int lanes, class T>
+__global__ void __launch_bounds__(block_size)
+    pass_kernel(FactorView<T> f, const std::int64_t* ptr, std::int64_t begin, std::int64_t end,
+                const T* before, const T* after, const T* rhs, const T* from, T* z, const int* stop) {
+  if (stopped(stop)) return;
+  const std::int64_t k = begin + place_of_thread<lanes>();
+  const bool row = k < end, first = row && threadIdx.x % lanes == 0;
+  // Loaded before the sum, which waits for other loads.
+  const std::int32_t i = first ? f.row[k] : 0;
+  const T right = first ? (before ? before[i] * rhs[i] : rhs[i]) : T(0);
+  const T scale = first && after ? after[i] : T(1);
+  T sum = 0;
+  if (row) {
+    const std::int64_t last = ptr[k + 1];
+    for (std::int64_t p = ptr[k] + threadIdx.x % lanes; p < last; p += lanes)
+      sum += f.values[p] * from[f.col[p]];
+  }
+  sum = sum_lanes<lanes>(sum);
+  if (first) z[i] = scale * (right - sum);
+}
+
+}  // namespace
+
+template <class T>
+void load_entries(const Context& context, const FactorView<T>& f, int lanes, const CsrMatrix<T>& csr,
+                  FactorStatus* status) {
+  const DeviceState& state = context.device_state();
+  PROTEAN_CUDA_CHECK(
+      cudaMemsetAsync(f.diagonal, 0, static_cast<std::size_t>(f.rows) * sizeof(T), state.stream));
+  csr.pattern.row_ptr.visit([&](const auto* ptr) {
+    using Pointer = std::remove_cvref_t<decltype(*ptr)>;
+    with_lanes(lanes, [&](auto n) {
+      launch(state, load_kernel<n(), T, Pointer>, blocks_of_rows(f.rows, n()), block_size, f, ptr,
+             csr.pattern.col, csr.values, status);
+    });
+  });
+}
+
+template <class T>
+void compare_mirrored(const Context& context, const FactorView<T>& f, int lanes, FactorStatus* status) {
+  with_lanes(lanes, [&](auto n) {
+    launch(context.device_state(), compare_kernel<n(), T>, blocks_of_rows(f.rows, n()), block_size, f,
+           status);
+  });
+}
+
+template <class T>
+void factor_stage(const Context& context, const FactorView<T>& f, int lanes, const FactorRules& rules,
+                  std::int64_t begin, std::int64_t end, T shift, T smallest_part, FactorStatus* status) {
+  if (begin == end) return;
+  with_lanes(lanes, [&](auto n) {
+    launch(context.device_state(), factor_kernel<n(), T>, blocks_of_rows(end - begin, n()), block_size, f,
+           rules, begin, end, shift, smallest_part, status);
+  });
+}
+
+template <class T>
+void finish_factors(const Context& context, const FactorView<T>& f, int lanes, const FactorRules& rules,
+                    FactorStatus* status) {
+  with_lanes(lanes, [&](auto n) {
+    launch(context.device_state(), finish_kernel<n(), T>, blocks_of_rows(f.rows, n()), block_size, f, rules,
+           status);
+  });
+}
+
+template <class T>
+void coloured_pass(const Context& context, const FactorView<T>& f, const std::int64_t* ptr, int lanes,
+                   std::int64_t begin, std::int64_t end, const T* before, const T* after, const T* rhs,
+                   const T* from, T* z) {
+  if (begin == end) return;
+  const DeviceState& state = context.device_state();
+  with_lanes(lanes, [&](auto n) {
+    launch(state, pass_kernel<n(), T>, blocks_of_rows(end - begin, n()), block_size, f, ptr, begin, end,
+           before, after, rhs, from, z, state.stop);
+  });
+}
+
+#define PROTEAN_INSTANTIATE(T)                                                                               \
+  template void load_entries<T>(const Context&, const FactorView<T>&, int, const CsrMatrix<T>&,              \
+                                FactorStatus*);                                                              \
+  template void compare_mirrored<T>(const Context&, const FactorView<T>&, int, FactorStatus*);               \
+  template void factor_stage<T>(const Context&, const FactorView<T>&, int, const FactorRules&, std::int64_t, \
+                                std::int64_t, T, T, FactorStatus*);                                          \
+  template void finish_factors<T>(const Context&, const FactorView<T>&, int, const FactorRules&,             \
+                                  FactorStatus*);                                                            \
+  template void coloured_pass<T>(const Context&, const FactorView<T>&, const std::int64_t*, int,             \
+                                 std::int64_t, std::int64_t, const T*, const T*, const T*, const T*, T*);
+PROTEAN_INSTANTIATE(float)
+PROTEAN_INSTANTIATE(double)
+#undef PROTEAN_INSTANTIATE
+
+}  // namespace protean::device

@@ -1,0 +1,235 @@
+// Factors without fill on a device: it computes them itself, stage after stage, and solves with them colour after
+// colour. Private to preconditioners/.
+//
+// Place k holds row row[k]; the places of a stage follow each other. M = (I + L) D^-1 (I + U) as in sweeps.hpp. The
+// entries of L at a place lie from lower[k] to lower[k + 1], those of U from upper[k] to upper[k + 1], in the order in
+// which their columns are eliminated.
+//
+// A solve with c colours takes 2 c - 2 kernels (2 for c = 2; 1 for c = 1): the first one computes colours 0 and 1, since
+// rows of colour 0 have no entries in L, so those of colour 1 can read r; the last one of the way up multiplies by D,
+// too, since the last colour has no entries in U. Each row is summed by a fixed number of lanes, so two solves have the
+// same bits.
+//
+// Memory: a value and 4 bytes for each entry, 20 bytes and a value a row; where it factors, 8 bytes more for each entry
+// of L and 4 for each of U, 4 bytes and a value a row, and while it factors the values twice.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "core/csr.hpp"
+#include "core/host_device.hpp"
+#include "preconditioners/device_sweeps.hpp"
+
+namespace protean::detail {
+
+// The place in key[begin] .. key[end - 1], which ascend, that has `wanted`; -1 if none has.
+PROTEAN_HOST_DEVICE inline std::int64_t find_key(const std::int32_t* key, std::int64_t begin,
+                                                 std::int64_t end, std::int32_t wanted) {
+  std::int64_t low = begin, high = end;
+  while (low < high) {
+    const std::int64_t middle = low + (high - low) / 2;
+    if (key[middle] < wanted)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low < end && key[low] == wanted ? low : -1;
+}
+
+// What the device found while it factored.
+enum FactorTrouble : unsigned {
+  entry_not_finite = 1,
+  diagonal_unusable = 2,  // zero, missing, or without a finite inverse
+  diagonal_negative = 4,
+  factor_overflow = 8
+};
+struct FactorStatus {
+  unsigned trouble;
+  std::int32_t bad_row;  // the smallest row with a bad pivot; the number of rows if none
+  unsigned long long largest,
+      largest_difference;  // the bits of max |a_ij| and of max |a_ij - a_ji|, as double
+};
+struct FactorRules {
+  bool symmetric, one_for_zero;
+};
+
+template <class T>
+struct FactorView {
+  std::int64_t rows = 0;
+  const std::int32_t *row = nullptr, *place = nullptr;  // of each place, of each row
+  const std::int64_t *lower = nullptr, *upper = nullptr;
+  // Of each entry its column, and the step in which that is eliminated.
+  const std::int32_t *col = nullptr, *key = nullptr;
+  // Of entry (i, k) of L the number of (k, i) in row k of U, -1 where that is not stored.
+  const std::int32_t* mirror = nullptr;
+  T *values = nullptr, *d = nullptr, *diagonal = nullptr;
+  bool by_place = false;  // the step of a row is its place; else its number
+
+  PROTEAN_HOST_DEVICE std::int32_t step_of(std::int64_t i) const {
+    return by_place ? place[i] : static_cast<std::int32_t>(i);
+  }
+  PROTEAN_HOST_DEVICE static bool is_finite(T a) { return a - a == T(0); }
+
+  // The entries of the row at place k of a CSR matrix to where they are in the factors. diagonal is 0 before. Returns
+  // trouble; largest: the largest |a_ij| that it has seen.
+  template <class Pointer>
+  PROTEAN_HOST_DEVICE unsigned load_row(const Pointer* ptr, const std::int32_t* columns, const T* a,
+                                        std::int64_t k, int lane, int lanes, double& largest) const {
+    unsigned trouble = 0;
+    const std::int64_t i = row[k];
+    const std::int32_t own = step_of(i);
+    for (std::int64_t p = ptr[i] + lane; p < static_cast<std::int64_t>(ptr[i + 1]); p += lanes) {
+      const std::int64_t j = columns[p];
+      const T value = a[p];
+      if (!is_finite(value)) trouble |= entry_not_finite;
+      const double size = value < T(0) ? -static_cast<double>(value) : static_cast<double>(value);
+      if (size > largest) largest = size;
+      if (j == i) {
+        diagonal[i] = value;
+        continue;
+      }
+      const std::int32_t step = step_of(j);
+      const std::int64_t at = step < own ? find_key(key, lower[k], lower[k + 1], step)
+                                         : find_key(key, upper[k], upper[k + 1], step);
+      if (at >= 0) values[at] = value;
+    }
+    return trouble;
+  }
+
+  // max |a_ij - a_ji| over the entries of L at place k; all entries must have their mirrored ones.
+  PROTEAN_HOST_DEVICE double difference_of_row(std::int64_t k, int lane, int lanes) const {
+    double largest = 0;
+    for (std::int64_t p = lower[k] + lane; p < lower[k + 1]; p += lanes) {
+      const double difference =
+          static_cast<double>(values[p]) - static_cast<double>(values[upper[place[col[p]]] + mirror[p]]);
+      const double size = difference < 0 ? -difference : difference;
+      if (size > largest) largest = size;
+    }
+    return largest;
+  }
+
+  // The factors of the row at place k of A + shift diag(A): rows of the stages before are factored. sync() lets each
+  // lane see what the others have written. Returns trouble; good: whether the pivot is. U of a symmetric matrix is
+  // still without D.
+  template <class Sync>
+  PROTEAN_HOST_DEVICE unsigned factor_row(const FactorRules& rules, std::int64_t k, T shift, T smallest_part,
+                                          int lane, int lanes, Sync sync, bool& good) const {
+    unsigned trouble = 0;
+    const std::int64_t i = row[k];
+    T on_diagonal = diagonal[i];
+    if (!is_finite(on_diagonal) || !is_finite(T(1) / on_diagonal)) {
+      if (!rules.one_for_zero) trouble |= diagonal_unusable;
+      on_diagonal = 1;
+    }
+    if (rules.symmetric && on_diagonal < T(0)) trouble |= diagonal_negative;
+    T pivot = on_diagonal * (T(1) + shift);
+    for (std::int64_t p = lower[k]; p < lower[k + 1]; ++p) {
+      const std::int64_t other = place[col[p]];
+      const T d_other = d[col[p]];
+      const std::int64_t mine = mirror[p] < 0 ? -1 : upper[other] + mirror[p];
+      T w = values[p], l = w * d_other;
+      std::int64_t first = upper[other];
+      if (rules.symmetric) {
+        const T u = values[mine];
+        w = l = u * d_other, first = mine + 1;
+        pivot -= l * u;
+      } else if (mine >= 0) {
+        pivot -= w * values[mine];
+      }
+      for (std::int64_t q = first + lane; q < upper[other + 1]; q += lanes) {
+        std::int64_t at = find_key(key, p + 1, lower[k + 1], key[q]);
+        if (at < 0) at = find_key(key, upper[k], upper[k + 1], key[q]);
+        if (at >= 0) values[at] -= w * values[q];
+      }
+      sync();
+      if (lane == 0) values[p] = l;
+    }
+    const T size = on_diagonal < T(0) ? -on_diagonal : on_diagonal,
+            pivot_size = rules.symmetric || pivot > T(0) ? pivot : -pivot;
+    good = pivot_size > smallest_part * size && is_finite(pivot) && is_finite(T(1) / pivot);
+    const T inverse = good ? T(1) / pivot : T(1);
+    if (!rules.symmetric)
+      for (std::int64_t q = upper[k] + lane; q < upper[k + 1]; q += lanes) values[q] *= inverse;
+    if (lane == 0) d[i] = inverse;
+    return trouble;
+  }
+
+  // U of a symmetric matrix times D; returns trouble.
+  PROTEAN_HOST_DEVICE unsigned finish_row(const FactorRules& rules, std::int64_t k, int lane,
+                                          int lanes) const {
+    unsigned trouble = 0;
+    const T scale = rules.symmetric ? d[row[k]] : T(1);
+    for (std::int64_t q = upper[k] + lane; q < upper[k + 1]; q += lanes) {
+      if (rules.symmetric) values[q] *= scale;
+      if (!is_finite(values[q])) trouble |= factor_overflow;
+    }
+    for (std::int64_t p = lower[k] + lane; p < lower[k + 1]; p += lanes)
+      if (!is_finite(values[p])) trouble |= factor_overflow;
+    return trouble;
+  }
+};
+
+template <class T>
+class DeviceFactors final : public DeviceSweep<T> {
+ public:
+  // pattern: with its stages, in host memory. factors: whether factor() will be called. Solves need a pattern by
+  // colours.
+  DeviceFactors(const ContextPtr& device, const SweepPattern& pattern, bool factors);
+
+  // Values that a host has computed.
+  void set_values(const SweepPattern& pattern, const SweepValues<T>& values) override;
+
+  // Factors csr, which lies on the device and has the pattern, with shift diag(A) added. Waits for the device. The
+  // factors that were there stay in use until keep(); drop() forgets the new ones.
+  FactorStatus factor(const CsrMatrix<T>& csr, const FactorRules& rules, T shift);
+  void keep();
+  void drop() noexcept { next_values_ = Buffer<T>(), next_d_ = Buffer<T>(); }
+
+  void solve(VectorView<const T> r, VectorView<T> z) const override;
+  std::size_t bytes() const noexcept override;
+  // Of the factors in use; next: of those that factor() has left.
+  FactorView<T> view(bool next = false) const noexcept;
+  int lanes() const noexcept { return factor_lanes_; }
+  const ContextPtr& context() const noexcept { return device_; }
+
+ private:
+  ContextPtr device_;
+  std::int64_t rows_;
+  bool by_place_;
+  std::vector<std::int64_t> first_;  // place of each stage, and the number of rows
+  std::vector<int> lower_lanes_, upper_lanes_;
+  int factor_lanes_ = 1;
+  bool with_upper_;
+  Buffer<std::int32_t> row_, place_, col_, key_, mirror_;
+  Buffer<std::int64_t> lower_, upper_;
+  Buffer<T> values_, d_, diagonal_, next_values_, next_d_;
+  Buffer<FactorStatus> status_;
+};
+
+}  // namespace protean::detail
+
+// Defined in device_factors.cu. CUDA builds only. None heeds the stop of a run but coloured_pass().
+namespace protean::device {
+
+template <class T>
+void load_entries(const Context& context, const detail::FactorView<T>& f, int lanes, const CsrMatrix<T>& csr,
+                  detail::FactorStatus* status);
+template <class T>
+void compare_mirrored(const Context& context, const detail::FactorView<T>& f, int lanes,
+                      detail::FactorStatus* status);
+template <class T>
+void factor_stage(const Context& context, const detail::FactorView<T>& f, int lanes,
+                  const detail::FactorRules& rules, std::int64_t begin, std::int64_t end, T shift,
+                  T smallest_part, detail::FactorStatus* status);
+template <class T>
+void finish_factors(const Context& context, const detail::FactorView<T>& f, int lanes,
+                    const detail::FactorRules& rules, detail::FactorStatus* status);
+// For rows i at places begin .. end: z_i := after_i (before_i rhs_i - sum_j t_ij from_j), t the entries from ptr[k] to
+// ptr[k + 1]; before and after may be null, for ones.
+template <class T>
+void coloured_pass(const Context& context, const detail::FactorView<T>& f, const std::int64_t* ptr, int lanes,
+                   std::int64_t begin, std::int64_t end, const T* before, const T* after, const T* rhs,
+                   const T* from, T* z);
+
+}  // namespace protean::device

@@ -1,0 +1,87 @@
+// Rows of the approximate inverse of a triangle, on either side (isai.cpp). Private to preconditioners/.
+#pragma once
+#include <cstdint>
+
+#include "core/host_device.hpp"
+#include "preconditioners/device_factors.hpp"
+
+namespace protean::detail {
+
+// The entries of row i of a triangle T with ones on its diagonal lie from begin(i) to end(i) of col and values, off the
+// diagonal. On a device row i lies at place place[i], on a host (place null) at i, or at n - 1 - i where `backwards`.
+template <class T>
+struct TriangleRows {
+  const std::int64_t* ptr = nullptr;
+  const std::int32_t* place = nullptr;
+  const std::int32_t* col = nullptr;
+  const T* values = nullptr;
+  std::int64_t rows = 0;
+  bool backwards = false;
+
+  PROTEAN_HOST_DEVICE std::int64_t at(std::int64_t i) const {
+    return place ? place[i] : backwards ? rows - 1 - i : i;
+  }
+};
+
+// Row i of X: its columns, which ascend, are its pattern J, and its last one (lower) or first one is i.
+//   (X T)_ij = (I)_ij for all j in J
+// T restricted to J is a triangle, so that the values follow one after another: x_i = 1; then, from i on, each x_j that
+// is known is subtracted, times t_jk, from x_k. `lanes` of a warp share the entries of row j of T; sync() lets each see
+// what the others have written.
+template <class T, class Sync>
+PROTEAN_HOST_DEVICE void inverse_row(const TriangleRows<T>& t, bool lower, const std::int32_t* columns, T* x,
+                                     std::int64_t count, int lane, int lanes, Sync sync) {
+  for (std::int64_t k = lane; k < count; k += lanes) x[k] = k == (lower ? count - 1 : 0) ? T(1) : T(0);
+  sync();
+  for (std::int64_t step = 0; step < count; ++step) {
+    const std::int64_t here = lower ? count - 1 - step : step;
+    const T known = x[here];
+    const std::int64_t row = t.at(columns[here]);
+    for (std::int64_t p = t.ptr[row] + lane; p < t.ptr[row + 1]; p += lanes) {
+      const std::int64_t at =
+          lower ? find_key(columns, 0, here, t.col[p]) : find_key(columns, here + 1, count, t.col[p]);
+      if (at >= 0) x[at] -= known * t.values[p];
+    }
+    sync();
+  }
+}
+
+// X in CSR: row i has the columns col[ptr[i]] .. col[ptr[i + 1] - 1].
+template <class T>
+struct InverseRows {
+  std::int64_t rows = 0;
+  const std::int64_t* ptr = nullptr;
+  const std::int32_t* col = nullptr;
+  T* values = nullptr;
+  bool lower = true;
+
+  PROTEAN_HOST_DEVICE std::int64_t size(std::int64_t i) const { return ptr[i + 1] - ptr[i]; }
+};
+
+// What becomes of the values of row i of X: times d_i in place; before that, where mirror is not null, entry p also goes
+// to mirrored[mirror[p]], its place in X^T. d null: ones. False where one is not finite.
+template <class T>
+PROTEAN_HOST_DEVICE bool finish_inverse_row(const InverseRows<T>& X, std::int64_t i, const T* d,
+                                            const std::int64_t* mirror, T* mirrored, int lane, int lanes) {
+  bool finite = true;
+  for (std::int64_t p = X.ptr[i] + lane; p < X.ptr[i + 1]; p += lanes) {
+    const T value = X.values[p], scaled = d ? d[i] * value : value;
+    if (mirror) mirrored[mirror[p]] = value;
+    X.values[p] = scaled;
+    finite = finite && FactorView<T>::is_finite(scaled) && FactorView<T>::is_finite(value);
+  }
+  return finite;
+}
+
+}  // namespace protean::detail
+
+// Defined in device_inverse.cu. CUDA builds only.
+namespace protean::device {
+
+// inverse_row() and finish_inverse_row() of all rows. *bad := 1 where a value is not finite.
+template <class T>
+void invert_triangle(const Context& context, const detail::TriangleRows<T>& t,
+                     const detail::InverseRows<T>& X, std::int64_t entries, const T* d,
+                     const std::int64_t* mirror, T* mirrored, unsigned* bad);
+
+}  // namespace protean::device

@@ -1,0 +1,140 @@
+#include "preconditioners/factor_pattern.hpp"
+
+#include <algorithm>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "core/parallel.hpp"
+
+namespace protean::detail {
+namespace {
+
+// A pattern whose row i has the columns row(i), ascending, but for the diagonal.
+template <class Row>
+std::shared_ptr<SweepPattern> off_the_diagonal(const ContextPtr& context, std::int64_t n, Row row) {
+  auto made = std::make_shared<SweepPattern>();
+  made->n = n;
+  // The columns below i, and those above.
+  const auto cut = [&](std::int64_t i) {
+    const std::span<const std::int32_t> all = row(i);
+    const auto middle = std::lower_bound(all.begin(), all.end(), i);
+    const auto below = static_cast<std::size_t>(middle - all.begin());
+    const bool diagonal = middle != all.end() && *middle == i;
+    return std::pair(all.first(below), all.subspan(below + (diagonal ? 1 : 0)));
+  };
+  set_row_sizes(
+      context, *made, [&](std::int64_t i) { return static_cast<std::int64_t>(cut(i).first.size()); },
+      [&](std::int64_t i) { return static_cast<std::int64_t>(cut(i).second.size()); });
+  parallel(useful_parts(*context, made->col.size()), [&](int part, int parts) {
+    const Range rows = even_range(n, part, parts);
+    for (std::int64_t i = rows.begin; i < rows.end; ++i) {
+      const auto [below, above] = cut(i);
+      std::copy(below.begin(), below.end(), made->col.data() + made->lower(i).begin);
+      std::reverse_copy(above.begin(), above.end(), made->col.data() + made->upper(i).begin);
+    }
+  });
+  return made;
+}
+
+}  // namespace
+
+// Row i is merged with the rows of U of its pivots, in a list of columns in ascending order.
+std::shared_ptr<SweepPattern> pattern_of_factors(const ContextPtr& context, const SparsityPattern& A,
+                                                 std::int64_t fill) {
+  const std::int64_t n = A.rows;
+  if (fill == 0) return off_the_diagonal(context, n, [&](std::int64_t i) { return A.row(i); });
+  std::vector<std::int32_t> col;    // of row i: ptr[i] .. ptr[i + 1], those of U from mid[i]
+  std::vector<std::int64_t> level;  // of each entry of col
+  std::vector<std::int64_t> ptr(static_cast<std::size_t>(n) + 1), mid(static_cast<std::size_t>(n));
+  std::vector<std::int32_t> next(static_cast<std::size_t>(n) + 1);
+  std::vector<std::int64_t> level_of(static_cast<std::size_t>(n));
+  const auto end = static_cast<std::int32_t>(n), head = end;  // next[head] is the first column
+  for (std::int64_t i = 0; i < n; ++i) {
+    const auto diagonal = static_cast<std::int32_t>(i);
+    std::int32_t last = head;
+    const auto append = [&](std::int32_t j) { next[last] = j, level_of[j] = 0, last = j; };
+    bool with_diagonal = false;
+    for (const std::int32_t j : A.row(i)) {
+      if (!with_diagonal && j >= diagonal) {
+        with_diagonal = true;
+        if (j > diagonal) append(diagonal);
+      }
+      append(j);
+    }
+    if (!with_diagonal) append(diagonal);
+    next[last] = end;
+    for (std::int32_t k = next[head]; k < diagonal; k = next[k]) {
+      std::int32_t before = k;
+      for (std::int64_t q = mid[k]; q < ptr[k + 1]; ++q) {
+        const std::int32_t j = col[q];
+        const std::int64_t own = level_of[k] + level[q] + 1;
+        if (own > fill) continue;
+        while (next[before] < j) before = next[before];
+        if (next[before] == j) {
+          level_of[j] = std::min(level_of[j], own);
+        } else {
+          next[j] = next[before], next[before] = j, level_of[j] = own;
+        }
+        before = j;
+      }
+    }
+    mid[i] = ptr[i];
+    for (std::int32_t j = next[head]; j != end; j = next[j]) {
+      if (j == diagonal) continue;
+      col.push_back(j), level.push_back(level_of[j]);
+      if (j < diagonal) ++mid[i];
+    }
+    ptr[i + 1] = static_cast<std::int64_t>(col.size());
+  }
+  return off_the_diagonal(context, n, [&](std::int64_t i) {
+    return std::span<const std::int32_t>(col).subspan(static_cast<std::size_t>(ptr[i]),
+                                                      static_cast<std::size_t>(ptr[i + 1] - ptr[i]));
+  });
+}
+
+std::shared_ptr<SweepPattern> pattern_by_colours(const ContextPtr& context, const SparsityPattern& A,
+                                                 const Colours& colours) {
+  const std::int64_t n = A.rows;
+  auto made = std::make_shared<SweepPattern>();
+  made->n = n, made->coloured = true;
+  Buffer<std::int32_t> lower(context, n), upper(context, n);
+  parallel(useful_parts(*context, A.nonzeros), [&](int part, int parts) {
+    const Range rows = even_range(n, part, parts);
+    for (std::int64_t i = rows.begin; i < rows.end; ++i) {
+      lower[i] = upper[i] = 0;
+      for (const std::int32_t j : A.row(i))
+        if (j != i) ++(colours.of[j] < colours.of[i] ? lower : upper)[i];
+    }
+  });
+  set_row_sizes(
+      context, *made, [&](std::int64_t i) { return lower[i]; }, [&](std::int64_t i) { return upper[i]; });
+  parallel(useful_parts(*context, A.nonzeros), [&](int part, int parts) {
+    const Range rows = even_range(n, part, parts);
+    for (std::int64_t i = rows.begin; i < rows.end; ++i) {
+      const Range below = made->lower(i), above = made->upper(i);
+      std::int32_t *in_l = made->col.data() + below.begin, *in_u = made->col.data() + above.begin;
+      for (const std::int32_t j : A.row(i))
+        if (j != i) *(colours.of[j] < colours.of[i] ? in_l : in_u)++ = j;
+      const auto before = [&](std::int32_t a, std::int32_t b) { return colours.before(a, b); };
+      std::sort(made->col.data() + below.begin, in_l, before);
+      std::sort(made->col.data() + above.begin, in_u,
+                [&](std::int32_t a, std::int32_t b) { return colours.before(b, a); });
+    }
+  });
+  set_colour_stages(context, *made, colours.of, colours.count, true);
+  return made;
+}
+
+Buffer<std::int32_t> mirrors_of(const ContextPtr& context, const SweepPattern& pattern) {
+  Buffer<std::int32_t> mirror(context, pattern.lower_ptr[pattern.n]), left(context, pattern.n);
+  for (std::int64_t k = 0; k < pattern.n; ++k) left[k] = static_cast<std::int32_t>(pattern.upper(k).size());
+  // Rows of U end with their first column, and rows of L come in the order in which they are eliminated.
+  for (std::int64_t step = 0; step < pattern.n; ++step) {
+    const Range lower = pattern.lower(pattern.coloured ? pattern.forward.order()[step] : step);
+    for (std::int64_t p = lower.begin; p < lower.end; ++p) mirror[p] = --left[pattern.col[p]];
+  }
+  return mirror;
+}
+
+}  // namespace protean::detail

@@ -1,0 +1,225 @@
+#include "preconditioners/factorization.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <string>
+
+#include "core/error.hpp"
+#include "core/parallel.hpp"
+#include "preconditioners/diagonal.hpp"
+#include "preconditioners/entries.hpp"
+
+namespace protean::detail {
+namespace {
+
+constexpr double first_shift = 1e-3, largest_shift = 1e4;
+
+// One attempt to factor A + shift diag(A).
+template <class T>
+class Factorization {
+ public:
+  // mirror: mirrors_of() the pattern for ic, empty for ilu.
+  Factorization(const ContextPtr& context, const CsrMatrix<T>& csr, const Vector<T>& diagonal,
+                const SweepPattern& pattern, const Buffer<std::int32_t>& mirror, bool with_fill,
+                SweepValues<T>& values)
+      : context_(*context),
+        csr_(csr),
+        diagonal_(diagonal.data()),
+        n_(pattern.n),
+        pattern_(pattern),
+        col_(pattern.col.data()),
+        mirror_(mirror.data()),
+        with_fill_(with_fill),
+        entries_(values.entries.data()),
+        d_(values.d.data()),
+        rows_(context, pattern.n * (pattern.forward.parallel(*context) ? context->threads() : 1)) {
+    std::fill(rows_.begin(), rows_.end(), T(0));
+  }
+
+  // The smallest of the rows found with a bad pivot; n if there is none.
+  std::int64_t operator()(bool symmetric, T shift) {
+    std::atomic<std::int64_t> bad{n_};
+    pattern_.forward.run(context_, [&, symmetric, shift](std::int64_t i, int part) {
+      T* const x = rows_.data() + part * n_;
+      const T pivot = symmetric ? cholesky_row(i, x, shift) : lu_row(i, x, shift);
+      const T smallest = 64 * std::numeric_limits<T>::epsilon() * std::abs(diagonal_[i]);
+      const bool good = (symmetric ? pivot : std::abs(pivot)) > smallest && std::isfinite(pivot) &&
+                        std::isfinite(T(1) / pivot);
+      // Rows that follow must stay finite; they do not count then.
+      d_[i] = good ? T(1) / pivot : T(1);
+      if (!good)
+        for (std::int64_t seen = bad.load(); i < seen && !bad.compare_exchange_weak(seen, i);) {}
+      const Range upper = pattern_.upper(i);
+      // U of the pivot form: D (row of U). Rows of ic are still needed without D.
+      const T factor = symmetric ? T(1) : d_[i];
+      for (std::int64_t p = upper.begin; p < upper.end; ++p) entries_[p] = factor * x[col_[p]];
+    });
+    if (symmetric && bad == n_) scale_upper();
+    return bad;
+  }
+
+ private:
+  // x_j := a_ij for the columns of row i of the factors. Entries of x elsewhere are left over from other rows: they are
+  // changed with the others, which costs less than to leave them out, and nobody reads them.
+  void scatter(std::int64_t i, T* x, bool upper_only) const {
+    if (with_fill_) {
+      const Range lower = pattern_.lower(i), upper = pattern_.upper(i);
+      for (std::int64_t p = lower.begin; p < lower.end; ++p) x[col_[p]] = 0;
+      for (std::int64_t p = upper.begin; p < upper.end; ++p) x[col_[p]] = 0;
+    }
+    const std::int64_t first = csr_.pattern.row_ptr[i];
+    const std::int32_t* const col = csr_.pattern.col;
+    for (std::int64_t p = csr_.pattern.row_ptr[i + 1]; p-- > first && !(upper_only && col[p] < i);)
+      x[col[p]] = csr_.values[p];
+  }
+
+  // l_ik := (a_ik - sum_{j<k} l_ij d_j u_jk) / d_k, u_ij := a_ij - sum_k l_ik d_k u_kj, in x for columns above i.
+  // Returns the pivot of the row.
+  T lu_row(std::int64_t i, T* x, T shift) {
+    scatter(i, x, false);
+    x[i] = diagonal_[i] * (T(1) + shift);
+    const Range lower = pattern_.lower(i);
+    for (std::int64_t p = lower.begin; p < lower.end; ++p) {
+      const std::int64_t k = col_[p];
+      const Range row = pattern_.upper(k);
+      const T w = x[k];
+      subtract(x, w, row.begin, row.end);
+      entries_[p] = w * d_[k];
+    }
+    return x[i];
+  }
+
+  // The same for U = L^T: of row k of U, which is still without d_k, only the columns that are eliminated after i are
+  // needed, which lie before its entry u_ki.
+  T cholesky_row(std::int64_t i, T* x, T shift) {
+    scatter(i, x, !pattern_.coloured);
+    T pivot = diagonal_[i] * (T(1) + shift);
+    const Range lower = pattern_.lower(i);
+    for (std::int64_t p = lower.begin; p < lower.end; ++p) {
+      const std::int64_t k = col_[p], begin = pattern_.upper(k).begin, mine = begin + mirror_[p];
+      const T l = entries_[mine] * d_[k];
+      subtract(x, l, begin, mine);
+      pivot -= l * entries_[mine];
+      entries_[p] = l;
+    }
+    return pivot;
+  }
+
+  // x_j -= w times the entry of column j, for the entries of U at these places.
+  void subtract(T* x, T w, std::int64_t begin, std::int64_t end) const {
+    for (std::int64_t q = begin; q < end; ++q) x[col_[q]] -= w * entries_[q];
+  }
+
+  // The rows of U times D: the entries of L, bit for bit.
+  void scale_upper() {
+    parallel(useful_parts(context_, pattern_.col.size()), [&](int part, int parts) {
+      const Range rows = even_range(n_, part, parts);
+      for (std::int64_t i = rows.begin; i < rows.end; ++i) {
+        const Range upper = pattern_.upper(i);
+        for (std::int64_t p = upper.begin; p < upper.end; ++p) entries_[p] *= d_[i];
+      }
+    });
+  }
+
+  const Context& context_;
+  const CsrMatrix<T>& csr_;
+  const T* diagonal_;
+  std::int64_t n_;
+  const SweepPattern& pattern_;
+  const std::int32_t *col_, *mirror_;
+  bool with_fill_;
+  T *entries_, *d_;
+  Buffer<T> rows_;  // n for each part
+};
+
+// The first shift with which attempt(shift) finds no bad pivot; it returns the smallest row that has one, or n.
+template <class T, class Attempt>
+double find_shift(const FactorTask& task, Attempt attempt, std::int64_t n) {
+  double shift = 0;
+  for (std::int64_t bad; (bad = attempt(static_cast<T>(shift))) < n;) {
+    shift = shift == 0 ? first_shift : 2 * shift;
+    if (shift > largest_shift)
+      throw BadMatrix(
+          fmt::format("{} broke down with every shift up to {}: the pivot of row {} (from 0) is {}; use "
+                      "another preconditioner",
+                      task.name, shift / 2, bad, task.symmetric ? "not positive" : "zero or not finite"));
+  }
+  return shift;
+}
+
+template <class T>
+[[noreturn]] void refuse(const FactorTask& task, const ContextPtr& host, const Context& device,
+                         const CsrMatrix<T>& there) {
+  CsrMatrix<T> csr = download(host, device, there);
+  if (!is_sorted(*host, csr.pattern)) csr = sorted_copy(host, csr);
+  require_finite_entries<T>(*host, csr, task.name);
+  (void)usable_diagonal<T>(task.name, host, csr, task.zero_diagonal, task.symmetric);
+  throw DeviceError(fmt::format(
+      "{}: the device refused a matrix in which the host finds nothing wrong; this is an error of "
+      "the library or of the device",
+      task.name));
+}
+
+}  // namespace
+
+template <class T>
+void refuse_asymmetry(std::string_view name, bool with_fill, double asymmetry) {
+  // Assembled matrices are symmetric up to rounding.
+  if (asymmetry <= std::sqrt(std::numeric_limits<T>::epsilon())) return;
+  throw BadMatrix(fmt::format(
+      "{} needs a symmetric matrix, but {}; use {} with gmres or bicgstab", name,
+      std::isinf(asymmetry)
+          ? std::string("the pattern of this one is not symmetric")
+          : fmt::format("entries and their mirrored ones differ by up to {:.1e} of the largest entry",
+                        asymmetry),
+      with_fill        ? "ilu"
+      : name == "isai" ? "isai-lu"
+                       : "ilu0"));
+}
+
+template <class T>
+double factor(const FactorTask& task, const ContextPtr& host, const CsrMatrix<T>& csr,
+              const Vector<T>& diagonal, const SweepPattern& pattern, const Buffer<std::int32_t>& mirror,
+              bool with_fill, SweepValues<T>& values) {
+  Factorization<T> attempt(host, csr, diagonal, pattern, mirror, with_fill, values);
+  const double shift = find_shift<T>(
+      task, [&](T alpha) { return attempt(task.symmetric, alpha); }, pattern.n);
+  require_no_overflow<T>(*host, task.name, values.entries.data(), values.entries.size());
+  return shift;
+}
+
+template <class T>
+double factor_on_device(const FactorTask& task, const ContextPtr& host, DeviceFactors<T>& factors,
+                        const CsrMatrix<T>& csr) {
+  const FactorRules rules{task.symmetric, task.zero_diagonal == ZeroDiagonal::one};
+  const auto attempt = [&](T alpha) -> std::int64_t {
+    const FactorStatus status = factors.factor(csr, rules, alpha);
+    if (status.trouble & (entry_not_finite | diagonal_unusable | diagonal_negative))
+      refuse<T>(task, host, *factors.context(), csr);
+    if (task.symmetric) {
+      const double difference = std::bit_cast<double>(status.largest_difference);
+      refuse_asymmetry<T>(task.name, false,
+                          difference == 0 ? 0 : difference / std::bit_cast<double>(status.largest));
+    }
+    if (status.bad_row == csr.rows() && (status.trouble & factor_overflow)) refuse_overflow<T>(task.name);
+    return status.bad_row;
+  };
+  return find_shift<T>(task, attempt, csr.rows());
+}
+
+#define PROTEAN_INSTANTIATE(T)                                                                           \
+  template void refuse_asymmetry<T>(std::string_view, bool, double);                                     \
+  template double factor<T>(const FactorTask&, const ContextPtr&, const CsrMatrix<T>&, const Vector<T>&, \
+                            const SweepPattern&, const Buffer<std::int32_t>&, bool, SweepValues<T>&);    \
+  template double factor_on_device<T>(const FactorTask&, const ContextPtr&, DeviceFactors<T>&,           \
+                                      const CsrMatrix<T>&);
+PROTEAN_INSTANTIATE(float)
+PROTEAN_INSTANTIATE(double)
+#undef PROTEAN_INSTANTIATE
+
+}  // namespace protean::detail

@@ -1,0 +1,44 @@
+// Incomplete factors in a given pattern: M = (I + L) D^-1 (I + U), L strictly lower, U strictly upper in the order of the
+// elimination, D^-1 the pivots. Of a symmetric matrix (ic0, ic, isai) U = L^T bit for bit, so M is symmetric; L L^T of
+// the literature is ((I + L) D^-1/2) (D^-1/2 (I + L^T)). Private to preconditioners/.
+//
+// Breakdown: a pivot of ic that is not positive, or of ilu that is zero, both up to 64 eps |a_ii|, or one that is not
+// finite or has an inverse that is not. Then A + alpha diag(A) is factored, alpha = 0.001, doubled until it works
+// (Manteuffel, Math. Comp. 34 (1980) 473; Lin and More, SIAM J. Sci. Comput. 21 (1999) 24).
+#pragma once
+#include <cstdint>
+#include <string_view>
+
+#include "core/csr.hpp"
+#include "core/vector.hpp"
+#include "preconditioners/device_factors.hpp"
+#include "preconditioners/preconditioner.hpp"
+#include "preconditioners/sweeps.hpp"
+
+namespace protean::detail {
+
+// Who factors, and what.
+struct FactorTask {
+  std::string_view name;
+  bool symmetric;
+  ZeroDiagonal zero_diagonal;
+};
+
+// Factors csr on the host; returns alpha. diagonal: usable_diagonal(). mirror: mirrors_of() the pattern of a symmetric
+// matrix, else empty. with_fill: the pattern has more than the entries of csr. Throws BadMatrix.
+template <class T>
+double factor(const FactorTask& task, const ContextPtr& host, const CsrMatrix<T>& csr,
+              const Vector<T>& diagonal, const SweepPattern& pattern, const Buffer<std::int32_t>& mirror,
+              bool with_fill, SweepValues<T>& values);
+// Factors csr, which lies on the device, there; returns alpha. What the device refuses is copied to the host, which
+// finds the message. Throws BadMatrix as the host, also where a symmetric matrix is needed and csr is none; the pattern
+// of a symmetric one must be symmetric.
+template <class T>
+double factor_on_device(const FactorTask& task, const ContextPtr& host, DeviceFactors<T>& factors,
+                        const CsrMatrix<T>& csr);
+
+// Throws BadMatrix where asymmetry() of a matrix is more than rounding; with_fill: for the advice.
+template <class T>
+void refuse_asymmetry(std::string_view name, bool with_fill, double asymmetry);
+
+}  // namespace protean::detail

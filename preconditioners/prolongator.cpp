@@ -1,0 +1,128 @@
+#include "preconditioners/prolongator.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <utility>
+
+namespace protean::detail {
+namespace {
+
+// An estimate of the largest eigenvalue of D^-1 A.
+template <class T>
+double spectral_radius(const Context& context, const CsrMatrix<T>& csr, const std::vector<double>& diagonal) {
+  const std::int64_t n = csr.rows();
+  std::vector<double> x(at(n)), y(at(n)), weight(at(n)), bound(at(n));
+  std::uint64_t state = 88172645463325252u;  // xorshift64: Marsaglia, J. Stat. Softw. 8 (2003) 14
+  for (double& value : x) {
+    state ^= state << 13, state ^= state >> 7, state ^= state << 17;
+    value = static_cast<double>(state >> 11) * 0x1p-52 - 1;
+  }
+  for_rows(context, n, csr.nonzeros(), [&](std::int64_t i) {
+    weight[at(i)] = std::abs(diagonal[at(i)]);
+    double sum = 0;
+    for (std::int64_t p = csr.pattern.row_ptr[i]; p < csr.pattern.row_ptr[i + 1]; ++p)
+      sum += std::abs(static_cast<double>(csr.values[p]));
+    bound[at(i)] = sum / weight[at(i)];
+  });
+  const double gershgorin = n > 0 ? *std::max_element(bound.begin(), bound.end()) : 1;
+  const auto norm = [&](const std::vector<double>& v) {
+    return std::sqrt(
+        fixed_sum(context, n, [&](std::int64_t i) { return weight[at(i)] * v[at(i)] * v[at(i)]; }));
+  };
+  double estimate = 0, before = norm(x);
+  constexpr int steps = 12;
+  for (int k = 0; k < steps && before > 0 && std::isfinite(before); ++k) {
+    const double factor = 1 / before;
+    for_rows(context, n, csr.nonzeros(), [&](std::int64_t i) {
+      double sum = 0;
+      for (std::int64_t p = csr.pattern.row_ptr[i]; p < csr.pattern.row_ptr[i + 1]; ++p)
+        sum += static_cast<double>(csr.values[p]) * x[at(csr.pattern.col[p])];
+      y[at(i)] = factor * sum / weight[at(i)];
+    });
+    estimate = before = norm(y);
+    std::swap(x, y);
+  }
+  constexpr double safety = 1.1;
+  const double found = std::isfinite(estimate) && estimate > 0 ? safety * estimate : gershgorin;
+  return std::max(std::min(found, gershgorin), 1e-300);
+}
+
+}  // namespace
+
+template <class T>
+std::vector<double> divisors(const Vector<T>& diagonal, const std::vector<double>& scale) {
+  constexpr double eps = std::numeric_limits<T>::epsilon();
+  std::vector<double> result(scale.size());
+  for (std::size_t i = 0; i < scale.size(); ++i) {
+    const double d = diagonal[static_cast<std::int64_t>(i)], least = rounding_terms * eps * scale[i];
+    result[i] = std::abs(d) > least ? d : least > 0 ? least : 1;
+  }
+  return result;
+}
+
+template <class T>
+Buffer<T> prolongator_values(const ContextPtr& host, const CsrMatrix<T>& csr,
+                             const std::vector<double>& diagonal, const Nodes& nodes,
+                             const Structure& structure) {
+  const double omega = 4.0 / 3 / spectral_radius(*host, csr, diagonal);
+  Buffer<T> values(host, structure.P->size());
+  parallel(useful_parts(*host, csr.nonzeros()), [&](int part, int parts) {
+    const Range rows = even_range(csr.rows(), part, parts);
+    std::vector<double> sum(at(structure.coarse.rows()), 0);
+    std::vector<std::int32_t> joined(at(nodes.count()), -1);  // the last node that is coupled with it
+    // sum += factor * row i of T
+    const auto add = [&](double factor, std::int64_t i) {
+      const std::int32_t a = structure.aggregates.of[at(nodes.of[at(i)])];
+      if (a < 0) return;
+      const double* const t = structure.tentative.data() + structure.tentative_ptr[at(i)];
+      const std::int32_t first = structure.coarse.first[at(a)];
+      for (std::int32_t c = first; c < structure.coarse.first[at(a + 1)]; ++c)
+        sum[at(c)] += factor * t[c - first];
+    };
+    for (std::int64_t i = rows.begin; i < rows.end; ++i) {
+      const std::int32_t node = nodes.of[at(i)];
+      if (structure.aggregates.of[at(node)] < 0) continue;
+      joined[at(node)] = node;
+      for (const std::int32_t other : structure.strong.row(node)) joined[at(other)] = node;
+      const double factor = -omega / diagonal[at(i)];
+      add(1, i);
+      for (std::int64_t p = csr.pattern.row_ptr[i]; p < csr.pattern.row_ptr[i + 1]; ++p) {
+        const std::int64_t j = csr.pattern.col[p];
+        const auto a = static_cast<double>(csr.values[p]);
+        const std::int32_t other = nodes.of[at(j)];
+        if (joined[at(other)] == node) {
+          add(factor * a, j);
+          continue;
+        }
+        const std::int64_t same = nodes.first[at(node)] + j - nodes.first[at(other)];
+        add(factor * a, same < nodes.first[at(node + 1)] ? same : i);
+      }
+      T* to = values.data() + structure.P->ptr[at(i)];
+      for (const std::int32_t c : structure.P->row(i)) *to++ = static_cast<T>(std::exchange(sum[at(c)], 0.0));
+    }
+  });
+  return values;
+}
+
+std::vector<double> coarse_scale(const std::vector<double>& scale, const Nodes& nodes,
+                                 const Structure& structure) {
+  std::vector<double> of_aggregate(at(structure.aggregates.count), 0), result(at(structure.coarse.rows()));
+  for (std::int64_t i = 0; i < nodes.rows(); ++i)
+    if (const std::int32_t a = structure.aggregates.of[at(nodes.of[at(i)])]; a >= 0)
+      of_aggregate[at(a)] = std::max(of_aggregate[at(a)], scale[at(i)]);
+  for (std::int64_t c = 0; c < structure.coarse.rows(); ++c)
+    result[at(c)] = of_aggregate[at(structure.coarse.of[at(c)])];
+  return result;
+}
+
+#define PROTEAN_INSTANTIATE(T)                                                            \
+  template std::vector<double> divisors<T>(const Vector<T>&, const std::vector<double>&); \
+  template Buffer<T> prolongator_values<T>(const ContextPtr&, const CsrMatrix<T>&,        \
+                                           const std::vector<double>&, const Nodes&, const Structure&);
+PROTEAN_INSTANTIATE(float)
+PROTEAN_INSTANTIATE(double)
+#undef PROTEAN_INSTANTIATE
+
+}  // namespace protean::detail

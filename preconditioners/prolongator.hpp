@@ -1,0 +1,29 @@
+// The values of the prolongator of smoothed aggregation: P = (I - 4 / (3 lambda) D^-1 A_F) T (aggregation.cpp). Private to
+// preconditioners/.
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "core/csr.hpp"
+#include "core/vector.hpp"
+#include "preconditioners/aggregation_structure.hpp"
+
+namespace protean::detail {
+
+// A diagonal entry that is so small beside those of the finest level that it is made of is rounding.
+inline constexpr double rounding_terms = 256;
+
+// The diagonal of a level, without the entries that are nothing but rounding. scale: the size of the diagonal entries of
+// the finest level that each is made of.
+template <class T>
+std::vector<double> divisors(const Vector<T>& diagonal, const std::vector<double>& scale);
+// The scale of the rows of the next level.
+std::vector<double> coarse_scale(const std::vector<double>& scale, const Nodes& nodes,
+                                 const Structure& structure);
+// In the pattern of structure.P. diagonal: divisors().
+template <class T>
+Buffer<T> prolongator_values(const ContextPtr& host, const CsrMatrix<T>& csr,
+                             const std::vector<double>& diagonal, const Nodes& nodes,
+                             const Structure& structure);
+
+}  // namespace protean::detail

@@ -1,0 +1,234 @@
+// When a kept system sets its preconditioner up again, and which one it takes for type auto. The clock counts work, so
+// that no result depends on the machine.
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/error.hpp"
+#include "core/generate/generate.hpp"
+#include "gtest/gtest.h"
+#include "preconditioners/callback_preconditioner.hpp"
+#include "protean.hpp"
+#include "support/oracle.hpp"
+#include "support/space.hpp"
+#include "systems/refresh.hpp"
+#include "systems/seconds.hpp"
+
+namespace protean::test {
+namespace {
+
+using detail::RefreshRule;
+
+TEST(RefreshRule, EveryNeverAndWhenSlower) {
+  RefreshRule rule;
+  rule.note_setup(1.0);
+  rule.note_solve(100, 1.0, true);
+  for (const Refresh how : {Refresh::every, Refresh::when_slower, Refresh::never})
+    EXPECT_FALSE(rule.due(how)) << "nothing has changed";
+  rule.note_new_values();
+  EXPECT_TRUE(rule.due(Refresh::every));
+  EXPECT_FALSE(rule.due(Refresh::when_slower));
+  EXPECT_FALSE(rule.due(Refresh::never));
+  // 20, then 40 iterations of 10 ms are lost, and as many again: 0.2 + 0.4 + 0.4 s.
+  rule.note_solve(120, 1.2, true);
+  rule.note_solve(140, 1.4, true);
+  EXPECT_FALSE(rule.due(Refresh::when_slower));
+  rule.note_solve(140, 1.4, true);
+  EXPECT_TRUE(rule.due(Refresh::when_slower));
+  EXPECT_FALSE(rule.due(Refresh::never));
+  rule.note_setup(1.0);
+  EXPECT_FALSE(rule.due(Refresh::when_slower));
+}
+
+TEST(RefreshRule, TooOldAndFailedIsDueInAnyCase) {
+  RefreshRule rule;
+  rule.note_setup(100);
+  rule.note_solve(50, 1, true), rule.note_new_values(), rule.note_solve(100, 2, true);
+  EXPECT_FALSE(rule.due(Refresh::never));
+  rule.note_solve(101, 2, true);
+  EXPECT_TRUE(rule.due(Refresh::never)) << "more than twice the iterations";
+  rule.note_setup(100);
+  rule.note_solve(50, 1, false);
+  EXPECT_FALSE(rule.due(Refresh::never)) << "a new one that fails is made no better by another setup";
+  rule.note_new_values(), rule.note_solve(50, 1, false);
+  EXPECT_TRUE(rule.due(Refresh::never));
+}
+
+// Seconds, counted: 1 for each application of the preconditioner below, 30 for a setup.
+double work = 0;
+double counted() { return work; }
+
+class CountedWork : public testing::Test {
+ protected:
+  void SetUp() override { work = 0, Stopwatch::other_clock = counted; }
+  void TearDown() override { Stopwatch::other_clock = nullptr; }
+};
+
+struct Values {
+  explicit Values(double points)
+      : csr(generate(test_context(), "poisson-2d", {{"n", points}})),
+        values(csr.values, csr.values + csr.nonzeros()),
+        b(static_cast<std::size_t>(csr.rows()), 1.0),
+        x(b.size()) {}
+  // D A D, where D differs from I a little more in each step: old factors serve worse and worse.
+  void change(double strength) {
+    for (std::int64_t r = 0; r < csr.rows(); ++r)
+      for (std::int64_t k = csr.pattern.row_ptr[r]; k < csr.pattern.row_ptr[r + 1]; ++k)
+        values[static_cast<std::size_t>(k)] =
+            csr.values[k] * scale(r, strength) * scale(csr.pattern.col[k], strength);
+  }
+  static double scale(std::int64_t i, double strength) { return 1 + strength * static_cast<double>(i % 3); }
+  SolveResult solve(LinearSystem<double>& system) {
+    x.assign(x.size(), 0.0);
+    return system.solve({b.data(), csr.rows()}, {x.data(), csr.rows()});
+  }
+  CsrMatrix<double> csr;
+  std::vector<double> values, b, x;
+};
+
+TEST_F(CountedWork, WhenSlowerSetsUpSeldomAndLosesLittle) {
+  // Solves and setups of each way, for values that change slowly.
+  struct Counted {
+    int setups = 0;
+    double seconds = 0;
+  };
+  const auto run = [](Refresh refresh) {
+    Counted counted;
+    work = 0;
+    Values one(40);
+    LinearSystem<double> system(
+        one.csr, {.preconditioning = {.refresh = refresh}, .format = "csr", .context = test_context()});
+    std::unique_ptr<Preconditioner<double>> factors;
+    system.solver().set_preconditioner(
+        [&](const LinearOperator<double>& A) -> std::unique_ptr<Preconditioner<double>> {
+          factors = make_preconditioner<double>("ic0", A);
+          return std::make_unique<CallbackPreconditioner<double>>(
+              A.context(), A.shape(),
+              [&, n = A.rows()](const double* r, double* z, CUstream_st*) {
+                work += 1;
+                factors->apply(VectorView<const double>{r, n}, VectorView<double>{z, n});
+              },
+              [&](const LinearOperator<double>& B, bool) {
+                ++counted.setups, work += 30;
+                factors->ensure(B);
+              },
+              CallbackOptions{"counted", true});
+        });
+    for (int step = 0; step < 40; ++step) {
+      EXPECT_TRUE(one.solve(system).converged()) << step;
+      one.change(0.01 * step);
+      system.update_values(one.values.data());
+    }
+    counted.seconds = work;
+    return counted;
+  };
+  const Counted every = run(Refresh::every), seldom = run(Refresh::when_slower), never = run(Refresh::never);
+  EXPECT_EQ(every.setups, 40);
+  EXPECT_GT(seldom.setups, 1);
+  EXPECT_LT(seldom.setups, 20);
+  EXPECT_LT(seldom.seconds, every.seconds);
+  EXPECT_LT(never.setups, seldom.setups);
+}
+
+// The clock of type auto: products of the matrix, and for a setup nothing, so that the candidates pay for it soon.
+const LinearOperator<double>* counted_matrix = nullptr;
+double products() { return counted_matrix ? static_cast<double>(counted_matrix->products()) : 0; }
+
+TEST(AutoPreconditioner, TakesAnotherOneWhereThatPays) {
+  Stopwatch::other_clock = products;
+  Values one(70);
+  LinearSystem<double> system(
+      one.csr, {.preconditioner = "auto", .format = "csr", .order = "none", .context = test_context()});
+  system.set_up();
+  counted_matrix = &system.A();
+  std::vector<std::string> used;
+  for (int step = 0; step < 60; ++step) {
+    const SolveResult result = one.solve(system);
+    ASSERT_TRUE(result.converged()) << step;
+    EXPECT_FALSE(result.preconditioner_reason.empty());
+    used.push_back(result.preconditioner);
+    one.change(0.0001 * step);
+    system.update_values(one.values.data());
+  }
+  Stopwatch::other_clock = nullptr, counted_matrix = nullptr;
+  EXPECT_EQ(used.front(), "jacobi");
+  // By this clock an application of ic0 costs nothing.
+  EXPECT_EQ(used.back(), "ic0");
+  EXPECT_EQ(system.solver().preconditioner()->name(), "auto");
+}
+
+TEST(AutoPreconditioner, IsJacobiWithoutAHistoryAndOnOneSolve) {
+  Values one(30);
+  SolveSettings settings{.preconditioner = "auto", .format = "csr", .context = test_context()};
+  const SolveResult alone =
+      solve<double>(one.csr, {one.b.data(), one.csr.rows()}, {one.x.data(), one.csr.rows()}, settings);
+  ASSERT_TRUE(alone.converged());
+  EXPECT_EQ(alone.preconditioner, "jacobi");
+  EXPECT_EQ(alone.preconditioner_reason, "jacobi: nothing is known of this system yet");
+  settings.preconditioner = "jacobi";
+  std::vector<double> x(one.x.size(), 0.0);
+  const SolveResult jacobi =
+      solve<double>(one.csr, {one.b.data(), one.csr.rows()}, {x.data(), one.csr.rows()}, settings);
+  EXPECT_EQ(jacobi.report.iterations, alone.report.iterations);
+  EXPECT_EQ(x, one.x);
+  EXPECT_EQ(jacobi.preconditioner, "jacobi");
+  EXPECT_EQ(jacobi.preconditioner_reason, "");
+}
+
+// What is told of the solves decides before the first one.
+TEST(AutoPreconditioner, TakesWhatItIsTold) {
+  Values one(20);
+  LinearSystem<double> system(one.csr, {.preconditioner = "auto",
+                                        .preconditioning = {.solves = 1000000},
+                                        .format = "csr",
+                                        .context = test_context(),
+                                        .expected_iterations = 500});
+  const SolveResult result = one.solve(system);
+  EXPECT_TRUE(result.converged()) << result.report.detail;
+  EXPECT_EQ(result.preconditioner, "amg");
+  EXPECT_NE(result.preconditioner_reason.find("amg is tried: jacobi takes 500 iterations"), std::string::npos)
+      << result.preconditioner_reason;
+}
+
+// Gives its entries once, to the rule, and refuses them to a setup.
+class GivesEntriesOnce final : public LinearOperator<double>,
+                               public HasDiagonal<double>,
+                               public HasRows<double> {
+ public:
+  explicit GivesEntriesOnce(const CsrMatrix<double>& csr)
+      : LinearOperator<double>(test_context(), {csr.rows(), csr.cols()}),
+        csr_(csr),
+        matrix_(make_matrix("csr", csr, test_context())) {}
+  std::string_view name() const noexcept override { return "once"; }
+  void diagonal(VectorView<double> d) const override { matrix_->abilities().diagonal->diagonal(d); }
+  CsrMatrix<double> rows_as_csr() const override {
+    if (asked_++ > 0) throw NotAvailable("the entries were given already");
+    return csr_;
+  }
+
+ protected:
+  void do_apply(double alpha, VectorView<const double> x, double beta, VectorView<double> y) const override {
+    matrix_->apply(alpha, x, beta, y);
+  }
+
+ private:
+  CsrMatrix<double> csr_;
+  std::unique_ptr<AssembledMatrix<double>> matrix_;
+  mutable int asked_ = 0;
+};
+
+TEST(AutoPreconditioner, WhatACandidateRefusesIsSolvedWithJacobi) {
+  Values one(20);
+  LinearSystem<double> system(std::make_shared<GivesEntriesOnce>(one.csr),
+                              {.preconditioner = "auto",
+                               .preconditioning = {.solves = 1000000},
+                               .context = test_context(),
+                               .expected_iterations = 500});
+  const SolveResult result = one.solve(system);
+  EXPECT_TRUE(result.converged()) << result.report.detail;
+  EXPECT_EQ(result.preconditioner, "jacobi");
+  EXPECT_EQ(result.preconditioner_reason, "jacobi: amg was refused: the entries were given already");
+}
+
+}  // namespace
+}  // namespace protean::test
