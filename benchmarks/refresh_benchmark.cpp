@@ -1,12 +1,13 @@
 // What a kept preconditioner saves over the steps of a nonlinear problem, and what type auto makes of it.
 //
-//   refresh_benchmark [--threads N] [--n N] [--steps N] [--repeat N] [--space host|device] [--clock wall|cpu] [--json FILE]
+//   refresh_benchmark [--threads N] [--n N] [--steps N] [--repeat N] [--space host|device] [--clock wall|cpu] [--json
+//   FILE]
 //
-// -div((1 + u^2) grad u) = s in a cube of n^3 trilinear hexahedra, u = 0 on its boundary. The source s grows from step to
-// step; each step is one of Picard's iteration: the conductivity of an element is that of the last u at its centre. So
-// all systems have one pattern, and values that change slowly. The matrices are assembled before anything is timed; each
-// way solves the same systems from x = 0, in csr, so that the preconditioner alone makes the difference. clock cpu: the
-// time of the process on processors, for one thread on a machine that is not alone.
+// -div((1 + u^2) grad u) = s in a cube of n^3 trilinear hexahedra, u = 0 on its boundary. The source s grows from step
+// to step; each step is one of Picard's iteration: the conductivity of an element is that of the last u at its centre.
+// So all systems have one pattern, and values that change slowly. The matrices are assembled before anything is timed;
+// each way solves the same systems from x = 0, in csr, so that the preconditioner alone makes the difference. clock
+// cpu: the time of the process on processors, for one thread on a machine that is not alone.
 #include <fmt/format.h>
 
 #include <algorithm>

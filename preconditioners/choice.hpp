@@ -1,4 +1,5 @@
-// The rule behind preconditioner `auto`: a pure function of numbers that its caller measures. Private; systems/ uses it.
+// The rule behind preconditioner `auto`: a pure function of numbers that its caller measures. Private; systems/ uses
+// it.
 //
 // It begins with jacobi, whose setup costs next to nothing. From what jacobi's solves took it predicts what each
 // candidate would take, by a table of measured systems, and tries one where
@@ -27,9 +28,9 @@ namespace protean::detail {
 struct ChoiceTraits {
   bool entries = true;  // they can be had
   bool symmetric = false;
-  // As of a diffusion problem: the diagonal is positive, and of the absolute values off the diagonal at most 10 % belong
-  // to positive entries. For such a matrix aggregation finds levels that converge in a number of iterations that hardly
-  // grows with it.
+  // As of a diffusion problem: the diagonal is positive, and of the absolute values off the diagonal at most 10 %
+  // belong to positive entries. For such a matrix aggregation finds levels that converge in a number of iterations that
+  // hardly grows with it.
   bool diffusion = false;
 };
 template <class T>

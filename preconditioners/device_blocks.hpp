@@ -1,5 +1,5 @@
-// Block Jacobi on a device: z := M^-1 r by one kernel, a thread for each row, and the inverses of the blocks, some lanes
-// of a warp for each. Private to preconditioners/.
+// Block Jacobi on a device: z := M^-1 r by one kernel, a thread for each row, and the inverses of the blocks, some
+// lanes of a warp for each. Private to preconditioners/.
 #pragma once
 #include <cstdint>
 

@@ -5,10 +5,10 @@
 // entries of L at a place lie from lower[k] to lower[k + 1], those of U from upper[k] to upper[k + 1], in the order in
 // which their columns are eliminated.
 //
-// A solve with c colours takes 2 c - 2 kernels (2 for c = 2; 1 for c = 1): the first one computes colours 0 and 1, since
-// rows of colour 0 have no entries in L, so those of colour 1 can read r; the last one of the way up multiplies by D,
-// too, since the last colour has no entries in U. Each row is summed by a fixed number of lanes, so two solves have the
-// same bits.
+// A solve with c colours takes 2 c - 2 kernels (2 for c = 2; 1 for c = 1): the first one computes colours 0 and 1,
+// since rows of colour 0 have no entries in L, so those of colour 1 can read r; the last one of the way up multiplies
+// by D, too, since the last colour has no entries in U. Each row is summed by a fixed number of lanes, so two solves
+// have the same bits.
 //
 // Memory: a value and 4 bytes for each entry, 20 bytes and a value a row; where it factors, 8 bytes more for each entry
 // of L and 4 for each of U, 4 bytes and a value a row, and while it factors the values twice.

@@ -9,8 +9,8 @@
 
 namespace protean::detail {
 
-// m_i = a_ii / sum_j a_ij^2. Scaled by the largest entry, so that no square overflows or underflows. A row of zeros, for
-// whose diagonal 1 was asked, has m_i = 1. Returns the FactorTrouble that it finds.
+// m_i = a_ii / sum_j a_ij^2. Scaled by the largest entry, so that no square overflows or underflows. A row of zeros,
+// for whose diagonal 1 was asked, has m_i = 1. Returns the FactorTrouble that it finds.
 template <class T, class Pointer>
 PROTEAN_HOST_DEVICE unsigned spai0_row(const Pointer* ptr, const std::int32_t* col, const T* a,
                                        std::int64_t i, bool one_for_zero, T& m) {

@@ -1,6 +1,6 @@
-// Incomplete factors in a given pattern: M = (I + L) D^-1 (I + U), L strictly lower, U strictly upper in the order of the
-// elimination, D^-1 the pivots. Of a symmetric matrix (ic0, ic, isai) U = L^T bit for bit, so M is symmetric; L L^T of
-// the literature is ((I + L) D^-1/2) (D^-1/2 (I + L^T)). Private to preconditioners/.
+// Incomplete factors in a given pattern: M = (I + L) D^-1 (I + U), L strictly lower, U strictly upper in the order of
+// the elimination, D^-1 the pivots. Of a symmetric matrix (ic0, ic, isai) U = L^T bit for bit, so M is symmetric; L L^T
+// of the literature is ((I + L) D^-1/2) (D^-1/2 (I + L^T)). Private to preconditioners/.
 //
 // Breakdown: a pivot of ic that is not positive, or of ilu that is zero, both up to 64 eps |a_ii|, or one that is not
 // finite or has an inverse that is not. Then A + alpha diag(A) is factored, alpha = 0.001, doubled until it works

@@ -11,9 +11,9 @@
 // thread.
 //
 // On a device with ordering colours the host colours and finds the pattern; the device factors and solves
-// (device_factors.hpp), and new values of A do not come to the host. Else the host factors, and keeps the pattern of the
-// factors: 4 bytes an entry, 24 a row. The device gets the factors in the order of its solves (device_sweeps.hpp). New
-// values go to the same addresses.
+// (device_factors.hpp), and new values of A do not come to the host. Else the host factors, and keeps the pattern of
+// the factors: 4 bytes an entry, 24 a row. The device gets the factors in the order of its solves (device_sweeps.hpp).
+// New values go to the same addresses.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // Incomplete sparse approximate inverses (ISAI) of the triangles of incomplete factors without fill: Anzt, Huckle,
-// Brackle and Dongarra, Parallel Computing 71 (2018) 1, doi:10.1016/j.parco.2017.10.003. With (I + L) D^-1 (I + U) = A in
-// the entries of A (IC(0) for isai, ILU(0) for isai-lu; factorization.hpp):
+// Brackle and Dongarra, Parallel Computing 71 (2018) 1, doi:10.1016/j.parco.2017.10.003. With (I + L) D^-1 (I + U) = A
+// in the entries of A (IC(0) for isai, ILU(0) for isai-lu; factorization.hpp):
 //   X  has the pattern of (I + |L|)^power, and (X (I + L))_ij = (I)_ij there
 //   Y  isai: X^T; isai-lu: the pattern of (I + |U|)^power, and (Y (I + U))_ij = (I)_ij there
 //   M^-1 = Y D X, so M of isai is symmetric, and positive definite since D > 0
@@ -11,8 +11,8 @@
 // warp on a device, solve them. A device also factors (device_factors.hpp), level after level; the host finds the
 // patterns, once.
 //
-// Memory: both matrices and one vector of n; their patterns in host memory; on a device their columns and values in CSR,
-// 8 bytes for each entry of X in isai, and the factors. New values: the factors and the values of both once more.
+// Memory: both matrices and one vector of n; their patterns in host memory; on a device their columns and values in
+// CSR, 8 bytes for each entry of X in isai, and the factors. New values: the factors and the values of both once more.
 #include <fmt/format.h>
 
 #include <algorithm>

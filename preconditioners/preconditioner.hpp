@@ -210,15 +210,15 @@ struct PreconditionerEntry {
 //                 for A z = r from z = 0
 //
 // auto is jacobi, until a kept system (LinearSystem) finds by measured times that another one pays. From the iterations
-// of jacobi, the measured systems of docs/results/ and the number of solves (`solves`, or as many more as there were) it
-// predicts whether amg (for matrices as of diffusion problems), ic0 (symmetric ones) or ilu0 (where the method takes it)
-// saves more than its setup. It tries one only where setup and one and a half solves cost less than 10 % of all solves so
-// far (with `solves`: of all expected ones), keeps it while it is faster, and goes back to jacobi otherwise. In
-// deterministic mode and outside a kept system it is jacobi. SolveResult::preconditioner_reason says why.
+// of jacobi, the measured systems of docs/results/ and the number of solves (`solves`, or as many more as there were)
+// it predicts whether amg (for matrices as of diffusion problems), ic0 (symmetric ones) or ilu0 (where the method takes
+// it) saves more than its setup. It tries one only where setup and a bad solve cost less than 10 % of the time of all
+// solves so far (with `solves`: of all expected ones), keeps it while it is faster, and goes back to jacobi otherwise.
+// In deterministic mode and outside a kept system it is jacobi. SolveResult::preconditioner_reason says why.
 //
 // refresh: a kept system uses an old M after new values, until it is set up again. It is in any case before the solve
-// that follows one that did not converge with old values or took more than twice the iterations of the first solve after
-// a setup. A composition is set up when one of its parts asks for it.
+// that follows one that did not converge with old values or took more than twice the iterations of the first solve
+// after a setup. A composition is set up when one of its parts asks for it.
 //
 // block-jacobi, block_size 0: rows that follow each other and have the same columns are the unknowns of a node. Where
 // more than half of the rows are in nodes of two rows or more, the block has as many rows as the largest nodes that are
@@ -230,9 +230,9 @@ struct PreconditionerEntry {
 // where its inverse is not finite, A + alpha D is factored instead, alpha = 0.001, 0.002, 0.004 ... until no such
 // pivot is left; figures() has alpha as "shift".
 // isai, isai-lu: with the factors (I + L) D^-1 (I + U) of ic0 or ilu0, X has the pattern of (I + |L|)^power, and
-// X (I + L) the entries of I there; Y = X^T for isai, for isai-lu Y has the pattern of (I + |U|)^power, and Y (I + U) the
-// entries of I there (Anzt, Huckle, Brackle and Dongarra, Parallel Computing 71 (2018) 1). M^-1 r is two products, where
-// ic0 has two triangular solves; mostly more iterations than ic0, fewer with power 2, each of which costs more.
+// X (I + L) the entries of I there; Y = X^T for isai, for isai-lu Y has the pattern of (I + |U|)^power, and Y (I + U)
+// the entries of I there (Anzt, Huckle, Brackle and Dongarra, Parallel Computing 71 (2018) 1). M^-1 r is two products,
+// where ic0 has two triangular solves; mostly more iterations than ic0, fewer with power 2, each of which costs more.
 // chebyshev: lambda is 1.1 times the largest Ritz value of 20 steps of cg with M = D.
 //
 // PreconditionerOptions::solve. The factors are (I + L) P (I + U), P the pivots, L and U strict triangles, U = L^T for
@@ -261,13 +261,13 @@ struct PreconditionerEntry {
 //
 // On a device. With ordering colours ic0 and ilu0 find colours and patterns on the host, once for a pattern; the device
 // factors, colour after colour, and new values need not come to the host. isai and isai-lu do the same with the levels
-// of their factors, and then find the values of X and Y there. ssor, gauss-seidel, ic, ilu and natural ic0 and ilu0 read
-// the entries, colour, and factor on the host, where a copy of the pattern stays; the factors are copied to the device,
-// and M^-1 r runs there. Their setup costs what it costs on the host, and two transfers of the entries. Up to 32 colours
-// of ssor and gauss-seidel, and all of ic0 and ilu0, are solved in two kernels for each colour but the first; more
-// colours of ssor and gauss-seidel as levels does. All can be recorded into CUDA graphs (cusparse: where its version allows; else steps are queued one
-// by one), none waits for the host, and new values of the same pattern go to the same addresses, so recorded steps stay
-// valid.
+// of their factors, and then find the values of X and Y there. ssor, gauss-seidel, ic, ilu and natural ic0 and ilu0
+// read the entries, colour, and factor on the host, where a copy of the pattern stays; the factors are copied to the
+// device, and M^-1 r runs there. Their setup costs what it costs on the host, and two transfers of the entries. Up to
+// 32 colours of ssor and gauss-seidel, and all of ic0 and ilu0, are solved in two kernels for each colour but the
+// first; more colours of ssor and gauss-seidel as levels does. All can be recorded into CUDA graphs (cusparse: where
+// its version allows; else steps are queued one by one), none waits for the host, and new values of the same pattern go
+// to the same addresses, so recorded steps stay valid.
 //
 // amg with setup aggregation is smoothed aggregation (Vanek, Mandel and Brezina, Computing 56 (1996) 179).
 //   Computes  with the operator of the last ensure(), which must live as long as it is used; products of the finest

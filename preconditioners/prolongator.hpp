@@ -1,5 +1,5 @@
-// The values of the prolongator of smoothed aggregation: P = (I - 4 / (3 lambda) D^-1 A_F) T (aggregation.cpp). Private to
-// preconditioners/.
+// The values of the prolongator of smoothed aggregation: P = (I - 4 / (3 lambda) D^-1 A_F) T (aggregation.cpp). Private
+// to preconditioners/.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -13,8 +13,8 @@ namespace protean::detail {
 // A diagonal entry that is so small beside those of the finest level that it is made of is rounding.
 inline constexpr double rounding_terms = 256;
 
-// The diagonal of a level, without the entries that are nothing but rounding. scale: the size of the diagonal entries of
-// the finest level that each is made of.
+// The diagonal of a level, without the entries that are nothing but rounding. scale: the size of the diagonal entries
+// of the finest level that each is made of.
 template <class T>
 std::vector<double> divisors(const Vector<T>& diagonal, const std::vector<double>& scale);
 // The scale of the rows of the next level.

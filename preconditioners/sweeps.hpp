@@ -98,7 +98,8 @@ struct SweepValues {
 // highest level of the rows that it waits for. Those of the backward solve only where they are asked for.
 void find_levels(const ContextPtr& context, SweepPattern& pattern, bool backward = true);
 
-// The stages of a pattern by colours 0 .. count - 1 of the rows, L with entries of earlier colours. both: U has entries.
+// The stages of a pattern by colours 0 .. count - 1 of the rows, L with entries of earlier colours. both: U has
+// entries.
 void set_colour_stages(const ContextPtr& context, SweepPattern& pattern, const Buffer<std::int32_t>& colour,
                        std::int32_t count, bool both);
 
