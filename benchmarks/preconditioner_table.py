@@ -28,12 +28,12 @@ import subprocess
 import sys
 
 OPTIONS = ("fill", "ordering", "power", "solve", "sweeps", "block_size", "blocks", "omega", "degree",
-           "eigenvalue_ratio", "smoother", "setup", "coarsening", "strong_threshold", "aggressive_levels", "strength", "level_format", "max_levels",
-           "cycles", "unknowns")
+           "eigenvalue_ratio", "smoother", "setup", "coarsening", "strong_threshold", "aggressive_levels", "strength",
+           "level_format", "max_levels", "cycles", "unknowns")
 DEFAULTS = {"fill": 1, "ordering": "auto", "power": 1, "solve": "auto", "block_size": "auto", "blocks": "found",
-            "omega": 1, "degree": 4, "eigenvalue_ratio": 30, "smoother": "l1-jacobi", "setup": "aggregation", "coarsening": "hmis",
-            "strong_threshold": 0.25, "aggressive_levels": 0, "strength": 0.08, "level_format": "auto",
-            "max_levels": 25, "cycles": 1, "unknowns": 1}
+            "omega": 1, "degree": 4, "eigenvalue_ratio": 30, "smoother": "l1-jacobi", "setup": "aggregation",
+            "coarsening": "hmis", "strong_threshold": 0.25, "aggressive_levels": 0, "strength": 0.08,
+            "level_format": "auto", "max_levels": 25, "cycles": 1, "unknowns": 1}
 
 MATRICES = pathlib.Path(__file__).resolve().parent.parent / "problems" / "matrices"
 # name: matrix, method, the same but small
