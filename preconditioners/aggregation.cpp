@@ -4,7 +4,9 @@
 // A level has a matrix A_l (A_0 = A), nodes of one or several rows, and vectors B_l that A_l nearly maps to zero: the
 // constant of each unknown of the nodes, or those of the caller.
 //   Strength      nodes I and J are coupled where |A_IJ| > strength_l sqrt(|A_II| |A_JJ|) (Frobenius norms of blocks);
-//                 strength_0 is the option, and half of it on each coarser level.
+//                 strength_0 is the option, and half of it on each coarser level. Where more than half of the nodes of
+//                 a level would be coupled with none, as those of trilinear hexahedra (|a_ij| <= a_ii / 16), it is
+//                 halved for this level, up to four times.
 //   Aggregates    of coupled nodes, at a distance of up to 2 from a root (aggregates.hpp). A node that is coupled with
 //                 none belongs to no aggregate: the smoother alone serves it.
 //   P             B_l restricted to an aggregate is Q R (Gram-Schmidt, twice): Q are columns of the tentative
@@ -71,6 +73,8 @@ namespace protean::detail {
 namespace {
 
 constexpr std::int64_t most_dense_rows = 256;
+// How often the strength of a level is halved where most nodes are coupled with none.
+constexpr int most_halvings = 4;
 // A level that has more of the rows of the finer one than this is not worth its work.
 constexpr double least_coarsening = 0.8;
 // 1 / (2/3): see l1-jacobi above.
@@ -326,7 +330,14 @@ class Aggregation final : public BySolving<T> {
   std::shared_ptr<Structure> structure_of(const CsrMatrix<T>& csr, const Nodes& nodes, double strength,
                                           const std::shared_ptr<Structure>& kept) const {
     auto made = std::make_shared<Structure>();
+    const auto mostly_alone = [](const Graph& graph) {
+      std::int64_t alone = 0;
+      for (std::int64_t i = 0; i < graph.rows(); ++i) alone += graph.row(i).empty();
+      return 2 * alone > graph.rows();
+    };
     made->strong = strong_couplings<T>(*host_, csr, nodes.first, nodes.of, strength);
+    for (int halved = 0; halved < most_halvings && mostly_alone(made->strong); ++halved)
+      made->strong = strong_couplings<T>(*host_, csr, nodes.first, nodes.of, strength /= 2);
     if (kept && kept->strong == made->strong) return kept;
     made->aggregates = aggregate(*host_, made->strong);
     orthogonalise(*host_, nodes, *made);

@@ -163,7 +163,8 @@ struct PreconditionerOptions {
   // amg with setup classical: finest levels of which it keeps far fewer points, 0 to 100
   std::int64_t aggressive_levels = 0;
   // amg with setup aggregation: nodes i and j are coupled where |a_ij| > strength sqrt |a_ii a_jj|, with the norms of
-  // blocks for nodes of several unknowns, and half of it on each coarser level; 0 or more, below 1
+  // blocks for nodes of several unknowns, and half of it on each coarser level; 0 or more, below 1. Less, down to a
+  // sixteenth, on a level where more than half of the nodes would be coupled with none
   double strength = 0.08;
   LevelFormat level_format = LevelFormat::automatic;  // amg with setup aggregation
   std::int64_t max_levels = 25;                       // amg: levels at most, with the finest, 1 to 100

@@ -82,11 +82,11 @@ void check(const SolveSettings& settings);
 
 struct SolveResult {
   SolveReport report;
-  std::string format, kernel, order;   // in which the solve ended
-  std::string format_reason;           // of format "auto": why it took what it did, and what was refused
-  ChoiceRecord choice;                 // the same, each part of it
-  bool policy = false;                 // whether a policy decided during the solve
-  std::string order_reason;            // of order "auto": why it took what it did
+  std::string format, kernel, order;  // in which the solve ended
+  std::string format_reason;          // of format "auto": why it took what it did, and what was refused
+  ChoiceRecord choice;                // the same, each part of it
+  bool policy = false;                // whether a policy decided during the solve
+  std::string order_reason;           // of order "auto": why it took what it did
   // The preconditioner of the solve: "none", its name, or of "auto" that of the chosen one, and why it was taken.
   std::string preconditioner, preconditioner_reason;
   std::vector<SwitchRecord> switches;  // changes of format that took place in this solve
@@ -107,7 +107,7 @@ struct MultiSolveResult {
   std::string format, kernel, order;
   // Of format "auto": why it took what it did, as where csr was taken because of the several vectors.
   std::string format_reason, order_reason;
-  ChoiceRecord choice;  // of format "auto"
+  ChoiceRecord choice;                                // of format "auto"
   std::string preconditioner, preconditioner_reason;  // as in SolveResult
   double order_seconds = 0, convert_seconds = 0;
   double setup_seconds = 0;  // of the preconditioner
