@@ -100,8 +100,11 @@ std::vector<RankedFormat> rank_by_cost(const Context& context, const SparsityPat
 
   std::vector<RankedFormat> ranked;
   // Of a matrix without entries nothing can be predicted.
+  const double in_csr = pattern.nonzeros > 0 ? model.csr_seconds(query) : 0;
+  const CostModel::Reference reference =
+      in_csr > 0 ? model.reference(query, "csr", query.csr_bytes) : CostModel::Reference{};
   const auto predict = [&](const FormatEntry& entry, std::size_t bytes) {
-    return pattern.nonzeros > 0 ? model.absolute(query, entry.id, bytes) : CostPrediction{};
+    return in_csr > 0 ? model.relative(query, entry.id, bytes, reference, in_csr) : CostPrediction{};
   };
   const CostPrediction csr = predict(find_format("csr"), query.csr_bytes);
   ranked.push_back({&find_format("csr"), csr, products * csr.product_seconds});

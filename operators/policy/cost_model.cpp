@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -46,34 +47,43 @@ struct HashOfText {
 
 double squared(double x) { return x * x; }
 
-// What the weight of a measured matrix depends on.
-struct Measured {
-  Space space;
-  std::int64_t rows, nonzeros;
-  std::size_t csr_bytes, packed_bytes;  // packed_bytes: 0 where sell-packed was not measured
-  double row_changes;
+// What the weight of a matrix depends on, in powers of two, so that a weight needs no logarithm.
+struct Size {
+  double traffic, row_length, csr_bytes,
+      packed;          // packed: bytes in sell-packed over those in csr; NaN: not known
+  double row_changes;  // as it is; -1: not known
+
+  Size(std::int64_t rows, std::int64_t nonzeros, std::size_t in_csr, std::size_t in_packed, double changes)
+      : traffic(std::log2(protean::traffic(in_csr, rows))),
+        row_length(std::log2(static_cast<double>(nonzeros) / static_cast<double>(rows))),
+        csr_bytes(std::log2(static_cast<double>(in_csr))),
+        packed(in_packed > 0 ? std::log2(static_cast<double>(in_packed)) - csr_bytes
+                             : std::numeric_limits<double>::quiet_NaN()),
+        row_changes(changes) {}
+  explicit Size(const CostQuery& q) : Size(q.rows, q.nonzeros, q.csr_bytes, q.packed_bytes, q.row_changes) {}
+
+  // Bytes of a format over those of csr.
+  double relative(std::size_t bytes) const { return std::log2(static_cast<double>(bytes)) - csr_bytes; }
 };
 
-// Similarity of a measured matrix, of `own` bytes in the format, to the one asked about: 1 (plus base_weight)
-// if all quantities are equal.
-double weight(const CostQuery& query, std::size_t bytes, const Measured& matrix, std::size_t own) {
+struct Measured {
+  Space space;
+  Size size;
+};
+
+// Similarity of a measured matrix to the one asked about: 1 (plus base_weight) if all quantities are equal. bytes:
+// Size::relative() of the format; own: that of the measured matrix.
+double weight(const Size& query, double bytes, const Measured& matrix, double own) {
   const bool on_device = matrix.space == Space::device;
-  const double size =
-      std::log2(traffic(query.csr_bytes, query.rows) / traffic(matrix.csr_bytes, matrix.rows));
-  const double row = std::log2(static_cast<double>(query.nonzeros) / static_cast<double>(query.rows) *
-                               static_cast<double>(matrix.rows) / static_cast<double>(matrix.nonzeros));
-  const double relative = std::log2(static_cast<double>(bytes) / static_cast<double>(query.csr_bytes) *
-                                    static_cast<double>(matrix.csr_bytes) / static_cast<double>(own));
-  const double columns =
-      query.packed_bytes > 0 && matrix.packed_bytes > 0
-          ? std::log2(static_cast<double>(query.packed_bytes) / static_cast<double>(query.csr_bytes) *
-                      static_cast<double>(matrix.csr_bytes) / static_cast<double>(matrix.packed_bytes))
-          : 0;
+  const Size& measured = matrix.size;
+  const double size = query.traffic - measured.traffic, row = query.row_length - measured.row_length;
+  const double packed_differs = query.packed - measured.packed;
+  const double columns = std::isnan(packed_differs) ? 0 : packed_differs;
   const double changes =
-      query.row_changes >= 0 && matrix.row_changes >= 0 ? query.row_changes - matrix.row_changes : 0;
+      query.row_changes >= 0 && measured.row_changes >= 0 ? query.row_changes - measured.row_changes : 0;
   return (on_device ? base_weight_on_device : base_weight) +
          std::exp(-0.5 * (squared(size / (on_device ? size_scale_on_device : size_scale)) +
-                          squared(row / row_scale) + squared(relative / bytes_scale) +
+                          squared(row / row_scale) + squared((bytes - own) / bytes_scale) +
                           squared(columns / packed_scale) + squared(changes / changes_scale)));
 }
 
@@ -153,12 +163,13 @@ double row_changes(const Context& context, const SparsityPattern& pattern) {
 struct CostModel::Samples {
   // One of the matrices in one format.
   struct Sample {
-    std::size_t matrix, bytes;
+    std::size_t matrix;
+    double relative_bytes;  // Size::relative()
     double log_bandwidth;   // of bandwidth / bandwidth of csr
     double log_conversion;  // in products of csr
   };
   std::vector<Measured> matrices;
-  std::vector<double> csr_seconds;  // of a product of matrices[i]
+  std::vector<double> log_csr_bandwidth;  // of matrices[i]
   std::unordered_map<std::string, std::vector<Sample>, HashOfText, std::equal_to<>> of_format;
   std::unordered_set<std::string, HashOfText, std::equal_to<>>
       fastest;  // names of formats without their kernels
@@ -187,9 +198,10 @@ struct CostModel::Samples {
   void add(const MeasuredMatrix& matrix, const MeasuredFormat& reference) {
     const MeasuredFormat* in_packed = find(matrix, packed);
     const std::size_t number = matrices.size();
-    matrices.push_back({matrix.space, matrix.rows, matrix.nonzeros, reference.bytes,
-                        in_packed ? in_packed->bytes : 0, matrix.row_changes});
-    csr_seconds.push_back(reference.product_seconds);
+    matrices.push_back({matrix.space, Size(matrix.rows, matrix.nonzeros, reference.bytes,
+                                           in_packed ? in_packed->bytes : 0, matrix.row_changes)});
+    const Size& size = matrices.back().size;
+    log_csr_bandwidth.push_back(std::log(traffic(reference.bytes, matrix.rows) / reference.product_seconds));
     double least = reference.product_seconds;
     for (const MeasuredFormat& own : matrix.formats)
       if (is_storage_format(own)) least = std::min(least, own.product_seconds);
@@ -206,7 +218,7 @@ struct CostModel::Samples {
       // The price of an order is relative to the product of the matrix that was ordered.
       const MeasuredFormat& unit = own.format.starts_with(order_prefix) ? own : reference;
       const double conversion = std::max(own.convert_seconds / unit.product_seconds, 1e-3);
-      samples.push_back({number, own.bytes, std::log(bandwidth), std::log(conversion)});
+      samples.push_back({number, size.relative(own.bytes), std::log(bandwidth), std::log(conversion)});
     }
   }
 };
@@ -228,8 +240,10 @@ CostModel::Estimate CostModel::estimate(const CostQuery& query, std::string_view
   if (samples.empty()) return result;
   std::vector<Weighted> conversions;
   conversions.reserve(samples.size());
+  const Size size(query);
+  const double relative = size.relative(bytes);
   for (const Samples::Sample& sample : samples) {
-    const double w = weight(query, bytes, samples_->matrices[sample.matrix], sample.bytes);
+    const double w = weight(size, relative, samples_->matrices[sample.matrix], sample.relative_bytes);
     total += w, closest = std::max(closest, w);
     sum += w * sample.log_bandwidth, squares += w * squared(sample.log_bandwidth);
     conversions.push_back({sample.log_conversion, w + conversion_base_weight});
@@ -248,10 +262,10 @@ bool CostModel::may_be_fastest(std::string_view format) const { return samples_-
 
 double CostModel::csr_bandwidth(const CostQuery& query) const {
   double total = 0, sum = 0;
+  const Size size(query);
   for (std::size_t i = 0; i < samples_->matrices.size(); ++i) {
-    const Measured& matrix = samples_->matrices[i];
-    const double w = weight(query, query.csr_bytes, matrix, matrix.csr_bytes);
-    total += w, sum += w * std::log(traffic(matrix.csr_bytes, matrix.rows) / samples_->csr_seconds[i]);
+    const double w = weight(size, 0, samples_->matrices[i], 0);  // csr has as many bytes as csr
+    total += w, sum += w * samples_->log_csr_bandwidth[i];
   }
   return total > 0 ? std::exp(sum / total) : 0;
 }
@@ -310,11 +324,15 @@ CostPrediction CostModel::ordering(const CostQuery& query, std::string_view id, 
   return result;
 }
 
-CostPrediction CostModel::absolute(const CostQuery& query, std::string_view format, std::size_t bytes) const {
+double CostModel::csr_seconds(const CostQuery& query) const {
   const double bandwidth = csr_bandwidth(query);
-  if (bandwidth <= 0) return {};
-  return relative(query, format, bytes, csr, query.csr_bytes,
-                  traffic(query.csr_bytes, query.rows) / bandwidth);
+  return bandwidth > 0 ? traffic(query.csr_bytes, query.rows) / bandwidth : 0;
+}
+
+CostPrediction CostModel::absolute(const CostQuery& query, std::string_view format, std::size_t bytes) const {
+  const double seconds = csr_seconds(query);
+  if (seconds <= 0) return {};
+  return relative(query, format, bytes, csr, query.csr_bytes, seconds);
 }
 
 }  // namespace protean

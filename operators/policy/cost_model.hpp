@@ -112,6 +112,9 @@ class CostModel {
   bool knows_order(std::string_view id) const;
   // Predicts without a measurement in this solve, as if this machine were the table's.
   CostPrediction absolute(const CostQuery& query, std::string_view format, std::size_t bytes) const;
+  // A product in csr, predicted as by absolute(); 0 where the table has no time of this space. With reference() for csr
+  // and relative() it is the part of absolute() that all formats share.
+  double csr_seconds(const CostQuery& query) const;
   // Whether a storage format, with one of its kernels, was the fastest on at least one measured matrix, and on a host
   // on at least one of 20. None of the others is expected to be the best choice.
   bool may_be_fastest(std::string_view format) const;
