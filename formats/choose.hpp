@@ -97,6 +97,7 @@ struct RankedFormat {
   const FormatEntry* entry = nullptr;
   CostPrediction cost;       // not known for a format that the table of the model lacks
   double total_seconds = 0;  // what the rule compares; 0 where the cost is not known
+  std::size_t bytes = 0;     // estimated from a sample
 };
 
 // All formats that the rule considers: csr, and those that survey_formats() admits with their native kernel in

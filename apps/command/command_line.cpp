@@ -143,10 +143,10 @@ Action add_solve(CLI::App& command) {
   command.add_flag("--json", arguments->json, "Print the JSON report to the standard output, and no summary");
   command.add_flag("--quiet", arguments->quiet,
                    "No progress, no summary; one line where the solve has not converged, and errors");
-  command.add_flag("--explain", arguments->explain,
-                   "With format auto on the host, or schedule: {policy: auto}: print the formats with "
-                   "predicted and real times, and "
-                   "each decision");
+  command.add_flag(
+      "--explain", arguments->explain,
+      "With format auto, or schedule: {policy: auto}: print the formats with predicted and real times, and "
+      "each decision");
   command.footer(
       "Examples:\n"
       "  protean solve A.mtx --rhs b.mtx --method gmres --preconditioner ilu0 --solution x.mtx\n"

@@ -79,8 +79,39 @@ std::vector<RealCost> measure_candidates(const ElementOperator<double>& elements
   return all;
 }
 
+std::vector<CandidateRecord> candidates_of(std::span<const RankedFormat> ranked) {
+  std::vector<CandidateRecord> all;
+  for (const RankedFormat& format : ranked) {
+    CandidateRecord candidate;
+    candidate.format = format.entry->id, candidate.bytes = format.bytes;
+    if (format.cost.known)
+      candidate.predicted_product = format.cost.product_seconds,
+      candidate.predicted_convert = format.cost.convert_seconds,
+      candidate.uncertainty = format.cost.uncertainty;
+    else
+      candidate.why = "the machine table has no measurement of it";
+    all.push_back(std::move(candidate));
+  }
+  return all;
+}
+
+std::vector<SwitchTarget> targets_of(std::span<const RankedFormat> ranked) {
+  std::vector<SwitchTarget> all;
+  for (const RankedFormat& format : ranked) {
+    SwitchTarget target;
+    target.spec.entry = format.entry, target.admitted = true, target.bytes = format.bytes;
+    all.push_back(std::move(target));
+  }
+  return all;
+}
+
 std::string explain_text(const Explanation& e) {
   std::string text = "\n";
+  if (!e.choice.taken.empty()) {
+    text += fmt::format("  Chosen before the solve: wanted {}, ", e.choice.wanted);
+    if (!e.choice.refused.empty()) text += fmt::format("which was refused ({}), ", e.choice.refused);
+    text += fmt::format("taken {}\n  {}\n\n", e.choice.taken, e.reason);
+  }
   if (e.candidates.empty())
     return text + (e.decisions.empty()
                        ? "  The solve ended before a change of format was worth a thought.\n"
@@ -104,6 +135,7 @@ std::string explain_text(const Explanation& e) {
     const double convert = real != e.real.end() ? real->convert_seconds : c.measured_convert;
     std::string note = c.why;
     if (note.empty() && real != e.real.end()) note = real->why;
+    if (c.format == e.choice.taken) note = note.empty() ? "taken" : "taken; " + note;
     if (c.ran) note = note.empty() ? "ran" : "ran; " + note;
     text +=
         fmt::format("  {:<{}} {:>10} {:>10} {:>5} {:>10} {:>11} {:>11}  {}\n", c.format, width,

@@ -1,10 +1,12 @@
-// `protean solve --explain`: why the policy did or did not change the format, and whether its predictions
-// were right.
+// `protean solve --explain`: why the policy did or did not change the format, or why a format was chosen before the
+// solve, and whether the predictions were right.
 #pragma once
+#include <span>
 #include <string>
 #include <vector>
 
 #include "core/csr.hpp"
+#include "formats/choose.hpp"
 #include "solvers/auto_switcher.hpp"
 
 namespace protean::apps {
@@ -26,14 +28,20 @@ std::vector<RealCost> measure_candidates(const CsrMatrix<double>& source, const 
 std::vector<RealCost> measure_candidates(const ElementOperator<double>& elements, const ContextPtr& context,
                                          const std::vector<SwitchTarget>& targets);
 
-// What the policy knew and decided in a solve.
+// What the policy knew and decided in a solve, or what a choice before the solve knew.
 struct Explanation {
-  bool decides = false;  // there is a policy
-  std::string machine;   // "built in", or the file of the machine table
+  bool decides = false;      // there is a policy
+  std::string machine = {};  // "built in", or the file of the machine table
   std::vector<CandidateRecord> candidates;
   std::vector<DecisionRecord> decisions;
   std::vector<RealCost> real;
+  // Without a policy: the choice before the solve, and its reason.
+  ChoiceRecord choice = {};
+  std::string reason = {};
 };
+// The formats of a ranking as candidates, and as targets of measure_candidates().
+std::vector<CandidateRecord> candidates_of(std::span<const RankedFormat> ranked);
+std::vector<SwitchTarget> targets_of(std::span<const RankedFormat> ranked);
 std::string explain_text(const Explanation& explanation);
 
 }  // namespace protean::apps

@@ -456,6 +456,25 @@ class SolveRun {
         comment);
   }
 
+  // The ranking behind a choice before the solve. It is made again: the solve has kept the first format of it alone.
+  std::string explain_choice() {
+    ChoiceOptions options;
+    options.space = context_->space(), options.deterministic = context_->deterministic();
+    options.expected_iterations = problem_.op.expected_iterations;
+    options.products_per_iteration = static_cast<double>(find_solver(problem_.solver.method).products);
+    options.machine = &machine_.table;
+    const CostModel model(machine_.table, options.space);
+    const std::vector<RankedFormat> ranked = rank_formats(system_.csr.pattern, model, options);
+    record_.policy = {false,
+                      machine_.from,
+                      candidates_of(ranked),
+                      {},
+                      measure_candidates(matrix_->source(), context_, targets_of(ranked)),
+                      record_.choice,
+                      record_.format_reason};
+    return explain_text(record_.policy);
+  }
+
   void print_summary() {
     const SolveReport& result = record_.result;
     const bool shown = !arguments_.quiet && !arguments_.json;
@@ -464,7 +483,9 @@ class SolveRun {
                  result.detail.empty() ? "" : ", ", result.detail, record_.advice);
     if (arguments_.quiet) return;
     std::string text = shown ? summary(record_) : std::string();
-    if (arguments_.explain) {
+    if (arguments_.explain && !record_.policy.decides) {
+      text += explain_choice();
+    } else if (arguments_.explain) {
       AdaptiveOperator<double>& adaptive = *matrix_->adaptive();
       (void)adaptive.wait_prepared();  // a build that is still running would disturb the times
       record_.policy.real = adaptive.elements()
@@ -501,19 +522,23 @@ bool policy_decides(const Problem& problem) {
   const bool plain = op.kernel.empty() || op.kernel == "native";
   return problem.schedule.automatic ||
          (op.format == "auto" && plain && op.expected_iterations == 0 && problem.schedule.points.empty() &&
-          op.space == Space::host && !op.deterministic &&
-          !(problem.matrix.fem && !problem.matrix.fem->assembled));
+          !op.deterministic && !(problem.matrix.fem && !problem.matrix.fem->assembled));
+}
+
+// Format auto without a policy.
+bool chosen_before(const Problem& problem) {
+  const OperatorSpec& op = problem.op;
+  return op.format == "auto" && (op.kernel.empty() || op.kernel == "native") &&
+         problem.schedule.points.empty() && !(problem.matrix.fem && !problem.matrix.fem->assembled);
 }
 
 Problem checked_problem(const SolveArguments& arguments) {
   Problem problem = read_problem(arguments.problem, arguments.settings, arguments.options);
   if (!arguments.report.empty()) problem.output.report = {arguments.report, arguments.report, {}};
   if (arguments.threads > 0) problem.op.threads = arguments.threads;
-  if (arguments.explain && !policy_decides(problem))
+  if (arguments.explain && !policy_decides(problem) && !chosen_before(problem))
     throw BadArgument(
-        "--explain describes the decisions of a policy. Format auto without expected_iterations has one, on "
-        "the host and "
-        "not in deterministic mode; otherwise add --set schedule.policy=auto");
+        "--explain describes how the format was chosen: take format auto, or add --set schedule.policy=auto");
   require_orders(problem);
   CommandFiles files;
   files.reads(problem);

@@ -107,13 +107,13 @@ std::vector<RankedFormat> rank_by_cost(const Context& context, const SparsityPat
     return in_csr > 0 ? model.relative(query, entry.id, bytes, reference, in_csr) : CostPrediction{};
   };
   const CostPrediction csr = predict(find_format("csr"), query.csr_bytes);
-  ranked.push_back({&find_format("csr"), csr, products * csr.product_seconds});
+  ranked.push_back({&find_format("csr"), csr, products * csr.product_seconds, query.csr_bytes});
   for (const SwitchTarget& format : surveyed) {
     if (!format.admitted || !format.spec.kernel.empty() || format.spec.entry->id == "csr") continue;
     const CostPrediction cost = predict(*format.spec.entry, format.bytes);
     const double total = convert_margin * cost.convert_seconds +
                          products * cost.product_seconds * (1 + pessimism * cost.uncertainty);
-    ranked.push_back({format.spec.entry, cost, cost.known ? total : 0});
+    ranked.push_back({format.spec.entry, cost, cost.known ? total : 0, format.bytes});
   }
   std::stable_sort(ranked.begin(), ranked.end(), [](const RankedFormat& a, const RankedFormat& b) {
     return a.cost.known != b.cost.known ? a.cost.known : a.total_seconds < b.total_seconds;

@@ -193,11 +193,28 @@ TEST_F(PolicyCommand, WhatIsWrongIsRefused) {
   write_problem("[]");
   // Format auto has a policy of its own, unless the number of iterations is known.
   EXPECT_EQ(finish(start({"solve", "p.yaml", "--explain"})).code, 0);
-  for (const char* setting :
-       {"operator.format=csr", "operator.expected_iterations=50", "operator.deterministic=true"}) {
-    outcome = finish(start({"solve", "p.yaml", "--explain", "--set", setting}));
-    EXPECT_EQ(outcome.code, 2) << setting;
-    EXPECT_NE(outcome.err.find("schedule.policy=auto"), std::string::npos) << outcome.err;
+  outcome = finish(start({"solve", "p.yaml", "--explain", "--set", "operator.format=csr"}));
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_NE(outcome.err.find("schedule.policy=auto"), std::string::npos) << outcome.err;
+}
+
+// A choice before the solve is explained, too: what it wanted and took, and the predictions of all formats.
+TEST_F(PolicyCommand, AChoiceBeforeTheSolveIsExplained) {
+  write_problem("[]");
+  for (const char* setting : {"operator.expected_iterations=50", "operator.deterministic=true"}) {
+    const Outcome outcome = finish(start({"solve", "p.yaml", "--explain", "--set", setting}));
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    const Json report = Json::parse(files()["r.json"]);
+    const Json& choice = report["operator"]["choice"];
+    EXPECT_EQ(choice["taken"], report["operator"]["format"]);
+    EXPECT_EQ(choice["wanted"], choice["taken"]);
+    EXPECT_FALSE(choice.contains("refused"));
+    EXPECT_NE(outcome.out.find("Chosen before the solve: wanted " + choice["wanted"].get<std::string>() +
+                               ", taken " + choice["taken"].get<std::string>()),
+              std::string::npos)
+        << outcome.out;
+    EXPECT_NE(outcome.out.find("sell-c-sigma"), std::string::npos) << "a format that was not taken";
+    EXPECT_NE(outcome.out.find("conversion"), std::string::npos);
   }
 }
 
