@@ -11,6 +11,7 @@ help:
 	@echo "make test          build, and run the tests of what is installed"
 	@echo "make test-all      install Kokkos, MKL, hypre, MFEM, deal.II, PETSc, SciPy and Chromium too, and run every test of the host"
 	@echo "make wheel         build the Python package into build/wheel; PYTHON=INTERPRETER (python3)"
+	@echo "make wheel CUDA=1   the same with code for NVIDIA GPUs, into build/wheel-cuda"
 	@echo "make docs          build the site of the documentation into build/docs/html (Sphinx from PyPI, Doxygen)"
 	@echo "make build         the same, without running anything"
 	@echo "make dependencies  only install what is missing"
@@ -50,10 +51,11 @@ install: dependencies
 	  echo "  export PATH=$(PREFIX)/bin:\$$PATH CMAKE_PREFIX_PATH=$(PREFIX) PKG_CONFIG_PATH=$(PREFIX)/lib/pkgconfig LD_LIBRARY_PATH=$(PREFIX)/lib";; esac
 
 # The Python package, with the libraries that it needs inside. From Python 3.12 on one wheel is for all later versions.
-# WHEEL_BUILD: the folder of the build.
+# WHEEL_BUILD: the folder of the build. CUDA=1: with code for GPUs (CUDA_ARCHITECTURES names others than those of
+# cmake/build-wheel.sh).
 PYTHON ?= python3
 wheel: dependencies
-	@cmake/build-wheel.sh "$(PYTHON)" build/wheel $(WHEEL_BUILD)
+	@CUDA="$(CUDA)" cmake/build-wheel.sh "$(PYTHON)" build/wheel$(if $(CUDA),-cuda) $(WHEEL_BUILD)
 
 # The site. What it needs comes from Debian and PyPI; a page that is read needs no network.
 docs:

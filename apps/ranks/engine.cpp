@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "apps/command/clock.hpp"
+#include "apps/command/interrupt.hpp"
 #include "apps/ranks/agree.hpp"
 #include "apps/ranks/distribute.hpp"
 #include "apps/ranks/elements.hpp"
@@ -84,7 +85,7 @@ class RankRun {
     }
     progress_.clear();
     finish();
-    return record_.result.converged() ? 0 : 1;
+    return record_.result.converged() ? 0 : signal_code_ != 0 ? signal_code_ : 1;
   }
 
  private:
@@ -214,16 +215,16 @@ class RankRun {
   void run() {
     if (ranks_.first() && problem().output.history) history_.emplace(problem().output.history.path);
     const StoppingRule& rule = problem().solver.options.stopping;
-    ranks_.all([&] {
-      record_.result = solve(ksp_, A_, b_, x_, rule, [&](const KrylovIteration& now) {
-        const IterationInfo info{.iteration = now.iteration,
-                                 .residual = now.residual,
-                                 .relative_residual = now.relative_residual,
-                                 .seconds = now.seconds};
-        if (history_) history_->add(info);
-        progress_.iteration(info, rule);
-      });
-    });
+    const auto told = [&](const KrylovIteration& now) {
+      const IterationInfo info{.iteration = now.iteration,
+                               .residual = now.residual,
+                               .relative_residual = now.relative_residual,
+                               .seconds = now.seconds};
+      if (history_) history_->add(info);
+      progress_.iteration(info, rule);
+    };
+    guard_.emplace();
+    ranks_.all([&] { record_.result = solve(ksp_, A_, b_, x_, rule, told, signal_code_); });
     record_.advice = record_.result.advice;
     ranks_.each([&] { record_.note = note_on_unused(problem()); });
     record_.seconds.solve = clock_.lap();
@@ -313,6 +314,8 @@ class RankRun {
   Moved moved_;
   KSP ksp_ = nullptr;
   std::optional<HistoryFile> history_;
+  std::optional<InterruptGuard> guard_;
+  int signal_code_ = 0;
 };
 
 }  // namespace

@@ -5,6 +5,7 @@ Nothing is copied or converted on a GPU without a word: an array of another type
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Any
 
@@ -17,6 +18,17 @@ from .errors import BadArgument, NotAvailable, ShapeMismatch
 
 Array = NDArray[Any]
 _CUDA, _MANAGED = 2, 13  # types of devices of DLPack
+
+
+def _nvidia_folders() -> list[str]:
+    """Where pip puts NVIDIA's libraries: those of the CUDA version for which this build was made."""
+    within = os.path.join("nvidia", f"cu{_core.cuda_major}", "lib")
+    return [folder for entry in sys.path if os.path.isdir(folder := os.path.join(entry or os.curdir, within))]
+
+
+if _core.has_gpu_code:
+    # They are loaded when a GPU is used for the first time.
+    _core.search_nvidia_libraries(_nvidia_folders())
 
 
 class DeviceArray:

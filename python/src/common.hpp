@@ -80,6 +80,8 @@ class PythonFunction {
 void bind_device_arrays(nb::module_& m);
 void bind_errors(nb::module_& m);
 void bind_matrices(nb::module_& m);
+// In a build with CUDA only.
+void bind_nvidia_libraries(nb::module_& m);
 void bind_preconditioners(nb::module_& m);
 void bind_solvers(nb::module_& m);
 void bind_tables(nb::module_& m);

@@ -8,6 +8,9 @@ NB_MODULE(_core, m) {
   bind_errors(m);
   bind_device_arrays(m);
   bind_matrices(m);
+#if defined(PROTEAN_HAVE_CUDA)
+  bind_nvidia_libraries(m);
+#endif
   bind_preconditioners(m);
   bind_solvers(m);
   bind_tables(m);

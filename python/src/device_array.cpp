@@ -463,6 +463,10 @@ void bind_device_arrays(nb::module_& m) {
   m.attr("has_gpu_code") = true;
 #else
   m.attr("has_gpu_code") = false;
+  m.attr("cuda_major") = 0;
+  m.def(
+      "search_nvidia_libraries", [](nb::object) {}, nb::arg("folders"));
+  m.def("nvidia_libraries", []() -> std::vector<std::string> { refuse(); });
 #endif
 }
 

@@ -25,7 +25,8 @@ def check(good, what, more=""):
 
 
 class Run:
-    """One call of the command: ranks 0 without mpirun. `before`: a shell command line that each rank runs first."""
+    """One call of the command: ranks 0 without mpirun. `before`: a shell command line that each rank runs first.
+    `started` is called with the process while it runs."""
 
     def __init__(self, ranks, program, *arguments, before="", cwd=None, commands=None, started=None):
         one = [str(program), *map(str, arguments)]
@@ -41,7 +42,7 @@ class Run:
         process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=cwd,
                                    env=environment)
         if started:
-            started()
+            started(process)
             begin = time.monotonic()
         try:
             self.out, self.err = process.communicate(timeout=120)

@@ -1,6 +1,9 @@
 #!/usr/bin/env python3
 """Runs tutorials of PETSc, compiled as they are, with matrices of type aij and of type aijprotean, and compares
-what they print: tutorials.py FOLDER LIBRARY COMPILER NAME [RANKS [FORMATS]]. Exit code 77: skipped, with the reason."""
+what they print: tutorials.py FOLDER LIBRARY COMPILER NAME [RANKS [FORMATS]]. Exit code 77: skipped, with the reason.
+PROTEAN_TUTORIALS_JSON in the environment: a file that gets a line of JSON for each number of ranks, with the
+iterations (tutorials_table.py)."""
+import json
 import os
 import pathlib
 import re
@@ -97,17 +100,25 @@ if "SYSTEM" in options:
     (work / "system").write_bytes(data)
     options = options.replace("SYSTEM", "system")
 
-monitor = re.compile(r"(KSP|SNES) (?:Residual|Function) norm\s+(\S+)")
+monitor = re.compile(r"(\d+) (KSP|SNES) (?:Residual|Function) norm\s+(\S+)")
 
 
 def norms(text):
-    return [(kind, float(value)) for kind, value in monitor.findall(text)]
+    return [(kind, float(value)) for _, kind, value in monitor.findall(text)]
+
+
+def iterations(text):
+    """Of the Krylov method in all of its solves together; each begins with the residual of iteration 0."""
+    return sum(kind == "KSP" and number != "0" for number, kind, _ in monitor.findall(text))
 
 
 failed = 0
 for count in ranks:
     common = ["mpirun", "-n", str(count), str(program), *options.split()]
-    expected = norms(call([*common, type_option, "aij"]))
+    theirs = call([*common, type_option, "aij"])
+    expected = norms(theirs)
+    told = {"tutorial": name, "source": source, "ranks": count, "solves": len(re.findall("\\b0 KSP ", theirs)),
+            "iterations": {"aij": iterations(theirs)}, "difference": {}}
     if len(expected) < 5:
         print(f"FAILED: {name} on {count} ranks prints {len(expected)} residuals, so there is nothing to compare")
         sys.exit(1)
@@ -122,6 +133,10 @@ for count in ranks:
         good = len(found) == len(expected) and [k for k, _ in found] == [k for k, _ in expected] and worst < 1e-4
         good = good and used > 0
         failed += not good
+        told["iterations"][form], told["difference"][form] = iterations(ours), worst
         print(f"{'ok' if good else 'FAILED'}: {name} on {count} ranks, {form}: {len(found)} residuals of "
               f"{len(expected)}, largest relative difference {worst:.1e}, type named {used} times")
+    if os.environ.get("PROTEAN_TUTORIALS_JSON"):
+        with open(os.environ["PROTEAN_TUTORIALS_JSON"], "a") as file:
+            print(json.dumps(told), file=file)
 sys.exit(1 if failed else 0)
