@@ -41,7 +41,7 @@ def measure(build, matrices, file):
     build, matrices = pathlib.Path(build).resolve(), pathlib.Path(matrices).resolve()
     program = next(build.rglob("petsc_ranks_benchmark"), None)
     if program is None:
-        sys.exit(f"{build} has no petsc_ranks_benchmark: configure it with -DPROTEAN_BENCHMARKS=ON where PETSc is found")
+        sys.exit(f"{build} has no petsc_ranks_benchmark: configure with -DPROTEAN_BENCHMARKS=ON where PETSc is found")
     environment = {**os.environ, **ENVIRONMENT}
     result = {"date": datetime.date.today().isoformat(), "processors": len(os.sched_getaffinity(0)), "matrices": []}
     with tempfile.TemporaryDirectory() as work:
@@ -94,7 +94,8 @@ def lines_of_ratios(rows, kind, names, others, before):
                 continue
             all = ratios(rows, kind, of, name)
             cells.append(f"{statistics.geometric_mean(all):.2f} ({min(all):.2f} to {max(all):.2f})")
-        print(f"| times faster than {of}, mean (smallest to largest) |" + " |" * before + " " + " | ".join(cells) + " |")
+        head = f"| times faster than {of}, mean (smallest to largest) |" + " |" * before
+        print(head + " " + " | ".join(cells) + " |")
 
 
 def table(file):

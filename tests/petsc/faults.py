@@ -107,8 +107,8 @@ run = Run(3, protean, "solve", "long.yaml", "--history", "h.csv", *outputs, cwd=
           before="echo $$ >pid$OMPI_COMM_WORLD_RANK")
 ended(run, "rank 2 is killed", 137, errors=0)
 
-# Ctrl-C: the terminal tells mpirun, which tells the ranks, or somebody tells one rank alone. As on one rank the solve ends
-# after an iteration, x and report are written, and the summary says so.
+# Ctrl-C: the terminal tells mpirun, which tells the ranks, or somebody tells one rank alone. As on one rank the solve
+# ends after an iteration, x and report are written, and the summary says so.
 def interrupt(process, whom):
     for _ in range(600):
         time.sleep(0.05)
@@ -129,7 +129,8 @@ for whom in ("rank 1", "mpirun"):
     good = said.get("reason") == "interrupted" and said.get("iterations", 0) > 0 and len(solution) == 40000
     good = good and "interrupted" in run.out and "it did not end" not in run.err
     good = good and (run.code == 130 if whom == "rank 1" else run.code != 0)
-    check(good, f"Ctrl-C to {whom}: exit code {run.code} after {run.seconds:.1f} s", f"{said.get('reason')}\n{run.told}")
+    check(good, f"Ctrl-C to {whom}: exit code {run.code} after {run.seconds:.1f} s",
+          f"{said.get('reason')}\n{run.told}")
     for name in ("h.csv", "x.mtx", "r.json"):
         (work / name).unlink(missing_ok=True)
 

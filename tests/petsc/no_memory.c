@@ -1,5 +1,5 @@
-/* For LD_PRELOAD: blocks of memory of more bytes than PROTEAN_TEST_LARGEST_BLOCK says are refused, as where a rank has no
-   memory left. A limit of the whole process (ulimit -v) would end it already where it loads its libraries. */
+/* For LD_PRELOAD: blocks of memory of more bytes than PROTEAN_TEST_LARGEST_BLOCK says are refused, as where a rank has
+   no memory left. A limit of the whole process (ulimit -v) would end it already where it loads its libraries. */
 #include <errno.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -23,10 +23,13 @@ static int refused(size_t bytes) {
 
 void* malloc(size_t bytes) { return refused(bytes) ? NULL : __libc_malloc(bytes); }
 void* calloc(size_t count, size_t bytes) {
-  return bytes != 0 && (count > (size_t)-1 / bytes || refused(count * bytes)) ? NULL : __libc_calloc(count, bytes);
+  return bytes != 0 && (count > (size_t)-1 / bytes || refused(count * bytes)) ? NULL
+                                                                              : __libc_calloc(count, bytes);
 }
 void* realloc(void* block, size_t bytes) { return refused(bytes) ? NULL : __libc_realloc(block, bytes); }
-void* memalign(size_t alignment, size_t bytes) { return refused(bytes) ? NULL : __libc_memalign(alignment, bytes); }
+void* memalign(size_t alignment, size_t bytes) {
+  return refused(bytes) ? NULL : __libc_memalign(alignment, bytes);
+}
 void* aligned_alloc(size_t alignment, size_t bytes) { return memalign(alignment, bytes); }
 int posix_memalign(void** block, size_t alignment, size_t bytes) {
   void* const made = memalign(alignment, bytes);

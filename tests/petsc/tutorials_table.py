@@ -16,8 +16,11 @@ with tempfile.TemporaryDirectory() as folder:
     file = pathlib.Path(folder) / "lines"
     environment = {**os.environ, "PROTEAN_TUTORIALS_JSON": str(file)}
     for name in names:
-        done = subprocess.run([sys.executable, here / "tutorials.py", build / "tests/petsc",
-                               build / "libprotean_petsc.so", compiler, name], env=environment)
+        done = subprocess.run(
+            [sys.executable, here / "tutorials.py", build / "tests/petsc", build / "libprotean_petsc.so", compiler,
+             name],
+            env=environment,
+        )
         if done.returncode != 0:
             sys.exit(done.returncode)
     rows = [json.loads(line) for line in file.read_text().splitlines()]
@@ -27,11 +30,11 @@ lines = [
     "# PETSc's tutorials with our matrix types",
     "",
     "Tutorials of PETSc 3.18, compiled as they are, with matrices of type `aij` and of type `aijprotean`, which",
-    "`-dll_append libprotean_petsc.so` adds. The numbers are the iterations of the Krylov method in all solves of a run.",
-    "The last column is the largest relative difference of a residual in any of the formats from that with `aij`, where",
-    "residuals below 1e-5 of the first one count as that much. `ts-ex3` is for one rank; `ts-ex4` is the same problem",
-    "for several. `ksp-ex56` takes numbers of ranks that are cubes, and 2. The test `petsc-tutorial-*` fails where a",
-    "number of residuals differs, or where the difference is 1e-4 or more.",
+    "`-dll_append libprotean_petsc.so` adds. The numbers are the iterations of the Krylov method in all solves of a",
+    "run. The last column is the largest relative difference of a residual in any of the formats from that with `aij`,",
+    "where residuals below 1e-5 of the first one count as that much. `ts-ex3` is for one rank; `ts-ex4` is the same",
+    "problem for several. `ksp-ex56` takes numbers of ranks that are cubes, and 2. The tests `petsc-tutorial-*` fail",
+    "where a number of residuals differs, or where the difference is 1e-4 or more.",
     "",
     f"Written on {datetime.date.today()} by",
     "",
