@@ -51,7 +51,7 @@ def measure(build, matrices, file):
             if generated:
                 path = pathlib.Path(work) / f"{name}.pbin"
                 subprocess.run([build / "protean", "generate", "--quiet", *generated, "-o", path], check=True)
-            # Not bound to processors, since one rank alone has both of them in the last measurement.
+            # The program binds its ranks, since one rank alone has all processors in the last measurement.
             command = ["mpirun", "-n", "2", "--bind-to", "none", program, path, "-threads", "2"]
             done = subprocess.run([*command, *(["-cg"] if positive_definite else [])], env=environment,
                                   stdout=subprocess.PIPE, text=True)

@@ -2,6 +2,9 @@
 //
 //   mpirun -n 2 --bind-to none petsc_ranks_benchmark MATRIX [-cg] [-threads N]
 //
+// The ranks bind themselves to a processor each; two that wait for each other on one processor would measure its
+// scheduler. Where one rank computes alone it has all of them.
+//
 // MATRIX: .mtx, .mtx.xz or .pbin. Each rank has as many rows as PETSC_DECIDE gives. Contestants take turns in rounds;
 // a time is that of the slowest rank, and the script takes the median of the rounds. Three measurements:
 //
@@ -12,6 +15,7 @@
 //
 // Prints one line of JSON. petsc_ranks.py runs it for ten matrices.
 #include <petscksp.h>
+#include <sched.h>
 #include <unistd.h>
 
 #include <protean/petsc/protean_petsc.h>
@@ -29,7 +33,7 @@
 
 namespace {
 
-using nlohmann::json;
+using json = nlohmann::ordered_json;
 
 void ok(PetscErrorCode code) {
   if (code) MPI_Abort(MPI_COMM_WORLD, 2);
@@ -167,6 +171,26 @@ void solves(const Rows& given, std::vector<Contestant>& contestants) {
   ok(VecDestroy(&x)), ok(VecDestroy(&b)), ok(VecDestroy(&r));
 }
 
+// The processors that this process may use: all that it had at the start, or the one of its rank.
+class Processors {
+ public:
+  explicit Processors(int rank) {
+    if (sched_getaffinity(0, sizeof all_, &all_) != 0) MPI_Abort(MPI_COMM_WORLD, 2);
+    int left = rank % std::max(CPU_COUNT(&all_), 1);
+    CPU_ZERO(&one_);
+    for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu)
+      if (CPU_ISSET(cpu, &all_) && left-- == 0) CPU_SET(cpu, &one_);
+  }
+  void take_one() const { take(one_); }
+  void take_all() const { take(all_); }
+
+ private:
+  static void take(const cpu_set_t& set) {
+    if (sched_setaffinity(0, sizeof set, &set) != 0) MPI_Abort(MPI_COMM_WORLD, 2);
+  }
+  cpu_set_t all_, one_;
+};
+
 // The other ranks sleep: a barrier of MPI would compute while it waits.
 void sleep_until_done(bool working) {
   MPI_Request request = MPI_REQUEST_NULL;
@@ -206,6 +230,8 @@ int main(int argc, char** argv) {
   ok(PetscOptionsGetBool(nullptr, nullptr, "-cg", &positive_definite, nullptr));
   ok(PetscOptionsGetInt(nullptr, nullptr, "-threads", &threads, nullptr));
 
+  const Processors processors(rank);
+  processors.take_one();
   const Rows rows(PETSC_COMM_WORLD, csr);
   std::vector<Contestant> multiplied {
     {"aij", MATAIJ, ""}, {"aijsell", MATAIJSELL, ""},
@@ -234,6 +260,7 @@ int main(int argc, char** argv) {
   }
   if (threads > 0) {
     if (rank == 0) {
+      processors.take_all();
       const Rows all(PETSC_COMM_SELF, csr);
       const std::string with = " -mat_protean_threads " + std::to_string(threads);
       std::vector<Contestant> alone{{"one-csr", "aijprotean", "-mat_protean_format csr" + with},

@@ -1,18 +1,21 @@
 #!/usr/bin/env python3
-"""protean.linalg beside scipy.sparse.linalg: python_benchmark.py --matrices FOLDER --json FILE
-On a GPU, beside cupyx.scipy.sparse.linalg: python_benchmark.py --device --json FILE
+"""protean.linalg beside scipy.sparse.linalg: python_benchmark.py --matrices FOLDER [--wheel FILE] --json FILE
+On a GPU, beside cupyx.scipy.sparse.linalg: python_benchmark.py --device --matrices FOLDER --json FILE
+The tables of such a file: python_benchmark.py --table FILE
 
-Overhead of a call for n = 10, the time of an import, and solves of ten systems by cg, gmres and bicgstab. Both
+Overhead of a call for n = 10, the time of an import, the time from Ctrl-C to the exception, with --wheel that of an
+installation into an empty environment with the first solve, and solves of ten systems by cg, gmres and bicgstab. Both
 libraries solve each system to the same tolerance, in turns, several times; the least time counts, because machines are
 shared. Times of ours include the choice of the format and the conversion. Both are called with the same arguments.
 
 The environment is one in which SciPy is fast: OpenBLAS with one thread, whose threads spin otherwise, and a malloc that
 keeps its memory, since SciPy allocates vectors in each iteration.
 
-On a GPU, cg solves generated systems, with Jacobi and without, to the same tolerance in turns. Matrices,
-preconditioners and right-hand sides lie there before, and both libraries have solved the system once. CuPy has its csr;
-ours has the same csr, whose format it chooses in each call, and a kept protean.matrix. The medians count. Each time is
-that of the host, from a GPU that is idle to one that is idle again.
+On a GPU, cg solves ten systems, with Jacobi and without, to the same tolerance in turns. Matrices, preconditioners
+and right-hand sides lie there before, and both libraries have solved the system once. CuPy has its csr; ours has the
+same csr, whose format it chooses in each call, and a kept protean.matrix, whose conversion is measured by itself. The
+medians count. Each time is that of the host, from a GPU that is idle to one that is idle again. FOLDER is
+problems/matrices.
 """
 
 import argparse
@@ -26,14 +29,16 @@ import platform
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 
 import numpy as np
 
-import protean
-from protean import linalg
+if "--table" not in sys.argv:
+    import protean
+    from protean import linalg
 
-if "--device" not in sys.argv:
+if "--device" not in sys.argv and "--table" not in sys.argv:
     import scipy
     import scipy.io
     import scipy.sparse as sp
@@ -122,6 +127,51 @@ def import_seconds(module):
     return statistics.median(float(subprocess.check_output([sys.executable, "-c", code])) for _ in range(9))
 
 
+def interrupt_seconds(repeats=3):
+    """From Ctrl-C to KeyboardInterrupt, for each kind of solve of the test; it needs pytest."""
+    sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tests" / "python"))
+    from test_process import LONG, interrupted
+
+    return {name: [interrupted(make())[0] for _ in range(repeats)] for name, make in LONG.items()}
+
+
+def install_seconds(wheel):
+    """From nothing to the first solve: an empty environment, pip with NumPy from PyPI, and a process that solves."""
+    code = (
+        "import numpy as np, protean; A = np.diag(np.arange(1.0, 101.0)); "
+        "assert protean.solve(A, np.ones(100)).converged"
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        start = time.perf_counter()
+        subprocess.run([sys.executable, "-m", "venv", folder], check=True)
+        python = f"{folder}/bin/python"
+        pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", wheel]
+        subprocess.run(pip, check=True)
+        subprocess.run([python, "-c", code], check=True)
+        return time.perf_counter() - start
+
+
+def symmetric_from_file(folder, name):
+    """A symmetric matrix of a Matrix Market file as CSR arrays, without SciPy."""
+    import lzma
+
+    with lzma.open(pathlib.Path(folder) / f"{name}.mtx.xz", "rt") as file:
+        head = file.readline().split()
+        assert head[2] == "coordinate" and head[3] in ("real", "integer") and head[4] == "symmetric", head
+        line = file.readline()
+        while line.startswith("%"):
+            line = file.readline()
+        n = int(line.split()[0])
+        entries = np.loadtxt(file)
+    rows, columns, values = entries[:, 0].astype(np.int64) - 1, entries[:, 1].astype(np.int64) - 1, entries[:, 2]
+    beside = rows != columns
+    rows, columns = np.concatenate([rows, columns[beside]]), np.concatenate([columns, rows[beside]])
+    values = np.concatenate([values, values[beside]])
+    order = np.lexsort((columns, rows))
+    indptr = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=n))])
+    return indptr.astype(np.int32), columns[order].astype(np.int32), values[order]
+
+
 def laplacian(*sizes):
     """The stencil of 2 d + 1 points on a grid of d dimensions as CSR arrays, without SciPy."""
     rows = np.arange(math.prod(sizes))
@@ -146,7 +196,7 @@ def on_device(given):
     def medians(runs):
         times = {name: [] for name in runs}
         begin = time.perf_counter()
-        while len(times[next(iter(times))]) < 5 or time.perf_counter() - begin < given.budget:
+        while len(times[next(iter(times))]) < 9 or time.perf_counter() - begin < given.budget:
             for name, run in runs.items():
                 cupy.cuda.Device().synchronize()
                 start = time.perf_counter()
@@ -174,16 +224,33 @@ def on_device(given):
         ("poisson-2d 1000", (1000, 1000)),
         ("poisson-3d 100", (100, 100, 100)),
         ("poisson-3d 200", (200, 200, 200)),
+        ("bcsstk16", None),
+        ("fv2", None),
+        ("Trefethen_2000", None),
+        ("G2_circuit", None),
     ):
-        indptr, indices, values = (cupy.asarray(one) for one in laplacian(*sizes))
+        arrays = laplacian(*sizes) if sizes else symmetric_from_file(given.matrices, name)
+        indptr, indices, values = (cupy.asarray(one) for one in arrays)
         n = indptr.size - 1
         A = cusparse.csr_matrix((values, indices, indptr), shape=(n, n))
         b = A @ cupy.asarray(np.random.default_rng(1).standard_normal(n))
-        kept = protean.matrix(A)
-        kept.convert("auto")
+        conversions = []
+        for _ in range(5):
+            cupy.cuda.Device().synchronize()
+            start = time.perf_counter()
+            kept = protean.matrix(A)
+            kept.convert("auto")
+            cupy.cuda.Device().synchronize()
+            conversions.append(time.perf_counter() - start)
         inverse = cusparse.diags(1 / A.diagonal(), format="csr")
         for preconditioner, theirs, ours in (("none", None, None), ("jacobi", inverse, "jacobi")):
-            row = {"system": name, "rows": n, "entries": int(A.nnz), "preconditioner": preconditioner}
+            row = {
+                "system": name,
+                "rows": n,
+                "entries": int(A.nnz),
+                "preconditioner": preconditioner,
+                "convert_seconds": statistics.median(conversions),
+            }
             iterations = []
             runs = {
                 "cupy": lambda M=theirs: cula.cg(A, b, M=M, **theirs_to),
@@ -219,22 +286,92 @@ def on_device(given):
         ratios = [row[kind] for row in result["solves"]]
         result[f"geometric_mean {kind}"] = float(np.exp(np.mean(np.log(ratios))))
         print(f"{kind}: geometric mean {result[f'geometric_mean {kind}']:.2f}, least {min(ratios):.2f}")
+    finish(result, given)
+
+
+def finish(result, given):
+    """Write the file, whole, and print the tables."""
     if given.json:
-        pathlib.Path(given.json).write_text(json.dumps(result, indent=1) + "\n")
+        path = pathlib.Path(given.json)
+        beside = path.with_name(path.name + ".tmp")
+        beside.write_text(json.dumps(result, indent=1) + "\n")
+        beside.rename(path)
+    print(table(result))
+
+
+def judged(value, goal, most):
+    return "reached" if (value <= goal if most else value >= goal) else "**not reached**"
+
+
+def table(result):
+    """The tables of a measurement in Markdown."""
+    rows = result["solves"]
+    lines = []
+    if "gpu" in result:
+        lines += [
+            "| system | rows | entries | M | iterations, CuPy and ours | CuPy, ms | ours, ms | times faster "
+            "| conversion, ms | ours with a `Matrix`, ms | times faster | format |",
+            "|" + "---|" * 12,
+        ]
+        for row in rows:
+            lines.append(
+                f"| {row['system']} | {row['rows']:,} | {row['entries']:,} | {row['preconditioner']} "
+                f"| {row['iterations']['cupy']}, {row['iterations']['protean']} | {1e3 * row['cupy']['seconds']:.3g} "
+                f"| {1e3 * row['protean']['seconds']:.3g} | {row['ratio']:.2f} | {1e3 * row['convert_seconds']:.3g} "
+                f"| {1e3 * row['protean with a Matrix']['seconds']:.3g} | {row['ratio with a Matrix']:.2f} "
+                f"| {row['format']} |"
+            )
+        for kind, meaning in (("ratio", "csr of CuPy"), ("ratio with a Matrix", "a kept `Matrix`")):
+            mean = result[f"geometric_mean {kind}"]
+            least = min(row[kind] for row in rows)
+            lines.append(f"\n{meaning}: mean {mean:.2f} (goal 3: {judged(mean, 3, False)}), least {least:.2f}")
+        return "\n".join(lines)
+    lines += [
+        "| system | rows | entries | method | SciPy, ms | protean, ms | times faster |",
+        "|" + "---|" * 7,
+    ]
+    for row in rows:
+        lines.append(
+            f"| {row['system']} | {row['rows']:,} | {row['entries']:,} | {row['method']} "
+            f"| {1e3 * row['scipy']['seconds']:.3g} | {1e3 * row['protean']['seconds']:.3g} | {row['ratio']:.2f} |"
+        )
+    calls, imports = result["overhead_us"], result["import_seconds"]
+    goals = [
+        ("solves, geometric mean, times faster than SciPy", result["geometric_mean"], 2.5, False),
+        ("solves, the least", result["least"], 1.0, False),
+        (f"call of cg, n = 10, us (SciPy {calls['scipy']:.3g})", calls["protean"], 20, True),
+        ("the same with a `Matrix`, us", calls["protean with a Matrix"], 20, True),
+        (f"`import protean`, s (`import numpy` {imports['numpy']:.3g})", imports["protean"], 0.15, True),
+    ]
+    if "install_seconds" in result:
+        goals.append(("empty environment, pip install, first solve, s", result["install_seconds"], 15, True))
+    if "interrupt_seconds" in result:
+        worst = 1e3 * max(max(times) for times in result["interrupt_seconds"].values())
+        goals.append(("from Ctrl-C to KeyboardInterrupt, the longest, ms", worst, 100, True))
+    lines += ["", "| | measured | goal | |", "|---|---|---|---|"]
+    for what, value, goal, most in goals:
+        bound = "at most" if most else "at least"
+        lines.append(f"| {what} | {value:.3g} | {bound} {goal} | {judged(value, goal, most)} |")
+    return "\n".join(lines)
 
 
 def main():
     arguments = argparse.ArgumentParser()
-    arguments.add_argument("--matrices", help="folder of the matrices; not with --device")
+    arguments.add_argument("--matrices", help="folder of the matrices (.mtx.xz)")
+    arguments.add_argument("--wheel", help="measure the installation of this wheel")
+    arguments.add_argument("--table", metavar="FILE", help="print the tables of a file that --json has written")
     arguments.add_argument("--device", action="store_true", help="on a GPU, beside CuPy")
     arguments.add_argument("--json")
     arguments.add_argument("--rtol", type=float, default=1e-6)
     arguments.add_argument("--budget", type=float, default=4.0, help="seconds for each solve")
     given = arguments.parse_args()
-    if given.device:
-        return on_device(given)
+    if given.table:
+        print(table(json.loads(pathlib.Path(given.table).read_text())))
+        return None
     if given.matrices is None:
         arguments.error("--matrices names the folder of the matrices")
+    if given.device:
+        return on_device(given)
     result = {
         "date": datetime.date.today().isoformat(),
         "machine": platform.processor() or platform.machine(),
@@ -245,9 +382,11 @@ def main():
         "load": os.getloadavg()[0],
         "overhead_us": overhead(),
         "import_seconds": {name: import_seconds(name) for name in ("numpy", "protean", "scipy.sparse.linalg")},
+        "interrupt_seconds": interrupt_seconds(),
         "solves": [],
     }
-    print(result["overhead_us"], result["import_seconds"])
+    if given.wheel:
+        result["install_seconds"] = install_seconds(given.wheel)
     for name, A, methods in systems(given.matrices):
         b = A @ np.random.default_rng(1).standard_normal(A.shape[0])
         M = jacobi(A)
@@ -278,8 +417,8 @@ def main():
     result["geometric_mean"] = float(np.exp(np.mean(np.log(ratios))))
     result["least"] = min(ratios)
     print(f"geometric mean {result['geometric_mean']:.2f}, least {result['least']:.2f}, of {len(ratios)} solves")
-    if given.json:
-        pathlib.Path(given.json).write_text(json.dumps(result, indent=1) + "\n")
+    finish(result, given)
+    return None
 
 
 ENVIRONMENT = {

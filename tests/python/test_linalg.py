@@ -1,5 +1,6 @@
 """protean.linalg: what it takes, what it gives, and SciPy's answers beside ours."""
 
+import inspect
 import warnings
 
 import numpy as np
@@ -40,6 +41,26 @@ def test_every_method_solves(name):
     assert info == 0
     assert residual(A, x, b) <= 1e-9
     assert x.shape == b.shape and x.dtype == np.float64
+
+
+def told(function):
+    """Names, kinds and defaults of the parameters; the types that ours are annotated with do not count."""
+    return [(one.name, one.kind, one.default) for one in inspect.signature(function).parameters.values()]
+
+
+@pytest.mark.parametrize("name", ["cg", "bicgstab", "gmres", "minres"])
+def test_the_signatures_are_scipys(name):
+    assert told(getattr(linalg, name)) == told(getattr(spla, name))
+
+
+@pytest.mark.parametrize(
+    "name, like, more",
+    [("fcg", "cg", "directions"), ("idrs", "cg", "s"), ("bicgstab2", "cg", ""), ("fgmres", "gmres", "")],
+)
+def test_the_signatures_of_the_others_are_like_scipys(name, like, more):
+    own = told(getattr(linalg, name))
+    assert [one for one in own if one[0] != more] == told(getattr(spla, like))
+    assert (own[-1][0] == more) == bool(more)
 
 
 @pytest.mark.parametrize("kind", ["array", "matrix"])

@@ -177,5 +177,7 @@ def test_tables():
     considered = protean.compare(A, seconds=0.001)
     assert "csr" in considered.column("format")
     pandas = pytest.importorskip("pandas")
-    assert list(table.to_pandas().columns) == table.columns and isinstance(table.to_pandas(), pandas.DataFrame)
+    for one in (table, choice, protean.inspect(A)):
+        frame = one.to_pandas()
+        assert isinstance(frame, pandas.DataFrame) and list(frame.columns) == one.columns and len(frame) == len(one)
     assert "<td>csr</td>" in table._repr_html_()
