@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 """Our types of PETSc's matrices beside its own on two ranks, for ten matrices.
 
-usage: petsc_ranks.py measure BUILD MATRICES JSON     runs petsc_ranks_benchmark; five matrices are files of the folder
-                                                      MATRICES (.mtx.xz), five are generated
-       petsc_ranks.py table JSON                      prints the tables of docs/results/petsc-ranks.md
+usage: petsc_ranks.py measure BUILD MATRICES JSON [NAME...]
+           runs petsc_ranks_benchmark; five matrices are files of the folder MATRICES (.mtx.xz), five are generated.
+           With names, those alone are measured again, and their numbers are replaced in the file
+       petsc_ranks.py table JSON
+           prints the tables of docs/results/petsc-ranks.md
 
 BUILD has protean and petsc_ranks_benchmark (PROTEAN_BENCHMARKS=ON)."""
 import datetime
@@ -37,15 +39,21 @@ ENVIRONMENT = {
 }
 
 
-def measure(build, matrices, file):
+def measure(build, matrices, file, *only):
     build, matrices = pathlib.Path(build).resolve(), pathlib.Path(matrices).resolve()
     program = next(build.rglob("petsc_ranks_benchmark"), None)
     if program is None:
         sys.exit(f"{build} has no petsc_ranks_benchmark: configure with -DPROTEAN_BENCHMARKS=ON where PETSc is found")
     environment = {**os.environ, **ENVIRONMENT}
     result = {"date": datetime.date.today().isoformat(), "processors": len(os.sched_getaffinity(0)), "matrices": []}
+    if only:
+        result = json.loads(pathlib.Path(file).read_text())
+        if unknown := set(only) - {row["matrix"] for row in result["matrices"]}:
+            sys.exit(f"{file} has no {', '.join(sorted(unknown))}")
     with tempfile.TemporaryDirectory() as work:
         for name, generated, positive_definite in MATRICES:
+            if only and name not in only:
+                continue
             begin = time.monotonic()
             path = matrices / f"{name}.mtx.xz"
             if generated:
@@ -59,7 +67,10 @@ def measure(build, matrices, file):
                 sys.exit(f"{name}: {' '.join(map(str, command))} ended with {done.returncode}\n{done.stdout}")
             row = json.loads(done.stdout)
             row["matrix"] = name
-            result["matrices"].append(row)
+            if only:
+                result["matrices"] = [row if one["matrix"] == name else one for one in result["matrices"]]
+            else:
+                result["matrices"].append(row)
             if generated:
                 path.unlink()
             print(f"{name}: {time.monotonic() - begin:.0f} s", flush=True)
@@ -139,7 +150,7 @@ def table(file):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) == 5 and sys.argv[1] == "measure":
+    if len(sys.argv) >= 5 and sys.argv[1] == "measure":
         measure(*sys.argv[2:])
     elif len(sys.argv) == 3 and sys.argv[1] == "table":
         table(sys.argv[2])

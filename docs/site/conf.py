@@ -73,6 +73,8 @@ html_show_sphinx = False
 html_copy_source = False
 html_show_sourcelink = False
 templates_path = ["templates"]
+html_static_path = ["static"]
+html_css_files = ["style.css"]
 
 _LINK = re.compile(r"(?<!!)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^()\s]+)\)")
 
