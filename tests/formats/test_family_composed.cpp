@@ -416,15 +416,17 @@ struct Machine {
   std::map<std::string, double, std::less<>> bandwidth = {};
   double overhead = 0;
   formats::PartSeconds seconds() const {
-    return [this](std::string_view format, const SparsityPattern&, std::size_t bytes) {
-      const auto found = bandwidth.find(format);
-      return overhead + 1e-9 * static_cast<double>(bytes) / (found == bandwidth.end() ? 1.0 : found->second);
-    };
+    return
+        [this](std::string_view format, const FormatParams&, const SparsityPattern&, const Admission& size) {
+          const auto found = bandwidth.find(format);
+          return overhead +
+                 1e-9 * static_cast<double>(size.bytes) / (found == bandwidth.end() ? 1.0 : found->second);
+        };
   }
   // The parts that are stored, with their rules.
   std::string plan(const CsrMatrix<double>& csr) const {
-    const formats::ComposedPlan plan =
-        formats::plan_cocktail_by_time(*test_context(), csr.pattern, 8, formats::cuts_on_host(), seconds());
+    const formats::ComposedPlan plan = formats::plan_cocktail_by_time(*test_context(), csr.pattern, 8,
+                                                                      formats::cuts_on_host(), seconds(), 0);
     std::string text;
     std::int64_t entries = 0;
     for (std::size_t i = 0; i < plan.parts.size(); ++i) {
@@ -499,6 +501,44 @@ TEST(Cocktail, EllHasTheWidthOfThePaper) {
   EXPECT_EQ(machine.plan(csr), "csr:rest(700)");
   machine.bandwidth["coo"] = 2;
   EXPECT_EQ(machine.plan(csr), "coo:rest(700)");
+}
+
+// A matrix of full blocks at scattered places: bcsr alone, without a part of dense blocks and a rest; whole blocks lie
+// together, for the SIMD kernel, and not the units of clSpMV's GPU.
+TEST(Cocktail, BlocksLieTogetherOnAHost) {
+  std::vector<Triplet<double>> list;
+  for (std::int32_t b = 0; b < 400; ++b)
+    for (const std::int32_t other : {(b * 17 + 3) % 400, (b * 29 + 11) % 400, (b * 41 + 7) % 400})
+      for (std::int32_t i = 0; i < 16; ++i) list.push_back({4 * b + i / 4, 4 * other + i % 4, 1.0 + i});
+  const auto csr = csr_from_triplets<double>(test_context(), 1600, 1600, list);
+  const auto matrix = build("cocktail", csr);
+  ASSERT_EQ(parts_in(*matrix).substr(0, 10), "bcsr(100%)") << parts_in(*matrix);
+  const auto alone = build("bcsr", csr, {{"rows", "4"}, {"cols", "4"}});
+  EXPECT_EQ(matrix->bytes(), alone->bytes());
+}
+
+// All in one format of blocks or diagonals, where that is the fastest.
+TEST(Cocktail, TheWholeMatrixMayBeOfBlocksOrDiagonals) {
+  const auto csr = blocks_of_twelve();
+  const Machine fast_blocks{.bandwidth = {{"bcsr", 3}}},
+      fast_diagonals{.bandwidth = {{"dia", 50}}, .overhead = 1e-3};
+  EXPECT_EQ(fast_blocks.plan(csr).substr(0, 5), "bcsr:");
+  const auto stencil = generate(test_context(), "poisson-3d", {{"n", 12}});
+  const std::string dia = fast_diagonals.plan(stencil);
+  EXPECT_TRUE(dia == fmt::format("dia:rest({})", stencil.nonzeros()) ||
+              dia == fmt::format("dia:diagonals({})", stencil.nonzeros()))
+      << dia;
+}
+
+// A plan of several parts must promise more than its margin.
+TEST(Cocktail, ASumMustSaveItsMargin) {
+  const auto csr = blocks_of_twelve();
+  const auto parts_with = [&](double margin) {
+    const auto plan = formats::plan_cocktail_by_time(*test_context(), csr.pattern, 8, formats::cuts_on_host(),
+                                                     Machine{}.seconds(), margin);
+    return std::count_if(plan.cut->entries.begin(), plan.cut->entries.end(), [](auto n) { return n > 0; });
+  };
+  EXPECT_EQ(parts_with(100), 1);
 }
 
 TEST(Cocktail, SmallPartsAreMerged) {
