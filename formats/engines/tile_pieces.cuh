@@ -14,36 +14,45 @@ constexpr std::int64_t most_pieces = std::numeric_limits<std::int32_t>::max() - 
 
 inline int bits_of(std::int64_t largest) { return std::bit_width(static_cast<std::uint64_t>(largest)); }
 
-// Calls f(tile, first entry, entries) for what a row has in tiles of so many columns.
+// Tiles of so many columns; where there are more than `most`, the last one has all columns that are left.
+struct ColumnTiles {
+  std::int64_t columns, most;
+  __device__ std::int64_t operator()(std::int64_t column) const {
+    const std::int64_t number = column / columns;
+    return number < most ? number : most - 1;
+  }
+};
+
+// Calls f(tile, first entry, entries) for what a row has in each tile.
 template <class F>
-__device__ inline void for_pieces_of_row(const DevicePattern& a, std::int64_t columns, std::int64_t row,
+__device__ inline void for_pieces_of_row(const DevicePattern& a, ColumnTiles tile_of, std::int64_t row,
                                          F&& f) {
   const std::int64_t end = a.row_ptr[row + 1];
   for (std::int64_t k = a.row_ptr[row]; k < end;) {
-    const std::int64_t first = k, tile = a.col[k] / columns;
-    while (k < end && a.col[k] / columns == tile) ++k;
+    const std::int64_t first = k, tile = tile_of(a.col[k]);
+    while (k < end && tile_of(a.col[k]) == tile) ++k;
     f(tile, first, k - first);
   }
 }
 
-static __global__ void count_row_pieces(DevicePattern a, std::int64_t columns, std::int64_t* piece_ptr) {
+static __global__ void count_row_pieces(DevicePattern a, ColumnTiles tiles, std::int64_t* piece_ptr) {
   device::wait_for_stream();
   const std::int64_t row = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (row >= a.rows) return;
   std::int64_t count = 0;
-  for_pieces_of_row(a, columns, row, [&](std::int64_t, std::int64_t, std::int64_t) { ++count; });
+  for_pieces_of_row(a, tiles, row, [&](std::int64_t, std::int64_t, std::int64_t) { ++count; });
   piece_ptr[row] = count;
 }
 
 // Pieces by rows: the number of their row, first entry, number of entries and tile.
-static __global__ void write_row_pieces(DevicePattern a, std::int64_t columns, const std::int64_t* piece_ptr,
+static __global__ void write_row_pieces(DevicePattern a, ColumnTiles tiles, const std::int64_t* piece_ptr,
                                         std::int32_t* piece_row, std::int64_t* from, std::int32_t* length,
                                         std::int32_t* tile) {
   device::wait_for_stream();
   const std::int64_t row = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (row >= a.rows) return;
   std::int64_t s = piece_ptr[row];
-  for_pieces_of_row(a, columns, row, [&](std::int64_t number, std::int64_t first, std::int64_t count) {
+  for_pieces_of_row(a, tiles, row, [&](std::int64_t number, std::int64_t first, std::int64_t count) {
     piece_row[s] = static_cast<std::int32_t>(row), from[s] = first;
     length[s] = static_cast<std::int32_t>(count), tile[s] = static_cast<std::int32_t>(number), ++s;
   });
@@ -62,11 +71,11 @@ void launch_items(const Context& context, Kernel kernel, std::int64_t size, cons
     device::launch(context.device_state(), kernel, blocks_of(size), device::block_size, size, arguments...);
 }
 
-// What the rows have in tiles of so many columns.
+// What the rows have in each tile.
 struct RowPieces {
-  RowPieces(const Context& context, const SparsityPattern& pattern, std::int64_t columns)
+  RowPieces(const Context& context, const SparsityPattern& pattern, ColumnTiles tiles)
       : piece_ptr(context, pattern.rows + 1),
-        found(count(context, pattern, columns)),
+        found(count(context, pattern, tiles)),
         size(found <= most_pieces ? found : 0),
         row(context, size),
         length(context, size),
@@ -74,8 +83,8 @@ struct RowPieces {
         from(context, size) {
     if (size > 0)
       device::launch(context.device_state(), write_row_pieces, blocks_of(pattern.rows), device::block_size,
-                     device_pattern(pattern), columns, piece_ptr.data(), row.data(), from.data(),
-                     length.data(), tile.data());
+                     device_pattern(pattern), tiles, piece_ptr.data(), row.data(), from.data(), length.data(),
+                     tile.data());
   }
   const device::Scratch<std::int64_t> piece_ptr;  // [rows + 1]
   const std::int64_t found, size;  // the pieces; none are written where there are more than most_pieces
@@ -83,11 +92,11 @@ struct RowPieces {
   const device::Scratch<std::int64_t> from;
 
  private:
-  std::int64_t count(const Context& context, const SparsityPattern& pattern, std::int64_t columns) const {
+  std::int64_t count(const Context& context, const SparsityPattern& pattern, ColumnTiles tiles) const {
     PROTEAN_CUDA_CHECK(cudaMemsetAsync(piece_ptr.data(), 0, piece_ptr.bytes(), device::stream(context)));
     if (pattern.rows == 0) return 0;
     device::launch(context.device_state(), count_row_pieces, blocks_of(pattern.rows), device::block_size,
-                   device_pattern(pattern), columns, piece_ptr.data());
+                   device_pattern(pattern), tiles, piece_ptr.data());
     device::exclusive_scan(context, piece_ptr.data(), pattern.rows + 1);
     return read_back(context, piece_ptr.data() + pattern.rows);
   }
@@ -196,7 +205,8 @@ __global__ void add_pieces(std::int64_t rows, const std::int64_t* piece_ptr, con
   store(task.alpha, sum, task.beta, task.y + row);
 }
 
-// The arrays of pieces in device memory. Derived adds those that say where a piece lies: place(), place_bytes().
+// The arrays of pieces in device memory. Derived adds those that say where a piece lies: place(), place_bytes(). Where
+// it has sorted the columns, its order() is that of PieceView, and sorted() puts x into it.
 template <class T, class Place, class Derived>
 class PiecesOnDevice : public RowViewOnDevice<T, Derived> {
  public:
@@ -217,19 +227,21 @@ class PiecesOnDevice : public RowViewOnDevice<T, Derived> {
   }
   PieceView<T, Place> row_view() const noexcept {
     return {values_.data(),    col_.data(),  piece_ptr_.data(), piece_.data(),
-            piece_row_.data(), this->rows(), self().place()};
+            piece_row_.data(), this->rows(), self().place(),    self().order()};
   }
   T* mutable_values() noexcept { return values_.data(); }
+  const std::int32_t* order() const noexcept { return nullptr; }
+  const T* sorted(const T* x) const { return x; }
 
  protected:
-  // Columns and values; place() is complete. `from` and `length` as in place_pieces().
+  // Columns and values; place() is complete. `from` and `length` as in place_pieces(); `from` counts in `columns`.
   void fill(const CsrMatrix<T>& csr, const device::Scratch<std::int64_t>& from,
-            const device::Scratch<std::int32_t>& length) {
+            const device::Scratch<std::int32_t>& length, const std::int32_t* columns) {
     const DeviceState& state = this->context()->device_state();
     if (piece_.empty()) return;
     PROTEAN_CUDA_CHECK(cudaMemsetAsync(values_.data(), 0, values_.bytes(), state.stream));
     device::launch(state, fill_piece_columns<T, Place>, blocks_of(piece_.size(), piece_warps), piece_threads,
-                   row_view(), piece_.size(), from.data(), length.data(), csr.pattern.col, col_.data());
+                   row_view(), piece_.size(), from.data(), length.data(), columns, col_.data());
     this->do_update_values(csr);
   }
   void do_apply(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const override {
@@ -240,7 +252,7 @@ class PiecesOnDevice : public RowViewOnDevice<T, Derived> {
     void (*const sums)(PieceView<T, Place>, std::int64_t, const T*, T*, const int*) = sum_pieces<T>;
     if (!piece_.empty())
       device::launch(state, sums, blocks_of_pieces(a.place, piece_.size()), piece_threads, a, piece_.size(),
-                     x.data, partial, state.stop);
+                     self().sorted(x.data), partial, state.stop);
     device::launch(
         state, add_pieces<T>, blocks_of(this->rows()), device::block_size, this->rows(), a.piece_ptr, a.piece,
         partial, ProductTask<T>{.alpha = alpha, .x = x.data, .beta = beta, .y = y.data, .stop = state.stop});

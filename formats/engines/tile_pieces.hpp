@@ -34,6 +34,9 @@ struct PieceView {
   const std::int32_t *piece, *piece_row;
   std::int64_t rows;
   Place place;
+  // Where the columns were sorted before they were cut: order[c] is the number in the matrix of column c. Null: they
+  // were not. The entries of a piece lie by ascending columns of the matrix in both cases.
+  const std::int32_t* order;
 
   PROTEAN_HOST_DEVICE std::int64_t positions() const { return rows; }
   PROTEAN_HOST_DEVICE std::int64_t row(std::int64_t p) const { return p; }
@@ -44,11 +47,33 @@ struct PieceView {
   }
   template <class F>
   PROTEAN_HOST_DEVICE void for_entries(std::int64_t p, F&& f) const {
+    if (order) return for_sorted_entries(p, f);
     for (std::int64_t s = piece_ptr[p]; s < piece_ptr[p + 1]; ++s) {
       const PieceSpan span = place.span(piece[s]);
       std::int32_t last = -1;
       for (std::int64_t k = 0, at = span.begin; k < span.count && col[at] > last; ++k, at += span.stride)
         f(last = col[at], at);
+    }
+  }
+
+ private:
+  // Columns of the pieces of a row interleave: the next one of all pieces each time.
+  template <class F>
+  PROTEAN_HOST_DEVICE void for_sorted_entries(std::int64_t p, F& f) const {
+    for (std::int32_t last = -1;;) {
+      std::int32_t next = -1;
+      std::int64_t place_of_next = 0;
+      for (std::int64_t s = piece_ptr[p]; s < piece_ptr[p + 1]; ++s) {
+        const PieceSpan span = place.span(piece[s]);
+        const auto place_of = [&](std::int64_t k) { return span.begin + k * span.stride; };
+        const std::int64_t k = first_where(std::int64_t{0}, span.count,
+                                           [&](std::int64_t i) { return order[col[place_of(i)]] > last; });
+        if (k == span.count) continue;
+        const std::int32_t found = order[col[place_of(k)]];
+        if (next < 0 || found < next) next = found, place_of_next = place_of(k);
+      }
+      if (next < 0) return;
+      f(last = next, place_of_next);
     }
   }
 };
@@ -87,6 +112,12 @@ struct CompositePlace {
 // shorter than a power of two, so that ELLPACK never doubles them.
 struct CompositeRule {
   std::int64_t tile, work;
+  std::int64_t tiles;  // at most; the last one has all columns that are left
+  bool by_degree;      // columns are sorted by their entries before they are cut
+  PROTEAN_HOST_DEVICE std::int64_t tile_of(std::int64_t column) const {
+    const std::int64_t number = column / tile;
+    return number < tiles ? number : tiles - 1;
+  }
   PROTEAN_HOST_DEVICE static int length_class(std::int64_t length) {
     int bits = 0;
     for (; length > 0; length /= 2) ++bits;

@@ -28,7 +28,8 @@ Buffer<N> buffer_of(const ContextPtr& context, const std::vector<N>& from) {
   return to;
 }
 
-// The arrays of pieces. Derived adds those that say where a piece lies: place(), place_bytes(), place_layout().
+// The arrays of pieces. Derived adds those that say where a piece lies: place(), place_bytes(), place_layout(). Where
+// it has sorted the columns, its order() is that of PieceView.
 template <class T, class Place, class Derived>
 class PieceMatrix : public RowViewMatrix<T, Derived> {
  public:
@@ -53,13 +54,14 @@ class PieceMatrix : public RowViewMatrix<T, Derived> {
   }
   PieceView<T, Place> row_view() const noexcept {
     return {values_.data(),    col_.data(),  piece_ptr_.data(), piece_.data(),
-            piece_row_.data(), this->rows(), self().place()};
+            piece_row_.data(), this->rows(), self().place(),    self().order()};
   }
   T* mutable_values() noexcept { return values_.data(); }
+  const std::int32_t* order() const noexcept { return nullptr; }
 
  protected:
-  // Columns and values; place() is complete.
-  void fill(const CsrMatrix<T>& csr, const PiecePlan& plan) {
+  // Columns and values; place() is complete. plan.from counts in `columns`.
+  void fill(const CsrMatrix<T>& csr, const PiecePlan& plan, const std::int32_t* columns) {
     const Place place = self().place();
     parallel(useful_parts(*this->context(), plan.slots), [&](int part, int parts) {
       const Range range = even_range(plan.pieces(), part, parts);
@@ -67,8 +69,7 @@ class PieceMatrix : public RowViewMatrix<T, Derived> {
         const PieceSpan span = place.padded(p);
         const auto i = static_cast<std::size_t>(p);
         for (std::int64_t k = 0, at = span.begin; k < span.count; ++k, at += span.stride)
-          col_[at] = csr.pattern.col[plan.from[i] + std::min<std::int64_t>(k, plan.length[i] - 1)],
-          values_[at] = 0;
+          col_[at] = columns[plan.from[i] + std::min<std::int64_t>(k, plan.length[i] - 1)], values_[at] = 0;
       }
     });
     update_from_view(*this->context(), row_view(), csr, values_.data());

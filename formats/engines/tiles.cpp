@@ -2,6 +2,7 @@
 #include <limits>
 
 #include "core/bisect.hpp"
+#include "formats/catalogue.hpp"
 #include "formats/engines/tiles_host.hpp"
 
 namespace protean::formats {
@@ -12,8 +13,15 @@ TileRule tile_rule(const FormatParams& params, std::int64_t nonzeros, std::size_
           : selection == "code" ? TileSelection::code
                                 : TileSelection::csr,
           params.word("coo") == "deferred" || (params.word("coo") == "auto" && nonzeros > deferred_from),
-          static_cast<int>(params.integer("te")), static_cast<int>(params.integer("th")),
-          static_cast<int>(value_bytes)};
+          static_cast<int>(params.integer("te")),
+          static_cast<int>(params.integer("th")),
+          static_cast<int>(value_bytes),
+          params.word("rest") == "csr5"};
+}
+
+std::size_t rest_csr5_bytes(const Context& context, const SparsityPattern& rest, const TileRule& rule) {
+  if (!rule.csr5 || rest.nonzeros == 0) return 0;
+  return admit(find_format("csr5"), context, rest, {}, static_cast<std::size_t>(rule.value_bytes)).bytes;
 }
 
 std::string tile_refusal(std::int64_t most) {
@@ -104,8 +112,16 @@ Admission admit_tiles(const Context& context, const SparsityPattern& pattern, co
   add_up(plan->tile_ptr), add_up(plan->value_ptr), add_up(plan->index_ptr), add_up(plan->rest_ptr);
   plan->sizes = {plan->tile_ptr.back(), plan->value_ptr.back(), plan->index_ptr.back(),
                  plan->rest_ptr.empty() ? 0 : plan->rest_ptr.back()};
+  // csr5 looks at the row pointers alone; they are as wide as those of the matrix.
+  SparsityPattern rest = pattern;
+  rest.nonzeros = plan->sizes.rest;
+  const std::vector<std::int32_t> narrow(pattern.row_ptr.p32 ? plan->rest_ptr.begin() : plan->rest_ptr.end(),
+                                         plan->rest_ptr.end());
+  rest.row_ptr =
+      pattern.row_ptr.p32 ? RowPointers{narrow.data(), nullptr} : RowPointers{nullptr, plan->rest_ptr.data()};
   Admission admission =
-      Admission::accept(tile_bytes(plan->sizes, plan->rule, pattern.rows, pattern.row_ptr.width()),
+      Admission::accept(tile_bytes(plan->sizes, plan->rule, pattern.rows, pattern.row_ptr.width()) +
+                            rest_csr5_bytes(context, rest, plan->rule),
                         plan->sizes.values + plan->sizes.rest);
   keep_plan(admission, std::move(plan));
   return admission;
@@ -132,7 +148,9 @@ TileMatrix<T>::TileMatrix(const BuildRequest<T>& request) : RowViewMatrix<T, Til
   }
   borders_ = divide(plan, useful_parts(*context, sizes_.values + 8 * sizes_.tiles + this->rows()));
   fill<true>(request.csr);
-  if (sizes_.rest > 0)
+  if (sizes_.rest > 0 && rule_.csr5)
+    rest_matrix_ = make_matrix(find_format("csr5"), rest(), context);
+  else if (sizes_.rest > 0)
     shares_ = shares_of_whole_rows(rest_pattern(), useful_parts(*context, sizes_.rest + this->rows()));
 }
 
@@ -142,6 +160,19 @@ SparsityPattern TileMatrix<T>::rest_pattern() const {
   pattern.rows = this->rows(), pattern.cols = this->cols(), pattern.nonzeros = sizes_.rest;
   pattern.row_ptr = {rest_ptr32_.data(), rest_ptr64_.data()}, pattern.col = rest_col_.data();
   return pattern;
+}
+
+template <class T>
+CsrMatrix<T> TileMatrix<T>::rest() const {
+  CsrMatrix<T> csr;
+  csr.pattern = rest_pattern(), csr.values = values_.data() + sizes_.values;
+  return csr;
+}
+
+template <class T>
+void TileMatrix<T>::do_update_values(const CsrMatrix<T>& csr) {
+  fill<false>(csr);
+  if (rest_matrix_) rest_matrix_->update_values(rest());
 }
 
 // Writes all values, and with `structure` everything else that the plan has not.
@@ -215,7 +246,8 @@ void TileMatrix<T>::multiply(T alpha, const T* x, T beta, T* y) const {
     tile_product(product, borders_[static_cast<std::size_t>(part)],
                  borders_[static_cast<std::size_t>(part) + 1]);
   });
-  if (sizes_.rest == 0) return;
+  if (rest_matrix_) rest_matrix_->apply(alpha, {x, this->cols()}, T(1), {y, this->rows()});
+  if (sizes_.rest == 0 || rest_matrix_) return;
   rest_pattern().row_ptr.visit([&](auto* row_ptr) {
     const RowsWork<T, std::remove_const_t<std::remove_pointer_t<decltype(row_ptr)>>> work{
         row_ptr, rest_col_.data(), values_.data() + sizes_.values, alpha, x, T(1), y, false};

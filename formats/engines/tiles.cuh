@@ -6,13 +6,15 @@
 //   1. A warp computes a unit. Lanes l and l + 16 have two parts of the sum of row l. It writes y, or its 16 sums to
 //      `partial` where the tile row has several units.
 //   2. A block for each of these tile rows adds their sums in a fixed order and writes y.
-//   3. Deferred entries are added by the tiles of equal numbers of entries of csr (entry_tiles.cuh).
+//   3. Deferred entries are added by the tiles of equal numbers of entries of csr (entry_tiles.cuh), or by a csr5
+//      matrix of them.
 //
 // Conversion: a warp walks along the 16 rows of a tile row, one in each lane, from tile to tile. It does so twice, to
 // count and to write; new values are written in the same way.
 #pragma once
 #include <limits>
 
+#include "formats/catalogue.hpp"
 #include "formats/engines/entry_tiles.cuh"
 #include "formats/engines/row_view.cuh"
 #include "formats/engines/tiles.hpp"
@@ -163,6 +165,12 @@ struct TilePlanOnDevice {
     partials = read_back(context, partial_ptr.data() + tile_rows);
     most = static_cast<std::int64_t>(read_back(context, found.data()));
   }
+  // The pattern of the deferred entries, but for their columns.
+  SparsityPattern rest_of(const SparsityPattern& pattern) const {
+    SparsityPattern rest = pattern;
+    rest.nonzeros = sizes.rest, rest.row_ptr = {rest_ptr32.data(), rest_ptr64.data()};
+    return rest;
+  }
 
   TileRule rule;
   TileSizes sizes;
@@ -182,7 +190,9 @@ static Admission admit_tiles_on_device(const Context& context, const SparsityPat
       sizeof(TileUnit) * static_cast<std::size_t>(plan->units + 1) +
       sizeof(TileSplit) * static_cast<std::size_t>(plan->splits + 1) +
       tile_edge * value_bytes * static_cast<std::size_t>(plan->partials) +
-      (plan->sizes.rest > 0 ? entry_tile_bytes(pattern.rows, plan->sizes.rest, true, value_bytes) : 0);
+      (rule.csr5              ? rest_csr5_bytes(context, plan->rest_of(pattern), rule)
+       : plan->sizes.rest > 0 ? entry_tile_bytes(pattern.rows, plan->sizes.rest, true, value_bytes)
+                              : 0);
   Admission admission =
       Admission::accept(tile_bytes(plan->sizes, rule, pattern.rows, pattern.row_ptr.width()) + workspace,
                         plan->sizes.values + plan->sizes.rest);
@@ -405,13 +415,17 @@ class TilesOnDevice final : public RowViewOnDevice<T, TilesOnDevice<T>> {
                    plan.tile_rows, plan.tile_ptr.data(), plan.unit_ptr.data(), plan.split_ptr.data(),
                    plan.partial_ptr.data(), unit_.data(), split_.data());
     write(request.csr, true);
-    if (sizes_.rest > 0) rest_tiles_ = EntryTiles<T>(context, rest().pattern, true);
+    if (sizes_.rest > 0 && rule_.csr5)
+      rest_matrix_ = make_matrix(find_format("csr5"), rest(), context);
+    else if (sizes_.rest > 0)
+      rest_tiles_ = EntryTiles<T>(context, rest().pattern, true);
   }
 
   std::size_t bytes() const noexcept override {
     return tile_ptr_.bytes() + value_ptr_.bytes() + index_ptr_.bytes() + tiles_.bytes() + index_.bytes() +
            values_.bytes() + rest_ptr32_.bytes() + rest_ptr64_.bytes() + rest_col_.bytes() + unit_.bytes() +
-           split_.bytes() + partial_.bytes() + rest_tiles_.bytes();
+           split_.bytes() + partial_.bytes() + rest_tiles_.bytes() +
+           (rest_matrix_ ? rest_matrix_->bytes() : 0);
   }
   TileView<T> row_view() const noexcept {
     return {values_.data(),     tile_ptr_.data(),   value_ptr_.data(), index_ptr_.data(),
@@ -421,7 +435,10 @@ class TilesOnDevice final : public RowViewOnDevice<T, TilesOnDevice<T>> {
   T* mutable_values() noexcept { return values_.data(); }
 
  protected:
-  void do_update_values(const CsrMatrix<T>& csr) override { write(csr, false); }
+  void do_update_values(const CsrMatrix<T>& csr) override {
+    write(csr, false);
+    if (rest_matrix_) rest_matrix_->update_values(rest());
+  }
   void do_apply(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const override {
     if (this->rows() == 0) return;
     const DeviceState& state = this->context()->device_state();
@@ -433,7 +450,10 @@ class TilesOnDevice final : public RowViewOnDevice<T, TilesOnDevice<T>> {
     if (splits_ > 0)
       device::launch(state, add_tile_partials<T>, splits_, tile_edge * tile_edge, this->rows(), split_.data(),
                      partial, task);
-    if (sizes_.rest > 0) rest_tiles_.multiply(state, rest(), alpha, x.data, T(1), y.data);
+    if (rest_matrix_)
+      rest_matrix_->apply(alpha, x, T(1), y);
+    else if (sizes_.rest > 0)
+      rest_tiles_.multiply(state, rest(), alpha, x.data, T(1), y.data);
   }
 
  private:
@@ -468,6 +488,7 @@ class TilesOnDevice final : public RowViewOnDevice<T, TilesOnDevice<T>> {
   Buffer<TileSplit> split_;
   Buffer<T> partial_;
   EntryTiles<T> rest_tiles_;
+  std::unique_ptr<AssembledMatrix<T>> rest_matrix_;  // of the deferred entries, with rest = csr5
 };
 
 }  // namespace protean::formats

@@ -59,6 +59,7 @@ struct TileRule {
   bool deferred;
   int te, th;       // percent: limits of the variation of row lengths
   int value_bytes;  // for the width of hyb
+  bool csr5;        // deferred entries are multiplied by a matrix in csr5 made of their CSR arrays
 };
 // coo = auto defers coordinates in matrices of more entries than this, as section IV.B of the paper does.
 constexpr std::int64_t deferred_from = 1'800'000;
@@ -413,6 +414,9 @@ inline std::size_t tile_bytes(const TileSizes& sizes, const TileRule& rule, std:
          (rule.deferred ? pointer_bytes * static_cast<std::size_t>(rows + 1) : 0) +
          4 * static_cast<std::size_t>(sizes.rest);
 }
+// Bytes of the csr5 matrix of the deferred entries, 0 where there is none. The row pointers lie in the space of the
+// context.
+std::size_t rest_csr5_bytes(const Context& context, const SparsityPattern& rest, const TileRule& rule);
 // Offsets within a tile row have 32 bits. `most`: the greatest number of values or bytes of a tile row.
 std::string tile_refusal(std::int64_t most);
 

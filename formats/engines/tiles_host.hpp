@@ -1,5 +1,6 @@
 // The host side of tiles.hpp. Private to formats/.
 #pragma once
+#include <memory>
 #include <vector>
 
 #include "formats/engines/row_view.hpp"
@@ -39,7 +40,8 @@ class TileMatrix final : public RowViewMatrix<T, TileMatrix<T>> {
 
   std::size_t bytes() const noexcept override {
     return tile_ptr_.bytes() + value_ptr_.bytes() + index_ptr_.bytes() + tiles_.bytes() + index_.bytes() +
-           values_.bytes() + rest_ptr32_.bytes() + rest_ptr64_.bytes() + rest_col_.bytes();
+           values_.bytes() + rest_ptr32_.bytes() + rest_ptr64_.bytes() + rest_col_.bytes() +
+           (rest_matrix_ ? rest_matrix_->bytes() : 0);
   }
   std::vector<LayoutArray> layout() const override;
   TileView<T> row_view() const noexcept;
@@ -47,12 +49,13 @@ class TileMatrix final : public RowViewMatrix<T, TileMatrix<T>> {
   void multiply(T alpha, const T* x, T beta, T* y) const;
 
  protected:
-  void do_update_values(const CsrMatrix<T>& csr) override { fill<false>(csr); }
+  void do_update_values(const CsrMatrix<T>& csr) override;
 
  private:
   template <bool structure>
   void fill(const CsrMatrix<T>& csr);
   SparsityPattern rest_pattern() const;
+  CsrMatrix<T> rest() const;  // the deferred entries
 
   TileRule rule_;
   TileSizes sizes_;
@@ -63,8 +66,9 @@ class TileMatrix final : public RowViewMatrix<T, TileMatrix<T>> {
   Buffer<std::int32_t> rest_ptr32_;
   Buffer<std::int64_t> rest_ptr64_;
   Buffer<std::int32_t> rest_col_;
-  std::vector<std::int64_t> borders_;  // tile rows of each part
-  std::vector<RowShare> shares_;       // of the deferred entries
+  std::vector<std::int64_t> borders_;                // tile rows of each part
+  std::vector<RowShare> shares_;                     // of the deferred entries, without rest = csr5
+  std::unique_ptr<AssembledMatrix<T>> rest_matrix_;  // of them, with rest = csr5
 };
 extern template class TileMatrix<double>;
 extern template class TileMatrix<float>;

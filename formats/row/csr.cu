@@ -29,6 +29,7 @@
 #include "formats/private/expand.cuh"
 #include "formats/private/library_kernels.hpp"
 #include "formats/private/row_runs.cuh"
+#include "formats/row/rules.hpp"
 #include "operators/multi_product.hpp"
 #include "operators/row_arrays.hpp"
 
@@ -396,6 +397,20 @@ Admission admit(const Context& context, const SparsityPattern& pattern, const Fo
   return admission;
 }
 
+// A thread or a warp a row: kernel cooperative with the T of the rule, or of the parameter.
+template <class T>
+std::unique_ptr<AssembledMatrix<T>> make_csr_elzein_rendell(const BuildRequest<T>& request) {
+  FormatParams params = request.params;
+  const std::string lanes = params.word("lanes");
+  if (lanes == "auto")
+    params.set("T", elzein_rendell_lanes(request.csr.rows(), request.csr.nonzeros()));
+  else
+    params.set("T", lanes);
+  params.set("repeat", 1);
+  return make_csr_cooperative<T>({request.csr, params, request.context, request.entry, request.kernel,
+                                  request.admission, request.asked});
+}
+
 // Whole warps a block: all threads of a warp take part in its shuffles.
 constexpr ParamDoc cooperative_params[] = {
     {.name = "T", .doc = "threads a row", .default_value = "8", .choices = "1|2|4|8|16|32"},
@@ -405,6 +420,13 @@ constexpr ParamDoc cooperative_params[] = {
      .default_value = "1",
      .smallest = 1,
      .largest = 1 << 20}};
+
+constexpr ParamDoc elzein_rendell_params[] = {
+    {.name = "lanes",
+     .doc = "threads a row; auto: by the mean length; measured: the faster one",
+     .default_value = "auto",
+     .choices = "auto|measured|1|32"},
+    {.name = "block", .doc = "threads a block", .default_value = "128", .choices = "32|64|128|256|512"}};
 
 constexpr Kernel kernels[] = {
     device_kernel<CsrDevice>("native"),
@@ -420,6 +442,16 @@ constexpr Kernel kernels[] = {
      true,
      false,
      cooperative_params},
+    {"elzein-rendell",
+     false,
+     true,
+     {},
+     make_csr_elzein_rendell<double>,
+     make_csr_elzein_rendell<float>,
+     "a thread or a warp a row",
+     true,
+     false,
+     elzein_rendell_params},
     {"reguly-giles",
      false,
      true,

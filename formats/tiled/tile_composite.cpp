@@ -18,12 +18,18 @@
 //               otherwise entry k of its row i lies at k h + i, and padding has the value 0 and the row's last column
 //               in the tile.
 //   partial     [pieces], on a device: workspace of a product.
-// Bytes: (v + 4) slots + 12 pieces + 8 (rows + 1) + 4 (tiles + 1) + 12 (workloads + 1) + v [partial], with v bytes a
-// value.
+//   order       [cols] int32, with columns = degree: the column of the matrix that is column c here; col counts in the
+//               order. x in that order, [cols], is workspace of a product.
+// Bytes: (v + 4) slots + 12 pieces + 8 (rows + 1) + 4 (tiles + 1) + 12 (workloads + 1) + v [partial] +
+//   (v + 4) [order], with v bytes a value.
 // Parameters:
 //   tile  columns of a tile: those of which x fits a cache.
 //   work  a workload begins where the entries of the tiles up to it pass a multiple of so many entries, or where the
 //         length falls below a power of two.
+//   columns  natural, or degree: columns with the most entries come first, so that the x that is read most lies
+//            together in the first tiles. A product then begins with a copy of x in that order.
+//   tiles    how many tiles there are at most; the last one has all columns that are left. With columns = degree this
+//            is the source's cut: dense tiles, and the rest in one.
 //   measured takes what gives the fastest product on this machine, as the source does: of tile 8192 to 131072, of work
 //   1024 to 16384.
 // Wins: on large matrices with scattered columns: while a tile is computed, its part of x stays in the cache.
@@ -31,12 +37,14 @@
 // Source: X. Yang, S. Parthasarathy, P. Sadayappan, Fast sparse matrix-vector multiplication on GPUs: implications for
 // graph
 //   mining, PVLDB 4 (2011) 231-242, doi:10.14778/1938545.1938548. Where workloads begin, and the list of the pieces of
-//   each row, are our reading; so is that columns stay in their order, all of them in tiles. The authors sort them by
-//   degree and build the dense tiles alone. Medium confidence.
+//   each row, are our reading. The authors predict the time of a workload from rates that they have measured of each
+//   shape; `measured` runs the products instead. Medium confidence.
 //
 // On the host the tiles follow each other, and add to y. On a device all tiles are computed in one launch, and a second
 // one adds the sums of each row in the order of the tiles.
 #include "formats/tiled/tile_composite.hpp"
+
+#include <numeric>
 
 #include "formats/engines/tile_pieces_host.hpp"
 
@@ -46,15 +54,50 @@ namespace {
 struct Plan : PiecePlan {
   std::vector<std::int32_t> tile_work, work_piece, extent;
   std::vector<std::int64_t> work_slot;
+  // Where columns are sorted: order[c] is the number in the matrix of column c; the columns of each row, tile by tile,
+  // in a tile by ascending columns of the matrix.
+  std::vector<std::int32_t> order, sorted_col;
+  const std::int32_t* columns(const SparsityPattern& pattern) const {
+    return order.empty() ? pattern.col : sorted_col.data();
+  }
 };
 
-// Calls f(tile, first entry, entries) for the pieces of a row.
+// Columns with the most entries first, stable.
+void sort_columns(const Context& context, const SparsityPattern& pattern, const CompositeRule& rule,
+                  Plan& plan) {
+  const auto cols = static_cast<std::size_t>(pattern.cols);
+  std::vector<std::int64_t> entries(cols);
+  for (std::int64_t k = 0; k < pattern.nonzeros; ++k) ++entries[static_cast<std::size_t>(pattern.col[k])];
+  plan.order.resize(cols);
+  std::iota(plan.order.begin(), plan.order.end(), 0);
+  std::stable_sort(plan.order.begin(), plan.order.end(), [&](std::int32_t a, std::int32_t b) {
+    return entries[static_cast<std::size_t>(a)] > entries[static_cast<std::size_t>(b)];
+  });
+  std::vector<std::int32_t> rank(cols);
+  for (std::size_t c = 0; c < cols; ++c)
+    rank[static_cast<std::size_t>(plan.order[c])] = static_cast<std::int32_t>(c);
+  plan.sorted_col.resize(static_cast<std::size_t>(pattern.nonzeros));
+  parallel(useful_parts(context, pattern.nonzeros + pattern.rows), [&](int part, int parts) {
+    const Range range = even_range(pattern.rows, part, parts);
+    for (std::int64_t r = range.begin; r < range.end; ++r) {
+      const auto begin = plan.sorted_col.begin() + pattern.row_ptr[r],
+                 end = plan.sorted_col.begin() + pattern.row_ptr[r + 1];
+      std::transform(pattern.col + pattern.row_ptr[r], pattern.col + pattern.row_ptr[r + 1], begin,
+                     [&](std::int32_t c) { return rank[static_cast<std::size_t>(c)]; });
+      std::stable_sort(begin, end,
+                       [&](std::int32_t a, std::int32_t b) { return rule.tile_of(a) < rule.tile_of(b); });
+    }
+  });
+}
+
+// Calls f(tile, first entry, entries) for the pieces of a row with these columns.
 template <class F>
-void for_pieces(const SparsityPattern& pattern, const CompositeRule& rule, std::int64_t row, F&& f) {
+void for_pieces(const SparsityPattern& pattern, const std::int32_t* col, const CompositeRule& rule,
+                std::int64_t row, F&& f) {
   const std::int64_t end = pattern.row_ptr[row + 1];
   for (std::int64_t k = pattern.row_ptr[row]; k < end;) {
-    const std::int64_t first = k, tile = pattern.col[k] / rule.tile;
-    while (k < end && pattern.col[k] / rule.tile == tile) ++k;
+    const std::int64_t first = k, tile = rule.tile_of(col[k]);
+    while (k < end && rule.tile_of(col[k]) == tile) ++k;
     f(tile, first, k - first);
   }
 }
@@ -62,12 +105,14 @@ void for_pieces(const SparsityPattern& pattern, const CompositeRule& rule, std::
 // Pieces by rows, then in each tile by length, both counted and not compared.
 void rank_pieces(const Context& context, const SparsityPattern& pattern, const CompositeRule& rule,
                  Plan& plan, std::vector<std::int64_t>& tile_piece) {
+  if (rule.by_degree) sort_columns(context, pattern, rule, plan);
+  const std::int32_t* const col = plan.columns(pattern);
   const int parts = useful_parts(context, pattern.nonzeros + pattern.rows);
   plan.piece_ptr.resize(static_cast<std::size_t>(pattern.rows) + 1);
   parallel(parts, [&](int part, int) {
     const Range range = even_range(pattern.rows, part, parts);
     for (std::int64_t r = range.begin; r < range.end; ++r)
-      for_pieces(pattern, rule, r, [&](std::int64_t, std::int64_t, std::int64_t) {
+      for_pieces(pattern, col, rule, r, [&](std::int64_t, std::int64_t, std::int64_t) {
         ++plan.piece_ptr[static_cast<std::size_t>(r) + 1];
       });
   });
@@ -80,14 +125,14 @@ void rank_pieces(const Context& context, const SparsityPattern& pattern, const C
   };
   std::vector<Piece> pieces(plan.piece_row.size());
   for (std::int64_t r = 0; r < pattern.rows; ++r)
-    for_pieces(pattern, rule, r, [&](std::int64_t tile, std::int64_t, std::int64_t) {
+    for_pieces(pattern, col, rule, r, [&](std::int64_t tile, std::int64_t, std::int64_t) {
       ++tile_piece[static_cast<std::size_t>(tile) + 1];
     });
   for (std::size_t t = 1; t < tile_piece.size(); ++t) tile_piece[t] += tile_piece[t - 1];
   std::vector<std::int64_t> next = tile_piece;
   std::int32_t number = 0;
   for (std::int64_t r = 0; r < pattern.rows; ++r)
-    for_pieces(pattern, rule, r, [&](std::int64_t tile, std::int64_t from, std::int64_t length) {
+    for_pieces(pattern, col, rule, r, [&](std::int64_t tile, std::int64_t from, std::int64_t length) {
       pieces[static_cast<std::size_t>(next[static_cast<std::size_t>(tile)]++)] = {
           from, static_cast<std::int32_t>(r), static_cast<std::int32_t>(length), number++};
     });
@@ -149,18 +194,24 @@ class TileComposite final : public PieceMatrix<T, CompositePlace, TileComposite<
     extent_ = buffer_of(request.context, plan.extent);
     work_piece_ = buffer_of(request.context, plan.work_piece);
     work_slot_ = buffer_of(request.context, plan.work_slot);
-    this->fill(request.csr, plan);
+    order_ = buffer_of(request.context, plan.order), x_ = Buffer<T>(request.context, order_.size());
+    this->fill(request.csr, plan, plan.columns(request.csr.pattern));
   }
 
   CompositePlace place() const noexcept {
     return {work_slot_.data(), work_piece_.data(), extent_.data(), work_piece_.size() - 1};
   }
   std::size_t place_bytes() const noexcept {
-    return tile_work_.bytes() + extent_.bytes() + work_piece_.bytes() + work_slot_.bytes();
+    return tile_work_.bytes() + extent_.bytes() + work_piece_.bytes() + work_slot_.bytes() + order_.bytes() +
+           x_.bytes();
   }
+  const std::int32_t* order() const noexcept { return order_.empty() ? nullptr : order_.data(); }
   std::vector<LayoutArray> place_layout() const {
-    return {layout_array("tile_work", tile_work_), layout_array("extent", extent_),
-            layout_array("work_piece", work_piece_), layout_array("work_slot", work_slot_)};
+    std::vector<LayoutArray> all = {layout_array("tile_work", tile_work_), layout_array("extent", extent_),
+                                    layout_array("work_piece", work_piece_),
+                                    layout_array("work_slot", work_slot_)};
+    if (!order_.empty()) all.push_back(layout_array("order", order_));
+    return all;
   }
   void multiply(T alpha, const T* x, T beta, T* y) const {
     const Context& context = *this->context();
@@ -168,6 +219,7 @@ class TileComposite final : public PieceMatrix<T, CompositePlace, TileComposite<
       const Range range = even_range(this->rows(), part, parts);
       for (std::int64_t r = range.begin; r < range.end; ++r) store(T(1), T(0), beta, y[r]);
     });
+    if (!order_.empty()) x = sorted(x);
     const PieceProduct<T, CompositePlace> product{this->row_view(), alpha, x, beta, y};
     for (std::int64_t t = 0; t + 1 < tile_work_.size(); ++t) {
       const std::int64_t begin = tile_work_[t], end = tile_work_[t + 1], slot = work_slot_[begin];
@@ -184,8 +236,19 @@ class TileComposite final : public PieceMatrix<T, CompositePlace, TileComposite<
   }
 
  private:
-  Buffer<std::int32_t> tile_work_, extent_, work_piece_;
+  // x in the order of the columns.
+  const T* sorted(const T* x) const {
+    T* const to = const_cast<T*>(x_.data());  // workspace
+    parallel(useful_parts(*this->context(), order_.size()), [&](int part, int parts) {
+      const Range range = even_range(order_.size(), part, parts);
+      for (std::int64_t c = range.begin; c < range.end; ++c) to[c] = x[order_[c]];
+    });
+    return to;
+  }
+
+  Buffer<std::int32_t> tile_work_, extent_, work_piece_, order_;
   Buffer<std::int64_t> work_slot_;
+  Buffer<T> x_;
 };
 
 Admission admit(const Context& context, const SparsityPattern& pattern, const FormatParams& params,
@@ -196,22 +259,32 @@ Admission admit(const Context& context, const SparsityPattern& pattern, const Fo
   std::vector<std::int64_t> tile_piece(static_cast<std::size_t>(tiles) + 1);
   rank_pieces(context, pattern, rule, *plan, tile_piece);
   cut_workloads(rule, tile_piece, *plan);
-  Admission admission = admit_pieces(
-      pattern, plan->pieces(), plan->slots,
-      composite_bytes(tiles, plan->pieces(), static_cast<std::int64_t>(plan->work_piece.size()) - 1), params,
-      value_bytes);
+  Admission admission =
+      admit_pieces(pattern, plan->pieces(), plan->slots,
+                   composite_bytes(rule, pattern.cols, plan->pieces(),
+                                   static_cast<std::int64_t>(plan->work_piece.size()) - 1, value_bytes),
+                   params, value_bytes);
   if (admission.ok) keep_plan(admission, std::move(plan));
   return admission;
 }
 
-constexpr ParamDoc params[] = {{.name = "tile",
-                                .doc = "columns of a tile, up to 2^30; measured: the fastest",
-                                .default_value = "65536",
-                                .choices = "65536|measured|8192|16384|32768|131072|..."},
-                               {.name = "work",
-                                .doc = "entries of a workload, about, up to 2^30; measured: the fastest",
-                                .default_value = "4096",
-                                .choices = "4096|measured|1024|2048|8192|16384|..."}};
+constexpr ParamDoc params[] = {
+    {.name = "tile",
+     .doc = "columns of a tile, up to 2^30; measured: the fastest",
+     .default_value = "65536",
+     .choices = "65536|measured|8192|16384|32768|131072|..."},
+    {.name = "work",
+     .doc = "entries of a workload, about, up to 2^30; measured: the fastest",
+     .default_value = "4096",
+     .choices = "4096|measured|1024|2048|8192|16384|..."},
+    {.name = "columns",
+     .doc = "their order before they are cut: natural, or those with the most entries first",
+     .default_value = "natural",
+     .choices = "natural|degree"},
+    {.name = "tiles",
+     .doc = "tiles at most, of which the last one has all columns that are left",
+     .default_value = "all",
+     .choices = "all|1|2|4|8|16|..."}};
 
 constexpr Kernel kernels[] = {native_host_kernel<TileComposite>(Sums::ordered)};
 

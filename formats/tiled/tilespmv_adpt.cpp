@@ -20,14 +20,15 @@
 //                coo and hyb tiles would store as coordinates.
 //   unit, split, partial, and the tiles of the deferred entries, on a device: workspace of a product.
 // Bytes: 24 (tile rows + 1) + 16 tiles + index + v values + [p (rows + 1) + (v + 4) deferred entries], with v bytes a
-// value and
-//   p bytes a row pointer; on a device also 16 (units + 1) + 8 (split tile rows + 1) + 16 v units of split tile rows, a
-//   unit being 8 tiles, and the starts and carries of the deferred entries.
+// value and p bytes a row pointer; with rest = csr5 also those of a csr5 matrix of the deferred entries; on a device
+// also 16 (units + 1) + 8 (split tile rows + 1) + 16 v units of split tile rows, a unit being 8 tiles, and without
+// rest = csr5 the starts and carries of the deferred entries.
 // Parameters:
 //   selection  which kind a tile gets. paper: the published rules; code: those of the authors' program; csr: csr for
 //              all.
 //   coo        tiles: coordinates stay in their tile. deferred: they form a CSR matrix, and a second product adds it.
 //              auto: deferred in matrices of more than 1.8 million entries, as the authors choose between the two.
+//   rest       csr5: the deferred entries are multiplied in csr5, as the authors do. csr: as csr does. See below.
 //   te, th     percent: up to te of variation of its row lengths a tile is ell, above th it is hyb.
 // Wins: where entries lie in small dense areas: an index takes half a byte, and a warp uses its 16 x again.
 // Refuses: never, but for more than 2^32 - 1 values in 16 rows. Where tiles have one or two entries it is larger than
@@ -39,8 +40,8 @@
 // A dns tile multiplies all its places, so a NaN in x reaches all its rows; no other kind reads x for a row that does
 // not use it. The bits of dns, and the two bytes of ell and hyb that tell rows without entries, are ours. Warps that
 // share a tile row add to y by atomic operations in the original; here a second launch adds their sums in a fixed
-// order. Deferred entries are computed with CSR5 in the original; here with the tiles of equal numbers of entries of
-// csr (formats/engines/entry_tiles.cuh).
+// order. The authors multiply deferred entries in CSR5, which rest = csr5 does with a copy of them; without it the
+// product takes the CSR arrays, on a GPU in tiles of equal numbers of entries (formats/engines/entry_tiles.cuh).
 #include "formats/engines/tiles_host.hpp"
 
 namespace protean::formats {
@@ -55,6 +56,10 @@ constexpr ParamDoc params[] = {
      .doc = "where entries that are stored as coordinates lie: in their tiles, or in a CSR matrix",
      .default_value = "tiles",
      .choices = "tiles|deferred|auto"},
+    {.name = "rest",
+     .doc = "product of the deferred entries: csr; or csr5, of a copy of them",
+     .default_value = "csr",
+     .choices = "csr|csr5"},
     {.name = "te",
      .doc = "percent of variation of row lengths up to which a tile is ell",
      .default_value = "20",

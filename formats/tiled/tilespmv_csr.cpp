@@ -19,7 +19,7 @@
 
 namespace protean::formats {
 namespace {
-constexpr FixedParam tilespmv_csr_fixed[] = {{"selection", "csr"}, {"coo", "tiles"}};
+constexpr FixedParam tilespmv_csr_fixed[] = {{"selection", "csr"}, {"coo", "tiles"}, {"rest", "csr"}};
 }
 
 extern const Preset tilespmv_csr;

@@ -8,7 +8,7 @@
 //
 // Arrays: those of tilespmv-adpt with coo = deferred. There are no tiles of the kinds coo and hyb.
 // Bytes: as tilespmv-adpt.
-// Parameters: selection, te and th of tilespmv-adpt.
+// Parameters: selection, te, th and rest of tilespmv-adpt.
 // Wins: where many entries are scattered, as in graphs, beside some dense areas: a tile of one or two entries would
 // cost more
 //   than the entries. The authors take it for more than 1.8 million nonzeros.
@@ -17,8 +17,7 @@
 // multiplication on
 //   GPUs, IPDPS 2021, 68-78, doi:10.1109/IPDPS49936.2021.00016.
 //
-// The original computes the CSR matrix with CSR5; here it is computed as csr computes tiles of equal numbers of
-// entries.
+// The authors multiply the CSR matrix in CSR5: rest = csr5.
 #include "operators/assembled_matrix.hpp"
 
 namespace protean::formats {

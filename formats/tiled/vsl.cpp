@@ -104,7 +104,7 @@ class Vsl final : public PieceMatrix<T, VslPlace, Vsl<T>> {
     const Plan& plan = plan_of<Plan>(request.admission);
     group_ptr_ = buffer_of(request.context, plan.group_ptr);
     block_ptr_ = buffer_of(request.context, plan.block_ptr);
-    this->fill(request.csr, plan);
+    this->fill(request.csr, plan, request.csr.pattern.col);
   }
 
   VslPlace place() const noexcept { return {group_ptr_.data(), rule_.pad}; }

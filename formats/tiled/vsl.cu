@@ -86,7 +86,7 @@ struct ChannelPieces {
   ChannelPieces(const Context& context, const SparsityPattern& pattern, const VslRule& rule)
       : blocks(vsl_blocks(rule, pattern.rows)),
         parts((pattern.cols + rule.columns - 1) / rule.columns),
-        rows(context, pattern, rule.columns),
+        rows(context, pattern, ColumnTiles{rule.columns, std::numeric_limits<std::int64_t>::max()}),
         piece_at(context, rows.size + 1),
         place(context, rows.size),
         entries(context, rows.size),
@@ -172,7 +172,7 @@ class Vsl final : public PiecesOnDevice<T, VslPlace, Vsl<T>> {
         pad_(plan.rule.pad),
         group_ptr_(copy_of(request.context, plan.group_ptr)),
         block_ptr_(copy_of(request.context, plan.block_ptr)) {
-    this->fill(request.csr, plan.from, plan.length);
+    this->fill(request.csr, plan.from, plan.length, request.csr.pattern.col);
   }
 
   std::int64_t pad_;

@@ -72,6 +72,8 @@ CsrMatrix<double> two_giant_rows() {
 // T as a preset of csr fixes or chooses it.
 int lanes_of(const char* id, const CsrMatrix<double>& csr) {
   const Preset& preset = *find_format(id).preset;
+  if (preset.device_kernel == "elzein-rendell")  // the kernel chooses, unless a parameter says it
+    return formats::elzein_rendell_lanes(csr.rows(), csr.nonzeros());
   FormatParams params;
   for (const FixedParam& one : preset.fixed) params.set(std::string(one.name), std::string(one.value));
   if (preset.choose) preset.choose(*test_context(), csr.pattern, params);
@@ -97,7 +99,8 @@ TEST(RowFamily, NoTwoPresetsHaveTheSameThreads) {
     std::vector<int> lanes;
     for (const auto& csr : matrices) lanes.push_back(lanes_of(id, csr));
     EXPECT_TRUE(seen.insert(lanes).second) << id << " is an alias of another preset";
-    EXPECT_EQ(find_format(id).preset->device_kernel, "cooperative");
+    EXPECT_EQ(find_format(id).preset->device_kernel,
+              std::string_view(id) == "csr-elzein-rendell" ? "elzein-rendell" : "cooperative");
     EXPECT_EQ(find_format(id).preset->host_kernel, "native");
   }
   EXPECT_EQ(find_format("csr-gridification").preset->device_kernel, "gridification");
@@ -122,6 +125,24 @@ TEST(RowFamily, RulesAtTheirBorders) {
   EXPECT_EQ(wang_lanes(8, 24), 4);
   for (const auto rule : {guo_wang_lanes, elzein_rendell_lanes, mukunoki_lanes, wang_lanes, lightspmv_lanes})
     EXPECT_LE(rule(0, 0), 16) << "no rows";
+}
+
+// A thread or a warp, whatever the mean is; `measured` tries both.
+TEST(RowFamily, LanesOfElZeinAndRendellAreAThreadOrAWarp) {
+  const FormatEntry& entry = find_format("csr-elzein-rendell");
+  EXPECT_THROW((void)resolve_params(entry, {{"lanes", "8"}}), BadArgument);
+  const ContextPtr device = test_context(Space::device);
+  if (!device) GTEST_SKIP() << no_device;
+  const CsrMatrix<double> rows = upload(device, equal_rows(100));
+  for (const char* lanes : {"auto", "1", "32", "measured"}) {
+    const auto matrix = make_matrix(entry, rows, device, {{"lanes", lanes}});
+    const std::string found = matrix->params().word("lanes");
+    if (std::string_view(lanes) == "measured") {
+      EXPECT_TRUE(found == "1" || found == "32") << found;
+    } else {
+      EXPECT_EQ(found, lanes);
+    }
+  }
 }
 
 TEST(RowFamily, TheLongestRow) {

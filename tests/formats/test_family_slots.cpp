@@ -76,7 +76,9 @@ TEST(GoldenSlots, SlicedEllrTOnT8) {
   const auto matrix = build("sliced-ellr-t", t8(), params);
   EXPECT_EQ(layout_numbers(*matrix, "slice_ptr"), (Numbers{0, 24, 56}));
   const Numbers values = layout_numbers(*matrix, "values");
-  EXPECT_EQ(Numbers(values.begin(), values.begin() + 4), (Numbers{11, 12, 22, 23}));
+  EXPECT_EQ(Numbers(values.begin(), values.begin() + 24),
+            (Numbers{11, 12, 22, 23, 34, 0, 0, 0, 0, 0, 24, 25, 0, 0, 0, 0, 0, 0, 26, 0, 0, 0, 0, 0}));
+  EXPECT_EQ(layout_numbers(*matrix, "lengths"), (Numbers{1, 3, 1, 0, 2, 4, 1, 2}));
 }
 
 TEST(GoldenSlots, EllrTOnT8) {
@@ -101,7 +103,8 @@ TEST(GoldenSlots, SellPOnT8) {
   const auto matrix = build("sell-c-sigma", t8(), {{"C", "4"}, {"sigma", "1"}, {"round", "2"}});
   EXPECT_EQ(layout_numbers(*matrix, "slice_ptr"), (Numbers{0, 24, 56}));
   const Numbers values = layout_numbers(*matrix, "values");
-  EXPECT_EQ(Numbers(values.begin(), values.begin() + 4), (Numbers{11, 22, 34, 0}));
+  EXPECT_EQ(Numbers(values.begin(), values.begin() + 24),
+            (Numbers{11, 22, 34, 0, 12, 23, 0, 0, 0, 24, 0, 0, 0, 25, 0, 0, 0, 26, 0, 0, 0, 0, 0, 0}));
 }
 
 TEST(GoldenSlots, SicOnT8) {

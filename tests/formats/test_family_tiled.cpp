@@ -15,6 +15,7 @@
 #include "support/battery.hpp"
 #include "support/fake_device.hpp"
 #include "support/layout.hpp"
+#include "support/oracle.hpp"
 
 namespace protean::test {
 namespace {
@@ -26,8 +27,9 @@ using Matrix = AssembledMatrix<double>;
 // Above 1.8 million entries.
 TEST(TileSelection, AutoDefersCoordinatesInLargeMatrices) {
   const auto deferred = [](const char* coo, std::int64_t nonzeros) {
-    return formats::tile_rule({{"selection", "paper"}, {"coo", coo}, {"te", "20"}, {"th", "100"}}, nonzeros,
-                              8)
+    return formats::tile_rule(
+               {{"selection", "paper"}, {"coo", coo}, {"te", "20"}, {"th", "100"}, {"rest", "csr"}}, nonzeros,
+               8)
         .deferred;
   };
   EXPECT_FALSE(deferred("auto", 1'800'000));
@@ -44,8 +46,8 @@ bool has(const Matrix& matrix, std::string_view name) {
   return false;
 }
 
-constexpr TileRule paper{TileSelection::paper, false, 20, 100, 8},
-    code{TileSelection::code, false, 20, 100, 8};
+constexpr TileRule paper{TileSelection::paper, false, 20, 100, 8, false},
+    code{TileSelection::code, false, 20, 100, 8, false};
 
 // A tile with entries where at(row, column) is true.
 template <class At>
@@ -157,7 +159,7 @@ TEST(TileSelection, UnevenRowsAreHybridOfTheFewestBytes) {
 }
 
 TEST(TileSelection, CsrTakesAll) {
-  const TileRule rule{TileSelection::csr, false, 20, 100, 8};
+  const TileRule rule{TileSelection::csr, false, 20, 100, 8, false};
   for (const int n : {1, 16, 200, 256}) {
     const TileForm form = choose_tile(tile(16, 16, [=](int r, int c) { return r * 16 + c < n; }), rule);
     EXPECT_EQ(form.kind, TileKind::csr);
@@ -203,6 +205,29 @@ TEST(GoldenTiled, DeferredOnT8) {
   EXPECT_EQ(matrix->bytes(), 2u * 24 + 9 * 4 + 24 * 12);
   // As the paper has it, it is csr, and nothing is deferred.
   EXPECT_EQ(layout_numbers(*build("tilespmv-deferred-coo", t8()), "rest_col"), Numbers{});
+}
+
+// The authors' product of deferred entries: a csr5 matrix of them beside the CSR arrays.
+TEST(GoldenTiled, DeferredAsCsr5) {
+  const FormatParams all{{"th", "50"}, {"rest", "csr5"}};
+  const auto csr5 = build("csr5", t8()), matrix = build("tilespmv-deferred-coo", t8(), all);
+  EXPECT_EQ(matrix->bytes(), 2u * 24 + 9 * 4 + 24 * 12 + csr5->bytes());
+  const auto csr = battery_matrix("power_law_500");
+  const auto with = build("tilespmv-deferred-coo", csr, {{"rest", "csr5"}}),
+             without = build("tilespmv-deferred-coo", csr);
+  EXPECT_EQ(layout_numbers(*with, "rest_values"), layout_numbers(*without, "rest_values"));
+  EXPECT_GT(with->bytes(), without->bytes());
+  EXPECT_EQ(build("tilespmv-adpt", csr, {{"rest", "csr5"}})->bytes(), build("tilespmv-adpt", csr)->bytes())
+      << "nothing is deferred";
+  const auto x = sample_vector<double>(csr.cols(), 1), y0 = sample_vector<double>(csr.rows(), 2);
+  for (const double factor : {1.0, 3.0}) {
+    CsrMatrix<double> scaled = deep_copy(test_context(), csr);
+    for (std::int64_t k = 0; k < csr.nonzeros(); ++k) const_cast<double*>(scaled.values)[k] *= factor;
+    with->update_values(scaled);
+    auto y = y0;
+    with->apply(-0.5, {x.data(), csr.cols()}, 2.0, {y.data(), csr.rows()});
+    EXPECT_TRUE(product_is_right(scaled, -0.5, x, 2.0, y0, y)) << factor;
+  }
 }
 
 // Tiles of every kind, one in each of seven tile columns and once more in an order turned by one, and a tile row at the
@@ -355,6 +380,30 @@ TEST(GoldenTiled, TileCompositeOnT8) {
   EXPECT_EQ(matrix->bytes(), 24u * 12 + 11 * 12 + 9 * 8 + 3 * 4 + 6 * 12);
 }
 
+// The columns by their entries: 3 and 7 with 4, then 0, 1, 4, 6 with 3, then 2, 5. The first tile has two of them, the
+// second one all others.
+TEST(GoldenTiled, TileCompositeByDegreeOnT8) {
+  const auto matrix = build("tile-composite", t8(), {{"tile", "2"}, {"columns", "degree"}, {"tiles", "2"}});
+  EXPECT_EQ(layout_numbers(*matrix, "order"), (Numbers{3, 7, 0, 1, 4, 6, 2, 5}));
+  EXPECT_EQ(layout_numbers(*matrix, "piece_row"), (Numbers{5, 7, 1, 2, 4, 6, 5, 1, 0, 4, 6, 7}));
+  EXPECT_EQ(layout_numbers(*matrix, "piece_ptr"), (Numbers{0, 1, 3, 4, 4, 6, 8, 10, 12}));
+  EXPECT_EQ(layout_numbers(*matrix, "piece"), (Numbers{8, 2, 7, 3, 4, 9, 0, 6, 5, 10, 1, 11}));
+  EXPECT_EQ(layout_numbers(*matrix, "tile_work"), (Numbers{0, 2, 5}));
+  EXPECT_EQ(layout_numbers(*matrix, "work_piece"), (Numbers{0, 2, 6, 8, 10, 12}));
+  EXPECT_EQ(layout_numbers(*matrix, "work_slot"), (Numbers{0, 4, 8, 18, 22, 24}));
+  EXPECT_EQ(layout_numbers(*matrix, "extent"), (Numbers{2, 4, 1, 1, 1, 1, 6, 10, 2, 4, 1, 1}));
+  EXPECT_EQ(layout_numbers(*matrix, "col"),
+            (Numbers{0, 1, 0, 1, 0, 0, 1, 1, 2, 3, 6, 4, 7, 5, 3, 6, 4, 7, 2, 3, 2, 4, 5, 5}));
+  EXPECT_EQ(layout_numbers(*matrix, "values"), (Numbers{64, 68, 84, 88, 24, 34, 58, 78, 61, 62, 63, 65,
+                                                        66, 67, 22, 23, 25, 26, 11, 12, 51, 55, 77, 87}));
+  EXPECT_EQ(matrix->bytes(), 24u * 12 + 12 * 12 + 9 * 8 + 3 * 4 + 6 * 12 + 8 * 12);
+  EXPECT_TRUE(identical(t8(), matrix->to_csr()));
+  // One tile of the columns with the most entries, the same as all of them in one.
+  EXPECT_EQ(
+      layout_numbers(*build("tile-composite", t8(), {{"tile", "2"}, {"tiles", "1"}}), "tile_work").size(),
+      2u);
+}
+
 TEST(GoldenTiled, VslOnT8) {
   const auto matrix = build("vsl", t8(), {{"rows", "4"}, {"columns", "4"}, {"channels", "2"}, {"pad", "2"}});
   EXPECT_EQ(layout_numbers(*matrix, "piece_ptr"), (Numbers{0, 1, 5, 6, 6, 8, 12, 13, 15}));
@@ -461,10 +510,12 @@ TEST(Tiled, TileCompositeAndVslDifferFromTheirNeighbours) {
 // A piece repeats its last column where it is padded: a NaN of x reaches the rows that use it.
 TEST(Tiled, PaddingOfPiecesReadsNoOtherColumn) {
   const auto csr = skewed();
-  for (const char* format : {"tile-composite", "vsl"}) {
+  for (const auto& [format, columns] :
+       {std::pair{"tile-composite", "natural"}, {"tile-composite", "degree"}, {"vsl", ""}}) {
     SCOPED_TRACE(format);
     FormatParams params = most_tolerant(find_format(format));
-    if (std::string_view(format) == "tile-composite") params.set("tile", "64"), params.set("work", "200");
+    if (std::string_view(format) == "tile-composite")
+      params.set("tile", "64"), params.set("work", "200"), params.set("columns", columns);
     const auto matrix = build(format, csr, params);
     for (std::size_t j = 0; j < 150; ++j) {
       std::vector<double> x(150, 1.0), y(300);

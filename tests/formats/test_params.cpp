@@ -98,9 +98,17 @@ std::vector<Case> cases() {
   for (const std::string selection : {"paper", "code", "csr"})
     for (const std::string coo : {"tiles", "deferred"})
       list.push_back({"tilespmv-adpt", {{"selection", selection}, {"coo", coo}}});
+  for (const std::string selection : {"paper", "code"})
+    list.push_back({"tilespmv-adpt", {{"selection", selection}, {"coo", "deferred"}, {"rest", "csr5"}}});
   for (const std::string tile : {"1", "7", "64"})
-    for (const std::string work : {"1", "50"})
+    for (const std::string work : {"1", "50"}) {
       list.push_back({"tile-composite", {{"tile", tile}, {"work", work}}});
+      list.push_back({"tile-composite",
+                      {{"tile", tile},
+                       {"work", work},
+                       {"columns", tile == "7" ? "natural" : "degree"},
+                       {"tiles", work == "1" && tile != "7" ? "all" : "2"}}});
+    }
   for (const std::string columns : {"3", "64"})
     for (const std::string channels : {"1", "2", "5", "16"})
       list.push_back({"vsl",
@@ -239,6 +247,8 @@ std::vector<Case> cases() {
                       Space::device});
   for (const std::string T : {"1", "2", "4", "8", "16", "32"})
     list.push_back({"csr", {{"T", T}, {"block", "64"}, {"repeat", "2"}}, Space::device, "cooperative"});
+  for (const std::string lanes : {"1", "32"})
+    list.push_back({"csr", {{"lanes", lanes}, {"block", "64"}}, Space::device, "elzein-rendell"});
   std::erase_if(list, [](const Case& one) { return !has_kernel(one); });
   return list;
 }
