@@ -294,6 +294,10 @@ Action add_reproduce(CLI::App& command) {
           "Draw again what a JSON file of an earlier run has, or all in a folder; nothing is measured")
       ->type_name("F.json");
   command
+      .add_option("--beside", arguments->beside,
+                  "With --from: a second run, shown beside the first on one page (a host and a GPU)")
+      ->type_name("F.json");
+  command
       .add_option(
           "-o,--output", arguments->output,
           "Folder for ID.json, ID.csv and ID.html; for more than one ID also index.html and README.md")
@@ -306,7 +310,8 @@ Action add_reproduce(CLI::App& command) {
       "  protean reproduce --list\n"
       "  protean reproduce s0-table-9\n"
       "  protean reproduce all --size quick --space device -o gpu\n"
-      "  protean reproduce --from gpu -o pages\n\n"
+      "  protean reproduce --from gpu -o pages\n"
+      "  protean reproduce --from host --beside gpu -o both\n\n"
       "Each number of the paper stands beside ours and the ratio. A matrix like:NAME has the features that "
       "the "
       "papers\n"
@@ -317,6 +322,7 @@ Action add_reproduce(CLI::App& command) {
       "kept.");
   return [arguments] {
     if (!arguments->from.empty()) arguments->from = input_path(arguments->from);
+    if (!arguments->beside.empty()) arguments->beside = input_path(arguments->beside);
     return reproduce(*arguments);
   };
 }
@@ -402,6 +408,10 @@ Action add_tune(CLI::App& command) {
       ->capture_default_str();
   command.add_option("--spaces", arguments->spaces, "host, device or both (otherwise all of this machine)")
       ->type_name("S,S");
+  command
+      .add_option("--formats", arguments->formats,
+                  "Measure these formats alone, again where the table has them (otherwise all)")
+      ->type_name("F,F,...");
   command
       .add_option("--matrices", arguments->matrices,
                   "Matrices of your own, which are measured after the built-in ones")

@@ -131,9 +131,12 @@ class Comparer {
     result_.rows = system.csr.rows(), result_.nonzeros = system.csr.nonzeros();
     result_.read_seconds = clock_.total();
     symmetric_ = !first_asymmetry(*host, system.csr.pattern, system.csr.values);
-    const FormatChoice choice =
-        choose_format(system.csr.pattern, CostModel(choose_machine({}).table, spaces.front()),
-                      {.space = spaces.front(), .symmetric = symmetric_});
+    const TunedMachine machine = choose_machine({}).table;
+    for (const Space space : spaces)
+      if (const MeasuredRoof* const roof = roof_of(machine, space))
+        result_.roofs[space == Space::device] = *roof;
+    const FormatChoice choice = choose_format(system.csr.pattern, CostModel(machine, spaces.front()),
+                                              {.space = spaces.front(), .symmetric = symmetric_});
     result_.automatic_reason = choice.reason;
     ask(system.csr.pattern, spaces.front());
 

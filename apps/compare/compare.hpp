@@ -76,6 +76,7 @@ struct Comparison {
   int threads = 0;
   double read_seconds = 0;
   double copy_bandwidth[2] = {};  // bytes a second of host and device; 0: not measured
+  MeasuredRoof roofs[2] = {};     // those of the machine table, of host and device; 0: it has none
   std::int64_t lines_of_x = -1;   // cache lines of 128 bytes that blocks of 128 rows touch, counted for
                                   // each block; -1: not counted (host)
   std::vector<Variant> variants;

@@ -99,6 +99,12 @@ Json comparison_json(const Comparison& c) {
   json["copy_bandwidth"] = Json::object();
   for (const Space space : {Space::host, Space::device})
     if (copy_rate(c, space) > 0) json["copy_bandwidth"][std::string(to_string(space))] = copy_rate(c, space);
+  for (const MeasuredRoof& roof : c.roofs)
+    if (roof.memory > 0) {
+      Json& its = json["roofs"][std::string(to_string(roof.space))];
+      its = {{"memory", roof.memory}};
+      if (roof.cache > 0) its["cache"] = roof.cache, its["cache_bytes"] = roof.cache_bytes;
+    }
   json["product_bytes"] = {{"effective", effective_bytes(c.rows, c.nonzeros)},
                            {"worst_case", worst_bytes(c.rows, c.nonzeros)},
                            {"minimum", minimum_bytes(c.rows, c.nonzeros)}};
@@ -153,6 +159,19 @@ Json page_json(const Comparison& c, std::size_t points) {
   json["tolerance"] = c.problem.solver.options.stopping.relative_tolerance;
   json["threads"] = c.threads;
   json["copy"] = {rounded(c.copy_bandwidth[0], 4), rounded(c.copy_bandwidth[1], 4)};
+  // [bytes a second, what it is]
+  json["roofs"] = Json::array();
+  const auto add_roof = [&](double bandwidth, Space space, const char* what) {
+    if (bandwidth > 0)
+      json["roofs"].push_back(
+          {rounded(bandwidth, 4), spaces ? fmt::format("{}, {}", what, to_string(space)) : what});
+  };
+  for (const Space space : {Space::host, Space::device}) {
+    const MeasuredRoof& roof = c.roofs[space == Space::device];
+    add_roof(copy_rate(c, space), space, "copy in this run");
+    add_roof(roof.memory, space, "memory");
+    add_roof(roof.cache, space, "last-level cache");
+  }
   json["best"] = c.best, json["auto"] = c.automatic;
   json["reason"] = c.automatic_reason;
   json["notes"] = c.notes;
@@ -196,6 +215,14 @@ Json page_json(const Comparison& c, std::size_t points) {
   return json;
 }
 
+// "; machine table: memory 12 GB/s, last-level cache 40 GB/s"
+std::string roofs_text(const MeasuredRoof& roof) {
+  if (roof.memory <= 0) return {};
+  std::string text = fmt::format("; machine table: memory {:.4g} GB/s", roof.memory / 1e9);
+  if (roof.cache > 0) text += fmt::format(", last-level cache {:.4g} GB/s", roof.cache / 1e9);
+  return text;
+}
+
 }  // namespace
 
 // The text of apps/compare/compare.html. The build makes this constant.
@@ -210,7 +237,8 @@ std::string compare_table(const Comparison& c) {
   text += fmt::format("  rhs: {}\n", rhs_text(c.problem.rhs));
   for (const Space space : {Space::host, Space::device})
     if (copy_rate(c, space) > 0)
-      text += fmt::format("  copy bandwidth, {}: {:.4g} GB/s\n", to_string(space), copy_rate(c, space) / 1e9);
+      text += fmt::format("  copy bandwidth, {}: {:.4g} GB/s{}\n", to_string(space),
+                          copy_rate(c, space) / 1e9, roofs_text(c.roofs[space == Space::device]));
   for (const std::string& note : c.notes) text += fmt::format("  note: {}\n", note);
   text +=
       fmt::format("\n  {:<22} {:>7} {:>9} {:>10} {:>7} {:>6} {:>6} {:>9} {:>9} {:>10}\n", "format", "B/nnz",

@@ -46,9 +46,21 @@ MeasuredMatrix read_measured(const Node& node, const std::string& path) {
   return matrix;
 }
 
+MeasuredRoof read_roof(const Node& node, const std::string& path) {
+  const Section section(node, path, {"space", "memory", "cache", "cache_bytes"});
+  for (const char* key : {"space", "memory"})
+    if (!section.has(key)) fail(node.place, fmt::format("{} has no '{}'", path, key));
+  MeasuredRoof roof;
+  roof.space = section.word("space", "host", {"host", "device"}) == "host" ? Space::host : Space::device;
+  roof.memory = section.number("memory", 0, {1, 1e18});
+  roof.cache = section.number("cache", 0, {0, 1e18});
+  roof.cache_bytes = static_cast<std::size_t>(section.integer("cache_bytes", 0, 0, most));
+  return roof;
+}
+
 }  // namespace
 
-std::string machine_text(const MachineTable& table) {
+std::string machine_text(const TunedMachine& table) {
   std::string text =
       "# Machine table of protean, written by `protean tune`. Each format: name, bytes, seconds of a "
       "product, seconds of a\n"
@@ -58,7 +70,17 @@ std::string machine_text(const MachineTable& table) {
   std::string name = table.machine;
   std::replace(name.begin(), name.end(), '"', '\'');
   std::replace(name.begin(), name.end(), '\\', '/');
-  text += fmt::format("machine: \"{}\"\nmatrices:{}\n", name, table.matrices.empty() ? " []" : "");
+  text += fmt::format("machine: \"{}\"\n", name);
+  if (!table.roofs.empty())
+    text +=
+        "# Bytes a second when a vector is copied: from and to memory, and in the last-level "
+        "cache.\nroofs:\n";
+  for (const MeasuredRoof& roof : table.roofs) {
+    text += fmt::format("  - {{space: {}, memory: {:.4e}", to_string(roof.space), roof.memory);
+    if (roof.cache > 0) text += fmt::format(", cache: {:.4e}, cache_bytes: {}", roof.cache, roof.cache_bytes);
+    text += "}\n";
+  }
+  text += fmt::format("matrices:{}\n", table.matrices.empty() ? " []" : "");
   for (const MeasuredMatrix& matrix : table.matrices) {
     text += fmt::format("  - matrix: \"{}\"\n    space: {}\n    rows: {}\n    nonzeros: {}\n", matrix.matrix,
                         to_string(matrix.space), matrix.rows, matrix.nonzeros);
@@ -71,14 +93,30 @@ std::string machine_text(const MachineTable& table) {
   return text;
 }
 
-MachineTable parse_machine(std::string_view text, const std::string& file) {
+const MeasuredRoof* roof_of(const TunedMachine& table, Space space) {
+  for (const MeasuredRoof& roof : table.roofs)
+    if (roof.space == space) return &roof;
+  return nullptr;
+}
+
+TunedMachine parse_machine(std::string_view text, const std::string& file) {
   const Node root = parse_yaml(text, file);
-  const Section section(root, "the machine table", {"machine", "matrices"});
+  const Section section(root, "the machine table", {"machine", "roofs", "matrices"});
   if (!section.has("matrices"))
     fail(root.place,
          "this is no machine table: the key 'matrices' is missing; `protean tune -o FILE` writes one");
-  MachineTable table;
+  TunedMachine table;
   table.machine = section.text("machine", "");
+  if (section.has("roofs")) {
+    const Node& roofs = *section.find("roofs");
+    if (roofs.kind != Node::Kind::list) fail(roofs.place, "roofs must be a list");
+    for (std::size_t i = 0; i < roofs.items.size(); ++i) {
+      const MeasuredRoof roof = read_roof(roofs.items[i], fmt::format("roofs[{}]", i));
+      if (roof_of(table, roof.space))
+        fail(roofs.items[i].place, fmt::format("roofs has two of the {}", to_string(roof.space)));
+      table.roofs.push_back(roof);
+    }
+  }
   const Node& matrices = *section.find("matrices");
   if (matrices.kind != Node::Kind::list) fail(matrices.place, "matrices must be a list");
   for (std::size_t i = 0; i < matrices.items.size(); ++i)
@@ -86,7 +124,7 @@ MachineTable parse_machine(std::string_view text, const std::string& file) {
   return table;
 }
 
-MachineTable read_machine(const std::string& file) {
+TunedMachine read_machine(const std::string& file) {
   if (io_detail::kind_of(file) == io_detail::FileKind::missing)
     throw BadFile(file, 0, 0, "there is no such machine table; `protean tune -o FILE` writes one");
   constexpr std::size_t most_bytes = std::size_t{16} << 20;
@@ -96,7 +134,7 @@ MachineTable read_machine(const std::string& file) {
 ChosenMachine choose_machine(const std::string& file) {
   std::string name = file;
   if (const char* variable = std::getenv("PROTEAN_MACHINE"); name.empty() && variable) name = variable;
-  if (name.empty()) return {builtin_machine(), "built in"};
+  if (name.empty()) return {{builtin_machine()}, "built in"};
   ChosenMachine chosen{read_machine(name), name};
   for (const Space space : {Space::host, Space::device}) {
     const auto here = [&](const MeasuredMatrix& matrix) { return matrix.space == space; };

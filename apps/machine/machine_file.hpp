@@ -2,23 +2,32 @@
 #pragma once
 #include <string>
 
+#include "apps/machine/measure.hpp"
 #include "operators/policy/cost_model.hpp"
 
 namespace protean::apps {
 
+// What the file has: the table, and the roofs of this machine, one a space at most.
+struct TunedMachine : MachineTable {
+  std::vector<MeasuredRoof> roofs = {};
+};
+
 // YAML with a line for each format: [name, bytes, seconds of a product, seconds of a conversion from csr].
-std::string machine_text(const MachineTable& table);
+std::string machine_text(const TunedMachine& machine);
 
 // Throw BadFile, with line and column, for a text that is not such a table.
-MachineTable parse_machine(std::string_view text, const std::string& file);
-MachineTable read_machine(const std::string& file);
+TunedMachine parse_machine(std::string_view text, const std::string& file);
+TunedMachine read_machine(const std::string& file);
+
+// The roof of a space; null where there is none.
+const MeasuredRoof* roof_of(const TunedMachine& machine, Space space);
 
 // The table that predictions use: that of `file`; for an empty name, that of the file which the environment
 // variable PROTEAN_MACHINE names; without both, the built-in table. If a file has no matrix of a space, the
 // built-in table is used for that space.
 struct ChosenMachine {
-  MachineTable table;
-  std::string from;  // "built in", or the path of the file
+  TunedMachine table;  // the built-in table has no roofs
+  std::string from;    // "built in", or the path of the file
 };
 ChosenMachine choose_machine(const std::string& file);
 

@@ -31,4 +31,19 @@ Timing timing_of(std::vector<double> seconds);
 // vectors have 128 MiB each on the host and 1 GiB on a device, or less where memory is short.
 double copy_bandwidth(const ContextPtr& context);
 
+// What bounds a product in a space, as S. Williams et al. have it (Roofline, CACM 52(4), 2009): bytes a second when one
+// vector is copied to another, where a copy of n numbers of 8 bytes counts 16 n bytes.
+struct MeasuredRoof {
+  Space space = Space::host;
+  double memory = 0;  // vectors that fit into no cache
+  double cache = 0;   // vectors in the last-level cache, beyond the caches before it; 0: not measured
+  std::size_t cache_bytes = 0;  // both of the latter vectors
+};
+
+// The roofs of the memory and of the last-level cache (L2 on a device), for the threads of the context. The vectors in
+// memory have four times the bytes of that cache together, 256 MiB at least and an eighth of the free memory at most.
+// Those in the cache have four times the bytes of the second-level caches of the threads together, and a half of the
+// last-level cache at most; a half of L2 on a device. Where the system does not tell its caches, `cache` stays 0.
+MeasuredRoof measure_roof(const ContextPtr& context);
+
 }  // namespace protean::apps

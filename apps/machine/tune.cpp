@@ -49,10 +49,12 @@ struct FormatAndKernel {
   std::string name;  // as in the table
 };
 
-std::vector<FormatAndKernel> formats_and_kernels(Space space) {
+// `named`: only these; empty: all.
+std::vector<FormatAndKernel> formats_and_kernels(Space space, const std::vector<const FormatEntry*>& named) {
   std::vector<FormatAndKernel> result;
   // Presets compute as their base does.
   for (const FormatEntry* entry : layouts()) {
+    if (!named.empty() && std::find(named.begin(), named.end(), entry) == named.end()) continue;
     const auto kernels = kernels_in(*entry, space);
     for (const Kernel& kernel : kernels)
       if (kernel.unavailable.empty() && entry->traits.exact_values)
@@ -63,8 +65,17 @@ std::vector<FormatAndKernel> formats_and_kernels(Space space) {
   return result;
 }
 
-// What is measured of a matrix in a space: the formats, and the order that the policy considers.
-std::size_t measurements_in(Space space) { return formats_and_kernels(space).size() + 1; }
+// The layouts of --formats. A preset has no row in a table.
+std::vector<const FormatEntry*> layouts_named(const std::string& list) {
+  if (list.empty() || list == "all") return {};
+  std::vector<const FormatEntry*> named = formats_named(list);
+  const auto all = layouts();
+  for (const FormatEntry* entry : named)
+    if (std::find(all.begin(), all.end(), entry) == all.end())
+      throw BadArgument(fmt::format(
+          "--formats: {} is a preset, which computes as its base does; a table has layouts only", entry->id));
+  return named;
+}
 
 // The same in each run and on each machine.
 std::vector<std::int32_t> random_order(std::int64_t rows) {
@@ -92,6 +103,7 @@ class Tuner {
       : arguments_(arguments), progress_(!arguments.quiet), host_(Context::host(arguments.threads)) {
     if (!(arguments.budget > 0))
       throw BadArgument(fmt::format("--budget is {}; it must be above 0 seconds", arguments.budget));
+    named_ = layouts_named(arguments.formats);
     for (const std::string& file : arguments.matrices) cases_.push_back({name_of(file), {}, {}, file});
     const bool gpu = Context::device_count() > 0;
     std::vector<Space> asked = spaces(arguments.spaces);
@@ -111,10 +123,11 @@ class Tuner {
     for (const std::string& file : arguments_.matrices) files.reads("--matrices", file);
     files.require_inputs();
     files.require_outputs();
+    measure_roofs();
     std::size_t left = 0;
     for (const ContextPtr& context : contexts_)
       for (const TuneCase& one : cases_)
-        if (!done(one.name, context->space())) left += measurements_in(context->space());
+        if (!done(one.name, context->space())) left += measurements_of(one.name, context->space()).size() + 1;
     announce(left);
     const InterruptGuard guard;
     measurements_left_ = left, measurements_ = left;
@@ -132,7 +145,7 @@ class Tuner {
     if (!std::filesystem::is_regular_file(arguments_.output, code) ||
         std::filesystem::file_size(arguments_.output, code) == 0)
       return;
-    MachineTable before = read_machine(arguments_.output);
+    TunedMachine before = read_machine(arguments_.output);
     if (before.machine != table_.machine)
       throw BadFile(
           arguments_.output, 0, 0,
@@ -142,10 +155,33 @@ class Tuner {
     table_ = std::move(before);
   }
 
-  bool done(const std::string& matrix, Space space) const {
-    return std::any_of(table_.matrices.begin(), table_.matrices.end(), [&](const MeasuredMatrix& measured) {
-      return measured.matrix == matrix && measured.space == space;
-    });
+  const MeasuredMatrix* find(const std::string& matrix, Space space) const {
+    for (const MeasuredMatrix& measured : table_.matrices)
+      if (measured.matrix == matrix && measured.space == space) return &measured;
+    return nullptr;
+  }
+  // With --formats each run measures again.
+  bool done(const std::string& matrix, Space space) const { return named_.empty() && find(matrix, space); }
+
+  // The formats to be measured. The times of a new matrix need those of csr beside them.
+  std::vector<FormatAndKernel> measurements_of(const std::string& matrix, Space space) const {
+    std::vector<const FormatEntry*> which = named_;
+    const FormatEntry* const csr = &find_format("csr");
+    if (!which.empty() && !find(matrix, space) && std::find(which.begin(), which.end(), csr) == which.end())
+      which.insert(which.begin(), csr);
+    return formats_and_kernels(space, which);
+  }
+
+  // Those that the table lacks. They cost seconds, and are no part of the budget.
+  void measure_roofs() {
+    const std::size_t before = table_.roofs.size();
+    for (const ContextPtr& context : contexts_) {
+      if (roof_of(table_, context->space())) continue;
+      progress_.stage(fmt::format("bandwidths of the {}", to_string(context->space())));
+      table_.roofs.push_back(measure_roof(context));
+    }
+    progress_.clear();
+    if (table_.roofs.size() > before) write_file(arguments_.output, machine_text(table_));
   }
   bool stopped() const { return InterruptGuard::asked() || clock_.total() > arguments_.budget; }
 
@@ -171,7 +207,7 @@ class Tuner {
     const CsrMatrix<double> source = context == host_ ? csr : upload(context, csr);
     MeasuredMatrix matrix{one.name, context->space(),        csr.rows(), csr.nonzeros(),
                           {},       row_changes(csr.pattern)};
-    for (const FormatAndKernel& variant : formats_and_kernels(context->space())) {
+    for (const FormatAndKernel& variant : measurements_of(one.name, context->space())) {
       if (stopped()) break;
       const double left = arguments_.budget - clock_.total();
       const double seconds = left / static_cast<double>(std::max<std::size_t>(measurements_left_, 1));
@@ -181,7 +217,7 @@ class Tuner {
         matrix.formats.push_back(*measured);
       --measurements_left_;
     }
-    if (csr.rows() != csr.cols()) {
+    if (csr.rows() != csr.cols() || !named_.empty()) {
       --measurements_left_;
     } else if (!stopped()) {
       progress_.stage(fmt::format("{} {} on the {}: order {}", bar(share_done(), 24), one.name,
@@ -191,8 +227,32 @@ class Tuner {
     }
     // A matrix with only some of the formats would be taken for a complete one.
     if (stopped()) return;
-    table_.matrices.push_back(std::move(matrix));
+    keep(std::move(matrix));
     write_file(arguments_.output, machine_text(table_));
+  }
+
+  // A new matrix, or new times of some formats of one that the table has.
+  void keep(MeasuredMatrix matrix) {
+    const auto same = [&](const MeasuredMatrix& other) {
+      return other.matrix == matrix.matrix && other.space == matrix.space;
+    };
+    const auto there = std::find_if(table_.matrices.begin(), table_.matrices.end(), same);
+    if (there == table_.matrices.end()) return table_.matrices.push_back(std::move(matrix));
+    if (there->rows != matrix.rows || there->nonzeros != matrix.nonzeros)
+      throw BadFile(
+          arguments_.output, 0, 0,
+          fmt::format("matrix {} has {} rows and {} entries there, and {} and {} now; remove it from "
+                      "the table, or give another name with -o",
+                      matrix.matrix, there->rows, there->nonzeros, matrix.rows, matrix.nonzeros));
+    for (MeasuredFormat& format : matrix.formats) {
+      const auto old =
+          std::find_if(there->formats.begin(), there->formats.end(),
+                       [&](const MeasuredFormat& other) { return other.format == format.format; });
+      if (old == there->formats.end())
+        there->formats.push_back(std::move(format));
+      else
+        *old = std::move(format);
+    }
   }
 
   double share_done() const {
@@ -266,10 +326,11 @@ class Tuner {
 
   const TuneArguments& arguments_;
   std::vector<TuneCase> cases_ = tune_cases();
+  std::vector<const FormatEntry*> named_;  // of --formats
   Progress progress_;
   ContextPtr host_;
   std::vector<ContextPtr> contexts_;
-  MachineTable table_;
+  TunedMachine table_;
   Clock clock_;
   std::size_t measurements_left_ = 0, measurements_ = 0;
 };

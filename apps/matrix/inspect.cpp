@@ -146,6 +146,7 @@ struct Inspection {
   std::vector<Row> formats;
   std::size_t left_out = 0;  // formats that are not on the shortlist
   FormatChoice choice;
+  MeasuredRoof roof;  // of the host, from the machine table; 0: it has none
   double seconds = 0;
 };
 
@@ -210,7 +211,9 @@ Inspection inspect_matrix(const ContextPtr& host, const CsrMatrix<double>& csr, 
       result.null_vectors = null_vectors(*alone, csr);
     }
   });
-  const CostModel model(choose_machine({}).table, Space::host);
+  const TunedMachine machine = choose_machine({}).table;
+  if (const MeasuredRoof* const roof = roof_of(machine, Space::host)) result.roof = *roof;
+  const CostModel model(machine, Space::host);
   const ChoiceOptions options{.symmetric = square && !first_asymmetry(*host, csr.pattern, csr.values)};
   result.choice = choose_format(csr.pattern, model, options);
   for (const FormatEntry* entry :
@@ -229,6 +232,13 @@ std::string symmetry(const Inspection& i) {
 }
 
 std::int64_t bandwidth(const Statistics& s) { return std::max(s.lower_bandwidth, s.upper_bandwidth); }
+
+// GFLOPS of a product with the matrix in csr and x and y once each, where the bandwidth bounds it.
+double roof_gflops(const Statistics& s, double bandwidth) {
+  const double entries = static_cast<double>(s.nonzeros),
+               bytes = s.features.memory_footprint_mib * 1048576 + 8 * static_cast<double>(s.rows + s.cols);
+  return 2 * entries / bytes * bandwidth * 1e-9;
+}
 
 Json to_json(const Inspection& i) {
   const Statistics& s = i.statistics;
@@ -287,6 +297,11 @@ Json to_json(const Inspection& i) {
     json["formats"].push_back(std::move(entry));
   }
   json["formats_left_out"] = i.left_out;
+  if (i.roof.memory > 0) {
+    json["roofs"] = {{"memory", i.roof.memory}, {"memory_gflops", roof_gflops(s, i.roof.memory)}};
+    if (i.roof.cache > 0)
+      json["roofs"]["cache"] = i.roof.cache, json["roofs"]["cache_gflops"] = roof_gflops(s, i.roof.cache);
+  }
   json["auto"] = {{"format", i.choice.id}, {"reason", i.choice.reason}};
   json["picture"] = {{"rows", i.picture.rows}, {"cols", i.picture.cols}, {"counts", i.picture.counts}};
   json["seconds"] = i.seconds;
@@ -348,6 +363,14 @@ std::string to_text(const Inspection& i, bool picture) {
   row("fill of aligned blocks",
       fmt::format("2x2 {:.2f}, 3x3 {:.2f}, 4x4 {:.2f} times the entries (1 is perfect)", s.block_fill[0].fill,
                   s.block_fill[1].fill, s.block_fill[2].fill));
+  if (i.roof.memory > 0) {
+    std::string roofs =
+        fmt::format("memory {:.3g} GFLOPS ({:.4g} GB/s)", roof_gflops(s, i.roof.memory), i.roof.memory / 1e9);
+    if (i.roof.cache > 0)
+      roofs += fmt::format(", last-level cache {:.3g} GFLOPS ({:.4g} GB/s)", roof_gflops(s, i.roof.cache),
+                           i.roof.cache / 1e9);
+    row("roofs of a csr product", roofs);
+  }
   text += order_text(i);
   text += "\n  rows by length\n";
   const std::int64_t most = i.lengths.empty() ? 0 : *std::max_element(i.lengths.begin(), i.lengths.end());

@@ -6,6 +6,7 @@
 
 #include "core/allocation_hook.hpp"
 #include "core/background.hpp"
+#include "core/device/cache.hpp"
 #include "core/device/copy.hpp"
 #include "core/device/state.hpp"
 #include "core/device_checks.hpp"
@@ -326,6 +327,12 @@ std::size_t free_bytes(const Context& context) {
   PROTEAN_CUDA_CHECK(cudaMemPoolGetAttribute(state.pool, cudaMemPoolAttrReservedMemCurrent, &reserved));
   PROTEAN_CUDA_CHECK(cudaMemPoolGetAttribute(state.pool, cudaMemPoolAttrUsedMemCurrent, &used));
   return free + (reserved > used ? reserved - used : 0);
+}
+
+std::size_t cache_bytes(const Context& context) {
+  int bytes = 0;
+  PROTEAN_CUDA_CHECK(cudaDeviceGetAttribute(&bytes, cudaDevAttrL2CacheSize, context.device_state().ordinal));
+  return static_cast<std::size_t>(bytes);
 }
 
 }  // namespace device

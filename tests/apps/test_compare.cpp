@@ -189,6 +189,30 @@ TEST_F(Compare, CountsEverything) {
   EXPECT_LT(page.size(), 200'000u);
 }
 
+// The roofs that `protean tune` has measured are drawn beside the copy bandwidth of the run.
+TEST_F(Compare, DrawsTheRoofsOfTheMachineTable) {
+  write("p.yaml", "matrix: {generate: {kind: poisson-2d, n: 20}}\n");
+  write("m.yaml",
+        "roofs: [{space: host, memory: 1.25e10, cache: 4.5e10, cache_bytes: 1000}]\nmatrices: []\n");
+  const std::vector<std::string> command = {"compare", "p.yaml",    "--report", "r.json",    "--html",
+                                            "r.html",  "--threads", "1",        "--formats", "csr,ell"};
+  const Outcome without = run(command);
+  ASSERT_EQ(without.code, 0) << without.err;
+  EXPECT_FALSE(Json::parse(files().at("r.json")).contains("roofs"));
+  EXPECT_EQ(files().at("r.html").find("last-level cache\""), std::string::npos);
+  setenv("PROTEAN_MACHINE", "m.yaml", 1);
+  const Outcome with = run(command);
+  unsetenv("PROTEAN_MACHINE");
+  ASSERT_EQ(with.code, 0) << with.err;
+  EXPECT_NE(with.out.find("machine table: memory 12.5 GB/s, last-level cache 45 GB/s"), std::string::npos)
+      << with.out;
+  const Json roofs = Json::parse(files().at("r.json"))["roofs"]["host"];
+  EXPECT_EQ(roofs["memory"], 1.25e10);
+  EXPECT_EQ(roofs["cache"], 4.5e10);
+  EXPECT_EQ(roofs["cache_bytes"], 1000);
+  EXPECT_NE(files().at("r.html").find("[45000000000.0,\"last-level cache\"]"), std::string::npos);
+}
+
 TEST_F(Compare, TakesWhatIsNamed) {
   write("p.yaml", "matrix: {generate: {kind: poisson-2d, n: 20}}\n");
   const Outcome o = run(

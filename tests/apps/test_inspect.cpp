@@ -34,6 +34,25 @@ TEST_F(Inspect, SaysWhatThereIs) {
   EXPECT_EQ(r["picture"]["counts"], Json::parse("[1,1,0,0,0,0,0,1,1]"));
 }
 
+// 2 flops an entry over the bytes of csr, x and y, at the bandwidths of the machine table.
+TEST_F(Inspect, SaysTheRoofsOfTheMachineTable) {
+  write("a.mtx", "%%MatrixMarket matrix coordinate real general\n3 3 4\n1 1 1\n1 2 2\n3 2 3\n3 3 4\n");
+  write("m.yaml", "roofs: [{space: host, memory: 1.0e10, cache: 4.0e10, cache_bytes: 1000}]\nmatrices: []\n");
+  EXPECT_FALSE(Json::parse(run({"inspect", "a.mtx", "--json"}).out).contains("roofs"));
+  EXPECT_EQ(run({"inspect", "a.mtx"}).out.find("roofs"), std::string::npos);
+  setenv("PROTEAN_MACHINE", "m.yaml", 1);
+  const Outcome text = run({"inspect", "a.mtx"}), json = run({"inspect", "a.mtx", "--json"});
+  unsetenv("PROTEAN_MACHINE");
+  ASSERT_EQ(json.code, 0) << json.err;
+  const double bytes = (4 * 12 + 4 * 4) + 8 * 6;
+  const Json roofs = Json::parse(json.out)["roofs"];
+  EXPECT_DOUBLE_EQ(roofs["memory_gflops"].get<double>(), 8 / bytes * 10);
+  EXPECT_DOUBLE_EQ(roofs["cache_gflops"].get<double>(), 8 / bytes * 40);
+  EXPECT_NE(text.out.find("memory 0.714 GFLOPS (10 GB/s), last-level cache 2.86 GFLOPS (40 GB/s)"),
+            std::string::npos)
+      << text.out;
+}
+
 TEST_F(Inspect, FindsTheConstantNullSpaceWithWhichAProblemIsSolved) {
   const std::string head = "%%MatrixMarket matrix coordinate real symmetric\n3 3 5\n";
   // 0.1 + 0.2 - 0.3 is not 0 in double precision, but within rounding.

@@ -21,7 +21,7 @@ namespace {
 
 TEST(MachineFile, TheBuiltInTableComesBackFromItsText) {
   const MachineTable& table = builtin_machine();
-  const MachineTable back = parse_machine(machine_text(table), "text");
+  const MachineTable back = parse_machine(machine_text({table}), "text");
   EXPECT_EQ(back.machine, table.machine);
   ASSERT_EQ(back.matrices.size(), table.matrices.size());
   for (std::size_t i = 0; i < table.matrices.size(); ++i) {
@@ -41,7 +41,22 @@ TEST(MachineFile, TheBuiltInTableComesBackFromItsText) {
 }
 
 TEST(MachineFile, AnEmptyTableIsATable) {
-  EXPECT_TRUE(parse_machine(machine_text({"none", {}}), "text").matrices.empty());
+  EXPECT_TRUE(parse_machine(machine_text({{"none", {}}}), "text").matrices.empty());
+}
+
+TEST(MachineFile, RoofsComeBackFromTheirText) {
+  const TunedMachine table{{"m", {}}, {{Space::host, 1.25e10, 4.5e10, 1 << 23}, {Space::device, 3e12, 0, 0}}};
+  const TunedMachine back = parse_machine(machine_text(table), "text");
+  ASSERT_EQ(back.roofs.size(), 2U);
+  const MeasuredRoof *const host = roof_of(back, Space::host), *const device = roof_of(back, Space::device);
+  ASSERT_TRUE(host && device);
+  EXPECT_EQ(host->memory, 1.25e10);
+  EXPECT_EQ(host->cache, 4.5e10);
+  EXPECT_EQ(host->cache_bytes, 1U << 23);
+  EXPECT_EQ(device->memory, 3e12);
+  EXPECT_EQ(device->cache, 0) << "it was not measured";
+  EXPECT_EQ(roof_of({builtin_machine(), {}}, Space::host), nullptr)
+      << "that of another machine would be no roof here";
 }
 
 TEST(MachineFile, WhatIsWrongIsSaidWithItsPlace) {
@@ -53,6 +68,12 @@ TEST(MachineFile, WhatIsWrongIsSaidWithItsPlace) {
   };
   EXPECT_NE(message("matrix: {}").find("matri"), std::string::npos);
   EXPECT_NE(message("machine: x").find("'matrices' is missing"), std::string::npos);
+  EXPECT_NE(message("matrices: []\nroofs: [{space: host}]").find("no 'memory'"), std::string::npos);
+  EXPECT_NE(message("matrices: []\nroofs: [{space: host, memory: 0}]").find("roofs[0].memory"),
+            std::string::npos);
+  EXPECT_NE(message("matrices: []\nroofs: [{space: host, memory: 1e9}, {space: host, memory: 2e9}]")
+                .find("two of the host"),
+            std::string::npos);
   const char* no_csr =
       "matrices:\n  - {matrix: a, space: host, rows: 5, nonzeros: 9, formats: [[ell, 10, 1e-3, 1e-2]]}";
   EXPECT_NE(message(no_csr).find("m.yaml:2:"), std::string::npos) << message(no_csr);
@@ -94,8 +115,12 @@ TEST(Tune, GoesOnFromWhatIsThereAndKeepsIt) {
     ASSERT_LE(arguments.budget, 64) << "no matrix is measured in this time";
   }
   ASSERT_GE(before, 2U);
-  MachineTable table = read_machine(arguments.output);
+  TunedMachine table = read_machine(arguments.output);
   EXPECT_GE(table.matrices[0].formats.size(), 8U);
+  const MeasuredRoof* const roof = roof_of(table, Space::host);
+  ASSERT_NE(roof, nullptr);
+  EXPECT_GT(roof->memory, 1e8) << "bytes a second";
+  EXPECT_EQ(roof->cache > 0, roof->cache_bytes > 0);
   // The price of the order that the policy considers, for the matrix in a random numbering.
   const auto of = [&](std::string_view name) {
     for (const MeasuredFormat& format : table.matrices[0].formats)
@@ -125,7 +150,7 @@ TEST(Tune, GoesOnFromWhatIsThereAndKeepsIt) {
 // After the built-in matrices, which this table has already.
 TEST(Tune, MeasuresMatricesOfFiles) {
   const test::Folder folder;
-  MachineTable table;
+  TunedMachine table;
   table.machine =
       fmt::format("{}, 1 threads{}", machine_info().cpu, Context::device_count() > 0 ? ", and a GPU" : "");
   for (const TuneCase& one : tune_cases())
@@ -161,16 +186,74 @@ TEST(Tune, MeasuresMatricesOfFiles) {
   EXPECT_TRUE(has(wide, "csr") && !has(wide, "order-rcm")) << "an order is that of rows and columns";
 }
 
+// Only what is asked for is measured again; everything else stays as it was.
+TEST(Tune, MeasuresNamedFormatsAgain) {
+  const test::Folder folder;
+  TuneArguments arguments{folder / "m.yaml", 30, 1, true};
+  arguments.spaces = "host", arguments.formats = "ell,coo";
+  TunedMachine table;
+  table.machine =
+      fmt::format("{}, 1 threads{}", machine_info().cpu, Context::device_count() > 0 ? ", and a GPU" : "");
+  table.roofs = {{Space::host, 1e10, 0, 0}};
+  const std::vector<TuneCase> cases = tune_cases();
+  // The first matrix is there with old times, all others but the second one are done.
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    if (i == 1) continue;
+    const CsrMatrix<double> csr = generate(Context::host(1), cases[i].kind, cases[i].params);
+    table.matrices.push_back({cases[i].name,
+                              Space::host,
+                              csr.rows(),
+                              csr.nonzeros(),
+                              {{"csr", 1, 123.5, 0}, {"ell", 1, 123.5, 1}, {"dia", 1, 99.5, 1}}});
+    if (i > 1) break;
+  }
+  write_file(arguments.output, machine_text(table));
+  // The budget ends the run after some matrices.
+  arguments.budget = 3;
+  ASSERT_EQ(tune(arguments), 0);
+  const TunedMachine now = read_machine(arguments.output);
+  const auto seconds = [](const MeasuredMatrix& matrix, std::string_view name) {
+    for (const MeasuredFormat& format : matrix.formats)
+      if (format.format == name) return format.product_seconds;
+    return -1.0;
+  };
+  EXPECT_EQ(seconds(now.matrices[0], "csr"), 123.5);
+  EXPECT_EQ(seconds(now.matrices[0], "dia"), 99.5);
+  EXPECT_GT(seconds(now.matrices[0], "ell"), 0);
+  EXPECT_LT(seconds(now.matrices[0], "ell"), 1);
+  EXPECT_GT(seconds(now.matrices[0], "coo"), 0) << "a format that the table did not have";
+  ASSERT_GE(now.matrices.size(), 3U) << "the second one was added";
+  const MeasuredMatrix& added = now.matrices[2];
+  EXPECT_EQ(added.matrix, cases[1].name);
+  EXPECT_GT(seconds(added, "csr"), 0) << "to which the others are compared";
+  EXPECT_EQ(seconds(added, "order-rcm"), -1.0);
+  EXPECT_EQ(roof_of(now, Space::host)->memory, 1e10) << "it was there";
+  arguments.formats = "sell";
+  EXPECT_THROW((void)tune(arguments), BadArgument) << "a preset";
+  arguments.formats = "elll";
+  EXPECT_THROW((void)tune(arguments), BadArgument);
+  arguments.formats = "ell";
+  table.matrices[0].rows += 1;
+  write_file(arguments.output, machine_text(table));
+  EXPECT_THROW((void)tune(arguments), BadFile) << "another matrix of this name";
+}
+
 // The order of a matrix on a GPU is found by the host, so its price is measured there, too.
 TEST(Tune, MeasuresTheOrderOnAGpu) {
   if (Context::device_count() == 0) GTEST_SKIP() << "no device: this machine has no GPU";
   const test::Folder folder;
   TuneArguments arguments{folder / "gpu.yaml", 4, 1, true};
   arguments.spaces = "device";
-  for (; arguments.budget <= 128 && !std::filesystem::exists(arguments.output); arguments.budget *= 2)
+  const auto measured = [&] {
+    return std::filesystem::exists(arguments.output) ? read_machine(arguments.output) : TunedMachine();
+  };
+  for (; arguments.budget <= 128 && measured().matrices.empty(); arguments.budget *= 2)
     ASSERT_EQ(tune(arguments), 0);
-  const MachineTable table = read_machine(arguments.output);
+  const TunedMachine table = measured();
   ASSERT_GE(table.matrices.size(), 1U);
+  ASSERT_NE(roof_of(table, Space::device), nullptr);
+  EXPECT_GT(roof_of(table, Space::device)->cache, roof_of(table, Space::device)->memory)
+      << "L2 is faster than the memory of the device";
   EXPECT_EQ(table.matrices[0].space, Space::device);
   EXPECT_TRUE(CostModel(table, Space::device).knows_order("rcm"));
   EXPECT_FALSE(CostModel(table, Space::host).knows_order("rcm"));
