@@ -15,6 +15,7 @@ struct Entry {
   std::string_view measures;  // what is measured or counted here
   std::string_view needs;     // "device", "counters of a GPU" ...; empty: nothing but the command
   Exhibit (*make)(Lab& lab, const Entry& entry);
+  bool result = true;  // false: it describes the matrices or machines of the paper
 };
 
 // In the order of the papers.

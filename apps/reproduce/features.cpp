@@ -51,7 +51,7 @@ struct Space5 {
 // largest that the size allows; with full they are the middles of the ranges of the table.
 Space5 space_of(const Lab& lab) {
   const double most = static_cast<double>(std::min<std::int64_t>(lab.most_entries(), 100000000));
-  if (lab.options().size == Size::quick)
+  if (!info_of(lab.options().size).whole_table)
     return {{most / 8, most}, {5, 20, 100}, {0, 100}, {0.05, 0.95}, {0.05, 1.9}};
   const double mib = 1048576.0 / 12;
   const std::vector<double> entries = lab.options().size == Size::full
@@ -291,12 +291,13 @@ Exhibit feature_friends(Lab& lab, const Entry& entry) {
                                    "wave",         "bcsstk29", "Trefethen_20000", "gyro_m",
                                    "airfoil_2d",   "bcsstk25", "luxembourg_osm",  "ca-CondMat",
                                    "delaunay_n15", "bcsstk16", "s1rmt3m1"};
-  const Size size = lab.options().size;
-  const std::size_t most_matrices = size == Size::quick ? 6 : 15;
-  const int friends = lab.most_entries() < 50000 ? 2 : size == Size::quick ? 5 : size == Size::day ? 20 : 70;
+  const SizeInfo& info = info_of(lab.options().size);
+  const std::size_t most_matrices = info.validation;
+  const int friends = lab.most_entries() < 50000 ? 2 : info.friends;
   struct Pair {
     std::string name;
     double own = 0;
+    double memory_roof = 0, cache_roof = 0;  // GFLOPS: the bytes of csr at these bandwidths; 0: not measured
     std::vector<double> others;
   };
   std::any& kept = lab.kept("features: friends");
@@ -317,7 +318,9 @@ Exhibit feature_friends(Lab& lab, const Entry& entry) {
       if (!there) continue;
       const Specimen& specimen = lab.matrix(name);
       const Features f = specimen.statistics.features;
-      Pair pair{name, best(specimen), {}};
+      const double per_byte =
+          2e-9 * static_cast<double>(specimen.csr.nonzeros()) / (f.memory_footprint_mib * 1048576);
+      Pair pair{name, best(specimen), per_byte * lab.roof().memory, per_byte * lab.roof().cache, {}};
       const double deviation = specimen.statistics.deviation;
       for (int k = 1; k <= friends; ++k) {
         const auto factor = [&](std::uint64_t feature) {
@@ -364,27 +367,33 @@ Exhibit feature_friends(Lab& lab, const Entry& entry) {
                       {ours(pairs.empty() ? std::nullopt : std::optional(mape / count)),
                        ours(pairs.empty() ? std::nullopt : std::optional(nearest / count))}});
   } else {
-    e.columns = {{"matrix", "GFLOPS", {}, 2},
-                 {"friends, least", "GFLOPS", {}, 2},
-                 {"friends, median", "GFLOPS", {}, 2},
-                 {"friends, largest", "GFLOPS", {}, 2}};
+    e.columns = {{"matrix", "GFLOPS", {}, 2},          {"friends, least", "GFLOPS", {}, 2},
+                 {"friends, median", "GFLOPS", {}, 2}, {"friends, largest", "GFLOPS", {}, 2},
+                 {"roof of memory", "GFLOPS", {}, 2},  {"roof of the last-level cache", "GFLOPS", {}, 2}};
     Chart chart{"boxes",
                 e.title,
                 {"", false, false},
                 {"GFLOPS", false, false},
                 {},
-                {{"friends", false, {}}, {"matrix", true, {}}}};
+                {{"friends", false, {}},
+                 {"matrix", false, {}},
+                 {"roof of memory", false, {}},
+                 {"roof of the last-level cache", false, {}}}};
     for (const Pair& pair : pairs) {
       const std::vector<double> box = box_of(pair.others);
       std::vector<double> point{static_cast<double>(chart.categories.size())};
       point.insert(point.end(), box.begin(), box.end());
       chart.series[0].points.push_back(std::move(point));
-      chart.series[1].points.push_back(
-          {static_cast<double>(chart.categories.size()), pair.own, pair.own, pair.own, pair.own, pair.own});
+      for (const auto& [series, value] :
+           {std::pair{1, pair.own}, {2, pair.memory_roof}, {3, pair.cache_roof}})
+        if (value > 0)
+          chart.series[static_cast<std::size_t>(series)].points.push_back(
+              {static_cast<double>(chart.categories.size()), value, value, value, value, value});
       chart.categories.push_back(pair.name);
       e.rows.push_back({pair.name,
                         fmt::format("{} friends", pair.others.size()),
-                        {ours(pair.own), ours(box[0]), ours(box[2]), ours(box[4])}});
+                        {ours(pair.own), ours(box[0]), ours(box[2]), ours(box[4]), ours(pair.memory_roof),
+                         pair.cache_roof > 0 ? ours(pair.cache_roof) : ours({}, "caches are not told")}});
     }
     e.charts.push_back(std::move(chart));
     e.rows.push_back({"MAPE over all matrices and testbeds percent",
@@ -392,7 +401,7 @@ Exhibit feature_friends(Lab& lab, const Entry& entry) {
                       {ours({}), ours({}),
                        stated_cell(lab, e, "MAPE over all matrices and testbeds percent",
                                    pairs.empty() ? std::nullopt : std::optional(mape / count)),
-                       ours({})}});
+                       ours({}), ours({}), ours({})}});
   }
   note_machine(e, lab, "nine machines");
   if (pairs.empty())

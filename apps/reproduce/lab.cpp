@@ -16,19 +16,15 @@
 namespace protean::apps {
 namespace {
 
-// Entries of generated matrices.
-std::int64_t entries_of(Size size, Space space) {
-  const bool device = space == Space::device;
-  switch (size) {
-    case Size::quick:
-      return device ? 3000000 : 1500000;
-    case Size::day:
-      return device ? 60000000 : 20000000;
-    case Size::full:
-      break;
-  }
-  return std::numeric_limits<std::int64_t>::max();
-}
+constexpr SizeInfo size_table[] = {
+    {Size::quick,
+     {1500000, 3000000},
+     {.fewest = 3, .most = 9, .seconds = 0.04, .spread = 0.05, .batch = 1e-3},
+     false,
+     6,
+     5},
+    {Size::day, {20000000, 60000000}, {.fewest = 5, .most = 21, .seconds = 0.25}, true, 15, 20},
+    {Size::full, {0, 0}, {}, true, 15, 70}};
 
 // All specimens together.
 constexpr std::int64_t most_kept_entries = 60000000;
@@ -54,6 +50,12 @@ std::string_view to_string(Size size) noexcept {
   return size == Size::quick ? "quick" : size == Size::day ? "day" : "full";
 }
 
+std::span<const SizeInfo> sizes() noexcept { return size_table; }
+const SizeInfo& info_of(Size size) noexcept {
+  return *std::find_if(std::begin(size_table), std::end(size_table),
+                       [&](const SizeInfo& info) { return info.size == size; });
+}
+
 std::string parameters_text(const FormatParams& params) {
   std::string text;
   for (const auto& [name, value] : params.all())
@@ -67,22 +69,14 @@ Lab::Lab(const LabOptions& options, const PaperTables& papers, std::function<voi
       show_(std::move(show)),
       host_(Context::host(options.threads)),
       context_(options.space == Space::device ? Context::device() : host_),
-      most_entries_(options.most_entries > 0 ? options.most_entries
-                                             : entries_of(options.size, options.space)) {}
+      most_entries_(options.most_entries) {
+  if (most_entries_ == 0) most_entries_ = info_of(options.size).most_entries[device()];
+  if (most_entries_ == 0) most_entries_ = std::numeric_limits<std::int64_t>::max();
+}
 
 bool Lab::interrupted() const noexcept { return InterruptGuard::asked(); }
 
-TimingLimits Lab::limits() const {
-  switch (options_.size) {
-    case Size::quick:
-      return {.fewest = 3, .most = 9, .seconds = 0.04, .spread = 0.05, .batch = 1e-3};
-    case Size::day:
-      return {.fewest = 5, .most = 21, .seconds = 0.25};
-    case Size::full:
-      break;
-  }
-  return {};
-}
+TimingLimits Lab::limits() const { return info_of(options_.size).limits; }
 
 const Specimen& Lab::keep(std::string name, Specimen specimen) {
   specimens_.emplace_front(std::move(name), std::move(specimen));
@@ -275,6 +269,14 @@ double Lab::copy_bandwidth() {
     copy_bandwidth_ = apps::copy_bandwidth(context_);
   }
   return copy_bandwidth_;
+}
+
+const MeasuredRoof& Lab::roof() {
+  if (!roof_) {
+    show("bandwidths of memory and caches");
+    roof_ = measure_roof(context_);
+  }
+  return *roof_;
 }
 
 }  // namespace protean::apps

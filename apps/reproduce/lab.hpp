@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,6 +24,18 @@ namespace protean::apps {
 // quick: small stand-ins, short measurements. day: larger ones. full: the sizes of the papers.
 enum class Size : unsigned char { quick, day, full };
 std::string_view to_string(Size size) noexcept;
+
+// What a size changes.
+struct SizeInfo {
+  Size size;
+  std::int64_t most_entries[2];  // of a generated matrix, on a host and on a GPU; 0: as many as in the paper
+  TimingLimits limits;           // of one measurement
+  bool whole_table;              // S3: all values of Table I instead of their ends
+  std::size_t validation;        // S3, Figure 1: real matrices at most
+  int friends;                   // and friends of each
+};
+std::span<const SizeInfo> sizes() noexcept;
+const SizeInfo& info_of(Size size) noexcept;
 
 struct LabOptions {
   Size size = Size::quick;
@@ -103,7 +116,8 @@ class Lab {
   // 2 nonzeros / seconds of a product, in units of 1e9; nothing where the format refused.
   std::optional<double> gflops(const Specimen& specimen, const Way& way);
 
-  double copy_bandwidth();  // bytes a second; measured once
+  double copy_bandwidth();     // bytes a second; measured once
+  const MeasuredRoof& roof();  // of the space; measured once
 
   // What exhibits of this run have computed and others need again, by a name of theirs.
   std::any& kept(const std::string& name) { return kept_[name]; }
@@ -136,6 +150,7 @@ class Lab {
   Place<float> single_;
   std::unique_ptr<EnergyMeter> meter_;
   double copy_bandwidth_ = 0;
+  std::optional<MeasuredRoof> roof_;
   std::map<std::string, std::any> kept_;
 };
 

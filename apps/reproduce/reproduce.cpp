@@ -22,8 +22,8 @@ namespace protean::apps {
 namespace {
 
 Size size_of(const std::string& word) {
-  for (const Size size : {Size::quick, Size::day, Size::full})
-    if (to_string(size) == word) return size;
+  for (const SizeInfo& info : sizes())
+    if (to_string(info.size) == word) return info.size;
   throw BadArgument(fmt::format("--size '{:.50}': the sizes are quick, day and full", word));
 }
 
@@ -43,20 +43,20 @@ LabOptions options_of(const ReproduceArguments& arguments) {
   return options;
 }
 
-// The JSON files of a folder, or the file.
-std::vector<Exhibit> read_exhibits(const std::string& from) {
+// The JSON files of a folder, or the file, which an option gives.
+std::vector<Exhibit> read_exhibits(std::string_view option, const std::string& from) {
   std::vector<std::filesystem::path> files;
   if (std::filesystem::is_directory(from)) {
     for (const auto& entry : std::filesystem::directory_iterator(from))
       if (entry.path().extension() == ".json") files.push_back(entry.path());
-    if (files.empty()) throw BadArgument(fmt::format("--from {}: the folder has no .json file", from));
+    if (files.empty()) throw BadArgument(fmt::format("{} {}: the folder has no .json file", option, from));
   } else {
     files.emplace_back(from);
   }
   std::vector<Exhibit> exhibits;
   for (const auto& path : files) {
     std::ifstream stream(path, std::ios::binary);
-    if (!stream) throw BadArgument(fmt::format("--from {}: the file cannot be read", path.string()));
+    if (!stream) throw BadArgument(fmt::format("{} {}: the file cannot be read", option, path.string()));
     std::ostringstream text;
     text << stream.rdbuf();
     exhibits.push_back(parse_exhibit(text.str(), path.string()));
@@ -69,6 +69,18 @@ std::vector<Exhibit> read_exhibits(const std::string& from) {
   };
   std::stable_sort(exhibits.begin(), exhibits.end(),
                    [&](const Exhibit& a, const Exhibit& b) { return place(a) < place(b); });
+  return exhibits;
+}
+
+// Those that `name` names; empty: all.
+std::vector<Exhibit> exhibits_of(std::string_view option, const std::string& from, const std::string& name) {
+  std::vector<Exhibit> exhibits = read_exhibits(option, from);
+  if (name.empty() || name == "all") return exhibits;
+  const auto wanted = entries_named(name);
+  std::erase_if(exhibits, [&](const Exhibit& e) {
+    return std::none_of(wanted.begin(), wanted.end(), [&](const Entry* entry) { return entry->id == e.id; });
+  });
+  if (exhibits.empty()) throw BadArgument(fmt::format("{} {}: '{}' is not in it", option, from, name));
   return exhibits;
 }
 
@@ -96,14 +108,33 @@ void make_folder(const std::string& folder) {
 std::string reproduce_list() {
   std::string text = fmt::format("{:<14} {:<62} {}\n", "id", "what the paper shows", "needs");
   std::string_view paper;
+  int results = 0;
   for (const Entry& entry : entries()) {
     if (entry.paper != paper)
       for (const PaperInfo& info : papers_reproduced())
         if (info.key == entry.paper) text += fmt::format("\n{}: {}\n", info.key, info.citation);
     paper = entry.paper;
-    text += fmt::format("{:<14} {:<62} {}\n", entry.id, entry.title, entry.needs);
+    text += fmt::format("{:<14} {:<62} {}\n", entry.id, entry.title,
+                        entry.result ? entry.needs : "describes matrices or machines");
+    results += entry.result;
   }
-  return text;
+  text += fmt::format("\n{} tables and figures, {} of them results.\n", entries().size(), results);
+  const auto million = [](std::int64_t entries) {
+    return entries == 0 ? std::string("the paper's")
+                        : fmt::format("{:g}", static_cast<double>(entries) * 1e-6);
+  };
+  text += fmt::format("\nWhat --size changes:\n{:<6} {:>25} {:>21} {:>17} {:>14} {:>15}\n", "",
+                      "million entries, host, GPU", "runs of a product", "seconds of them", "S3, Table I",
+                      "matrices, friends");
+  for (const SizeInfo& info : sizes())
+    text += fmt::format("{:<6} {:>26} {:>21} {:>17} {:>14} {:>17}\n", to_string(info.size),
+                        fmt::format("{}, {}", million(info.most_entries[0]), million(info.most_entries[1])),
+                        fmt::format("{} to {}", info.limits.fewest, info.limits.most), info.limits.seconds,
+                        info.whole_table ? "all values" : "its ends",
+                        fmt::format("{}, {}", info.validation, info.friends));
+  return text +
+         "A generated matrix has so many entries at most, or those of its paper. Real matrices and the pde "
+         "matrices are whole in each size.\n";
 }
 
 int reproduce(const ReproduceArguments& arguments) {
@@ -112,16 +143,19 @@ int reproduce(const ReproduceArguments& arguments) {
     return 0;
   }
   const auto width = static_cast<std::size_t>(std::max(terminal_width(STDOUT_FILENO), 80));
+  if (!arguments.beside.empty() && arguments.from.empty())
+    throw BadArgument("--beside shows a second run beside that of --from; give --from FOLDER, too");
   if (!arguments.from.empty()) {
-    std::vector<Exhibit> exhibits = read_exhibits(arguments.from);
-    if (!arguments.name.empty() && arguments.name != "all") {
-      const auto wanted = entries_named(arguments.name);
-      std::erase_if(exhibits, [&](const Exhibit& e) {
-        return std::none_of(wanted.begin(), wanted.end(),
-                            [&](const Entry* entry) { return entry->id == e.id; });
-      });
-      if (exhibits.empty())
-        throw BadArgument(fmt::format("--from {}: '{}' is not in it", arguments.from, arguments.name));
+    const std::vector<Exhibit> exhibits = exhibits_of("--from", arguments.from, arguments.name);
+    if (!arguments.beside.empty()) {
+      const std::vector<Exhibit> others = exhibits_of("--beside", arguments.beside, arguments.name);
+      make_folder(arguments.output);
+      const std::filesystem::path folder = arguments.output;
+      write_file((folder / "index.html").string(), beside_html({exhibits, others}));
+      const std::string summary = beside_summary({exhibits, others});
+      write_file((folder / "README.md").string(), summary);
+      if (!arguments.quiet) print(summary);
+      return 0;
     }
     make_folder(arguments.output);
     write_all(arguments.output, exhibits, exhibits.size() > 1);

@@ -15,8 +15,6 @@ namespace protean::apps {
 // The text of apps/report/page.css. The build makes this constant.
 extern const char page_style[];
 
-namespace {
-
 std::string number_text(double value, int digits) {
   if (digits < 0) return fmt::format("{:.4g}", value);
   return fmt::format("{:.{}f}", value, digits);
@@ -27,6 +25,41 @@ std::string ours_text(const Cell& cell, const Column& column) {
   return cell.word;
 }
 
+std::string heading_of(const Column& column) {
+  std::string text = column.name;
+  if (!column.unit.empty()) text += fmt::format(", {}", column.unit);
+  if (!column.as.empty()) text += fmt::format(" [{}]", column.as);
+  return text;
+}
+
+std::string provenance_text(const Exhibit& e) {
+  const Provenance& p = e.provenance;
+  std::string text = fmt::format("{}, {}, {} threads ({}), load {:.2f}, protean {}", p.date, p.cpu, p.threads,
+                                 p.simd, p.load, p.version);
+  if (!p.commit.empty()) text += fmt::format(", commit {}", p.commit);
+  if (!p.gpu.empty()) text += fmt::format(", {}", p.gpu);
+  return text + fmt::format(", {}; size {}, space {}, {}", p.compiler, e.size, e.space, duration(e.seconds));
+}
+
+std::string page_head(const std::string& title, const std::string& explained) {
+  return fmt::format(
+      "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" "
+      "content=\"width=device-width, initial-scale=1\">\n<title>{}</title>\n<link rel=\"icon\" "
+      "href=\"data:,\">\n<style>\n{}</style>\n</head>\n<body>\n<header><h1>{}</h1>\n<p class=\"soft\">{}</p>"
+      "</header>\n",
+      escaped(title), page_style, escaped(title), escaped(explained));
+}
+
+std::string page_end(std::span<const Exhibit> exhibits) {
+  std::string out = "<p class=\"soft\">Papers: ";
+  for (const PaperInfo& paper : papers_reproduced())
+    if (std::any_of(exhibits.begin(), exhibits.end(), [&](const Exhibit& e) { return e.paper == paper.key; }))
+      out += fmt::format("{}: {}. ", paper.key, escaped(std::string(paper.citation)));
+  return out + "</p>\n</body>\n</html>\n";
+}
+
+namespace {
+
 std::string ratio_text(const Cell& cell) {
   const auto ratio = cell.ratio();
   return ratio ? fmt::format("{:.3g}", *ratio) : std::string();
@@ -35,23 +68,6 @@ std::string ratio_text(const Cell& cell) {
 std::string cut(std::string text, std::size_t width) {
   if (text.size() > width) text.resize(width - 2), text += "..";
   return text;
-}
-
-std::string heading_of(const Column& column) {
-  std::string text = column.name;
-  if (!column.unit.empty()) text += fmt::format(", {}", column.unit);
-  if (!column.as.empty()) text += fmt::format(" [{}]", column.as);
-  return text;
-}
-
-// "2026-11-25T22:00:00Z, Intel Xeon ..., 2 threads, load 0.3, version 0.1.0, commit abc"
-std::string provenance_text(const Exhibit& e) {
-  const Provenance& p = e.provenance;
-  std::string text = fmt::format("{}, {}, {} threads ({}), load {:.2f}, protean {}", p.date, p.cpu, p.threads,
-                                 p.simd, p.load, p.version);
-  if (!p.commit.empty()) text += fmt::format(", commit {}", p.commit);
-  if (!p.gpu.empty()) text += fmt::format(", {}", p.gpu);
-  return text + fmt::format(", {}; size {}, space {}, {}", p.compiler, e.size, e.space, duration(e.seconds));
 }
 
 std::string judged_in_paper(const Finding& f) {
@@ -173,14 +189,10 @@ std::string section(const Exhibit& e) {
 std::string exhibits_html(std::span<const Exhibit> exhibits) {
   const std::string title = exhibits.size() == 1 ? fmt::format("{}: {}", exhibits[0].id, exhibits[0].title)
                                                  : "Tables and figures of five papers beside this machine";
-  std::string out = fmt::format(
-      "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" "
-      "content=\"width=device-width, initial-scale=1\">\n<title>{}</title>\n<link rel=\"icon\" "
-      "href=\"data:,\">\n<style>\n{}"
-      "</style>\n</head>\n<body>\n<header><h1>{}</h1>\n<p class=\"soft\">paper: the number that the paper "
-      "prints. ours: measured or "
-      "counted by protean in this run. ratio: ours over the paper's.</p></header>\n",
-      escaped(title), page_style, escaped(title));
+  std::string out =
+      page_head(title,
+                "paper: the number that the paper prints. ours: measured or counted by protean in "
+                "this run. ratio: ours over the paper's.");
   if (exhibits.size() > 1) {
     out += "<section><h2>Contents</h2><ul>\n";
     for (const Exhibit& e : exhibits)
@@ -189,11 +201,7 @@ std::string exhibits_html(std::span<const Exhibit> exhibits) {
     out += "</ul></section>\n";
   }
   for (const Exhibit& e : exhibits) out += section(e);
-  out += "<p class=\"soft\">Papers: ";
-  for (const PaperInfo& paper : papers_reproduced())
-    if (std::any_of(exhibits.begin(), exhibits.end(), [&](const Exhibit& e) { return e.paper == paper.key; }))
-      out += fmt::format("{}: {}. ", paper.key, escaped(std::string(paper.citation)));
-  return out + "</p>\n</body>\n</html>\n";
+  return out + page_end(exhibits);
 }
 
 std::string exhibits_summary(std::span<const Exhibit> exhibits) {

@@ -182,14 +182,22 @@ TEST(Reproduce, NoNumberOfAPaperIsOurs) {
   EXPECT_GT(shown.size(), planted.size() - 25) << "of " << planted.size();
 }
 
+// The exhibits with findings that are counted, not timed.
+constexpr const char* deterministic[] = {"s0-table-3", "s0-table-9",   "s0-figure-9", "s0-figure-11",
+                                         "s1-table-1", "s1-figure-11", "s2-table-1",  "s3-table-1",
+                                         "s3-table-3", "s4-figure-7",  "s4-figure-10"};
+
 // With the real data: complete rows, and each rule that the printed numbers can decide holds for them. A number
 // that was read wrong, or a rule that says something else than the paper, would show.
 TEST(Reproduce, FindingsHoldForThePrintedNumbers) {
   apps::Lab lab(tiny(), apps::built_in_papers());
   int judged = 0;
+  std::set<std::string> with_deterministic;
   for (const apps::Entry& entry : apps::entries()) {
     const Exhibit e = apps::run_entry(entry, lab);
     EXPECT_EQ(e.id, entry.id);
+    for (const apps::Finding& finding : e.findings)
+      if (finding.deterministic) with_deterministic.insert(e.id);
     expect_complete(e);
     for (const apps::Finding& finding : e.findings) {
       if (!finding.in_paper) continue;
@@ -198,6 +206,7 @@ TEST(Reproduce, FindingsHoldForThePrintedNumbers) {
     }
   }
   EXPECT_GT(judged, 35);
+  EXPECT_EQ(with_deterministic, std::set<std::string>(std::begin(deterministic), std::end(deterministic)));
 }
 
 const Exhibit& made(const char* id, std::int64_t entries) {
@@ -214,9 +223,7 @@ const Exhibit& made(const char* id, std::int64_t entries) {
 // What is counted, not timed, holds on each machine.
 TEST(Reproduce, DeterministicFindingsHold) {
   int judged = 0;
-  for (const char* id :
-       {"s0-table-3", "s0-table-9", "s0-figure-9", "s0-figure-11", "s1-table-1", "s1-figure-11", "s2-table-1",
-        "s3-table-1", "s3-table-3", "s4-figure-7", "s4-figure-10"})
+  for (const char* id : deterministic)
     for (const apps::Finding& finding : made(id, 200000).findings) {
       if (!finding.deterministic || !finding.holds) continue;
       ++judged;
@@ -314,6 +321,32 @@ TEST_F(ReproduceCommand, ListsAllIds) {
     EXPECT_NE(outcome.out.find(std::string(entry.id)), std::string::npos) << entry.id;
   for (const char* id : {"s0-table-9", "s1-figure-18", "s2-figure-11", "s3-table-4", "s4-figure-11"})
     EXPECT_NE(outcome.out.find(id), std::string::npos) << id;
+  EXPECT_NE(outcome.out.find("58 tables and figures, 47 of them results"), std::string::npos) << outcome.out;
+  // What each size changes.
+  for (const char* line : {"quick ", "1.5, 3", "20, 60", "the paper's, the paper's", "3 to 9", "5 to 21"})
+    EXPECT_NE(outcome.out.find(line), std::string::npos) << line;
+}
+
+// The tables and figures of the papers that have results: numbers or pictures of what was measured or counted. The
+// others of the papers draw formats, kernels and flow charts.
+TEST(Reproduce, EveryResultOfThePapersHasAnEntry) {
+  const std::pair<const char*, std::vector<int>> results[] = {
+      {"s0-table", {5, 6, 7, 8, 9, 10}},
+      {"s0-figure", {13, 14, 15}},
+      {"s1-table", {2, 3}},
+      {"s1-figure", {4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18}},
+      {"s2-table", {2, 3, 4}},
+      {"s2-figure", {10, 11}},
+      {"s3-table", {4}},
+      {"s3-figure", {1, 2, 3, 4, 5, 6, 7, 8, 9}},
+      {"s4-figure", {6, 7, 8, 9, 10, 11}}};
+  std::set<std::string> expected, there;
+  for (const auto& [kind, numbers] : results)
+    for (const int number : numbers) expected.insert(kind + ("-" + std::to_string(number)));
+  for (const apps::Entry& entry : apps::entries())
+    if (entry.result) there.insert(std::string(entry.id));
+  EXPECT_EQ(there, expected);
+  EXPECT_EQ(there.size(), 47u);
 }
 
 TEST_F(ReproduceCommand, DrawsAgainWithoutMeasuring) {
@@ -332,6 +365,49 @@ TEST_F(ReproduceCommand, DrawsAgainWithoutMeasuring) {
   EXPECT_NE(all.at("one/s0-figure-11.html").find("<svg"), std::string::npos);
 }
 
+// Cells belong together by their names, whatever their places are.
+TEST(Reproduce, TwoRunsStandBesideEachOther) {
+  Exhibit host, device;
+  host.id = device.id = "s4-figure-9", host.paper = device.paper = "S4", host.title = device.title = "T";
+  host.space = "host", device.space = "device";
+  host.columns = {{"A", "GFLOPS", {}, 2}, {"B", "", {}, 2}},
+  device.columns = {{"B", "", {}, 2}, {"A", "GFLOPS", {}, 2}};
+  host.rows = {{"one", {}, {{"7", 7.0, 2.0, {}}, {{}, {}, 5.0, {}}}}, {"host alone", {}, {{}, {}}}};
+  device.rows = {{"device alone", {}, {{}, {}}},
+                 {"one", {}, {{{}, {}, {}, "refused: why"}, {{}, {}, 3.0, {}}}}};
+  host.findings = {{"S holds", "I", true, {}, "2 of 3", false}};
+  device.findings = {{"S holds", "I", false, {}, "1 of 3", false}, {"D", "I", {}, {}, "", false}};
+  const apps::TwoRuns runs{{&host, 1}, {&device, 1}};
+  const std::string page = apps::beside_html(runs);
+  EXPECT_NE(
+      page.find(
+          "<tr><td>one</td><td class=\"soft\">7</td><td>2.00</td><td>3.00</td><td class=\"soft\">1.5</td>"
+          "<td class=\"soft\"></td><td>5.00</td><td>refused: why</td>"),
+      std::string::npos)
+      << page;
+  EXPECT_LT(page.find("host alone"), page.find("device alone"));
+  for (const char* outside : {"http://", "https://", "src=", "<script"})
+    EXPECT_EQ(page.find(outside), std::string::npos) << outside;
+  const std::string summary = apps::beside_summary(runs);
+  EXPECT_NE(
+      summary.find(
+          "Of 2 findings 0 hold in both runs, 0 in neither, 1 only in host, 0 only in device; 1 cannot"),
+      std::string::npos)
+      << summary;
+  EXPECT_NE(summary.find("| S holds | holds: 2 of 3 | does not hold on this machine: 1 of 3 |"),
+            std::string::npos);
+}
+
+TEST_F(ReproduceCommand, PutsTwoRunsOnOnePage) {
+  ASSERT_EQ(run({"reproduce", "s0-figure-11", "-o", "one", "--threads", "2"}).code, 0);
+  const Outcome both = run({"reproduce", "--from", "one", "--beside", "one/s0-figure-11.json", "-o", "both"});
+  ASSERT_EQ(both.code, 0) << both.err;
+  const auto all = files();
+  ASSERT_TRUE(all.count("both/index.html") && all.count("both/README.md"));
+  EXPECT_NE(all.at("both/index.html").find("host, second run"), std::string::npos);
+  EXPECT_NE(all.at("both/index.html").find("4700"), std::string::npos) << "the printed longest row";
+}
+
 TEST_F(ReproduceCommand, BadInputSaysWhatIsAllowed) {
   const std::pair<std::vector<std::string>, const char*> cases[] = {
       {{"reproduce"}, "--list"},
@@ -341,7 +417,8 @@ TEST_F(ReproduceCommand, BadInputSaysWhatIsAllowed) {
       {{"reproduce", "s0-table-9", "--space", "moon"}, "host"},
       {{"reproduce", "s0-table-9", "--matrices", "nowhere"}, "there is no such folder"},
       {{"reproduce", "--from", "nothing.json"}, "nothing.json"},
-      {{"reproduce", "--from", "."}, "has no .json file"}};
+      {{"reproduce", "--from", "."}, "has no .json file"},
+      {{"reproduce", "--beside", "."}, "give --from"}};
   for (const auto& [arguments, message] : cases) {
     const Outcome outcome = run(arguments);
     EXPECT_EQ(outcome.code, 2) << message;
