@@ -11,7 +11,7 @@
 namespace protean::apps {
 namespace {
 
-constexpr double width = 760, height = 360, left = 64, right = 16, top = 12, bottom = 46;
+constexpr double left = 64, right = 16, top = 12;
 
 // Of one axis: values to pixels.
 struct Scale {
@@ -59,8 +59,12 @@ class Drawing {
  public:
   explicit Drawing(const Chart& chart) : chart_(chart) {
     categories_ = chart.kind == "bars" || chart.kind == "boxes";
-    x_ = {.from = left, .to = width - right, .log = chart.x.log && !categories_};
-    y_ = {.from = height - bottom, .to = top, .log = chart.y.log};
+    // Names of many categories are turned, which needs room below; very many need a wider picture.
+    const std::size_t count = categories_ ? chart.categories.size() : 0;
+    turned_ = count > 6, width_ = count > 12 ? 1160 : 760, bottom_ = turned_ ? 96 : 46,
+    height_ = 314 + bottom_;
+    x_ = {.from = left, .to = width_ - right, .log = chart.x.log && !categories_};
+    y_ = {.from = height_ - bottom_, .to = top, .log = chart.y.log};
     if (chart.y.down) std::swap(y_.from, y_.to);
   }
 
@@ -81,14 +85,14 @@ class Drawing {
     if (chart_.kind == "heat") pad();
     x_.close(), y_.close(), heat_.close();
     axes();
-    if (empty) text(width / 2, height / 2, "nothing was measured", "middle");
-    for (std::size_t k = 0; k < chart_.series.size(); ++k) draw(chart_.series[k], k);
+    if (empty) text(width_ / 2, height_ / 2, "nothing was measured", "middle");
+    for (std::size_t k = 0; k < chart_.series.size(); ++k) draw(chart_.series[k], k, colour(place_of(k)));
     const double legend = 18 * legend_lines();
     legend_text();
     return fmt::format(
         "<svg viewBox=\"0 0 {0:.0f} {1:.0f}\" width=\"{0:.0f}\" height=\"{1:.0f}\" role=\"img\" "
         "aria-label=\"{2}\">{3}</svg>",
-        width, height + legend, escaped(chart_.title), out_);
+        width_, height_ + legend, escaped(chart_.title), out_);
   }
 
  private:
@@ -114,31 +118,48 @@ class Drawing {
   void axes() {
     if (categories_) {
       const std::size_t count = chart_.categories.size();
-      const std::size_t step = std::max<std::size_t>(1, (count + 15) / 16);
+      const auto most = static_cast<std::size_t>(width_ / 30);
+      const std::size_t step = std::max<std::size_t>(1, (count + most - 1) / most);
       for (std::size_t k = 0; k < count; k += step) {
         const double at = x_(static_cast<double>(k));
-        text(at, height - bottom + 14, chart_.categories[k].substr(0, 18), count > 6 ? "end" : "middle",
-             count > 6 ? fmt::format(" transform=\"rotate(-28 {:.1f} {:.1f})\"", at, height - bottom + 14)
-                       : std::string());
+        text(at, height_ - bottom_ + 14, chart_.categories[k].substr(0, 18), turned_ ? "end" : "middle",
+             turned_ ? fmt::format(" transform=\"rotate(-40 {:.1f} {:.1f})\"", at, height_ - bottom_ + 14)
+                     : std::string());
       }
     } else {
       for (const double v : x_.ticks()) {
-        line(x_(v), top, x_(v), height - bottom, "class=\"axis\"");
-        text(x_(v), height - bottom + 14, fmt::format("{:.4g}", v), "middle");
+        line(x_(v), top, x_(v), height_ - bottom_, "class=\"axis\"");
+        text(x_(v), height_ - bottom_ + 14, fmt::format("{:.4g}", v), "middle");
       }
-      text((left + width - right) / 2, height - 6, chart_.x.label, "middle");
+      text((left + width_ - right) / 2, height_ - 6, chart_.x.label, "middle");
     }
     for (const double v : y_.ticks()) {
-      line(left, y_(v), width - right, y_(v), "class=\"axis\"");
+      line(left, y_(v), width_ - right, y_(v), "class=\"axis\"");
       text(left - 6, y_(v) + 4, fmt::format("{:.4g}", v), "end");
     }
     out_ +=
         fmt::format("<text transform=\"translate(13 {:.0f}) rotate(-90)\" text-anchor=\"middle\">{}</text>",
-                    (top + height - bottom) / 2, escaped(chart_.y.label));
+                    (top + height_ - bottom_) / 2, escaped(chart_.y.label));
   }
 
-  void draw(const Series& series, std::size_t k) {
-    const std::string shade = colour(k);
+  // The place of a series among the names: "X, paper" and "X" have one colour.
+  std::size_t place_of(std::size_t k) const {
+    const auto base = [&](std::size_t i) {
+      const std::string& name = chart_.series[i].name;
+      const std::size_t end = chart_.series[i].paper ? name.rfind(", paper") : name.npos;
+      return name.substr(0, end);
+    };
+    std::size_t place = 0;
+    for (std::size_t i = 0; i < k; ++i) {
+      if (base(i) == base(k)) return place_of(i);
+      std::size_t first = 0;
+      while (base(first) != base(i)) ++first;
+      place += first == i;
+    }
+    return place;
+  }
+
+  void draw(const Series& series, std::size_t k, const std::string& shade) {
     if (chart_.kind == "lines" || chart_.kind == "steps") return draw_line(series, shade);
     const double count = static_cast<double>(std::max<std::size_t>(1, chart_.series.size()));
     const double slot = (x_(1) - x_(0)) * 0.8 / count;
@@ -191,7 +212,7 @@ class Drawing {
   }
 
   void draw_bar(double value, double middle, double slot, const Series& series, const std::string& shade) {
-    const double base = y_.log ? height - bottom : y_(std::clamp(0.0, y_.low, y_.high)), end = y_(value);
+    const double base = y_.log ? height_ - bottom_ : y_(std::clamp(0.0, y_.low, y_.high)), end = y_(value);
     out_ += fmt::format(
         "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" {}><title>{:.4g}</title></rect>",
         middle - slot / 2, std::min(base, end), std::max(slot - 1, 0.6), std::fabs(base - end),
@@ -221,26 +242,27 @@ class Drawing {
     double lines = 1, x = left;
     for (const Series& series : chart_.series) {
       const double wide = 30 + 6.4 * static_cast<double>(series.name.size());
-      if (x + wide > width) ++lines, x = left;
+      if (x + wide > width_) ++lines, x = left;
       x += wide;
     }
     return lines;
   }
   void legend_text() {
-    double x = left, y = height + 8;
+    double x = left, y = height_ + 8;
     for (std::size_t k = 0; k < chart_.series.size(); ++k) {
       const Series& series = chart_.series[k];
       const double wide = 30 + 6.4 * static_cast<double>(series.name.size());
-      if (x + wide > width) x = left, y += 18;
+      if (x + wide > width_) x = left, y += 18;
       out_ += fmt::format("<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"10\" height=\"10\" {}/>", x, y - 9,
-                          fill(series, colour(k)));
+                          fill(series, colour(place_of(k))));
       text(x + 15, y, series.name, "start", " class=\"name\"");
       x += wide;
     }
   }
 
   const Chart& chart_;
-  bool categories_ = false;
+  bool categories_ = false, turned_ = false;
+  double width_ = 760, height_ = 360, bottom_ = 46;
   Scale x_, y_, heat_{.from = 0, .to = 1};
   std::string out_;
 };

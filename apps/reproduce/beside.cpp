@@ -128,7 +128,7 @@ std::string beside_html(const TwoRuns& runs) {
                   "these runs. ratio: {} over {}.",
                   one, other, other, one));
   const std::vector<Pair> pairs = pairs_of(runs);
-  out += "<section><h2>Contents</h2><ul>\n";
+  out += "<section><h2>Contents</h2><ul class=\"columns\">\n";
   for (const Pair& pair : pairs)
     out += fmt::format("<li><a href=\"#{0}\">{0}</a> {1}</li>\n", escaped(pair.any().id),
                        escaped(pair.any().title));

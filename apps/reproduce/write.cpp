@@ -194,7 +194,7 @@ std::string exhibits_html(std::span<const Exhibit> exhibits) {
                 "paper: the number that the paper prints. ours: measured or counted by protean in "
                 "this run. ratio: ours over the paper's.");
   if (exhibits.size() > 1) {
-    out += "<section><h2>Contents</h2><ul>\n";
+    out += "<section><h2>Contents</h2><ul class=\"columns\">\n";
     for (const Exhibit& e : exhibits)
       out +=
           fmt::format("<li><a href=\"#{}\">{}</a> {}</li>\n", escaped(e.id), escaped(e.id), escaped(e.title));
