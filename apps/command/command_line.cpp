@@ -409,8 +409,10 @@ Action add_tune(CLI::App& command) {
   command.add_option("--spaces", arguments->spaces, "host, device or both (otherwise all of this machine)")
       ->type_name("S,S");
   command
-      .add_option("--formats", arguments->formats,
-                  "Measure these formats alone, again where the table has them (otherwise all)")
+      .add_option(
+          "--formats", arguments->formats,
+          "Measure these formats alone, again where the table has them (otherwise all); for a table that has "
+          "the others, because `format: auto` knows what is in it only")
       ->type_name("F,F,...");
   command
       .add_option("--matrices", arguments->matrices,
