@@ -18,6 +18,9 @@ alone comes from one table of `protean tune`, without its prices of orders; the 
     cd docs/results; make_machine_table.py --host tune-host-avx2.yaml "AMD EPYC, AVX2, 2 threads, 2026-11-25" \\
         > ../../operators/policy/builtin_avx2.tsv
 
+More files behind the text, of `protean tune --formats F,F`, replace these formats: what they took there in products of csr,
+they take here. Another machine, or other threads, may have measured them.
+
 Names "csr (mkl)" and
 "csr@cusparse" become "csr/mkl" and "csr/cusparse". Nothing is rounded but to four digits.
 """
@@ -102,11 +105,29 @@ def print_matrix(matrix, space, rows, nonzeros, formats, row_changes):
         print(f"format\t{name}\t{int(size)}\t{product:.4g}\t{convert:.4g}")
 
 
-def host_alone(path, described):
+def in_products_of_csr(paths):
+    """{(matrix, format): (bytes, product, conversion)}, both in products of csr in the same file."""
+    found = {}
+    for path in paths:
+        for matrix, space, _, _, formats, _ in tuned(path):
+            csr = next(f for f in formats if f[0] == "csr")
+            if space == "host":
+                found.update({(matrix, name): (size, product / csr[2], convert / csr[2])
+                              for name, size, product, convert in formats if name != "csr"})
+    return found
+
+
+def host_alone(path, described, *newer):
     print_head(described)
+    replaced = in_products_of_csr(newer)
     for matrix, space, rows, nonzeros, formats, row_changes in tuned(path):
         if space == "host":
             formats = [f for f in formats if not f[0].startswith("order-")]
+            csr = next(f for f in formats if f[0] == "csr")[2]
+            for i, (name, *_) in enumerate(formats):
+                if (matrix, name) in replaced:
+                    size, product, convert = replaced[matrix, name]
+                    formats[i] = (name, size, product * csr, convert * csr)
             print_matrix(matrix, space, rows, nonzeros, formats, row_changes)
 
 
