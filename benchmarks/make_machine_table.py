@@ -18,8 +18,8 @@ alone comes from one table of `protean tune`, without its prices of orders; the 
     cd docs/results; make_machine_table.py --host tune-host-avx2.yaml "AMD EPYC, AVX2, 2 threads, 2026-11-25" \\
         > ../../operators/policy/builtin_avx2.tsv
 
-More files behind the text, of `protean tune --formats F,F`, replace these formats: what they took there in products of csr,
-they take here. Another machine, or other threads, may have measured them.
+More files behind the text, of `protean tune --formats F,F`, replace these formats: what they took there in products of
+csr, they take here. Another machine, or other threads, may have measured them.
 
 Names "csr (mkl)" and
 "csr@cusparse" become "csr/mkl" and "csr/cusparse". Nothing is rounded but to four digits.
