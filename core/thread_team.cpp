@@ -7,7 +7,7 @@
 
 #include <algorithm>
 #include <chrono>
-#include <system_error>
+#include <exception>
 #include <utility>
 
 namespace protean::detail {
@@ -83,7 +83,7 @@ ThreadTeam::ThreadTeam(int workers, int parts)
   try {
     for (int number = 1; number <= workers; ++number)
       threads_.emplace_back(&ThreadTeam::work, this, number, processors);
-  } catch (const std::system_error&) {  // no more threads: see the header
+  } catch (const std::exception&) {  // no more threads, or no memory for one: see the header
   }
 }
 

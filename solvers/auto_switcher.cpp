@@ -190,8 +190,8 @@ void AutoSwitcher<T>::finish() {
   if (surveying_.valid()) surveying_.wait();
   if (forecasting_order_.valid()) forecasting_order_.wait();
   if (build_running_) {
-    A_.cancel(last_iteration_, "the solve ended first");
     build_running_ = false;
+    A_.cancel(last_iteration_, "the solve ended first");
     records_[building_].why = text_of({.reason = Reason::solve_ended});
   }
   // For the record only. On a device it takes time, which nobody has asked for where nothing changed.

@@ -1,6 +1,8 @@
 #include "apps/command/files.hpp"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <exception>
@@ -138,19 +140,19 @@ void CommandFiles::require_outputs() const {
     }
     try {
       const AtomicFile probe(output.path);  // leaves nothing, since it is not committed
+    } catch (const WriteFailed& error) {
+      throw WriteFailed(fmt::format("{}: {}", output.name, error.what()));
     } catch (const Error& error) { refuse(output.place, fmt::format("{}: {}", output.name, error.what())); }
   }
 }
 
+// By system calls alone: there may be no memory left.
 bool remove_old_report(const std::string& path) noexcept {
-  std::error_code code;
   if (path == AtomicFile::standard_output || io_detail::kind_of(path) != io_detail::FileKind::ordinary)
     return false;
-  if (fs::is_symlink(path, code))
-    fs::resize_file(path, 0, code);
-  else
-    fs::remove(path, code);
-  return !code;
+  struct stat status {};
+  if (lstat(path.c_str(), &status) != 0) return false;
+  return (S_ISLNK(status.st_mode) ? truncate(path.c_str(), 0) : unlink(path.c_str())) == 0;
 }
 
 void OutputWriter::write(const std::string& name, const std::string& path, const std::function<void()>& write,

@@ -34,7 +34,7 @@ void HistoryFile::add(const IterationInfo& info) {
   next_ = info.seconds + pace;
   try {
     grow();
-  } catch (const Error&) { failed_ = true; }
+  } catch (const std::exception&) { failed_ = true; }
 }
 
 void HistoryFile::grow() {
@@ -46,13 +46,19 @@ void HistoryFile::grow() {
   if (file_ < 0) throw WriteFailed(fmt::format("cannot append to '{}': {}", path_, std::strerror(errno)));
 }
 
+// Whole lines or none: what a failure has left of a line is cut off again. The standard output is not ours to cut.
 void HistoryFile::append() {
   const std::string text =
       history_lines({lines_.begin() + static_cast<std::ptrdiff_t>(written_), lines_.end()});
+  const off_t before = path_ == AtomicFile::standard_output ? -1 : lseek(file_, 0, SEEK_END);
   for (std::size_t done = 0; done < text.size();) {
     const ssize_t count = ::write(file_, text.data() + done, text.size() - done);
     if (count < 0 && errno == EINTR) continue;
-    if (count < 0) throw WriteFailed(fmt::format("cannot append to '{}': {}", path_, std::strerror(errno)));
+    if (count <= 0) {
+      const int code = count < 0 ? errno : ENOSPC;
+      if (before >= 0 && ftruncate(file_, before) != 0) failed_ = true;
+      throw WriteFailed(fmt::format("cannot append to '{}': {}", path_, std::strerror(code)));
+    }
     done += static_cast<std::size_t>(count);
   }
   written_ = lines_.size();

@@ -47,7 +47,7 @@ class Checkpoint {
       copy<double>(context_, x_, copied);
       write_vector(path_, copied,
                    fmt::format("x of A x = b near iteration {} of a solve that goes on", info.iteration));
-    } catch (const Error& error) {
+    } catch (const std::exception& error) {
       progress.clear();
       fmt::print(stderr, "protean: warning: no checkpoint at iteration {}: {}\n", info.iteration,
                  error.what());

@@ -1,11 +1,14 @@
 #include "core/io/atomic_file.hpp"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <cctype>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -82,7 +85,11 @@ std::string folder_of(const std::string& path) {
 // link would hide that.
 std::string follow(const std::string& path) {
   struct stat status {};
-  if (lstat(path.c_str(), &status) != 0 || !S_ISLNK(status.st_mode)) return path;
+  if (lstat(path.c_str(), &status) != 0) {
+    if (lacks_resources(errno)) fail(path, "write", errno);
+    return path;
+  }
+  if (!S_ISLNK(status.st_mode)) return path;
   const std::unique_ptr<char, void (*)(void*)> real(realpath(path.c_str(), nullptr), std::free);
   if (real) return real.get();
   const int code = errno;
@@ -102,6 +109,14 @@ void require_writable(const std::string& path, unsigned mode) {
                   path));
 }
 
+// The result of a system call that a signal may interrupt.
+template <class Call>
+int uninterrupted(Call&& call) noexcept {
+  int result = call();
+  while (result < 0 && errno == EINTR) result = call();
+  return result;
+}
+
 constexpr int most_names = 100;
 
 // A name that this process has not used before. Another process may have left a file of this name; then the
@@ -111,13 +126,66 @@ std::string next_name(const std::string& target) {
   return fmt::format("{}.{}.{}.tmp", target, getpid(), next_number++);
 }
 
+// Whether `name` is one that next_name() gives for a file called `base`, in any process.
+bool is_temporary_of(std::string_view name, std::string_view base) noexcept {
+  constexpr std::string_view ending = ".tmp";
+  if (!name.starts_with(base) || !name.ends_with(ending) || name.size() < base.size() + ending.size())
+    return false;
+  std::string_view numbers = name.substr(base.size(), name.size() - base.size() - ending.size());
+  for (int count = 0; count < 2; ++count) {
+    if (!numbers.starts_with('.')) return false;
+    numbers.remove_prefix(1);
+    const std::size_t digits = std::min(numbers.find('.'), numbers.size());
+    if (digits == 0) return false;
+    for (const char c : numbers.substr(0, digits))
+      if (std::isdigit(static_cast<unsigned char>(c)) == 0) return false;
+    numbers.remove_prefix(digits);
+  }
+  return numbers.empty();
+}
+
+// A file is locked from its beginning to its rename. The lock ends with its process, so a file with the name of a
+// temporary one that is not locked has been left by a process that was killed. False where somebody has the lock, or
+// where the file system has none.
+bool lock(int file) noexcept {
+  return uninterrupted([&] { return flock(file, LOCK_EX | LOCK_NB); }) == 0;
+}
+
+// Whether this open file still has the name.
+bool has_name(int file, const std::string& name) noexcept {
+  struct stat open_one {
+  }, named{};
+  return fstat(file, &open_one) == 0 && lstat(name.c_str(), &named) == 0 && S_ISREG(named.st_mode) &&
+         open_one.st_ino == named.st_ino && open_one.st_dev == named.st_dev;
+}
+
+// Removes what killed processes have left beside `target`.
+void remove_abandoned(const std::string& target) {
+  const std::string folder = folder_of(target);
+  const std::string_view base = std::string_view(target).substr(target.rfind('/') + 1);
+  const std::unique_ptr<DIR, int (*)(DIR*)> entries(opendir(folder.c_str()), closedir);
+  if (!entries) return;
+  while (const dirent* const entry = readdir(entries.get())) {
+    if (!is_temporary_of(entry->d_name, base)) continue;
+    const std::string name = folder + "/" + entry->d_name;
+    const int file =
+        uninterrupted([&] { return open(name.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC); });
+    if (file < 0) continue;
+    if (lock(file) && has_name(file, name)) (void)unlink(name.c_str());
+    close(file);
+  }
+}
+
 std::string by_number(int file) { return fmt::format("/proc/self/fd/{}", file); }
 
 // A file without a name. The system removes it when the process ends, unless give_name() was called. -1 where
 // the file system has no such files.
 int open_nameless(const std::string& folder) {
-  const int file = open(folder.c_str(), O_WRONLY | O_TMPFILE | O_CLOEXEC, 0666);
-  if (file < 0 || access(by_number(file).c_str(), F_OK) == 0) return file;
+  const int file =
+      uninterrupted([&] { return open(folder.c_str(), O_WRONLY | O_TMPFILE | O_CLOEXEC, 0666); });
+  if (file < 0) return file;
+  (void)lock(file);
+  if (access(by_number(file).c_str(), F_OK) == 0) return file;
   close(file);  // without /proc it could not be named
   return -1;
 }
@@ -146,6 +214,7 @@ AtomicFile::AtomicFile(std::string path) : path_(std::move(path)) {
     return;
   }
   const bool exists = stat(path_.c_str(), &status) == 0;
+  if (!exists && lacks_resources(errno)) fail(path_, "write", errno);
   if (exists && S_ISDIR(status.st_mode)) fail(path_, "write", EISDIR);
   if (exists && !S_ISREG(status.st_mode)) {
     if (io_detail::kind_of(path_) == io_detail::FileKind::named_pipe)
@@ -154,20 +223,30 @@ AtomicFile::AtomicFile(std::string path) : path_(std::move(path)) {
           "ordinary file, or a pipe of the shell: >(command)",
           path_));
     direct_ = true;
-    file_ = open(path_.c_str(), O_WRONLY | O_CLOEXEC);
+    file_ = uninterrupted([&] { return open(path_.c_str(), O_WRONLY | O_CLOEXEC); });
     if (file_ < 0) fail(path_, "open", errno);
     return;
   }
   target_ = follow(path_);
   if (exists) require_writable(path_, status.st_mode);
-  file_ = open_nameless(folder_of(target_));
+  folder_ = folder_of(target_);
+  remove_abandoned(target_);
+  file_ = open_nameless(folder_);
   for (int attempt = 0; file_ < 0; ++attempt) {
     temporary_ = next_name(target_);
-    file_ = open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    file_ = uninterrupted(
+        [&] { return open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666); });
     if (file_ < 0 && (errno != EEXIST || attempt == most_names)) {
       const int code = errno;
       temporary_.clear();
       fail(path_, "create", code);
+    }
+    // Between these two calls another process may have taken it for an abandoned one.
+    if (file_ >= 0 && !lock(file_) && errno == EWOULDBLOCK) close(std::exchange(file_, -1));
+    if (file_ >= 0 && !has_name(file_, temporary_)) close(std::exchange(file_, -1));
+    if (file_ < 0 && attempt == most_names) {
+      temporary_.clear();
+      fail(path_, "create", EBUSY);
     }
   }
   if (exists) (void)fchmod(file_, status.st_mode & 07777);  // a failure is no reason to lose the content
@@ -181,17 +260,23 @@ void AtomicFile::discard() noexcept {
   file_ = -1, temporary_.clear();
 }
 
-void AtomicFile::write_through(const char* data, std::size_t bytes) {
+// `write_some` writes some of the bytes, as write(2). A system that takes none of them, without an error, has no space.
+template <class WriteSome>
+void AtomicFile::write_all(const char* data, std::size_t bytes, WriteSome&& write_some) {
   while (bytes > 0) {
-    const ssize_t written = ::write(file_, data, bytes);
+    const ssize_t written = write_some(data, bytes);
     if (written < 0 && errno == EINTR) continue;
-    if (written < 0) {
-      const int code = errno;
+    if (written <= 0) {
+      const int code = written < 0 ? errno : ENOSPC;
       discard();
       fail(path_, "write", code);
     }
     data += written, bytes -= static_cast<std::size_t>(written);
   }
+}
+
+void AtomicFile::write_through(const char* data, std::size_t bytes) {
+  write_all(data, bytes, [&](const char* from, std::size_t count) { return ::write(file_, from, count); });
 }
 
 void AtomicFile::write(const void* data, std::size_t bytes) {
@@ -208,18 +293,11 @@ void AtomicFile::write(const void* data, std::size_t bytes) {
 
 void AtomicFile::write_at(std::uint64_t offset, const void* data, std::size_t bytes) {
   if (file_ < 0) throw BadArgument("'" + path_ + "': nothing can be written after commit() or an error");
-  const char* from = static_cast<const char*>(data);
-  while (bytes > 0) {
-    const ssize_t written = pwrite(file_, from, bytes, static_cast<off_t>(offset));
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) {
-      const int code = errno;
-      discard();
-      fail(path_, "write", code);
-    }
-    const auto done = static_cast<std::size_t>(written);
-    from += done, offset += done, bytes -= done;
-  }
+  write_all(static_cast<const char*>(data), bytes, [&](const char* from, std::size_t count) {
+    const ssize_t written = pwrite(file_, from, count, static_cast<off_t>(offset));
+    if (written > 0) offset += static_cast<std::uint64_t>(written);
+    return written;
+  });
 }
 
 void AtomicFile::commit() {
@@ -228,7 +306,7 @@ void AtomicFile::commit() {
   buffer_.clear();
   // Without fsync a crash soon after the rename could leave an empty file under the final name. Pipes and
   // devices cannot be flushed to a disk, which is no error.
-  if (!direct_ && fsync(file_) != 0) {
+  if (!direct_ && uninterrupted([&] { return fsync(file_); }) != 0) {
     const int code = errno;
     discard();
     fail(path_, "write", code);
@@ -241,8 +319,11 @@ void AtomicFile::commit() {
       fail(path_, "write", code);
     }
   }
-  const int closed = close(std::exchange(file_, -1));
+  // Another number of the file keeps the lock until the rename. Some file systems report an error at each close.
+  const int locked = direct_ ? -1 : fcntl(file_, F_DUPFD_CLOEXEC, 3);
+  const int closed = close(file_);
   const int close_error = errno;
+  file_ = locked;
   if (closed != 0 && close_error != EINTR) {
     discard();
     fail(path_, "write", close_error);
@@ -254,7 +335,8 @@ void AtomicFile::commit() {
     fail(path_, "write", code);
   }
   temporary_.clear();
-  const int folder = open(folder_of(target_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  discard();  // the lock
+  const int folder = uninterrupted([&] { return open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); });
   if (folder >= 0) {
     (void)fsync(folder);  // some file systems refuse; the file itself is safe
     close(folder);

@@ -17,10 +17,12 @@ class WriteFailed : public Error {
       : Error(message, where) {}
 };
 
-// Writes to a file without a name in the folder of `path`. commit() flushes it to the disk, gives it a name
-// and renames it to `path`. Without commit() nothing remains, even when the process is killed. (Some file
-// systems have no files without a name. There the file is called path.PROCESS.NUMBER.tmp, and is removed.) A
-// file that is replaced keeps its permissions, and a link keeps pointing to it. A device (/dev/stdout) or a
+// Writes to a file without a name in the folder of `path`. commit() flushes it to the disk, calls it
+// path.PROCESS.NUMBER.tmp and renames that to `path`. Without commit() nothing remains, even when the process is killed,
+// and `path` is the old file or the new one at each moment. A process that is killed between the last two steps leaves
+// the file with the other name; where the file system has no files without a name, so does one that is killed earlier.
+// The next AtomicFile of the same `path` removes it, on file systems that have locks (flock): a process holds a lock on
+// what it writes. A file that is replaced keeps its permissions, and a link keeps pointing to it. A device (/dev/stdout) or a
 // pipe of the shell is written to directly. The path `-` is the standard output of the process, whatever that is; a
 // file of this name is `./-`. Throws WriteFailed for a full disk, and Error, with the system's text and what to do,
 // when the folder is missing or nothing may be written there, and for a folder, a read-only file, a named pipe, and a
@@ -44,11 +46,14 @@ class AtomicFile {
   void commit();
 
  private:
+  template <class WriteSome>
+  void write_all(const char* data, std::size_t bytes, WriteSome&& write_some);
   void write_through(const char* data, std::size_t bytes);
   void discard() noexcept;
 
   std::string path_;
   std::string target_;     // the file that is replaced: path_, or the target of a link
+  std::string folder_;     // that it is in
   std::string temporary_;  // the name of the file being written; empty while it has none
   bool direct_ = false;    // path_ itself is written to
   std::string buffer_;

@@ -83,7 +83,8 @@ FileKind kind_of(const std::string& path) noexcept {
 InputFile::InputFile(const std::string& path) : path_(path) {
   const FileKind kind = kind_of(path);
   if (const std::string_view why = refusal(kind); !why.empty()) throw BadFile(path, 0, 0, std::string(why));
-  file_ = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  do file_ = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  while (file_ < 0 && errno == EINTR);
   if (file_ < 0) throw BadFile(path, 0, 0, fmt::format("cannot be opened: {}", std::strerror(errno)));
   struct stat status {};
   ordinary_ = kind == FileKind::ordinary;
@@ -98,6 +99,19 @@ std::size_t InputFile::read(char* to, std::size_t most) {
     if (got >= 0) return static_cast<std::size_t>(got);
     if (errno != EINTR) throw BadFile(path_, 0, 0, fmt::format("cannot be read: {}", std::strerror(errno)));
   }
+}
+
+std::size_t InputFile::read_at(std::uint64_t offset, void* to, std::size_t bytes) const {
+  std::size_t have = 0;
+  while (have < bytes) {
+    const ssize_t got =
+        pread(file_, static_cast<char*>(to) + have, bytes - have, static_cast<off_t>(offset + have));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) throw BadFile(path_, 0, 0, fmt::format("cannot be read: {}", std::strerror(errno)));
+    if (got == 0) break;
+    have += static_cast<std::size_t>(got);
+  }
+  return have;
 }
 
 std::string first_bytes(const std::string& path, std::size_t most) {

@@ -139,8 +139,7 @@ CsrMatrix<double> read_pbin(const ContextPtr& context, const std::string& path, 
   if (!file.ordinary()) fail("is a pipe; a .pbin file is mapped into memory, so it must be an ordinary file");
   const auto size = static_cast<std::size_t>(file.size());
   FileHeader header;
-  const bool whole =
-      size >= sizeof header && pread(file.descriptor(), &header, sizeof header, 0) == sizeof header;
+  const bool whole = size >= sizeof header && file.read_at(0, &header, sizeof header) == sizeof header;
   if (!whole || header.magic != magic) fail("is no .pbin file (its first bytes are others)");
   if (header.byte_order != byte_order)
     fail(header.byte_order == 0x0d0c0b0a
@@ -196,8 +195,7 @@ namespace {
 // The whole range of bytes; a file that has become shorter meanwhile is an error.
 void read_bytes(const io_detail::InputFile& file, const std::string& path, std::uint64_t from, void* to,
                 std::size_t bytes) {
-  if (pread(file.descriptor(), to, bytes, static_cast<off_t>(from)) != static_cast<ssize_t>(bytes))
-    throw BadFile(path, 0, 0, "became shorter while it was read");
+  if (file.read_at(from, to, bytes) != bytes) throw BadFile(path, 0, 0, "became shorter while it was read");
 }
 
 std::int64_t blocks_of(const FileHeader& header, int section) {

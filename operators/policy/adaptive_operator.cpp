@@ -765,6 +765,9 @@ void AdaptiveOperator<T>::prepare(const FormatSpec& spec, std::string reason, st
   Build& build = *task;
   try {
     task->thread = std::thread([this, &build] { run(build); });
+  } catch (const std::bad_alloc&) {
+    task->failure = SwitchFailure::out_of_memory, task->why = "no memory for a thread";
+    task->state.store(Preparation::failed, std::memory_order_release);
   } catch (const std::exception& error) {
     task->why = fmt::format("no thread could be started: {}", error.what());
     task->state.store(Preparation::failed, std::memory_order_release);

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <system_error>
 
 #include "core/background.hpp"
 #include "operators/policy/adaptive_operator.hpp"
@@ -41,14 +42,19 @@ bool AutoSwitcher<T>::survey_ready() {
     if (!on_device()) begin_order_forecast();
     // On the host in this thread at once, on a device in another thread beside the solve.
     const bool beside = on_device();
-    surveying_ = std::async(beside ? std::launch::async : std::launch::deferred, [this, beside] {
+    const auto work = [this, beside] {
       if (!beside) return survey_();
       // On a stream of its own, so that it waits for no iterations, and ended with the solve.
       const BackgroundWork background(A_.context(), leaving_, 1, nullptr, BackgroundPriority::before_solve);
       return survey_();
-    });
+    };
     const double begin = A_.now();
-    if (!beside) surveying_.wait();
+    try {
+      surveying_ = std::async(beside ? std::launch::async : std::launch::deferred, work);
+      if (!beside) surveying_.wait();
+    } catch (const std::system_error& error) {  // no thread
+      record_stay({}, {.reason = Reason::survey_failed, .other = error.what()});
+    }
     survey_took_ = A_.now() - begin;
   }
   if (surveying_.valid()) {
@@ -61,11 +67,10 @@ bool AutoSwitcher<T>::survey_ready() {
       record_stay({}, {.reason = Reason::survey_failed, .other = error.what()});
     }
   }
-  surveyed_ = true;
-  first_ = targets_.size();
+  std::size_t first = targets_.size();
   for (std::size_t i = 0; i < targets_.size(); ++i)
-    if (targets_[i].admitted && A_.runs(targets_[i].spec)) first_ = i;
-  if (first_ == targets_.size()) {
+    if (targets_[i].admitted && A_.runs(targets_[i].spec)) first = i;
+  if (first == targets_.size()) {
     SwitchTarget present;
     if (A_.on_elements()) {
       present.spec.elements = true;
@@ -77,26 +82,33 @@ bool AutoSwitcher<T>::survey_ready() {
     }
     add_candidate(std::move(present), std::string(A_.order_id()));
   }
-  current_ = first_;
+  // Nothing throws from here on: either all of it is known or, in a later solve, it is asked for again.
+  surveyed_ = true;
+  first_ = current_ = first;
   targets_[first_].bytes = candidates_[first_].bytes = records_[first_].bytes = A_.running_bytes();
   records_[first_].ran = true;
   return true;
 }
 
+// Adds it to all lists or, where memory is missing, to none.
 template <class T>
 void AutoSwitcher<T>::add_candidate(SwitchTarget target, const std::string& order) {
+  const auto grow = [](auto& list) {
+    if (list.size() == list.capacity()) list.reserve(2 * list.size() + 8);
+  };
+  grow(targets_), grow(formats_), grow(built_), grow(candidates_), grow(records_);
   target.spec.order.clear();
-  formats_.push_back(target.spec.elements ? std::string(A_.elements()->name()) : target.spec.name());
+  std::string format = target.spec.elements ? std::string(A_.elements()->name()) : target.spec.name();
   target.spec.order = order;
   SwitchCandidate candidate;
-  candidate.name =
-      order == callers_order ? formats_.back() : fmt::format("{} in order {}", formats_.back(), order);
+  candidate.name = order == callers_order ? format : fmt::format("{} in order {}", format, order);
   candidate.order = order, candidate.bytes = target.bytes;
   candidate.admitted = target.admitted, candidate.why = target.why;
   CandidateRecord seen;
   seen.format = candidate.name, seen.admitted = candidate.admitted, seen.why = candidate.why;
   seen.bytes = candidate.bytes;
   seen.order = order;
+  formats_.push_back(std::move(format));
   targets_.push_back(std::move(target)), built_.push_back(0);
   candidates_.push_back(std::move(candidate)), records_.push_back(std::move(seen));
   estimated_ = false;

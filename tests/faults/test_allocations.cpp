@@ -1,0 +1,67 @@
+// Memory that cannot be had, at each step of each public call: scenarios.hpp has the calls, trials.hpp what must hold.
+#include "faults/scenarios.hpp"
+#include "gtest/gtest.h"
+#include "support/space.hpp"
+
+namespace protean::test {
+namespace {
+
+struct Case {
+  const char* what;
+  Where where;
+  Allocations allocations;
+  std::vector<Scenario> (*scenarios)(Where where);
+};
+
+std::vector<Scenario> files(Where where) {
+  return where == Where::host ? file_scenarios() : std::vector<Scenario>();
+}
+
+constexpr struct {
+  const char* name;
+  std::vector<Scenario> (*scenarios)(Where where);
+} groups[] = {{"matrices", matrix_scenarios}, {"solves", solve_scenarios}, {"changes", change_scenarios},
+              {"systems", system_scenarios},  {"c", c_scenarios},          {"io", files}};
+
+std::vector<Case> cases() {
+  std::vector<Case> all;
+  for (const auto& [name, scenarios] : groups)
+    for (const Where where : {Where::host, Where::fake, Where::device})
+      for (const Allocations allocations : {Allocations::buffers, Allocations::news}) {
+        // The fake device takes memory of operator new itself, which no real one does.
+        if (where == Where::fake && allocations == Allocations::news) continue;
+        const bool on_host_only = scenarios == c_scenarios || scenarios == files;
+        if (where != Where::host && on_host_only) continue;
+        if (where == Where::fake && scenarios == system_scenarios) continue;
+        all.push_back({name, where, allocations, scenarios});
+      }
+  return all;
+}
+
+class AllocationsOfCalls : public testing::TestWithParam<Case> {};
+
+TEST_P(AllocationsOfCalls, FailOneByOne) {
+  const Case& one = GetParam();
+  if (!context_at(one.where)) GTEST_SKIP() << no_device;
+  std::int64_t failed = 0;
+  const std::vector<Scenario> scenarios = one.scenarios(one.where);
+  ASSERT_FALSE(scenarios.empty());
+  for (const Scenario& scenario : scenarios) {
+    const std::int64_t of_this = fail_each(scenario, one.allocations);
+    if (!scenario.may_be_empty && one.allocations == Allocations::news) {
+      EXPECT_GT(of_this, 0) << scenario.name << " allocates nothing, so it shows nothing";
+    }
+    failed += of_this;
+  }
+  RecordProperty("failed_allocations", std::to_string(failed));
+  std::printf("%zu calls, %lld allocations failed\n", scenarios.size(), static_cast<long long>(failed));
+}
+
+INSTANTIATE_TEST_SUITE_P(All, AllocationsOfCalls, testing::ValuesIn(cases()), [](const auto& instance) {
+  const Case& one = instance.param;
+  return std::string(one.what) + "_" + to_string(one.where) + "_" +
+         (one.allocations == Allocations::news ? "news" : "buffers");
+});
+
+}  // namespace
+}  // namespace protean::test
