@@ -1,7 +1,6 @@
 #include "core/thread_team.hpp"
 
 #include <linux/futex.h>
-#include <signal.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -9,6 +8,8 @@
 #include <chrono>
 #include <exception>
 #include <utility>
+
+#include "core/signals_blocked.hpp"
 
 namespace protean::detail {
 namespace {
@@ -53,25 +54,6 @@ bool spin_until(const Ready& ready) noexcept {
   while (std::chrono::steady_clock::now() < end);
   return ready();
 }
-
-// Signals sent to the process go to threads of the program, whose handlers may rest on that. Those that a
-// thread causes itself, and those of profilers, stay.
-class SignalsBlocked {
- public:
-  SignalsBlocked() noexcept {
-    sigset_t signals;
-    sigfillset(&signals);
-    for (const int own : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT, SIGPROF})
-      sigdelset(&signals, own);
-    (void)pthread_sigmask(SIG_BLOCK, &signals, &before_);
-  }
-  ~SignalsBlocked() { (void)pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  SignalsBlocked(const SignalsBlocked&) = delete;
-  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
-
- private:
-  sigset_t before_;
-};
 
 }  // namespace
 

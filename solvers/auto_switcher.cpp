@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "core/error.hpp"
+#include "core/forked.hpp"
 #include "core/parallel.hpp"
 
 namespace protean {
@@ -13,6 +14,16 @@ namespace {
 // The part by which a build on another processor slows the iterations: both share caches and memory.
 constexpr double beside_spare_processor = 0.1;
 constexpr std::int64_t first_look = 8;  // iteration of the first decision
+
+// Until the work of another thread has ended. In a child of fork() it never does.
+template <class Future>
+void wait_for(Future& work, int process) {
+  if (!work.valid()) return;
+  if (detail::forked_from(process))
+    detail::leave_in_parent(work);
+  else
+    work.wait();
+}
 
 }  // namespace
 
@@ -51,8 +62,7 @@ template <class T>
 AutoSwitcher<T>::~AutoSwitcher() {
   if (!finished_) A_.show_rows(false);
   leaving_ = true;
-  if (surveying_.valid()) surveying_.wait();
-  if (forecasting_order_.valid()) forecasting_order_.wait();
+  wait_for(surveying_, process_), wait_for(forecasting_order_, process_);
 }
 
 template <class T>
@@ -187,8 +197,7 @@ void AutoSwitcher<T>::finish() {
   leaving_ = true;
   time_.end(A_.now());
   A_.show_rows(false);
-  if (surveying_.valid()) surveying_.wait();
-  if (forecasting_order_.valid()) forecasting_order_.wait();
+  wait_for(surveying_, process_), wait_for(forecasting_order_, process_);
   if (build_running_) {
     build_running_ = false;
     A_.cancel(last_iteration_, "the solve ended first");

@@ -189,6 +189,7 @@ class AutoSwitcher final : public SolveObserver {
   double survey_took_ = 0;            // seconds, on the host
   std::atomic<bool> leaving_{false};  // ends the forecast of an order in another thread
   std::future<OrderForecast> forecasting_order_;
+  int process_ = 0;  // that has begun surveying_ and forecasting_order_
   OrderForecast order_forecast_;
   OrderFollower::Permuted permuted_;  // by a change of order
   // The target, the name in the machine table, and the seconds of the build once it was built (by all threads,

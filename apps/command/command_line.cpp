@@ -34,6 +34,7 @@
 #include "apps/solve/solve.hpp"
 #include "core/error.hpp"
 #include "core/io/atomic_file.hpp"
+#include "core/io/input_file.hpp"
 
 namespace protean::apps {
 namespace {
@@ -507,8 +508,9 @@ int parse_and_run(int argc, char** argv) {
     return complain_usage(fmt::format(
         "there is no command '{}'; the commands are {}.{}", first, fmt::join(names, ", "),
         app.get_option_no_throw(fmt::format("--{}", first)) ? fmt::format(" Did you mean '--{}'?", first)
-        : std::filesystem::exists(first)                    ? fmt::format(" Did you mean 'solve {}'?", first)
-                                                            : did_you_mean(first, names)));
+        : io_detail::kind_of(std::string(first)) != io_detail::FileKind::missing
+            ? fmt::format(" Did you mean 'solve {}'?", first)
+            : did_you_mean(first, names)));
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

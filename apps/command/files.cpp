@@ -33,7 +33,8 @@ bool same_file(const std::string& a, const std::string& b) {
 bool can_be_overwritten(const std::string& path) {
   if (path == AtomicFile::standard_output) return false;
   const io_detail::FileKind kind = io_detail::kind_of(path);
-  return kind == io_detail::FileKind::missing || kind == io_detail::FileKind::ordinary;
+  return kind == io_detail::FileKind::missing || kind == io_detail::FileKind::unreachable ||
+         kind == io_detail::FileKind::ordinary;
 }
 
 // False for an option of the command, whose path begins at the working folder.

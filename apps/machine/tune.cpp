@@ -24,6 +24,7 @@
 #include "apps/report/progress.hpp"
 #include "core/blas1.hpp"
 #include "core/io/atomic_file.hpp"
+#include "core/io/input_file.hpp"
 #include "core/io/matrix_market.hpp"
 #include "core/ordering.hpp"
 #include "core/permutation.hpp"
@@ -141,10 +142,10 @@ class Tuner {
 
  private:
   void resume() {
-    std::error_code code;
-    if (!std::filesystem::is_regular_file(arguments_.output, code) ||
-        std::filesystem::file_size(arguments_.output, code) == 0)
-      return;
+    // A table that is there, but cannot be read now, is an error: it would be written over.
+    const io_detail::FileKind kind = io_detail::kind_of(arguments_.output);
+    if (kind != io_detail::FileKind::ordinary && kind != io_detail::FileKind::unreachable) return;
+    if (io_detail::first_bytes(arguments_.output, 1).empty()) return;
     TunedMachine before = read_machine(arguments_.output);
     if (before.machine != table_.machine)
       throw BadFile(

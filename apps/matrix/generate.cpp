@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <memory>
 #include <string>
 #include <utility>
@@ -19,6 +18,7 @@
 #include "apps/report/progress.hpp"
 #include "core/error.hpp"
 #include "core/io/atomic_file.hpp"
+#include "core/io/input_file.hpp"
 #include "core/io/matrix_market.hpp"
 #include "core/io/pbin.hpp"
 #include "core/statistics.hpp"
@@ -123,7 +123,8 @@ Problem problem_of(const GenerateArguments& arguments) {
   if (!arguments.preset.empty())
     return parse_problem(preset_problem(arguments.preset), "preset " + arguments.preset, arguments.settings);
   const std::string& spec = arguments.spec;
-  if (spec.find_first_of("./") != std::string::npos || std::filesystem::exists(spec))
+  if (spec.find_first_of("./") != std::string::npos ||
+      io_detail::kind_of(spec) != io_detail::FileKind::missing)
     return read_problem(spec, arguments.settings);
   return parse_problem(fmt::format("matrix: {{generate: {{kind: {}}}}}\n", spec), "kind " + spec,
                        arguments.settings);

@@ -607,7 +607,9 @@ bool is_matrix_file(const std::string& file) {
   for (const char* ending : {".mtx", ".mtx.gz", ".mtx.xz", ".pbin"})
     if (file.ends_with(ending)) return true;
   const io_detail::FileKind kind = io_detail::kind_of(file);
-  if (kind != io_detail::FileKind::ordinary && kind != io_detail::FileKind::pipe) return false;
+  if (kind != io_detail::FileKind::ordinary && kind != io_detail::FileKind::pipe &&
+      kind != io_detail::FileKind::unreachable)
+    return false;
   constexpr std::string_view banner = "%%matrixmarket";
   std::string begin = io_detail::first_bytes(file, std::max(banner.size(), io_detail::foreign_bytes));
   if (!io_detail::foreign_file(begin, file).empty() || !io_detail::foreign_name(file).empty()) return true;

@@ -159,7 +159,8 @@ SolveSettings settings_of(const Problem& problem, const ContextPtr& context, con
 // The ending of the name says what is written. A device or a pipe gets text.
 void require_solution_name(const FilePath& solution) {
   const io_detail::FileKind kind = io_detail::kind_of(solution.path);
-  const bool file = kind == io_detail::FileKind::missing || kind == io_detail::FileKind::ordinary;
+  const bool file = kind == io_detail::FileKind::missing || kind == io_detail::FileKind::unreachable ||
+                    kind == io_detail::FileKind::ordinary;
   if (!solution || solution.path == AtomicFile::standard_output || !file ||
       is_vector_file_name(solution.path))
     return;

@@ -102,7 +102,10 @@ std::string follow(const std::string& path) {
 
 // Throws Error for an existing file that is read-only. A rename would replace it nevertheless.
 void require_writable(const std::string& path, unsigned mode) {
-  if ((mode & 0222) != 0 && faccessat(AT_FDCWD, path.c_str(), W_OK, AT_EACCESS) == 0) return;
+  if ((mode & 0222) != 0) {
+    if (faccessat(AT_FDCWD, path.c_str(), W_OK, AT_EACCESS) == 0) return;
+    if (errno != EACCES && errno != EPERM) fail(path, "write", errno);
+  }
   throw Error(
       fmt::format("cannot write '{}': the file is read-only; allow writing (chmod u+w), or choose another "
                   "path",

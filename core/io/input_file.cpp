@@ -31,6 +31,7 @@ std::string_view refusal(FileKind kind) noexcept {
     case FileKind::other:
       return "is not an ordinary file";
     case FileKind::missing:
+    case FileKind::unreachable:
     case FileKind::ordinary:
     case FileKind::pipe:
       break;
@@ -70,7 +71,8 @@ std::string first_bytes_of_pipe(const std::string& path, int pipe, std::size_t m
 
 FileKind kind_of(const std::string& path) noexcept {
   struct stat status {};
-  if (stat(path.c_str(), &status) != 0) return FileKind::missing;
+  if (stat(path.c_str(), &status) != 0)
+    return errno == ENOENT || errno == ENOTDIR ? FileKind::missing : FileKind::unreachable;
   if (S_ISREG(status.st_mode)) return FileKind::ordinary;
   if (S_ISDIR(status.st_mode)) return FileKind::folder;
   if (S_ISCHR(status.st_mode) || S_ISBLK(status.st_mode)) return FileKind::device;
@@ -87,8 +89,13 @@ InputFile::InputFile(const std::string& path) : path_(path) {
   while (file_ < 0 && errno == EINTR);
   if (file_ < 0) throw BadFile(path, 0, 0, fmt::format("cannot be opened: {}", std::strerror(errno)));
   struct stat status {};
-  ordinary_ = kind == FileKind::ordinary;
-  if (ordinary_ && fstat(file_, &status) == 0) size_ = status.st_size;
+  if (fstat(file_, &status) != 0) {
+    const int code = errno;
+    close(file_);
+    throw BadFile(path, 0, 0, fmt::format("cannot be read: {}", std::strerror(code)));
+  }
+  ordinary_ = S_ISREG(status.st_mode);
+  if (ordinary_) size_ = status.st_size;
 }
 
 InputFile::~InputFile() { close(file_); }

@@ -8,7 +8,17 @@ namespace protean::io_detail {
 
 // What a path stands for. A named pipe (mkfifo) is a file of its own: opening it waits until another program
 // opens the other end. A pipe of the shell (a | b, <(a), >(a)) has both ends open already.
-enum class FileKind : unsigned char { missing, ordinary, folder, pipe, named_pipe, device, other };
+// unreachable: the system does not say, as where a folder of the path may not be entered; opening it tells why.
+enum class FileKind : unsigned char {
+  missing,
+  unreachable,
+  ordinary,
+  folder,
+  pipe,
+  named_pipe,
+  device,
+  other
+};
 FileKind kind_of(const std::string& path) noexcept;
 
 // An ordinary file, or a pipe of the shell, which can be read once only. For everything else the constructor

@@ -12,7 +12,9 @@
 #include "core/background.hpp"
 #include "core/blas1.hpp"
 #include "core/error.hpp"
+#include "core/forked.hpp"
 #include "core/ordering.hpp"
+#include "core/signals_blocked.hpp"
 #include "core/transfer.hpp"
 #include "operators/callers_order.hpp"
 #include "operators/policy/product_check.hpp"
@@ -88,6 +90,7 @@ struct AdaptiveOperator<T>::Build {
   std::shared_ptr<PermutedMatrix<T>> permuted = {};
   Permutation permutation = {};
 
+  const pid_t process = getpid();
   std::thread thread = {};
   std::atomic<bool> cancel{false};  // changed under the mutex of permit_, as are the next two
   bool has_permit = false;
@@ -104,7 +107,37 @@ struct AdaptiveOperator<T>::Build {
 
   ~Build() {
     cancel.store(true, std::memory_order_relaxed);
-    if (thread.joinable()) thread.join();
+    if (!thread.joinable()) return;
+    if (detail::forked_from(process))
+      detail::leave_in_parent(thread);
+    else
+      thread.join();
+  }
+
+  // In a child of fork() the builds of the parent have failed. What their threads were writing is left alone, and so is
+  // the permit, which one of them may hold.
+  static bool are_in_parent(const AdaptiveOperator& A) noexcept {
+    return (A.next_ && detail::forked_from(A.next_->process)) ||
+           (A.abandoned_ && detail::forked_from(A.abandoned_->process));
+  }
+  static void leave_in_parent(AdaptiveOperator& A) {
+    if (!are_in_parent(A)) return;
+    new (&A.permit_) BuildPermit;
+    (void)A.abandoned_.release();
+    const Build* const old = A.next_.release();
+    if (!old || !detail::forked_from(old->process)) return;
+    std::unique_ptr<Build> lost(new Build{.spec = old->spec,
+                                          .reason = old->reason,
+                                          .iteration = old->iteration,
+                                          .overlapped = old->overlapped,
+                                          .exact = old->exact,
+                                          .on_elements = old->on_elements,
+                                          .begun = old->begun,
+                                          .order = old->order,
+                                          .reorders = old->reorders});
+    lost->why = "the process was forked, and the thread that builds is in the parent";
+    lost->state.store(Preparation::failed, std::memory_order_release);
+    A.next_ = std::move(lost);
   }
 };
 
@@ -242,7 +275,9 @@ void AdaptiveOperator<T>::check_options() const {
 }
 
 template <class T>
-AdaptiveOperator<T>::~AdaptiveOperator() = default;  // the destructor of Build cancels and waits
+AdaptiveOperator<T>::~AdaptiveOperator() {  // the destructor of Build cancels and waits
+  if (Build::are_in_parent(*this)) (void)next_.release(), (void)abandoned_.release();
+}
 
 template <class T>
 const AssembledMatrix<T>& AdaptiveOperator<T>::current() const {
@@ -713,6 +748,7 @@ bool AdaptiveOperator<T>::adopt(Build& task, std::int64_t iteration) {
 template <class T>
 auto AdaptiveOperator<T>::begin(const FormatSpec& spec, std::string reason, std::int64_t iteration,
                                 bool overlapped) -> std::unique_ptr<Build> {
+  Build::leave_in_parent(*this);
   cancel(iteration, "another change of format came first");
   if (!abandoned()) abandoned_.reset();
   const auto own = [&] {
@@ -764,6 +800,7 @@ void AdaptiveOperator<T>::prepare(const FormatSpec& spec, std::string reason, st
   }
   Build& build = *task;
   try {
+    const detail::SignalsBlocked blocked;
     task->thread = std::thread([this, &build] { run(build); });
   } catch (const std::bad_alloc&) {
     task->failure = SwitchFailure::out_of_memory, task->why = "no memory for a thread";
@@ -793,11 +830,13 @@ RowArrays<T> AdaptiveOperator<T>::rows_of_running() const noexcept {
 
 template <class T>
 Preparation AdaptiveOperator<T>::preparation() const noexcept {
-  return next_ ? next_->state.load(std::memory_order_acquire) : Preparation::none;
+  if (!next_) return Preparation::none;
+  return Build::are_in_parent(*this) ? Preparation::failed : next_->state.load(std::memory_order_acquire);
 }
 
 template <class T>
 Preparation AdaptiveOperator<T>::wait_prepared() {
+  Build::leave_in_parent(*this);
   if (next_ && next_->thread.joinable()) next_->thread.join();
   abandoned_.reset();
   return preparation();
@@ -805,7 +844,8 @@ Preparation AdaptiveOperator<T>::wait_prepared() {
 
 template <class T>
 bool AdaptiveOperator<T>::abandoned() const noexcept {
-  return abandoned_ && abandoned_->state.load(std::memory_order_acquire) == Preparation::running;
+  return abandoned_ && !Build::are_in_parent(*this) &&
+         abandoned_->state.load(std::memory_order_acquire) == Preparation::running;
 }
 
 template <class T>
@@ -816,6 +856,7 @@ double AdaptiveOperator<T>::preparation_seconds() const noexcept {
 
 template <class T>
 bool AdaptiveOperator<T>::adopt_prepared(std::int64_t iteration) {
+  Build::leave_in_parent(*this);
   const Preparation state = preparation();
   if (state == Preparation::none || state == Preparation::running) return false;
   const std::unique_ptr<Build> task = std::move(next_);
@@ -827,6 +868,7 @@ bool AdaptiveOperator<T>::adopt_prepared(std::int64_t iteration) {
 
 template <class T>
 void AdaptiveOperator<T>::cancel(std::int64_t iteration, std::string_view why) {
+  Build::leave_in_parent(*this);
   if (!next_) return;
   std::unique_ptr<Build> task = std::move(next_);
   Preparation state;

@@ -216,7 +216,9 @@ class AdaptiveOperator final : public Wrapper<T>,
   // replaces the running matrix. Returns false if this failed. Cancels a build that prepare() began.
   bool switch_to(const FormatSpec& spec, std::int64_t iteration, std::string reason = {});
 
-  // Begins to build a matrix in a thread of its own, and returns at once. A build that is there is cancelled
+  // Begins to build a matrix in a thread of its own, and returns at once. The thread blocks signals, but for those that
+  // it causes itself and those of profilers. In a child of fork() a build of the parent has failed, with that as the
+  // reason, and its memory is lost; the operator goes on there. A build that is there is cancelled
   // first. Only one build runs at a time: if a cancelled one has not ended yet, the new thread (not the
   // caller) waits for its end. preparation() is `running` meanwhile.
   void prepare(const FormatSpec& spec, std::string reason = {}, std::int64_t iteration = 0);

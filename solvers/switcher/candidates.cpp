@@ -2,11 +2,13 @@
 #include "solvers/auto_switcher.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <system_error>
 
 #include "core/background.hpp"
+#include "core/signals_blocked.hpp"
 #include "operators/policy/adaptive_operator.hpp"
 
 namespace protean {
@@ -50,11 +52,13 @@ bool AutoSwitcher<T>::survey_ready() {
     };
     const double begin = A_.now();
     try {
+      const detail::SignalsBlocked blocked;
+      process_ = getpid();
       surveying_ = std::async(beside ? std::launch::async : std::launch::deferred, work);
-      if (!beside) surveying_.wait();
     } catch (const std::system_error& error) {  // no thread
       record_stay({}, {.reason = Reason::survey_failed, .other = error.what()});
     }
+    if (!beside) surveying_.wait();
     survey_took_ = A_.now() - begin;
   }
   if (surveying_.valid()) {

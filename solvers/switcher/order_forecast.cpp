@@ -2,11 +2,14 @@
 // sample of rows says of its gain.
 #include "solvers/auto_switcher.hpp"
 
+#include <unistd.h>
+
 #include <chrono>
 #include <system_error>
 
 #include "core/background.hpp"
 #include "core/ordering.hpp"
+#include "core/signals_blocked.hpp"
 
 namespace protean {
 namespace {
@@ -65,6 +68,8 @@ void AutoSwitcher<T>::begin_order_forecast() {
   // Another stream may read the pattern without waiting for this one: iterations of this solve, which were queued
   // after it was made, have been reported.
   try {
+    const detail::SignalsBlocked blocked;
+    process_ = getpid();
     forecasting_order_ = std::async(forecasts_beside() ? std::launch::async : std::launch::deferred, work);
   } catch (const std::system_error& error) {
     return leave_order({.reason = Reason::order_no_thread, .other = error.what()});

@@ -23,6 +23,9 @@ import tempfile
 import runs
 
 ERRORS = [errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EROFS, errno.EMFILE, errno.EACCES]
+# The calls that a signal can interrupt (signal(7)).
+INTERRUPTIBLE = {"open", "open64", "read", "write", "pread", "pread64", "pwrite", "pwrite64", "close", "fsync", "flock",
+                 "ftruncate"}
 
 options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 options.add_argument("protean")
@@ -54,11 +57,11 @@ def check(bench, run, kind, at):
         return kind == "short" and at <= len(bench.log.read_text().splitlines())
     what = f"call {at} ({call}), {kind}"
     counts[run.name] = counts.get(run.name, 0) + 1
-    harmless = kind in ("short", str(errno.EINTR))
+    harmless = kind == "short" or (kind == str(errno.EINTR) and call in INTERRUPTIBLE)
     if done.returncode not in run.codes and (harmless or done.returncode not in (2, 3)):
         complain(run, what, f"exit {done.returncode}: {done.stderr.strip()}")
     if done.returncode in (2, 3) and not any(
-            name in done.stderr for name in [*run.outputs, *(path.name for path in bench.inputs.iterdir())]):
+            name in done.stderr for name in [*run.outputs, *run.words, *(path.name for path in bench.inputs.iterdir())]):
         complain(run, what, f"the message names no file: {done.stderr.strip()}")
     for name in run.outputs:
         if wrong := bench.wrong_output(run, name):

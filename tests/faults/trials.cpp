@@ -1,5 +1,7 @@
 #include "faults/trials.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cmath>
@@ -16,39 +18,41 @@
 namespace protean::test {
 namespace {
 
-constexpr const char* buffer_message = "the test let this buffer fail";
-std::atomic<std::int64_t> buffers_seen{0}, buffer_fails_at{0};
+bool is_about_memory(const std::exception& error) {
+  return dynamic_cast<const OutOfMemory*>(&error) || dynamic_cast<const std::bad_alloc*>(&error);
+}
 
-// The n-th allocation fails while it lives.
-class Armed {
+class Buffers final : public Faults {
  public:
-  Armed(Allocations allocations, std::int64_t n) : news_(allocations == Allocations::news), n_(n) {
-    if (news_) {
-      fail_new(n);
-    } else {
-      buffers_seen = 0, buffer_fails_at = n;
-      detail::allocation_hook = [](Space, std::size_t bytes) {
-        if (++buffers_seen == buffer_fails_at) throw OutOfMemory(buffer_message, bytes);
-      };
-    }
+  const char* name() const override { return "buffer"; }
+  void arm(std::int64_t n) override {
+    seen_ = 0, fails_at_ = n;
+    detail::allocation_hook = [](Space, std::size_t bytes) {
+      if (++seen_ == fails_at_) throw OutOfMemory("the test let this buffer fail", bytes);
+    };
   }
-  ~Armed() { (void)disarm(); }
-  Armed(const Armed&) = delete;
-  Armed& operator=(const Armed&) = delete;
-  // Nothing fails any more. Whether it has failed.
-  bool disarm() {
-    fired_ = fired_ || (news_ ? new_has_failed() : buffers_seen >= n_);
-    if (news_)
-      fail_new(0);
-    else
-      detail::allocation_hook = nullptr;
-    return fired_;
+  bool disarm() override {
+    detail::allocation_hook = nullptr;
+    return seen_ >= fails_at_;
   }
+  bool names(const std::exception& error) const override { return is_about_memory(error); }
+  bool every() const override { return true; }
 
  private:
-  const bool news_;
-  const std::int64_t n_;
-  bool fired_ = false;
+  static inline std::atomic<std::int64_t> seen_{0}, fails_at_{0};
+};
+
+class News final : public Faults {
+ public:
+  const char* name() const override { return "operator new"; }
+  void arm(std::int64_t n) override { fail_new(n); }
+  bool disarm() override {
+    const bool fired = new_has_failed();
+    fail_new(0);
+    return fired;
+  }
+  bool names(const std::exception& error) const override { return is_about_memory(error); }
+  bool every() const override { return false; }
 };
 
 struct Held {
@@ -62,58 +66,60 @@ std::ostream& operator<<(std::ostream& out, const Held& held) {
 }
 Held held(const Context& context) { return {allocated_bytes(), allocated_bytes(context), live_news()}; }
 
-testing::AssertionResult same(const std::vector<double>& got, const std::vector<double>& wanted,
-                              double tolerance) {
-  if (got.size() != wanted.size())
-    return testing::AssertionFailure() << got.size() << " numbers instead of " << wanted.size();
-  double largest = 0;
-  for (const double value : wanted) largest = std::max(largest, std::abs(value));
-  for (std::size_t i = 0; i < got.size(); ++i)
-    if (!(std::abs(got[i] - wanted[i]) <= tolerance * largest))
-      return testing::AssertionFailure() << "number " << i << " is " << got[i] << " instead of " << wanted[i];
-  return testing::AssertionSuccess();
-}
-
-// One trial. Returns whether the allocation failed.
-bool fail_one(const Scenario& scenario, Allocations allocations, std::int64_t n,
-              const std::vector<double>& answer) {
+// One trial. Returns whether something failed in it.
+bool fail_one(const Scenario& scenario, Faults& faults, std::int64_t n, const std::vector<double>& answer) {
   bool fired = false;
   const Trial trial = scenario.make();
   std::string wrong;
-  {
-    Armed armed(allocations, n);
-    try {
-      trial.call();
-      fired = armed.disarm();
-    } catch (const OutOfMemory& error) {
-      fired = armed.disarm();
-      if (std::string_view(error.what()).empty()) wrong = "OutOfMemory has no text";
-    } catch (const std::bad_alloc&) { fired = armed.disarm(); } catch (const std::exception& error) {
-      fired = armed.disarm();
-      wrong = std::string("the exception is ") + error.what();
-    } catch (...) {
-      fired = armed.disarm();
-      wrong = "the exception is of an unknown type";
-    }
-  }
-  EXPECT_TRUE(fired || wrong.empty()) << "nothing failed, but " << wrong;
-  EXPECT_EQ(wrong, "");
+  faults.arm(n);
   try {
-    EXPECT_TRUE(same(trial.again(), answer, scenario.tolerance)) << "afterwards";
+    trial.call();
+    fired = faults.disarm();
+  } catch (const std::exception& error) {
+    fired = faults.disarm();
+    if (!faults.names(error)) wrong = fmt::format("the exception is {}", error.what());
+    if (std::string_view(error.what()).empty()) wrong = "the exception has no text";
+  } catch (...) {
+    fired = faults.disarm();
+    wrong = "the exception is of an unknown type";
+  }
+  EXPECT_EQ(wrong, "") << (fired ? "" : "(nothing has failed)");
+  try {
+    EXPECT_EQ(difference(scenario, trial.again(), answer), "") << "afterwards";
   } catch (const std::exception& error) {
     ADD_FAILURE() << "the object cannot be used afterwards: " << error.what();
   }
   return fired;
 }
 
-bool all_are_wanted() {
+}  // namespace
+
+Faults& failing_buffers() {
+  static Buffers buffers;
+  return buffers;
+}
+Faults& failing_news() {
+  static News news;
+  return news;
+}
+
+bool all_faults_are_wanted() {
   const char* const wanted = std::getenv("PROTEAN_FAULTS");
   return wanted && std::string_view(wanted) == "all";
 }
 
-}  // namespace
+std::string difference(const Scenario& scenario, const std::vector<double>& got,
+                       const std::vector<double>& wanted) {
+  if (got.size() != wanted.size()) return fmt::format("{} numbers instead of {}", got.size(), wanted.size());
+  double largest = 0;
+  for (const double value : wanted) largest = std::max(largest, std::abs(value));
+  for (std::size_t i = 0; i < got.size(); ++i)
+    if (!(std::abs(got[i] - wanted[i]) <= scenario.tolerance * largest))
+      return fmt::format("number {} is {} instead of {}", i, got[i], wanted[i]);
+  return {};
+}
 
-std::int64_t fail_each(const Scenario& scenario, Allocations allocations) {
+std::int64_t fail_each(const Scenario& scenario, Faults& faults) {
   std::vector<double> answer;
   // Twice: what the library keeps for the process is there afterwards.
   for (int round = 0; round < 2; ++round) {
@@ -121,23 +127,21 @@ std::int64_t fail_each(const Scenario& scenario, Allocations allocations) {
     trial.call();
     answer = trial.again();
   }
-  const bool every = allocations == Allocations::buffers || all_are_wanted();
-  std::int64_t failed = 0;
   const auto complaints = [] {
     return testing::UnitTest::GetInstance()->current_test_info()->result()->total_part_count();
   };
+  const bool every = faults.every() || all_faults_are_wanted();
   const int before_this = complaints();
+  std::int64_t failed = 0;
   for (std::int64_t n = 1;; n = every || n < 40 ? n + 1 : n + n / 20) {
-    SCOPED_TRACE(testing::Message() << scenario.name << ": "
-                                    << (allocations == Allocations::news ? "operator new" : "buffer")
-                                    << " number " << n << " fails");
+    SCOPED_TRACE(fmt::format("{}: {} number {} fails", scenario.name, faults.name(), n));
     Held before = held(*scenario.context);
-    if (!fail_one(scenario, allocations, n, answer)) return failed;
+    if (!fail_one(scenario, faults, n, answer)) return failed;
     ++failed;
     // What a failure makes the process keep once is no leak. What is lost each time is one.
     if (!(held(*scenario.context) == before)) {
       before = held(*scenario.context);
-      if (!fail_one(scenario, allocations, n, answer)) return failed;
+      if (!fail_one(scenario, faults, n, answer)) return failed;
       EXPECT_EQ(held(*scenario.context), before) << "memory is not given back";
     }
     if (complaints() > before_this) return failed;

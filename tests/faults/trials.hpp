@@ -2,6 +2,7 @@
 // list of scenarios; each of them is tried again and again, with the first allocation failing, the second one, ...
 #pragma once
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <string>
 #include <vector>
@@ -12,8 +13,8 @@ namespace protean::test {
 
 // One object of the library and one call of it, made anew for each trial.
 struct Trial {
-  // The call, in which an allocation fails. It may throw OutOfMemory or std::bad_alloc and nothing else, or do without
-  // the memory and go on.
+  // The call, in which something fails. It may throw what Faults::names() knows and nothing else, or do without and go
+  // on.
   std::function<void()> call;
   // The same call with the same object, in which nothing fails. Returns what it computes.
   std::function<std::vector<double>()> again;
@@ -26,21 +27,42 @@ struct Scenario {
   std::function<Trial()> make;
   double tolerance =
       0;  // by which answers may differ, relative to the largest number of the answer; 0: not a bit
-  // Whether the call may have fewer allocations than it takes to be worth a test; else that is a failure.
+  // Whether the call may do without memory; else a scenario in which nothing fails is a failure of the test.
   bool may_be_empty = false;
 };
 
-// Which allocations fail. buffers: those of the library's arrays, in any space and pinned, which throw OutOfMemory.
-// news: those of operator new.
-enum class Allocations : unsigned char { buffers, news };
+// What fails: the n-th of its kind from arm(n) on.
+class Faults {
+ public:
+  virtual ~Faults() = default;
+  virtual const char* name() const = 0;
+  virtual void arm(std::int64_t n) = 0;
+  // Nothing fails any more. Whether something has failed.
+  virtual bool disarm() = 0;
+  // Whether this exception says what has happened.
+  virtual bool names(const std::exception& error) const = 0;
+  // Whether each n is tried. Otherwise all up to 40 are, and from there on each n is 5 % larger than the one before, but
+  // for the environment variable PROTEAN_FAULTS=all.
+  virtual bool every() const = 0;
+};
 
-// Tries the scenario with the n-th allocation failing for n = 1, 2, ... until the call ends before that. Of operator
-// new all up to 40 fail in turn, and from there on each n is 5 % larger than the one before; with the environment
-// variable PROTEAN_FAULTS=all every n. Buffers are always all tried. Adds a failure to the test where
-//   the call throws anything but OutOfMemory and std::bad_alloc,
+// Allocations of the library's arrays, in any space and pinned, which throw OutOfMemory; each is tried.
+Faults& failing_buffers();
+// Calls of operator new.
+Faults& failing_news();
+
+// Tries the scenario with the n-th step failing for n = 1, 2, ... until the call ends before that. Adds a failure to the
+// test where
+//   the call throws what does not say what has happened,
 //   the object cannot be used afterwards, or has another answer than without a failure,
 //   memory is not given back: buffers of the host and of the context, and blocks of operator new.
-// Returns the number of allocations that failed.
-std::int64_t fail_each(const Scenario& scenario, Allocations allocations);
+// Returns how many trials had a fault.
+std::int64_t fail_each(const Scenario& scenario, Faults& faults);
+
+// Whether PROTEAN_FAULTS is "all".
+bool all_faults_are_wanted();
+// Where the answer differs by more than the tolerance of the scenario; empty where it does not.
+std::string difference(const Scenario& scenario, const std::vector<double>& got,
+                       const std::vector<double>& wanted);
 
 }  // namespace protean::test

@@ -1,9 +1,10 @@
 // Many solves with random settings on one context in one process: what is left behind?
 //
-//   soak SOLVES [SEED]
+//   soak SOLVES [SEED] [host|device]
 //
-// After the first thousand (or the first half) memory grows by 1 MB at most, and at the end as many descriptors and
-// threads are open as then. Reference systems are solved at the beginning, between the others and at the end, each
+// device: on a GPU, exit status 77 where there is none. After the first thousand (or the first half) memory grows by
+// 1 MB at most (32 MB with a GPU, whose driver keeps memory of its own), buffers of the host and of the GPU hold as many
+// bytes, and at the end as many descriptors and threads are open as then. Reference systems are solved at the beginning, between the others and at the end, each
 // time with the same bits. Formats and preconditioners may refuse a matrix, and methods a preconditioner; everything
 // else that is thrown is a failure. Prints what it did as JSON, and exits with 1 where something is wrong.
 #include <fmt/format.h>
@@ -27,7 +28,7 @@
 namespace {
 
 using namespace protean;
-constexpr std::int64_t allowed_growth = 1 << 20;
+constexpr std::int64_t allowed_growth = 1 << 20, allowed_growth_beside_a_driver = 32 << 20;
 
 template <class T>
 struct Values {
@@ -70,22 +71,36 @@ std::vector<System> make_systems(const ContextPtr& context) {
   return systems;
 }
 
+bool is_in(const PreconditionerEntry& entry, Space space) {
+  return entry.unavailable.empty() && (space == Space::host || entry.not_on_device.empty());
+}
+
 struct Names {
   std::vector<std::string> formats, preconditioners, orders{"none", "none", "auto"};
-  Names() {
+  explicit Names(Space space) {
     for (const FormatEntry* entry : catalogue())
-      if (!kernels_in(*entry, Space::host).empty()) formats.emplace_back(entry->id);
+      if (!kernels_in(*entry, space).empty()) formats.emplace_back(entry->id);
     // Other libraries keep memory of their own.
     for (const PreconditionerEntry& entry : protean::preconditioners())
-      if (entry.unavailable.empty() && entry.library.empty()) preconditioners.emplace_back(entry.id);
+      if (is_in(entry, space) && entry.library.empty()) preconditioners.emplace_back(entry.id);
     for (const OrderingEntry& entry : orderings())
       if (entry.unavailable.empty()) orders.emplace_back(entry.id);
   }
 };
 
+// A copy of numbers in the memory of a context.
+template <class T>
+Vector<T> placed(const ContextPtr& context, const std::vector<T>& numbers) {
+  const auto n = static_cast<std::int64_t>(numbers.size());
+  Vector<T> vector(context, n);
+  copy<T>(*context, {numbers.data(), n}, vector);
+  return vector;
+}
+
 class Soak {
  public:
-  explicit Soak(std::uint64_t seed) : systems_(make_systems(context_)), random_(seed) {}
+  Soak(ContextPtr context, std::uint64_t seed)
+      : context_(std::move(context)), systems_(make_systems(Context::host(2))), random_(seed) {}
 
   void solve_one() {
     const System& system = systems_[below(systems_.size())];
@@ -102,17 +117,26 @@ class Soak {
     std::string bytes;
     for (std::size_t i = 0; i < systems_.size(); ++i) {
       const Values<double>& one = systems_[i].wide;
+      // A GPU has fewer of them, and some of its formats add in an order of their own.
+      const auto kernels = kernels_in(find_format(formats[i]), context_->space());
+      const bool same_bits = !kernels.empty() && kernels.front().deterministic;
+      bool preconditioner_there = false;
+      for (const PreconditionerEntry& entry : protean::preconditioners())
+        preconditioner_there |= entry.id == preconditioners[i] && is_in(entry, context_->space());
       SolveSettings settings{.method = methods[i],
                              .solver = {.stopping = {.max_iterations = 60}},
-                             .preconditioner = preconditioners[i],
-                             .format = formats[i],
+                             .preconditioner = preconditioner_there ? preconditioners[i] : "jacobi",
+                             .format = same_bits ? formats[i] : "csr",
                              .order = orders[i],
                              .context = context_};
       std::vector<double> x(one.b.size(), 0.0);
       const auto n = static_cast<std::int64_t>(x.size());
       if (settings.format == "dia" || settings.format == "ell")
         settings.parameters = {{"max_fill", "1000000"}};
-      const SolveResult result = solve(one.csr, {one.b.data(), n}, {x.data(), n}, settings);
+      const Vector<double> b = placed(context_, one.b);
+      Vector<double> there = placed(context_, x);
+      const SolveResult result = solve(one.csr, b, there, settings);
+      copy<double>(*context_, there, {x.data(), n});
       const std::size_t begin = bytes.size(), size = x.size() * sizeof(double);
       bytes.resize(begin + size + sizeof result.report.iterations);
       std::memcpy(bytes.data() + begin, x.data(), size);
@@ -168,13 +192,20 @@ class Soak {
     const SolveSettings settings = draw(symmetric, k > 0);
     try {
       if (k > 0) {
-        std::vector<T> B, X(static_cast<std::size_t>(n * k), T(0));
-        for (std::int64_t j = 0; j < k; ++j) B.insert(B.end(), values.b.begin(), values.b.end());
-        const auto all = multi_solve(values.csr, {B.data(), n, k, n}, {X.data(), n, k, n}, settings);
+        std::vector<T> columns;
+        for (std::int64_t j = 0; j < k; ++j) columns.insert(columns.end(), values.b.begin(), values.b.end());
+        const Vector<T> B = placed(context_, columns);
+        Vector<T> X = placed(context_, std::vector<T>(columns.size(), T(0)));
+        const auto view = [&](auto* data) {
+          return MultiVectorView<std::remove_pointer_t<decltype(data)>>{
+              data, n, k, n, VectorLayout::columns, context_->space()};
+        };
+        const auto all = multi_solve(values.csr, view(B.data()), view(X.data()), settings);
         for (const SolveReport& column : all.report.columns) ++ended[std::string(to_string(column.reason))];
       } else {
-        std::vector<T> x(values.b.size(), T(0));
-        const SolveResult one = solve(values.csr, {values.b.data(), n}, {x.data(), n}, settings);
+        const Vector<T> b = placed(context_, values.b);
+        Vector<T> x = placed(context_, std::vector<T>(values.b.size(), T(0)));
+        const SolveResult one = solve(values.csr, b, x, settings);
         ++ended[std::string(to_string(one.report.reason))];
       }
     } catch (const FormatRefused&) {
@@ -190,9 +221,9 @@ class Soak {
     }
   }
 
-  const ContextPtr context_ = Context::host(2);
+  const ContextPtr context_;
   const std::vector<System> systems_;
-  const Names names_;
+  const Names names_{context_->space()};
   std::mt19937_64 random_;
 };
 
@@ -204,13 +235,14 @@ std::int64_t entries_of(const char* folder) {
 
 struct Resources {
   std::int64_t resident = 0, descriptors = 0, threads = 0;  // resident: VmRSS in bytes
-  std::size_t allocated = 0;
+  std::size_t allocated = 0, on_device = 0;
 };
-Resources resources() {
+Resources resources(const Context& context) {
   // What the allocator keeps for later is no leak.
   malloc_trim(0);
   Resources now{.descriptors = entries_of("/proc/self/fd"), .threads = entries_of("/proc/self/task")};
   now.allocated = allocated_bytes();
+  if (context.space() == Space::device) now.on_device = allocated_bytes(context);
   std::ifstream status("/proc/self/status");
   for (std::string word; status >> word;)
     if (word == "VmRSS:") status >> now.resident, now.resident *= 1024;
@@ -224,13 +256,14 @@ std::string json_of(const std::map<std::string, std::int64_t>& counts) {
   return "{" + text + "}";
 }
 std::string json_of(const Resources& r) {
-  return fmt::format(R"({{"resident_bytes": {}, "allocated_bytes": {}, "descriptors": {}, "threads": {}}})",
-                     r.resident, r.allocated, r.descriptors, r.threads);
+  return fmt::format(
+      R"({{"resident_bytes": {}, "allocated_bytes": {}, "device_bytes": {}, "descriptors": {}, "threads": {}}})",
+      r.resident, r.allocated, r.on_device, r.descriptors, r.threads);
 }
 
-int soak(std::int64_t solves, std::uint64_t seed) {
+int soak(std::int64_t solves, std::uint64_t seed, const ContextPtr& context) {
   const auto begin = std::chrono::steady_clock::now();
-  Soak soak(seed);
+  Soak soak(context, seed);
   const std::string reference = soak.reference();
   Resources warm;
   std::int64_t other_bits = 0;
@@ -239,22 +272,28 @@ int soak(std::int64_t solves, std::uint64_t seed) {
   for (std::int64_t i = 1; i <= solves; ++i) {
     soak.solve_one();
     if (i % every == 0 || i == solves) other_bits += soak.reference() != reference;
-    if (i == first) warm = resources();
+    if (i == first) warm = resources(*context);
   }
-  const Resources end = resources();
+  const Resources end = resources(*context);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   fmt::print(
-      "{{\"solves\": {}, \"seed\": {}, \"seconds\": {:.1f}, \"ended\": {}, \"refused\": {},\n"
+      "{{\"solves\": {}, \"seed\": {}, \"space\": \"{}\", \"seconds\": {:.1f}, \"ended\": {}, \"refused\": "
+      "{},\n"
       " \"after_the_first\": {},\n \"at_the_end\": {},\n \"references_with_other_bits\": {}}}\n",
-      solves, seed, seconds, json_of(soak.ended), json_of(soak.refused), json_of(warm), json_of(end),
-      other_bits);
+      solves, seed, to_string(context->space()), seconds, json_of(soak.ended), json_of(soak.refused),
+      json_of(warm), json_of(end), other_bits);
   int wrong = 0;
   const auto complain = [&](bool bad, const char* what) {
     if (bad) ++wrong, fmt::print(stderr, "soak: {}\n", what);
   };
   complain(other_bits > 0, "a reference system has other bits than at the beginning");
-  complain(end.resident > warm.resident + allowed_growth, "memory has grown by more than 1 MB");
+  const std::int64_t growth =
+      context->space() == Space::device ? allowed_growth_beside_a_driver : allowed_growth;
+  complain(end.resident > warm.resident + growth, growth == allowed_growth
+                                                      ? "memory has grown by more than 1 MB"
+                                                      : "memory has grown by more than 32 MB");
   complain(end.allocated != warm.allocated, "buffers are still held");
+  complain(end.on_device != warm.on_device, "buffers of the GPU are still held");
   complain(end.descriptors != warm.descriptors, "descriptors are open that were not");
   complain(end.threads != warm.threads, "the number of threads has changed");
   complain(soak.ended.empty() || soak.ended.count("relative-tolerance") == 0, "no solve has converged");
@@ -265,12 +304,18 @@ int soak(std::int64_t solves, std::uint64_t seed) {
 
 int main(int argc, char** argv) {
   const std::int64_t solves = argc > 1 ? std::atoll(argv[1]) : 0;
-  if (solves < 20 || argc > 3) {
-    fmt::print(stderr, "soak SOLVES [SEED], 20 solves or more\n");
+  const std::string space = argc > 3 ? argv[3] : "host";
+  if (solves < 20 || argc > 4 || (space != "host" && space != "device")) {
+    fmt::print(stderr, "soak SOLVES [SEED] [host|device], 20 solves or more\n");
     return 2;
   }
+  if (space == "device" && Context::device_count() == 0) {
+    fmt::print("skipped: no device: this machine has no GPU\n");
+    return 77;
+  }
   try {
-    return soak(solves, argc > 2 ? std::strtoull(argv[2], nullptr, 10) : 1);
+    return soak(solves, argc > 2 ? std::strtoull(argv[2], nullptr, 10) : 1,
+                space == "device" ? Context::device() : Context::host(2));
   } catch (const std::exception& error) {
     fmt::print(stderr, "soak: {}\n", error.what());
     return 1;
