@@ -72,7 +72,10 @@ class NotAvailable : public Error {
       : Error(message, where) {}
 };
 
-// Not enough memory. Where the size is known beforehand, it is thrown before anything is allocated.
+// Not enough memory. Where the size is known beforehand, it is thrown before anything is allocated. For a small list of
+// the library std::bad_alloc is thrown instead. After both, the object that was called can be used again, and the
+// same call gives the same answer when there is memory; a build beside a solve fails alone (FailedSwitch), and the
+// solve goes on.
 class OutOfMemory : public Error {
  public:
   OutOfMemory(const std::string& message, std::size_t bytes, SourceLocation where = SourceLocation::current())

@@ -86,15 +86,9 @@ def before_each_call(bench):
         print(f"{run.name}: killed before each of {at - 1} calls", flush=True)
 
 
-class Long(runs.Bench):
-    """A solution of many rows is complete where its length says so."""
-
+class Random(runs.Bench):
     def is_complete(self, run, name, text):
-        if name.endswith(".mtx"):
-            rows = next((int(line.split()[0]) for line in text.split(b"\n") if line and not line.startswith(b"%")), -1)
-            numbers = [line for line in text.split(b"\n") if line and not line.startswith(b"%")][1:]
-            return text.endswith(b"\n") and len(numbers) == rows
-        return super().is_complete(run, name, text)
+        return runs.has_all_rows(text) if name.endswith(".mtx") else super().is_complete(run, name, text)
 
 
 def killed_at(bench, run, seconds, growing=()):
@@ -143,7 +137,7 @@ with tempfile.TemporaryDirectory() as folder:
     (pathlib.Path(folder) / "calls").mkdir()
     before_each_call(runs.Bench(given.protean, pathlib.Path(folder) / "calls"))
     (pathlib.Path(folder) / "random").mkdir()
-    at_random(Long(given.protean, pathlib.Path(folder) / "random"))
+    at_random(Random(given.protean, pathlib.Path(folder) / "random"))
 
 print(json.dumps(counts))
 print(f"{counts['before a call'] + counts['at random'] + counts['in a long solve']} kills, {len(failures)} failed")

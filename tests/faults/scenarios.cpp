@@ -1,8 +1,11 @@
 #include "faults/scenarios.hpp"
 
+#include <exception>
 #include <memory>
 #include <optional>
+#include <thread>
 
+#include "core/blas1.hpp"
 #include "core/generate/generate.hpp"
 #include "core/ordering.hpp"
 #include "formats/catalogue.hpp"

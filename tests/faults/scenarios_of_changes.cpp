@@ -59,8 +59,12 @@ struct Changing {
     fill<double>(*A.context(), 0.0, x.view());
     const SolveReport report = solver->solve(A, b.read(), x.view(), nullptr, &observer);
     EXPECT_TRUE(report.converged()) << to_string(report.reason) << report.detail;
+    // A change that failed says why. A GPU whose calls fail is no lack of memory.
+    const bool gpu = A.context()->space() == Space::device && !A.context()->simulated();
     for (const FailedSwitch& failed : A.failures())
-      EXPECT_EQ(to_string(failed.failure), "out-of-memory") << failed.why;
+      EXPECT_TRUE(failed.failure == SwitchFailure::out_of_memory ||
+                  (gpu && failed.failure == SwitchFailure::failed && !failed.why.empty()))
+          << to_string(failed.failure) << ": " << failed.why;
   }
 };
 

@@ -116,6 +116,17 @@ TEST_P(CudaCalls, OfADeviceThatDisappears) {
 INSTANTIATE_TEST_SUITE_P(All, CudaCalls, testing::ValuesIn(groups),
                          [](const auto& instance) { return std::string(instance.param.name); });
 
+// The wrappers are what the library calls, which a machine without a GPU shows, too.
+TEST(CudaCallsAreWrapped, InThisProgram) {
+  fail_cuda_call(1);
+  EXPECT_EQ(Context::device_count(), 0);
+  EXPECT_TRUE(cuda_call_has_failed());
+  EXPECT_EQ(failed_cuda_call(), "cudaGetDeviceCount");
+  fail_cuda_call(0);
+  (void)Context::device_count();
+  EXPECT_FALSE(cuda_call_has_failed());
+}
+
 // A context of its own: each call of its creation fails, and then it is made.
 TEST(CudaCallsOfAContext, FailOneByOne) {
   if (!test_context(Space::device)) GTEST_SKIP() << no_device;
