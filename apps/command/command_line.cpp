@@ -6,8 +6,11 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
+#include <exception>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -535,6 +538,23 @@ int parse_and_run(int argc, char** argv) {
 }
 
 }  // namespace
+
+void end_with_a_message() noexcept {
+  // The exception is not always known where the process must end, so operator new leaves a note.
+  static std::atomic<bool> memory_was_missing{false};
+  std::set_new_handler([] {
+    memory_was_missing = true;
+    throw std::bad_alloc();
+  });
+  std::set_terminate([] {
+    if (!memory_was_missing) std::abort();  // an error of the program, whose trace is worth more
+    // No memory is needed for this.
+    constexpr std::string_view message =
+        "protean: error: out of memory; use a smaller problem or a machine with more\n";
+    (void)!::write(STDERR_FILENO, message.data(), message.size());
+    _exit(no_resources);
+  });
+}
 
 int run(int argc, char** argv, Entrance entrance) {
   entrance_of_process = entrance;

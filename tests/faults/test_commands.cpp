@@ -1,6 +1,10 @@
-// The commands while memory runs out, inside of this process: the exit code says so, with one message, and what the
-// command has not done it does when there is memory again.
+// The commands while memory runs out: the exit code says so, with one message, and what the command has not done it does
+// when there is memory again. Each runs in a child of this process, which may have to end in the middle.
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -52,28 +56,48 @@ const Command commands[] = {
 
 class CommandsWithoutMemory : public testing::TestWithParam<Command> {
  protected:
-  // The n-th allocation of the command fails; 0: none.
+  void SetUp() override {
+    void* const shared =
+        mmap(nullptr, sizeof(bool), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    ASSERT_NE(shared, MAP_FAILED);
+    fired_ = static_cast<bool*>(shared);
+  }
+  void TearDown() override { munmap(fired_, sizeof(bool)); }
+
+  // The exit code; -1 where a signal has ended the command. The n-th allocation of the command fails; 0: none.
   int run(std::vector<std::string> words, std::int64_t n = 0) {
     words.insert(words.begin(), "protean");
     std::vector<char*> argv;
     for (std::string& word : words) {
-      if (const std::size_t at = word.find("FOLDER"); at == 0) word = (folder_ / "") + word.substr(7);
+      if (word.starts_with("FOLDER/")) word = folder_ / word.substr(7);
       argv.push_back(word.data());
     }
     argv.push_back(nullptr);
-    testing::internal::CaptureStdout();
-    testing::internal::CaptureStderr();
-    fail_new(n);
-    const int code = apps::run(static_cast<int>(words.size()), argv.data());
-    fired_ = new_has_failed();
-    fail_new(0);
-    message_ = testing::internal::GetCapturedStderr();
-    output_ = testing::internal::GetCapturedStdout();
-    return code;
+    const std::string said = beside_ / "said";
+    *fired_ = true;  // unless the command says otherwise at its end
+    fflush(nullptr);
+    const pid_t child = fork();
+    if (child == 0) {
+      alarm(60);
+      const int nothing = open("/dev/null", O_WRONLY),
+                messages = open(said.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0666);
+      dup2(nothing, STDOUT_FILENO), dup2(messages, STDERR_FILENO);
+      apps::end_with_a_message();
+      fail_new(n);
+      const int code = apps::run(static_cast<int>(words.size()), argv.data());
+      *fired_ = new_has_failed();
+      fail_new(0);
+      fflush(nullptr);
+      _exit(code);
+    }
+    int status = 0;
+    EXPECT_EQ(waitpid(child, &status, 0), child);
+    message_ = slurp(said);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
   }
-  Folder folder_;
-  std::string message_, output_;
-  bool fired_ = false;
+  Folder folder_, beside_;
+  std::string message_;
+  bool* fired_ = nullptr;
 };
 
 TEST_P(CommandsWithoutMemory, SaySoAndGoOnLater) {
@@ -88,7 +112,7 @@ TEST_P(CommandsWithoutMemory, SaySoAndGoOnLater) {
     SCOPED_TRACE(fmt::format("operator new number {} fails", n));
     for (const std::string& name : command.outputs) write_file(folder_ / name, "the old file");
     const int code = run(command.words, n);
-    if (!fired_) {
+    if (!*fired_) {
       EXPECT_EQ(code, 0) << message_;
       break;
     }

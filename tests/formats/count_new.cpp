@@ -17,6 +17,12 @@ bool is_due() noexcept {
   return true;
 }
 
+// As the standard operator new does.
+[[noreturn]] void throw_bad_alloc() {
+  if (const std::new_handler handler = std::get_new_handler()) handler();
+  throw std::bad_alloc();
+}
+
 void* counted(void* memory) noexcept {
   if (memory) live.fetch_add(1, std::memory_order_relaxed);
   return memory;
@@ -37,7 +43,7 @@ std::int64_t live_news() noexcept { return live.load(std::memory_order_relaxed);
 // Every form of new whose memory a plain delete may free is replaced here. Under a sanitizer, a form that is
 // missing would not reach these.
 void* operator new(std::size_t size) {
-  if (is_due()) throw std::bad_alloc();
+  if (is_due()) throw_bad_alloc();
   if (void* memory = counted(std::malloc(size > 0 ? size : 1))) return memory;
   throw std::bad_alloc();
 }
@@ -46,7 +52,7 @@ void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
   return counted(std::malloc(size > 0 ? size : 1));
 }
 void* operator new(std::size_t size, std::align_val_t alignment) {
-  if (is_due()) throw std::bad_alloc();
+  if (is_due()) throw_bad_alloc();
   const auto step = static_cast<std::size_t>(alignment);
   if (void* memory = counted(std::aligned_alloc(step, (size + step) / step * step))) return memory;
   throw std::bad_alloc();
