@@ -35,8 +35,8 @@ class InputFile {
   std::int64_t size() const noexcept { return size_; }  // bytes; 0 for a pipe
   // Returns how many bytes were written to `to`; 0 only at the end of the file. Throws BadFile.
   std::size_t read(char* to, std::size_t most);
-  // Reads from this byte of an ordinary file on. Returns how many bytes there were, fewer than `bytes` only at the end of
-  // the file. Throws BadFile.
+  // Reads from this byte of an ordinary file on. Returns how many bytes there were, fewer than `bytes` only at the
+  // end of the file. Throws BadFile.
   std::size_t read_at(std::uint64_t offset, void* to, std::size_t bytes) const;
 
  private:

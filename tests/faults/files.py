@@ -60,8 +60,8 @@ def check(bench, run, kind, at):
     harmless = kind == "short" or (kind == str(errno.EINTR) and call in INTERRUPTIBLE)
     if done.returncode not in run.codes and (harmless or done.returncode not in (2, 3)):
         complain(run, what, f"exit {done.returncode}: {done.stderr.strip()}")
-    if done.returncode in (2, 3) and not any(
-            name in done.stderr for name in [*run.outputs, *run.words, *(path.name for path in bench.inputs.iterdir())]):
+    names = [*run.outputs, *run.words, *(path.name for path in bench.inputs.iterdir())]
+    if done.returncode in (2, 3) and not any(name in done.stderr for name in names):
         complain(run, what, f"the message names no file: {done.stderr.strip()}")
     for name in run.outputs:
         if wrong := bench.wrong_output(run, name):

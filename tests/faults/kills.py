@@ -31,8 +31,8 @@ options.add_argument("--json")
 given = options.parse_args()
 library = str(pathlib.Path(given.library).resolve())
 failures = []
-counts = {"before a call": 0, "at random": 0, "in a long solve": 0, "ended before the kill": 0, "left a temporary file": 0,
-          "old outputs": 0, "new outputs": 0}
+counts = {"before a call": 0, "at random": 0, "in a long solve": 0, "ended before the kill": 0,
+          "left a temporary file": 0, "old outputs": 0, "new outputs": 0}
 
 
 def complain(run, text):
@@ -109,12 +109,13 @@ def killed_at(bench, run, seconds, growing=()):
 def at_random(bench):
     draw = random.Random(given.seed)
     bench.must(["generate", "poisson-2d", "--set", "matrix.generate.n=300", "-o", "A.pbin", "--quiet"], bench.inputs)
-    words = ["solve", "A.pbin", "--solution", "x.mtx", "--report", "r.json", "--history", "h.csv", "--threads", "1", "--quiet"]
+    words = ["solve", "A.pbin", "--solution", "x.mtx", "--report", "r.json", "--history", "h.csv", "--threads", "1",
+             "--quiet"]
     outputs = ["x.mtx", "r.json", "h.csv"]
     short = runs.Run("a solve of few iterations", [*words, "--max-iterations", "5"], outputs, codes=(1,))
-    long = runs.Run("a long solve", [*words, "--tolerance", "1e-30", "--max-iterations", "100000000", "--set",
-                                     "solver.max_seconds=2.3", "--set", "solver.method=minres", "--checkpoint", "0.0017"],
-                    outputs, codes=(0, 1))
+    endless = ["--tolerance", "1e-30", "--max-iterations", "100000000", "--set", "solver.max_seconds=2.3", "--set",
+               "solver.method=minres", "--checkpoint", "0.0017"]
+    long = runs.Run("a long solve", [*words, *endless], outputs, codes=(0, 1))
     bench.learn(short)
     begin = time.monotonic()
     bench.fresh(short)

@@ -20,13 +20,15 @@ class Run:
 
 # Each output may be the old file or the new one; a report may be missing, too (problems/README.md).
 RUNS = [
-    Run("solve", ["solve", "A.mtx", "--solution", "x.mtx", "--report", "r.json", "--history", "h.csv", "--threads", "1",
-                  "--quiet"], ["x.mtx", "r.json", "h.csv"]),
-    Run("solve, compressed", ["solve", "A.mtx.gz", "--solution", "x.mtx.xz", "--threads", "1", "--quiet"], ["x.mtx.xz"]),
+    Run("solve", ["solve", "A.mtx", "--solution", "x.mtx", "--report", "r.json", "--history", "h.csv", "--threads",
+                  "1", "--quiet"], ["x.mtx", "r.json", "h.csv"]),
+    Run("solve, compressed", ["solve", "A.mtx.gz", "--solution", "x.mtx.xz", "--threads", "1", "--quiet"],
+        ["x.mtx.xz"]),
     Run("solve, .npy", ["solve", "A.pbin", "--solution", "x.npy", "--threads", "1", "--quiet"], ["x.npy"]),
     Run("convert to .pbin", ["convert", "A.mtx", "B.pbin"], ["B.pbin"]),
     Run("convert from .pbin", ["convert", "A.pbin", "B.mtx.gz"], ["B.mtx.gz"]),
-    Run("generate", ["generate", "poisson-2d", "--set", "matrix.generate.n=20", "-o", "G.mtx", "--quiet"], ["G.mtx"]),
+    Run("generate", ["generate", "poisson-2d", "--set", "matrix.generate.n=20", "-o", "G.mtx", "--quiet"],
+        ["G.mtx"]),
     Run("compare", ["compare", "A.mtx", "--formats", "csr", "--kernels", "native", "--report", "r.json", "--html",
                     "page.html", "--quiet"], ["r.json", "page.html"]),
     Run("solve with checkpoints", ["solve", "A.mtx", "--solution", "x.mtx", "--checkpoint", "1e-9", "--tolerance", "0.5",

@@ -1,5 +1,5 @@
-// The commands while memory runs out: the exit code says so, with one message, and what the command has not done it does
-// when there is memory again. Each runs in a child of this process, which may have to end in the middle.
+// The commands while memory runs out: the exit code says so, with one message, and what the command has not done it
+// does when there is memory again. Each runs in a child of this process, which may have to end in the middle.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/mman.h>

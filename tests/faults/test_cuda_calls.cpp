@@ -1,6 +1,6 @@
 // Calls of CUDA that fail, at each step of each public call on a GPU: scenarios.hpp has the calls. And a device that
-// disappears: from some call on every one fails. What fails is made by the test (cuda_faults.hpp), so the GPU itself stays
-// well; a kernel that really faults is in tests/apps/device_kernel_fault.cpp.
+// disappears: from some call on every one fails. What fails is made by the test (cuda_faults.hpp), so the GPU itself
+// stays well; a kernel that really faults is in tests/apps/device_kernel_fault.cpp.
 #include <unistd.h>
 
 #include <cstdio>

@@ -41,8 +41,8 @@ class Faults {
   virtual bool disarm() = 0;
   // Whether this exception says what has happened.
   virtual bool names(const std::exception& error) const = 0;
-  // Whether each n is tried. Otherwise all up to 40 are, and from there on each n is 5 % larger than the one before, but
-  // for the environment variable PROTEAN_FAULTS=all.
+  // Whether each n is tried. Otherwise all up to 40 are, and from there on each n is 5 % larger than the one before,
+  // but for the environment variable PROTEAN_FAULTS=all.
   virtual bool every() const = 0;
 };
 
@@ -51,8 +51,8 @@ Faults& failing_buffers();
 // Calls of operator new.
 Faults& failing_news();
 
-// Tries the scenario with the n-th step failing for n = 1, 2, ... until the call ends before that. Adds a failure to the
-// test where
+// Tries the scenario with the n-th step failing for n = 1, 2, ... until the call ends before that. Adds a failure to
+// the test where
 //   the call throws what does not say what has happened,
 //   the object cannot be used afterwards, or has another answer than without a failure,
 //   memory is not given back: buffers of the host and of the context, and blocks of operator new.

@@ -3,10 +3,11 @@
 //   soak SOLVES [SEED] [host|device]
 //
 // device: on a GPU, exit status 77 where there is none. After the first thousand (or the first half) memory grows by
-// 1 MB at most (32 MB with a GPU, whose driver keeps memory of its own), buffers of the host and of the GPU hold as many
-// bytes, and at the end as many descriptors and threads are open as then. Reference systems are solved at the beginning, between the others and at the end, each
-// time with the same bits. Formats and preconditioners may refuse a matrix, and methods a preconditioner; everything
-// else that is thrown is a failure. Prints what it did as JSON, and exits with 1 where something is wrong.
+// 1 MB at most (32 MB with a GPU, whose driver keeps memory of its own), buffers of the host and of the GPU hold as
+// many bytes, and at the end as many descriptors and threads are open as then. Reference systems are solved at the
+// beginning, between the others and at the end, each time with the same bits. Formats and preconditioners may refuse
+// a matrix, and methods a preconditioner; everything else that is thrown is a failure. Prints what it did as JSON,
+// and exits with 1 where something is wrong.
 #include <fmt/format.h>
 #include <malloc.h>
 
