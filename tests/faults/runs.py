@@ -31,8 +31,8 @@ RUNS = [
         ["G.mtx"]),
     Run("compare", ["compare", "A.mtx", "--formats", "csr", "--kernels", "native", "--report", "r.json", "--html",
                     "page.html", "--quiet"], ["r.json", "page.html"]),
-    Run("solve with checkpoints", ["solve", "A.mtx", "--solution", "x.mtx", "--checkpoint", "1e-9", "--tolerance", "0.5",
-                                   "--threads", "1", "--quiet"], ["x.mtx"]),
+    Run("solve with checkpoints", ["solve", "A.mtx", "--solution", "x.mtx", "--checkpoint", "1e-9", "--tolerance",
+                                   "0.5", "--threads", "1", "--quiet"], ["x.mtx"]),
     Run("inspect", ["inspect", "A.mtx", "--json"], []),
 ]
 
