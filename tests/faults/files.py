@@ -3,8 +3,9 @@
 
     files.py PROTEAN LIBRARY [--all] [--json FILE]
 
-LIBRARY is made of file_faults.cpp. Without --all each call fails once, with the errors in turn, is shortened once and
-interrupted once; with it every call fails with every error, alone and with all calls after it. Afterwards
+LIBRARY is made of file_faults.cpp. Without --all each call fails once, with the errors in turn, and every second one
+is shortened, the others are interrupted; with it every call fails with every error, alone and with all calls after it.
+Afterwards
   the exit code is 0 where the command did without the call, else 2 or 3, with a message that names a file;
   each output is the old file or the new one, and the new one where the exit code is 0;
   no temporary file is left;
@@ -85,7 +86,7 @@ def injected(bench):
                 kinds = [str(code) for code in ERRORS] + [f"from:{code}" for code in ERRORS]
             else:
                 kinds = [f"{'from:' if at % 4 == 0 else ''}{ERRORS[at % len(ERRORS)]}"]
-            kinds += ["short", str(errno.EINTR)] if every or at % 2 else ["short"]
+            kinds += ["short", str(errno.EINTR)] if every else ["short" if at % 2 else str(errno.EINTR)]
             if not all([check(bench, run, kind, at) for kind in kinds]):
                 break
         print(f"{run.name}: {at - 1} calls, {counts.get(run.name, 0)} runs", flush=True)
