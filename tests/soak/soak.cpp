@@ -72,10 +72,6 @@ std::vector<System> make_systems(const ContextPtr& context) {
   return systems;
 }
 
-bool is_in(const PreconditionerEntry& entry, Space space) {
-  return entry.unavailable.empty() && (space == Space::host || entry.not_on_device.empty());
-}
-
 struct Names {
   std::vector<std::string> formats, preconditioners, orders{"none", "none", "auto"};
   explicit Names(Space space) {
@@ -83,7 +79,7 @@ struct Names {
       if (!kernels_in(*entry, space).empty()) formats.emplace_back(entry->id);
     // Other libraries keep memory of their own.
     for (const PreconditionerEntry& entry : protean::preconditioners())
-      if (is_in(entry, space) && entry.library.empty()) preconditioners.emplace_back(entry.id);
+      if (entry.unavailable.empty() && entry.library.empty()) preconditioners.emplace_back(entry.id);
     for (const OrderingEntry& entry : orderings())
       if (entry.unavailable.empty()) orders.emplace_back(entry.id);
   }
@@ -118,15 +114,12 @@ class Soak {
     std::string bytes;
     for (std::size_t i = 0; i < systems_.size(); ++i) {
       const Values<double>& one = systems_[i].wide;
-      // A GPU has fewer of them, and some of its formats add in an order of their own.
+      // Some formats add in an order of their own on a GPU.
       const auto kernels = kernels_in(find_format(formats[i]), context_->space());
       const bool same_bits = !kernels.empty() && kernels.front().deterministic;
-      bool preconditioner_there = false;
-      for (const PreconditionerEntry& entry : protean::preconditioners())
-        preconditioner_there |= entry.id == preconditioners[i] && is_in(entry, context_->space());
       SolveSettings settings{.method = methods[i],
                              .solver = {.stopping = {.max_iterations = 60}},
-                             .preconditioner = preconditioner_there ? preconditioners[i] : "jacobi",
+                             .preconditioner = preconditioners[i],
                              .format = same_bits ? formats[i] : "csr",
                              .order = orders[i],
                              .context = context_};
