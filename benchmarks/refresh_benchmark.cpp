@@ -1,13 +1,14 @@
 // What a kept preconditioner saves over the steps of a nonlinear problem, and what type auto makes of it.
 //
-//   refresh_benchmark [--threads N] [--n N] [--steps N] [--repeat N] [--space host|device] [--clock wall|cpu] [--json
-//   FILE]
+//   refresh_benchmark [--threads N] [--n N] [--steps N] [--repeat N] [--space host|device] [--clock wall|cpu]
+//                     [--shape hex|tet] [--json FILE]
 //
-// -div((1 + u^2) grad u) = s in a cube of n^3 trilinear hexahedra, u = 0 on its boundary. The source s grows from step
-// to step; each step is one of Picard's iteration: the conductivity of an element is that of the last u at its centre.
-// So all systems have one pattern, and values that change slowly. The matrices are assembled before anything is timed;
-// each way solves the same systems from x = 0, in csr, so that the preconditioner alone makes the difference. clock
-// cpu: the time of the process on processors, for one thread on a machine that is not alone.
+// -div((1 + u^2) grad u) = s in a cube with n elements along a side, trilinear hexahedra or six linear tetrahedra in
+// the place of each, u = 0 on its boundary. The source s grows from step to step; each step is one of Picard's
+// iteration: the conductivity of an element is that of the last u at its centre. So all systems have one pattern, and
+// values that change slowly. The matrices are assembled before anything is timed; each way solves the same systems from
+// x = 0, in csr, so that the preconditioner alone makes the difference. clock cpu: the time of the process on
+// processors, for one thread on a machine that is not alone.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -29,7 +30,7 @@ namespace {
 
 struct Options {
   int threads = 2, n = 40, steps = 50, repeat = 3;
-  std::string space = "host", clock = "wall", json;
+  std::string space = "host", clock = "wall", shape = "hex", json;
 };
 
 double processor_seconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
@@ -37,8 +38,8 @@ double processor_seconds() { return static_cast<double>(std::clock()) / CLOCKS_P
 // The systems of all steps.
 class Sequence {
  public:
-  Sequence(const ContextPtr& host, int n, int steps)
-      : host_(host), fem_(apps::fem::make_system(*host, spec(n))) {
+  Sequence(const ContextPtr& host, const std::string& shape, int n, int steps)
+      : host_(host), fem_(apps::fem::make_system(*host, spec(shape, n))) {
     const std::int64_t nodes = static_cast<std::int64_t>(fem_.mesh.nodes.size());
     row_of_.assign(static_cast<std::size_t>(nodes), 0);
     for (const std::int64_t node : fem_.constrained) row_of_[static_cast<std::size_t>(node)] = -1;
@@ -66,8 +67,9 @@ class Sequence {
 
  private:
   static constexpr double largest_source = 100;
-  static apps::fem::Spec spec(int n) {
+  static apps::fem::Spec spec(const std::string& shape, int n) {
     apps::fem::Spec spec;
+    if (shape == "tet") spec.shape = apps::fem::Shape::tetrahedron;
     spec.n = n;
     return spec;
   }
@@ -210,10 +212,11 @@ int main(int argc, char** argv) {
     if (name == "--repeat") options.repeat = std::atoi(argv[i + 1]);
     if (name == "--space") options.space = value;
     if (name == "--clock") options.clock = value;
+    if (name == "--shape") options.shape = value;
     if (name == "--json") options.json = value;
   }
   const ContextPtr host = Context::host(options.threads);
-  const bench::Sequence sequence(host, options.n, options.steps);
+  const bench::Sequence sequence(host, options.shape, options.n, options.steps);
   fmt::print("{} rows, {} entries, {} steps, largest u {:.3g}\n", sequence.first.rows(),
              sequence.first.nonzeros(), options.steps, sequence.largest_u);
   if (options.clock == "cpu") Stopwatch::other_clock = bench::processor_seconds;
@@ -223,6 +226,7 @@ int main(int argc, char** argv) {
     bench::write_json(options.json, {{"machine", bench::machine(options.threads)},
                                      {"space", options.space},
                                      {"clock", options.clock},
+                                     {"shape", options.shape},
                                      {"rows", sequence.first.rows()},
                                      {"nonzeros", sequence.first.nonzeros()},
                                      {"steps", options.steps},

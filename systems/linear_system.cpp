@@ -371,6 +371,16 @@ SolveResult SystemSolver<T>::solve(SystemMatrix<T>& matrix, VectorView<const T> 
   result.policy = changes == Changes::policy;
   Stopwatch clock;
   result.report = run(matrix, b, x, observer, changes, result);
+  if (is_too_old(result.report)) {
+    // New values may make an old M useless, as that of amg where entries have grown. A new one goes on from x.
+    const SolveReport before = result.report;
+    sequence_->renew = true;
+    set_up_preconditioner(matrix);
+    stage("solving");
+    result.report = run(matrix, b, x, observer, changes, result);
+    result.report.iterations += before.iterations, result.report.restarts += before.restarts + 1;
+    result.report.seconds += before.seconds;
+  }
   matrix.context()->synchronize();
   const double seconds = clock.lap();
   if (adaptive) {
@@ -382,6 +392,14 @@ SolveResult SystemSolver<T>::solve(SystemMatrix<T>& matrix, VectorView<const T> 
   describe(matrix, result);
   remember(result.report, seconds);
   return result;
+}
+
+// Whether the solve broke down with a preconditioner of old values.
+template <class T>
+bool SystemSolver<T>::is_too_old(const SolveReport& report) const {
+  const bool broken =
+      report.reason == StopReason::breakdown || report.reason == StopReason::indefinite_preconditioner;
+  return broken && M_ && sequence_->refresh.old();
 }
 
 template <class T>

@@ -15,7 +15,7 @@ namespace protean::detail {
 //                of new preconditioners are alike.
 //   never        as long as it works
 // It is set up again in any case after a solve that did not converge with old values, or that took more than twice the
-// iterations of the first one after a setup.
+// iterations of the first one after a setup. A solve that breaks down with an old M goes on at once with a new one.
 class RefreshRule {
  public:
   // M was set up, or is another one.
@@ -29,6 +29,8 @@ class RefreshRule {
       lost_ += std::max(0.0, now - first_) * seconds / now, too_old_ = too_old_ || now > 2 * first_;
     too_old_ = too_old_ || (!converged && old_);
   }
+  // Whether M is of other values than those of the matrix now.
+  bool old() const noexcept { return old_; }
   // Whether M must be set up before the next solve.
   bool due(Refresh how) const noexcept {
     if (too_old_) return true;

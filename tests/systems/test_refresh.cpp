@@ -130,6 +130,27 @@ TEST_F(CountedWork, WhenSlowerSetsUpSeldomAndLosesLittle) {
   EXPECT_LT(never.setups, seldom.setups);
 }
 
+// Smoothers with old diagonals make no positive definite M of entries that have grown: the solve goes on with a new
+// one.
+TEST(Refreshed, ASolveThatBreaksDownWithOldValuesGoesOnWithNewOnes) {
+  Values one(40);
+  LinearSystem<double> system(one.csr, {.preconditioner = "amg",
+                                        .preconditioning = {.refresh = Refresh::never},
+                                        .format = "csr",
+                                        .context = test_context()});
+  const SolveResult fresh = one.solve(system);
+  ASSERT_TRUE(fresh.converged());
+  for (double& value : one.values) value *= 10;
+  system.update_values(one.values.data());
+  const SolveResult grown = one.solve(system);
+  EXPECT_TRUE(grown.converged()) << grown.report.detail;
+  EXPECT_GE(grown.report.restarts, 1) << "the old one served, so this shows nothing";
+  EXPECT_GT(grown.setup_seconds, 0);
+  const SolveResult again = one.solve(system);
+  EXPECT_EQ(again.report.iterations, fresh.report.iterations);
+  EXPECT_EQ(again.report.restarts, 0);
+}
+
 // The clock of type auto: products of the matrix, and for a setup nothing, so that the candidates pay for it soon.
 const LinearOperator<double>* counted_matrix = nullptr;
 double products() { return counted_matrix ? static_cast<double>(counted_matrix->products()) : 0; }
