@@ -159,9 +159,9 @@ template <class T>
   if (!is_sorted(*host, csr.pattern)) csr = sorted_copy(host, csr);
   require_finite_entries<T>(*host, csr, task.name);
   (void)usable_diagonal<T>(task.name, host, csr, task.zero_diagonal, task.symmetric);
-  throw DeviceError(fmt::format(
-      "{}: the device refused a matrix in which the host finds nothing wrong; this is an error of "
-      "the library or of the device",
+  throw BadMatrix(fmt::format(
+      "{}: the device refuses entries of this matrix in which the host finds nothing wrong; this is "
+      "an error of the library or of the device",
       task.name));
 }
 
