@@ -16,7 +16,7 @@ help:
 	@echo "make build         the same, without running anything"
 	@echo "make dependencies  only install what is missing"
 	@echo "make asan | tsan   run the tests under AddressSanitizer + UBSan, or ThreadSanitizer"
-	@echo "make fuzz          fuzz the readers for a short while (clang)"
+	@echo "make fuzz          fuzz readers and C interface for SECONDS=10 each (clang); TARGETS=readers: without the library"
 	@echo "make bench         build the benchmarks (peers are found when installed)"
 	@echo "make format        format the sources with the pinned clang-format"
 
@@ -76,8 +76,10 @@ test-all:
 asan tsan:
 	@$(MAKE) --no-print-directory test PRESET=$@
 
+fuzz: SECONDS ?= 10
+fuzz: TARGETS ?= all
 fuzz: dependencies
-	@tests/fuzz/run.sh
+	@tests/fuzz/run.sh $(SECONDS) $(TARGETS)
 
 bench: dependencies
 	@cmake --preset $(PRESET) -DPROTEAN_BENCHMARKS=ON

@@ -3,16 +3,16 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
+#include <charconv>
 #include <cmath>
 #include <cstring>
-#include <fstream>
-#include <sstream>
+#include <limits>
+#include <string_view>
 #include <unordered_map>
 
 #include "apps/fem/mesh.hpp"
 #include "core/error.hpp"
-#include "core/io/input_file.hpp"
+#include "core/io/text_source.hpp"
 
 namespace protean::apps::fem {
 namespace {
@@ -21,17 +21,16 @@ constexpr int tetrahedron_type = 4;
 
 class GmshReader {
  public:
-  explicit GmshReader(const std::string& path) : path_(path) {
-    const io_detail::InputFile readable(path);  // refuses folders, devices and named pipes
-    file_.open(path);
-    if (!file_) throw BadFile(path, 0, 0, fmt::format("cannot read the mesh: {}", std::strerror(errno)));
+  explicit GmshReader(const std::string& path) : path_(path), lines_(path, io_detail::open_text(path)) {
+    // A mesh may have other sections of any size, of which nothing is kept.
+    lines_.allow(std::numeric_limits<std::size_t>::max(), "");
   }
 
   Mesh read() {
     bool nodes = false, elements = false;
     while (next_line(true)) {
       if (text_.empty() || text_[0] != '$') continue;
-      const std::string section = text_.substr(1);
+      const std::string section(text_.substr(1));
       if (section == "MeshFormat") {
         read_format();
       } else if (section == "Nodes" || section == "Elements") {
@@ -45,9 +44,9 @@ class GmshReader {
       }
       const bool known = section == "MeshFormat" || section == "Nodes" || section == "Elements";
       if (known && text_ != "$End" + section)
-        fail(fmt::format("'{}' instead of $End{}", text_.substr(0, 60), section));
+        fail(fmt::format("'{}' instead of $End{}", shown(text_), section));
       // Other sections (names, entities, ...) are ignored.
-      while (text_ != "$End" + section) next_line();
+      for (const std::string end = "$End" + section; text_ != end;) next_line();
     }
     if (!nodes || !elements) fail("there are no $Nodes or no $Elements");
     if (mesh_.connectivity.empty())
@@ -62,30 +61,62 @@ class GmshReader {
   // Reads the next line that is not empty, without blanks at its ends. Returns false at the end of the file
   // if may_end is true, and throws there otherwise.
   bool next_line(bool may_end = false) {
-    while (std::getline(file_, text_)) {
+    while (rest_ || next_piece()) {
+      const auto* const end =
+          static_cast<const char*>(std::memchr(rest_, '\n', static_cast<std::size_t>(piece_.end() - rest_)));
+      text_ = trimmed({rest_, static_cast<std::size_t>(end - rest_)});
       ++line_;
-      const std::size_t first = text_.find_first_not_of(" \t\r");
-      if (first == std::string::npos) continue;
-      text_ = text_.substr(first, text_.find_last_not_of(" \t\r") - first + 1);
-      return true;
+      rest_ = end + 1 == piece_.end() ? nullptr : end + 1;
+      if (!text_.empty()) return true;
     }
     if (!may_end) fail("the file ends inside a section");
     return false;
+  }
+  bool next_piece() {
+    if (!lines_.next(piece_)) return false;
+    rest_ = piece_.begin();
+    return true;
+  }
+  static std::string_view trimmed(std::string_view text) {
+    const std::size_t first = text.find_first_not_of(blanks);
+    return first == std::string_view::npos ? std::string_view()
+                                           : text.substr(first, text.find_last_not_of(blanks) - first + 1);
   }
 
   // Reads the numbers of the next line, which must be at least `count`.
   template <class N>
   std::vector<N> numbers(std::size_t count) {
     next_line();
-    std::istringstream words(text_);
     std::vector<N> list;
-    for (N value; words >> value;) list.push_back(value);
-    if (list.size() < count || !words.eof())
-      fail(fmt::format("'{}': {} numbers are needed here", text_.substr(0, 60), count));
+    for (std::string_view rest = text_; !rest.empty();) {
+      const std::string_view word = rest.substr(0, rest.find_first_of(blanks));
+      const bool plus = word.size() > 1 && word[0] == '+' && word[1] != '-';
+      N value{};
+      const auto [end, error] =
+          std::from_chars(word.data() + (plus ? 1 : 0), word.data() + word.size(), value);
+      if (error != std::errc() || end != word.data() + word.size() || !is_finite(value)) too_few(count);
+      list.push_back(value);
+      rest = trimmed(rest.substr(word.size()));
+    }
+    if (list.size() < count) too_few(count);
     return list;
   }
+  template <class N>
+  static bool is_finite(N value) {
+    return std::isfinite(static_cast<double>(value));
+  }
+  [[noreturn]] void too_few(std::size_t count) const {
+    fail(fmt::format("'{}': {} numbers are needed here", shown(text_), count));
+  }
+  // A part of a line for a message.
+  static std::string shown(std::string_view text) {
+    std::string part(text.substr(0, 60));
+    for (char& c : part)
+      if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
+    return part;
+  }
   std::int64_t count_of(std::int64_t value, const char* what) const {
-    if (value < 0 || value > 2147483647) fail(fmt::format("{} {}", value, what));
+    if (value < 0 || value > most) fail(fmt::format("{} {}; allowed is 0 to {}", value, what, most));
     return value;
   }
 
@@ -100,7 +131,7 @@ class GmshReader {
   }
 
   void add_node(std::int64_t tag, double x, double y, double z) {
-    if (!std::isfinite(x) || !std::isfinite(y) || !std::isfinite(z)) fail("a coordinate is not finite");
+    if (mesh_.nodes.size() == static_cast<std::size_t>(most)) fail(fmt::format("more than {} nodes", most));
     if (!node_of_.emplace(tag, static_cast<std::int32_t>(mesh_.nodes.size())).second)
       fail(fmt::format("node {} is there twice", tag));
     mesh_.nodes.push_back({x, y, z});
@@ -117,6 +148,9 @@ class GmshReader {
     const std::int64_t count = count_of(numbers<std::int64_t>(1)[0], "nodes");
     for (std::int64_t k = 0; k < count; ++k) {
       const auto node = numbers<double>(4);
+      constexpr double exact = 0x1p53;
+      if (node[0] != std::floor(node[0]) || std::fabs(node[0]) > exact)
+        fail(fmt::format("the number of the node is {}, which is not a whole number below 2^53", node[0]));
       add_node(static_cast<std::int64_t>(node[0]), node[1], node[2], node[3]);
     }
     next_line();
@@ -194,8 +228,14 @@ class GmshReader {
     mesh_.shape = Shape::tetrahedron, mesh_.degree = 1;
   }
 
-  std::string path_, text_;
-  std::ifstream file_;
+  static constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
+  static constexpr std::string_view blanks = " \t\r";
+
+  std::string path_;
+  io_detail::LineSource lines_;
+  io_detail::Piece piece_;
+  const char* rest_ = nullptr;  // of the piece: the lines that follow; null behind the last one
+  std::string_view text_;       // the line, within the piece
   std::int64_t line_ = 0;
   double version_ = 0;
   std::unordered_map<std::int64_t, std::int32_t> node_of_;

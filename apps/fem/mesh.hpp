@@ -37,7 +37,8 @@ Mesh cube_of_hexahedra(int n, int degree, double distortion = 0);
 Mesh cube_of_tetrahedra(int n, double distortion = 0);
 
 // Reads the tetrahedra of degree 1 of a Gmsh file (ASCII, version 2.x or 4.1). Other elements are ignored,
-// and so are nodes that belong to no tetrahedron. Throws BadFile with the line.
+// and so are nodes that belong to no tetrahedron. The file may be compressed by gzip or xz. Throws BadFile with the
+// line.
 Mesh read_gmsh(const std::string& path);
 
 }  // namespace protean::apps::fem

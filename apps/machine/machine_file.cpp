@@ -8,6 +8,7 @@
 #include "apps/problem/yaml_tree.hpp"
 #include "core/error.hpp"
 #include "core/io/input_file.hpp"
+#include "core/io/limits.hpp"
 
 namespace protean::apps {
 namespace {
@@ -58,6 +59,28 @@ MeasuredRoof read_roof(const Node& node, const std::string& path) {
   return roof;
 }
 
+// The id of a format, which needs no quotes.
+bool is_plain(std::string_view id) {
+  return !id.empty() &&
+         std::all_of(id.begin(), id.end(),
+                     [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-'; }) &&
+         id.front() >= 'a' && id != "null";
+}
+
+// Text in quotes, from which the same text is read.
+std::string quoted(std::string_view text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\')
+      out += '\\', out += c;
+    else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f)
+      out += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+    else
+      out += c;
+  }
+  return out + '"';
+}
+
 }  // namespace
 
 std::string machine_text(const TunedMachine& table) {
@@ -67,10 +90,7 @@ std::string machine_text(const TunedMachine& table) {
       "# conversion from csr. order-rcm: the same in a random numbering, with the seconds to find that order "
       "and to "
       "permute the\n# matrix.\n";
-  std::string name = table.machine;
-  std::replace(name.begin(), name.end(), '"', '\'');
-  std::replace(name.begin(), name.end(), '\\', '/');
-  text += fmt::format("machine: \"{}\"\n", name);
+  if (!table.machine.empty()) text += fmt::format("machine: {}\n", quoted(table.machine));
   if (!table.roofs.empty())
     text +=
         "# Bytes a second when a vector is copied: from and to memory, and in the last-level "
@@ -82,13 +102,14 @@ std::string machine_text(const TunedMachine& table) {
   }
   text += fmt::format("matrices:{}\n", table.matrices.empty() ? " []" : "");
   for (const MeasuredMatrix& matrix : table.matrices) {
-    text += fmt::format("  - matrix: \"{}\"\n    space: {}\n    rows: {}\n    nonzeros: {}\n", matrix.matrix,
-                        to_string(matrix.space), matrix.rows, matrix.nonzeros);
+    text += fmt::format("  - matrix: {}\n    space: {}\n    rows: {}\n    nonzeros: {}\n",
+                        quoted(matrix.matrix), to_string(matrix.space), matrix.rows, matrix.nonzeros);
     if (matrix.row_changes >= 0) text += fmt::format("    row_changes: {:.3f}\n", matrix.row_changes);
     text += "    formats:\n";
     for (const MeasuredFormat& f : matrix.formats)
-      text += fmt::format("      - [{}, {}, {:.5e}, {:.5e}]\n", f.format, f.bytes, f.product_seconds,
-                          f.convert_seconds);
+      text +=
+          fmt::format("      - [{}, {}, {:.5e}, {:.5e}]\n", is_plain(f.format) ? f.format : quoted(f.format),
+                      f.bytes, f.product_seconds, f.convert_seconds);
   }
   return text;
 }
@@ -127,8 +148,7 @@ TunedMachine parse_machine(std::string_view text, const std::string& file) {
 TunedMachine read_machine(const std::string& file) {
   if (io_detail::kind_of(file) == io_detail::FileKind::missing)
     throw BadFile(file, 0, 0, "there is no such machine table; `protean tune -o FILE` writes one");
-  constexpr std::size_t most_bytes = std::size_t{16} << 20;
-  return parse_machine(io_detail::read_text(file, most_bytes), file);
+  return parse_machine(io_detail::read_text(file, io_detail::most_whole_file), file);
 }
 
 ChosenMachine choose_machine(const std::string& file) {

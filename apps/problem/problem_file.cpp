@@ -16,6 +16,7 @@
 #include "core/io/atomic_file.hpp"
 #include "core/io/foreign_file.hpp"
 #include "core/io/input_file.hpp"
+#include "core/io/limits.hpp"
 #include "core/words.hpp"
 #include "formats/catalogue.hpp"
 #include "operators/policy/policy_options.hpp"
@@ -591,8 +592,7 @@ Problem parse_problem(std::string_view text, const std::string& file, std::span<
 }
 
 std::string read_problem_text(const std::string& file) {
-  constexpr std::size_t most_bytes = std::size_t{16} << 20;
-  return io_detail::read_text(file, most_bytes);
+  return io_detail::read_text(file, io_detail::most_whole_file);
 }
 
 std::string input_path(const std::string& given) { return given == "-" ? "/dev/stdin" : given; }

@@ -19,6 +19,8 @@ namespace protean::apps {
 namespace {
 
 constexpr std::size_t largest_depth = 32;
+// Of lists, maps and scalars. Each takes about 150 bytes, also where the file has two for it.
+constexpr std::size_t most_values = 1'000'000;
 
 Node node_at(const Place& place, Node::Kind kind = Node::Kind::nothing) {
   Node node;
@@ -102,6 +104,7 @@ class Builder final : public YAML::EventHandler {
     add(std::move(node));
   }
   void add(Node node) {
+    if (++values_ > most_values) fail(node.place, fmt::format("more than {} values", most_values));
     if (open_.empty()) {
       root_ = std::move(node);
       return;
@@ -128,6 +131,7 @@ class Builder final : public YAML::EventHandler {
   std::shared_ptr<const std::string> file_;
   Node root_;
   std::vector<Open> open_;
+  std::size_t values_ = 0;
 };
 
 Node parse(std::string_view text, const std::shared_ptr<const std::string>& file, bool keep_places) {

@@ -48,8 +48,8 @@ struct Node::Entry {
 [[noreturn]] void fail(const Place& place, const std::string& message);
 
 // Reads one YAML document, in time proportional to its length. Throws BadFile for text that is not valid
-// YAML, duplicate keys, keys that are not plain words, anchors, aliases, tags, a second document, and nesting
-// deeper than 32.
+// YAML, duplicate keys, keys that are not plain words, anchors, aliases, tags, a second document, nesting
+// deeper than 32, and more than a million values.
 Node parse_yaml(std::string_view text, const std::string& file);
 
 // Sets a value in the tree: "solver.method=cg". The value is YAML. Missing maps on its path are added; a

@@ -32,23 +32,32 @@ struct Scale {
     const double part = log ? std::log(value / low) / std::log(high / low) : (value - low) / (high - low);
     return from + part * (to - from);
   }
+  // At most 20 or so. Where the range is too narrow for double precision, or too wide, there are none.
   std::vector<double> ticks() const {
     std::vector<double> list;
     if (log) {
-      const bool many = std::log10(high / low) > 2;
-      for (int e = static_cast<int>(std::floor(std::log10(low))); e <= std::ceil(std::log10(high)); ++e)
+      const double decades = std::log10(high / low);
+      if (!std::isfinite(decades)) return list;
+      const int first = static_cast<int>(std::floor(std::log10(low))),
+                last = static_cast<int>(std::ceil(std::log10(high))), stride = 1 + (last - first) / 12;
+      for (int e = first; e <= last; e += stride)
         for (const double m : {1.0, 2.0, 5.0})
           if (const double v = m * std::pow(10.0, e);
-              (m == 1 || !many) && v >= low * 0.999 && v <= high * 1.001)
+              (m == 1 || decades <= 2) && v >= low * 0.999 && v <= high * 1.001)
             list.push_back(v);
       return list;
     }
-    const double raw = (high - low) / 6, unit = std::pow(10.0, std::floor(std::log10(raw)));
+    const double raw = (high - low) / 6;
+    if (!std::isfinite(raw) || !(low + raw > low) || !(high - raw < high)) return list;
+    const double unit = std::pow(10.0, std::floor(std::log10(raw)));
     double step = 10 * unit;
     for (const double m : {5.0, 2.0, 1.0})
       if (m * unit >= raw) step = m * unit;
-    for (double v = std::ceil(low / step) * step; v <= high + step / 1e6; v += step)
+    const double begin = std::ceil(low / step);
+    for (int k = 0; (begin + k) * step <= high + step / 1e6 && k < 20; ++k) {
+      const double v = (begin + k) * step;
       list.push_back(std::fabs(v) < step / 1e6 ? 0 : v);
+    }
     return list;
   }
 };

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "apps/report/json.hpp"
@@ -10,7 +11,9 @@
 namespace protean::apps {
 namespace {
 
-constexpr int schema = 1;
+constexpr int schema = 1, deepest = 16, most_threads = 1 << 20, most_digits = 17;
+
+std::string line(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
 Json optional_json(const std::optional<double>& value) { return value ? number(*value) : Json(nullptr); }
 Json optional_json(const std::optional<bool>& value) { return value ? Json(*value) : Json(nullptr); }
@@ -19,6 +22,26 @@ template <class T>
 std::optional<T> optional_of(const Json& json) {
   if (json.is_null()) return {};
   return json.get<T>();
+}
+
+// A whole number from `smallest` to `largest`; get<int>() would convert 1e300, too.
+int integer_of(const Json& json, int smallest, int largest) {
+  const double value = json.get<double>();
+  if (!(value >= smallest && value <= largest) || value != std::floor(value))
+    throw BadArgument(
+        fmt::format("{} stands where a whole number from {} to {} must be", line(json), smallest, largest));
+  return static_cast<int>(value);
+}
+
+// It becomes the name of files.
+std::string id_of(const Json& json) {
+  const std::string id = json.get<std::string>();
+  const auto allowed = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-'; };
+  constexpr std::size_t longest = 60;
+  if (id.empty() || id.size() > longest || !std::all_of(id.begin(), id.end(), allowed))
+    throw BadArgument(fmt::format("the id is {}; it must be of a to z, 0 to 9 and -, at most {} of them",
+                                  line(json), longest));
+  return id;
 }
 
 Json axis_json(const Axis& axis) { return {{"label", axis.label}, {"log", axis.log}, {"down", axis.down}}; }
@@ -74,10 +97,6 @@ std::string_view verdict(const Finding& finding) {
   if (!finding.holds) return "cannot be judged";
   return *finding.holds ? "holds" : "does not hold on this machine";
 }
-
-namespace {
-std::string line(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
-}  // namespace
 
 std::string exhibit_json(const Exhibit& e) {
   Json json;
@@ -135,14 +154,18 @@ Exhibit parse_exhibit(std::string_view text, const std::string& file) {
                    fmt::format("{}; give a JSON file that `protean reproduce` has written", what));
   };
   try {
-    const Json json = Json::parse(text);
+    // What is deeper than the deepest of ours would be released, and shown in messages, by as deep a recursion.
+    const Json json = Json::parse(text, [&](int depth, Json::parse_event_t, Json&) {
+      if (depth > deepest) throw bad(fmt::format("it is nested deeper than {} levels", deepest));
+      return true;
+    });
     if (!json.is_object() || !json.contains("protean_reproduce"))
       throw bad("it has no key protean_reproduce");
     if (json.at("protean_reproduce") != schema)
       throw bad(fmt::format("its version is {}, and this build reads version {}",
                             json.at("protean_reproduce").dump(), schema));
     Exhibit e;
-    e.id = json.at("id").get<std::string>(), e.paper = json.at("paper").get<std::string>();
+    e.id = id_of(json.at("id")), e.paper = json.at("paper").get<std::string>();
     e.title = json.at("title").get<std::string>();
     e.size = json.at("size").get<std::string>(), e.space = json.at("space").get<std::string>();
     const Json& p = json.at("provenance");
@@ -154,12 +177,12 @@ Exhibit parse_exhibit(std::string_view text, const std::string& file) {
                                       {"simd", &Provenance::simd},
                                       {"compiler", &Provenance::compiler}})
       e.provenance.*member = p.at(key).get<std::string>();
-    e.provenance.threads = p.at("threads").get<int>();
+    e.provenance.threads = integer_of(p.at("threads"), 0, most_threads);
     e.provenance.load = optional_of<double>(p.at("load")).value_or(0);
     e.seconds = optional_of<double>(json.at("seconds")).value_or(0);
     for (const Json& c : json.at("columns"))
       e.columns.push_back({c.at("name").get<std::string>(), c.at("unit").get<std::string>(),
-                           c.at("as").get<std::string>(), c.at("digits").get<int>()});
+                           c.at("as").get<std::string>(), integer_of(c.at("digits"), -1, most_digits)});
     for (const Json& r : json.at("rows")) {
       ExhibitRow row{r.at("name").get<std::string>(), r.at("made").get<std::string>(), {}};
       for (const Json& c : r.at("cells"))
@@ -170,14 +193,19 @@ Exhibit parse_exhibit(std::string_view text, const std::string& file) {
                               e.columns.size()));
       e.rows.push_back(std::move(row));
     }
-    for (const Json& chart : json.at("charts")) e.charts.push_back(chart_of(chart));
+    for (const Json& chart : json.at("charts")) {
+      e.charts.push_back(chart_of(chart));
+      (void)svg_of(e.charts.back());  // refuses points that it cannot draw
+    }
     for (const Json& f : json.at("findings"))
       e.findings.push_back({f.at("statement").get<std::string>(), f.at("where").get<std::string>(),
                             optional_of<bool>(f.at("holds")), optional_of<bool>(f.at("in_paper")),
                             f.at("evidence").get<std::string>(), f.at("deterministic").get<bool>()});
     e.limits = json.at("limits").get<std::vector<std::string>>();
     return e;
-  } catch (const Json::exception& error) { throw bad(error.what()); }
+  } catch (const Json::exception& error) { throw bad(error.what()); } catch (const BadArgument& error) {
+    throw bad(error.what());
+  }
 }
 
 }  // namespace protean::apps

@@ -5,8 +5,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 
 #include "apps/command/files.hpp"
 #include "apps/command/interrupt.hpp"
@@ -17,6 +15,8 @@
 #include "apps/reproduce/write.hpp"
 #include "core/error.hpp"
 #include "core/io/atomic_file.hpp"
+#include "core/io/input_file.hpp"
+#include "core/io/limits.hpp"
 
 namespace protean::apps {
 namespace {
@@ -55,11 +55,8 @@ std::vector<Exhibit> read_exhibits(std::string_view option, const std::string& f
   }
   std::vector<Exhibit> exhibits;
   for (const auto& path : files) {
-    std::ifstream stream(path, std::ios::binary);
-    if (!stream) throw BadArgument(fmt::format("{} {}: the file cannot be read", option, path.string()));
-    std::ostringstream text;
-    text << stream.rdbuf();
-    exhibits.push_back(parse_exhibit(text.str(), path.string()));
+    exhibits.push_back(
+        parse_exhibit(io_detail::read_text(path.string(), io_detail::most_whole_file), path.string()));
   }
   // In the order of the list; others behind.
   const auto place = [](const Exhibit& e) {

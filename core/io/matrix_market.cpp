@@ -199,6 +199,21 @@ void check_rows(const Input& input, const Header& header) {
            header.rows, header.cols, header.entries, harmless, empty_for_each_entry));
 }
 
+// The same for vectors in coordinates. They may be sparse, such as a load in one point, so only those of more than a
+// gigabyte need an entry now and then.
+void check_vector_rows(const Input& input, const Header& header) {
+  constexpr std::int64_t harmless = std::int64_t{1} << 27, empty_for_each_entry = 1000;
+  const double size = static_cast<double>(header.rows) * static_cast<double>(header.cols);
+  if (size <= static_cast<double>(harmless) ||
+      size / empty_for_each_entry <= static_cast<double>(header.entries) * (header.mirrored() ? 2 : 1))
+    return;
+  fail(input, {header.size_line, 0},
+       fmt::format("{} x {} numbers with {} entries are nearly only zeros; the sizes must be wrong. Above {} "
+                   "numbers at "
+                   "least one entry for {} of them is needed",
+                   header.rows, header.cols, header.entries, harmless, empty_for_each_entry));
+}
+
 template <class Item>
 CsrMatrix<double> read_coordinate(const ContextPtr& context, const Input& input, LineSource& source,
                                   const Header& header, const ReadOptions& options) {
@@ -278,10 +293,13 @@ VectorColumns read_vectors_from(const ContextPtr& context, const Input& input, c
     fail(input, {header.size_line, 0},
          fmt::format("{} x {}: a vector has one column (or one row)", header.rows, header.cols));
   check_memory(input, header, static_cast<double>(size) * static_cast<double>(columns), 8, 0, options);
-  VectorColumns vectors{Vector<double>(context, size * columns), columns};
+  if (header.coordinate) check_vector_rows(input, header);
+  // Memory for them is taken when the file has shown that it holds what its header promises.
+  const auto allocate = [&] { return VectorColumns{Vector<double>(context, size * columns), columns}; };
   if (!header.coordinate && header.symmetry == Header::Symmetry::general) {
     check_memory(input, header, static_cast<double>(header.entries), 16, 0, options);
     const auto parsed = parse_values(context, input, *source, header);
+    VectorColumns vectors = allocate();
     std::int64_t at = 0;
     for (const ValuePiece& piece : parsed.pieces) {
       std::copy_n(piece.items.data(), piece.items.size(), vectors.entries.data() + at);
@@ -290,6 +308,7 @@ VectorColumns read_vectors_from(const ContextPtr& context, const Input& input, c
     return vectors;
   }
   const CsrMatrix<double> matrix = read_from(context, input, options);
+  VectorColumns vectors = allocate();
   std::fill_n(vectors.entries.data(), size * columns, 0.0);
   for (std::int64_t r = 0; r < matrix.rows(); ++r)
     for (std::int64_t k = matrix.pattern.row_ptr[r]; k < matrix.pattern.row_ptr[r + 1]; ++k) {
@@ -299,30 +318,30 @@ VectorColumns read_vectors_from(const ContextPtr& context, const Input& input, c
   return vectors;
 }
 
-Input file_input(const std::string& path) {
-  return {path, [path] { return open_file(path); }};
+Input file_input(const std::string& path, const ReadOptions& options) {
+  return {path, [path, limit = options.memory_limit] { return open_file(path, limit); }};
 }
 
 }  // namespace
 
 CsrMatrix<double> read_matrix_market(const ContextPtr& context, const std::string& path,
                                      const ReadOptions& options) {
-  return read_from(context, file_input(path), options);
+  return read_from(context, file_input(path, options), options);
 }
 
 CsrMatrix<double> read_matrix_market_text(const ContextPtr& context, const std::string& name,
                                           std::string_view text, const ReadOptions& options) {
-  return read_from(context, {name, [=] { return open_memory(name, text); }}, options);
+  return read_from(context, {name, [=] { return open_memory(name, text, options.memory_limit); }}, options);
 }
 
 Vector<double> read_vector_market(const ContextPtr& context, const std::string& path,
                                   const ReadOptions& options) {
-  return read_vectors_from(context, file_input(path), options, false).entries;
+  return read_vectors_from(context, file_input(path, options), options, false).entries;
 }
 
 VectorColumns read_vectors_market(const ContextPtr& context, const std::string& path,
                                   const ReadOptions& options) {
-  return read_vectors_from(context, file_input(path), options, true);
+  return read_vectors_from(context, file_input(path, options), options, true);
 }
 
 CsrMatrix<double> read_matrix(const ContextPtr& context, const std::string& path,

@@ -239,6 +239,9 @@ class HeaderReader {
     sizes();
     header_.size_line = header_.lines;
     source_.put_back(piece_, static_cast<std::size_t>(next_ - piece_.begin()));
+    source_.allow(most_text(header_.entries),
+                  fmt::format("for the {} entries that line {} {}", header_.entries, header_.size_line,
+                              header_.coordinate ? "states" : "demands"));
   }
 
  private:

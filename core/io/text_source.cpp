@@ -61,16 +61,33 @@ class Compressed : public ByteSource {
  protected:
   Compressed(std::string name, std::unique_ptr<ByteSource> from)
       : name_(std::move(name)), from_(std::move(from)), window_(std::size_t{64} << 10) {}
-  std::size_t refill() { return from_->read(window_.data(), window_.size()); }
+  std::size_t refill() {
+    const std::size_t got = from_->read(window_.data(), window_.size());
+    compressed_ += got;
+    return got;
+  }
+  // Counts what was decoded.
+  std::size_t checked(std::size_t bytes) {
+    decoded_ += bytes;
+    if (const std::size_t most = most_decoded(compressed_); decoded_ > most)
+      throw BadFile(
+          name_, 0, 0,
+          fmt::format("its compressed data become more than {}, from {} so far; no matrix shrinks as much. "
+                      "Decompress the file first (gzip -d, xz -d) if its text is meant",
+                      human_bytes(most), human_bytes(compressed_)));
+    return bytes;
+  }
   unsigned char* window() noexcept { return reinterpret_cast<unsigned char*>(window_.data()); }
   [[noreturn]] void broken(std::string_view what) const {
     throw BadFile(name_, 0, 0, fmt::format("{}; the file is damaged or was not copied to its end", what));
   }
+  const std::string& name() const noexcept { return name_; }
 
  private:
   std::string name_;
   std::unique_ptr<ByteSource> from_;
   std::vector<char> window_;
+  std::size_t compressed_ = 0, decoded_ = 0;
 };
 
 class GzipBytes final : public Compressed {
@@ -103,7 +120,7 @@ class GzipBytes final : public Compressed {
       else if (status != Z_OK && status != Z_BUF_ERROR)
         broken(fmt::format("the gzip data cannot be decoded ({})", stream_.msg ? stream_.msg : "unknown"));
     }
-    return most - stream_.avail_out;
+    return checked(most - stream_.avail_out);
   }
 
  private:
@@ -113,8 +130,9 @@ class GzipBytes final : public Compressed {
 
 class XzBytes final : public Compressed {
  public:
-  XzBytes(const std::string& name, std::unique_ptr<ByteSource> from) : Compressed(name, std::move(from)) {
-    if (lzma_stream_decoder(&stream_, UINT64_MAX, LZMA_CONCATENATED) != LZMA_OK)
+  XzBytes(const std::string& name, std::unique_ptr<ByteSource> from, std::size_t most_memory)
+      : Compressed(name, std::move(from)), most_memory_(most_memory) {
+    if (lzma_stream_decoder(&stream_, most_memory, LZMA_CONCATENATED) != LZMA_OK)
       throw OutOfMemory("no memory for the xz decoder", 1 << 16);
   }
   ~XzBytes() override { lzma_end(&stream_); }
@@ -134,21 +152,30 @@ class XzBytes final : public Compressed {
           break;
         case LZMA_MEM_ERROR:
           throw OutOfMemory("no memory for the xz decoder", std::size_t{64} << 20);
+        case LZMA_MEMLIMIT_ERROR:
+          throw BadFile(
+              name(), 0, 0,
+              fmt::format("the dictionary of the xz data takes {}; {} are allowed. Compress it with xz -9 or "
+                          "less, or give the text itself (xz -d)",
+                          human_bytes(static_cast<std::size_t>(lzma_memusage(&stream_))),
+                          human_bytes(most_memory_)));
         case LZMA_BUF_ERROR:
           broken("the xz data end too early");
         default:
           broken("the xz data cannot be decoded");
       }
     }
-    return most - stream_.avail_out;
+    return checked(most - stream_.avail_out);
   }
 
  private:
   lzma_stream stream_ = LZMA_STREAM_INIT;
+  std::size_t most_memory_;
   bool drained_ = false, ended_ = false;
 };
 
-std::unique_ptr<ByteSource> decoded(const std::string& name, std::unique_ptr<ByteSource> raw) {
+std::unique_ptr<ByteSource> decoded(const std::string& name, std::unique_ptr<ByteSource> raw, bool matrix,
+                                    std::size_t memory_limit) {
   static_assert(foreign_bytes <= 6);
   std::string first(6, '\0');
   std::size_t have = 0;
@@ -162,55 +189,85 @@ std::unique_ptr<ByteSource> decoded(const std::string& name, std::unique_ptr<Byt
                                                                      "\xfd"
                                                                      "7zXZ\0",
                                                                      6);
-  if (const std::string why = foreign_file(first, name); !why.empty()) throw BadFile(name, 0, 0, why);
+  if (const std::string why = matrix ? foreign_file(first, name) : std::string(); !why.empty())
+    throw BadFile(name, 0, 0, why);
   auto whole = std::make_unique<Prefixed>(std::move(first), std::move(raw));
   if (gzip) return std::make_unique<GzipBytes>(name, std::move(whole));
-  if (xz) return std::make_unique<XzBytes>(name, std::move(whole));
+  if (xz)
+    return std::make_unique<XzBytes>(
+        name, std::move(whole), memory_limit > 0 ? std::min(memory_limit, most_xz_memory) : most_xz_memory);
   return whole;
 }
 
 }  // namespace
 
-std::unique_ptr<ByteSource> open_file(const std::string& path) {
-  return decoded(path, std::make_unique<FileBytes>(path));
+std::unique_ptr<ByteSource> open_file(const std::string& path, std::size_t memory_limit) {
+  return decoded(path, std::make_unique<FileBytes>(path), true, memory_limit);
 }
-std::unique_ptr<ByteSource> open_memory(const std::string& name, std::string_view bytes) {
-  return decoded(name, std::make_unique<MemoryBytes>(bytes));
+std::unique_ptr<ByteSource> open_memory(const std::string& name, std::string_view bytes,
+                                        std::size_t memory_limit) {
+  return decoded(name, std::make_unique<MemoryBytes>(bytes), true, memory_limit);
+}
+std::unique_ptr<ByteSource> open_text(const std::string& path) {
+  return decoded(path, std::make_unique<FileBytes>(path), false, 0);
 }
 
 bool LineSource::next(Piece& piece) {
   const std::lock_guard lock(mutex_);
-  piece.storage.resize(piece_bytes + 2);  // space for a missing last newline and the '\0'
-  char* text = piece.storage.data();
+  // It grows with the text, since most files are small. There is space for a missing last newline and the '\0'.
+  constexpr std::size_t at_first = std::size_t{8} << 10, more = 2;
   std::size_t have = rest_.size();
-  std::copy(rest_.begin(), rest_.end(), text);
+  if (piece.storage.size() < have + at_first)
+    piece.storage.resize(std::min(have + at_first, piece_bytes) + more);
+  std::copy(rest_.begin(), rest_.end(), piece.storage.begin());
   rest_.clear();
   while (!ended_ && have < piece_bytes) {
-    const std::size_t got = bytes_->read(text + have, piece_bytes - have);
+    const std::size_t space = piece.storage.size() - more;
+    if (have == space) {
+      piece.storage.resize(std::min(2 * space, piece_bytes) + more);
+      continue;
+    }
+    const std::size_t got = bytes_->read(piece.storage.data() + have, std::min(space, piece_bytes) - have);
     if (got == 0) ended_ = true;
     have += got;
   }
   if (have == 0) return false;
+  char* const text = piece.storage.data();
   std::size_t size = have;
   if (ended_) {
     if (text[have - 1] != '\n') text[size++] = '\n';
   } else {
     const void* last = memrchr(text, '\n', have);
     if (!last)
-      throw BadFile(name_, 0, 0,
-                    fmt::format("a line of more than {} bytes; this is no Matrix Market text", piece_bytes));
+      throw BadFile(
+          name_, 0, 0,
+          fmt::format("a line of more than {} bytes; the lines of a text that is read here are shorter",
+                      piece_bytes));
     size = static_cast<std::size_t>(static_cast<const char*>(last) - text) + 1;
     rest_.assign(text + size, text + have);
   }
+  given_ += size;
+  if (given_ > allowed_)
+    throw BadFile(
+        name_, 0, 0,
+        fmt::format(
+            "more than {} of text {}; most of it must be comments, empty lines or blanks. Remove them",
+            human_bytes(allowed_), why_));
   text[size] = '\0';
   piece.size = size;
   piece.number = number_++;
   return true;
 }
 
+void LineSource::allow(std::size_t bytes, std::string why) {
+  const std::lock_guard lock(mutex_);
+  allowed_ = bytes, why_ = std::move(why);
+}
+
 void LineSource::put_back(const Piece& piece, std::size_t offset) {
   const std::lock_guard lock(mutex_);
   rest_.insert(rest_.begin(), piece.begin() + offset, piece.end());
+  given_ -= std::min(given_, piece.size - offset);
   number_ = 0;
 }
 

@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "core/io/limits.hpp"
+
 namespace protean::io_detail {
 
 // A sequence of bytes. read() returns how many it has written to `to`; 0 only at the end.
@@ -17,11 +19,16 @@ class ByteSource {
   virtual std::size_t read(char* to, std::size_t most) = 0;
 };
 
-// Reads a file, decompressed if its first bytes are those of gzip or xz. Throws BadFile when it cannot be
-// read (see InputFile) or when the compressed data are broken.
-std::unique_ptr<ByteSource> open_file(const std::string& path);
+// Reads the text of a matrix, decompressed if its first bytes are those of gzip or xz. read() throws BadFile when the
+// compressed data are broken, and where they become more than most_decoded(). `memory_limit` (0: none) and
+// most_xz_memory bound the memory of the xz decoder. Throws BadFile for a file that cannot be read (see InputFile), and
+// for matrices of other programs.
+std::unique_ptr<ByteSource> open_file(const std::string& path, std::size_t memory_limit = 0);
 // Reads bytes in memory, which must outlive the source. Messages show `name`.
-std::unique_ptr<ByteSource> open_memory(const std::string& name, std::string_view bytes);
+std::unique_ptr<ByteSource> open_memory(const std::string& name, std::string_view bytes,
+                                        std::size_t memory_limit = 0);
+// The same for a text that is no matrix.
+std::unique_ptr<ByteSource> open_text(const std::string& path);
 
 // A piece of text: whole lines, each of which ends in '\n', also the last line of the file. A '\0' that is
 // not part of the piece follows, so that a scanner needs no test for the end.
@@ -37,13 +44,16 @@ struct Piece {
 // `piece`.
 class LineSource {
  public:
-  static constexpr std::size_t piece_bytes = std::size_t{512} << 10;  // also the longest line
+  static constexpr std::size_t piece_bytes = longest_line;
 
   LineSource(std::string name, std::unique_ptr<ByteSource> bytes)
       : name_(std::move(name)), bytes_(std::move(bytes)) {}
   const std::string& name() const noexcept { return name_; }
-  // False at the end. Throws BadFile for a line that is too long.
+  // False at the end. Throws BadFile for a line that is too long, and at the end of the text that is allowed.
   bool next(Piece& piece);
+  // Allows so many bytes of text in all; at the beginning it is most_text(0). `why` ends the sentence "more than 5 MiB
+  // of text ...".
+  void allow(std::size_t bytes, std::string why);
   // The next piece will be the first one again, from `offset` on. For a reader that has read the header.
   void put_back(const Piece& piece, std::size_t offset);
 
@@ -54,6 +64,8 @@ class LineSource {
   std::vector<char> rest_;  // read, but not yet part of a piece
   std::int64_t number_ = 0;
   bool ended_ = false;
+  std::size_t given_ = 0, allowed_ = most_text(0);  // bytes
+  std::string why_ = "before the line with the sizes";
 };
 
 }  // namespace protean::io_detail

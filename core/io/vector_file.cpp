@@ -1,7 +1,9 @@
 #include "core/io/vector_file.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cmath>
@@ -103,8 +105,8 @@ VectorColumns read_npy(const ContextPtr& context, const std::string& path, const
   read(header.data(), length, "its header");
   const std::string_view type = value_of(header, "'descr'");
   const std::vector<std::int64_t> lengths = lengths_of(value_of(header, "'shape'"));
-  std::int64_t n = 1, others = 0;
-  for (const std::int64_t one : lengths) n *= one == 1 ? 1 : (++others, one);
+  const auto others =
+      std::count_if(lengths.begin(), lengths.end(), [](std::int64_t one) { return one != 1; });
   const bool columns = several && lengths.size() == 2 && others == 2;
   if (lengths.empty() || lengths.size() > 2 || (others > 1 && !columns))
     refuse("is no vector: its shape must be one row or one column, such as (100,) or (100, 1)");
@@ -116,10 +118,17 @@ VectorColumns read_npy(const ContextPtr& context, const std::string& path, const
         fmt::format("has numbers of type {}; the types that are read are <f8, <f4, <i8 and <i4. In NumPy: "
                     "save x.astype('<f8')",
                     type.substr(0, 20)));
-  if (static_cast<std::uint64_t>(n) != (size - begin - length) / bytes ||
-      (size - begin - length) % bytes != 0)
+  // No product of lengths of the header may overflow: each is compared with what is there.
+  const auto there = static_cast<std::int64_t>((size - begin - length) / bytes);
+  std::int64_t n = 1;
+  bool fits = (size - begin - length) % bytes == 0;
+  for (const std::int64_t one : lengths) {
+    fits = fits && (one == 0 || n <= there / one);
+    if (fits) n *= one;
+  }
+  if (!fits || n != there)
     refuse(fmt::format("has {} bytes of numbers; its header says {} numbers of {} bytes",
-                       size - begin - length, n, bytes));
+                       size - begin - length, fmt::join(lengths, " x "), bytes));
   std::vector<char> raw(size - begin - length);
   read(raw.data(), raw.size(), "its numbers");
   VectorColumns vectors{Vector<double>(context, n), columns ? lengths[1] : 1};

@@ -348,7 +348,25 @@ TEST(Fem, BadGmshFilesAreRefusedWithTheLine) {
   EXPECT_TRUE(
       has(message(std::string(version_4, std::string(version_4).find("3 1 4 2"))), "ends inside a section"));
   EXPECT_TRUE(has(message(changed(version_4, "3 1 4 2", "3 1 11 2")), "there are no tetrahedra"));
+  EXPECT_TRUE(
+      has(message(changed(version_2, "9 1 1 0", "1e300 1 1 0")), ":12: the number of the node is 1e+300"));
+  EXPECT_TRUE(has(message(changed(version_2, "9 1 1 0", "9.5 1 1 0")), "not a whole number"));
+  EXPECT_TRUE(
+      has(message(changed(version_2, "$Nodes\n6", "$Nodes\n2147483648")), "2147483648 nodes; allowed is"));
+  EXPECT_TRUE(
+      has(message(changed(version_2, "9 1 1 0", std::string(1 << 20, '9'))), "a line of more than 524288"));
   EXPECT_THROW((void)read_gmsh(folder / "nothing.msh"), BadFile);
+}
+
+// A section that is not read may be longer than what is kept of a text, and its lines may end anywhere in it.
+TEST(Fem, GmshFilesOfManyPieces) {
+  const Folder folder;
+  std::string text = version_2, names = "$PhysicalNames\n";
+  for (int k = 0; k < 100000; ++k) names += std::to_string(k) + " \"a name\"\n";
+  text.insert(text.find("$Nodes"), names + "$EndPhysicalNames\n");
+  const Mesh mesh = read_gmsh(write(folder, text));
+  EXPECT_EQ(mesh.nodes.size(), 5u);
+  EXPECT_EQ(mesh.connectivity, (std::vector<std::int32_t>{0, 1, 2, 4, 0, 2, 3, 4}));
 }
 
 TEST(Fem, MeshesOutOfRangeAndElementsInsideOutAreRefused) {

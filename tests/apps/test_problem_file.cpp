@@ -4,15 +4,20 @@
 
 #include <algorithm>
 #include <cmath>
+#include <fstream>
+#include <functional>
 #include <limits>
 
+#include "apps/machine/machine_file.hpp"
 #include "apps/problem/problem_file.hpp"
 #include "apps/problem/problem_keys.hpp"
+#include "apps/reproduce/reproduce.hpp"
 #include "core/error.hpp"
 #include "core/generate/generate.hpp"
 #include "formats/catalogue.hpp"
 #include "preconditioners/options.hpp"
 #include "solvers/options.hpp"
+#include "support/folder.hpp"
 #include "support/space.hpp"
 
 namespace protean::apps {
@@ -674,6 +679,40 @@ std::string refusal_of(const std::string& text, std::vector<std::string> setting
     (void)read(text, settings);
   } catch (const BadFile& error) { return error.what(); }
   return "was read";
+}
+
+// Two bytes of a list are a value of about 150.
+TEST(ProblemFile, ValuesAreBounded) {
+  std::string text = minimal + "schedule: [";
+  for (int k = 0; k < 1'000'000; ++k) text += "1,";
+  const std::string message = refusal_of(text + "1]");
+  EXPECT_NE(message.find("more than 1000000 values"), std::string::npos) << message;
+}
+
+TEST(ProblemFile, NamesOfFilesAreBounded) {
+  EXPECT_EQ(read("matrix: {file: " + std::string(4095, 'a') + "}").matrix.file.given.size(), 4095u);
+  const std::string longer = refusal_of("matrix: {file: " + std::string(4096, 'a') + "}");
+  EXPECT_NE(longer.find("at most 4095 bytes"), std::string::npos) << longer;
+  EXPECT_LT(longer.size(), 300u);
+  EXPECT_NE(refusal_of("matrix: {file: \"a\\nb\"}").find("in one line"), std::string::npos);
+}
+
+// Problem files, machine tables and exhibits, before anything of them is looked at.
+TEST(ProblemFile, FilesAreBounded) {
+  const test::Folder folder;
+  const std::string path = folder / "long.yaml";
+  std::ofstream(path) << std::string((std::size_t{16} << 20) + 1, '#');
+  ReproduceArguments again;
+  again.from = path, again.output = folder / "out";
+  for (const std::function<void()>& reader : {std::function<void()>([&] { (void)read_problem(path); }),
+                                              std::function<void()>([&] { (void)read_machine(path); }),
+                                              std::function<void()>([&] { (void)reproduce(again); })}) {
+    std::string message = "it was read";
+    try {
+      reader();
+    } catch (const BadFile& error) { message = error.what(); }
+    EXPECT_NE(message.find("more than 16"), std::string::npos) << message;
+  }
 }
 
 TEST(ProblemFile, PartsOfASum) {

@@ -266,6 +266,27 @@ TEST(Reproduce, StandInsHaveThePrintedFeatures) {
   }
 }
 
+// Ranges in which steps of the axis would not change a number, or would not end.
+TEST(Reproduce, AxesOfAnyRangeEnd) {
+  constexpr double most = std::numeric_limits<double>::max(),
+                   least = std::numeric_limits<double>::denorm_min();
+  for (const bool log : {false, true})
+    for (const auto& [from, to] : {std::pair{1e17, 1e17 + 32},
+                                   {-most, most},
+                                   {least, most},
+                                   {least, least},
+                                   {most, most},
+                                   {0.0, least},
+                                   {-1e-300, 1e300},
+                                   {1.0, std::nextafter(1.0, 2.0)}}) {
+      const apps::Chart chart{"lines",           "t", {"x", log, false},
+                              {"y", log, false}, {},  {{"s", false, {{from, from}, {to, to}}}}};
+      const std::string svg = apps::svg_of(chart);
+      EXPECT_LT(svg.size(), 20000u) << from << " to " << to;
+      EXPECT_NE(svg.find("</svg>"), std::string::npos);
+    }
+}
+
 TEST(Reproduce, ABrokenFileIsNamed) {
   const std::string good = apps::exhibit_json(made("s0-figure-11", 200000));
   const auto message = [](const std::string& text) -> std::string {
@@ -280,6 +301,26 @@ TEST(Reproduce, ABrokenFileIsNamed) {
   std::string other = good;
   other.replace(other.find("\"protean_reproduce\": 1"), 22, "\"protean_reproduce\": 9");
   EXPECT_NE(message(other).find("its version is 9"), std::string::npos) << message(other);
+  const auto with = [&](const std::string& from, const std::string& to) {
+    std::string text = good;
+    const std::size_t at = text.find(from);
+    return at == std::string::npos ? text : text.replace(at, from.size(), to);
+  };
+  // Its id becomes the name of files.
+  for (const char* id : {"../../up", "/etc/passwd", "", "a b", "A"})
+    EXPECT_NE(message(with("\"s0-figure-11\"", "\"" + std::string(id) + "\"")).find("the id is"),
+              std::string::npos)
+        << id;
+  for (const char* digits : {"2000000000", "18", "-2", "1e300", "0.5"})
+    EXPECT_NE(message(with("\"digits\":1}", "\"digits\":" + std::string(digits) + "}"))
+                  .find("a whole number from -1 to 17"),
+              std::string::npos)
+        << digits << ": " << message(with("\"digits\":1}", "\"digits\":" + std::string(digits) + "}"));
+  EXPECT_NE(message(with("\"points\":[[", "\"points\":[[1],[")).find("needs two numbers"), std::string::npos);
+  constexpr std::size_t deep = 1000000;
+  EXPECT_NE(message("{\"protean_reproduce\": " + std::string(deep, '[') + std::string(deep, ']') + "}")
+                .find("deeper than 16"),
+            std::string::npos);
   std::string word = good;
   word.replace(word.find("\"limits\""), 8, "\"limit_\"");
   EXPECT_NE(message(word).find("limits"), std::string::npos);

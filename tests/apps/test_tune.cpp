@@ -40,6 +40,28 @@ TEST(MachineFile, TheBuiltInTableComesBackFromItsText) {
   }
 }
 
+TEST(MachineFile, NamesOfAnyCharactersComeBack) {
+  TunedMachine table;
+  table.machine = "a \"b\" \\ c\n\x7f \xc3\xa9";
+  MeasuredMatrix matrix;
+  matrix.matrix = "it's: [a], {b} # c\t\"";
+  matrix.rows = matrix.nonzeros = 1;
+  for (const char* format : {"csr", "null", "1e3", "a, b]", "-"}) {
+    MeasuredFormat one;
+    one.format = format, one.bytes = 1, one.product_seconds = 1e-6;
+    matrix.formats.push_back(one);
+  }
+  table.matrices.push_back(matrix);
+  const MachineTable back = parse_machine(machine_text(table), "text");
+  EXPECT_EQ(back.machine, table.machine);
+  ASSERT_EQ(back.matrices.size(), 1u);
+  EXPECT_EQ(back.matrices[0].matrix, matrix.matrix);
+  ASSERT_EQ(back.matrices[0].formats.size(), matrix.formats.size());
+  for (std::size_t k = 0; k < matrix.formats.size(); ++k)
+    EXPECT_EQ(back.matrices[0].formats[k].format, matrix.formats[k].format);
+  EXPECT_EQ(parse_machine(machine_text(TunedMachine{}), "text").machine, "");
+}
+
 TEST(MachineFile, AnEmptyTableIsATable) {
   EXPECT_TRUE(parse_machine(machine_text({{"none", {}}}), "text").matrices.empty());
 }

@@ -94,6 +94,8 @@ TEST_F(VectorFile, WhatIsNoVectorIsRefused) {
       {npy("<f8", "(6,)", values), "bytes of numbers"},
       {npy("<f8", "(4,)", values), "bytes of numbers"},
       {npy("<f8", "(99999999999999999999,)", values), "is no vector"},
+      {npy("<f8", "(281474976710656, 281474976710656)", values), "is no vector"},
+      {npy("<f8", "(281474976710656, 65536, 281474976710656)", values), "is no vector"},
       {good.substr(0, good.size() - 1), "bytes of numbers"},
       {good.substr(0, 60), "header"},
       {good.substr(0, 8), "header"},
@@ -108,6 +110,9 @@ TEST_F(VectorFile, WhatIsNoVectorIsRefused) {
       EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
     }
   }
+  // As several vectors, too, where the product of the two lengths has no number of 64 bits.
+  write("x.npy", npy("<f8", "(281474976710656, 281474976710656)", values));
+  EXPECT_THROW((void)read_vectors(test_context(), path("x.npy")), BadFile);
   write("x.npy", npy<double>("<f8", "(2,)", {1, std::nan("")}));
   EXPECT_TRUE(std::isnan(read_vector(test_context(), path("x.npy"), {.allow_not_finite = true})[1]));
 }

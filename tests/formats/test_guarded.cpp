@@ -19,6 +19,7 @@
 #include "core/background.hpp"
 #include "core/error.hpp"
 #include "formats/catalogue.hpp"
+#include "formats/random_params.hpp"
 #include "gtest/gtest.h"
 #include "support/battery.hpp"
 #include "support/fake_device.hpp"
@@ -140,28 +141,6 @@ std::pair<CsrMatrix<double>, std::mt19937> random_shape(unsigned seed) {
   std::mt19937 random(seed);
   const CsrMatrix<double> csr = random_matrix(random);
   return made.emplace(seed, std::pair{csr, random}).first->second;
-}
-
-// Gives random values to the parameters. Limits to fill are raised, so that few matrices are refused.
-FormatParams random_params(const FormatEntry& format, std::mt19937& random) {
-  FormatParams params = most_tolerant(format);
-  for (const ParamDoc& doc : format.params) {
-    if (params.has(doc.name) || random() % 2) continue;
-    if (doc.choices.empty()) {
-      const std::int64_t largest = std::min<std::int64_t>(doc.largest, 64);
-      params.set(std::string(doc.name),
-                 doc.smallest + static_cast<std::int64_t>(random() % (largest - doc.smallest + 1)));
-      continue;
-    }
-    std::vector<std::string> words(1);
-    for (const char c : doc.choices)
-      if (c == '|')
-        words.emplace_back();
-      else
-        words.back() += c;
-    params.set(std::string(doc.name), words[random() % words.size()]);
-  }
-  return params;
 }
 
 // While this lives, all parts of a parallel region run in the calling thread, in order. Who runs a part does not change

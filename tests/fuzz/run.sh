@@ -1,11 +1,18 @@
 #!/usr/bin/env bash
-# Builds the fuzz targets and runs each for a short while: run.sh [SECONDS]
+# Builds the fuzz targets and runs each for a short while, two at a time: run.sh [SECONDS [readers|all]]
 set -euo pipefail
 cd "$(dirname "$0")/../.."
+seconds=${1:-10} targets=${2:-all}
+case "$targets" in
+  readers) programs=fuzz_readers ;;
+  all) programs="fuzz_readers fuzz_library" ;;
+  *) echo "run.sh: TARGETS is '$targets'; it must be readers or all" >&2; exit 2 ;;
+esac
 if ! command -v clang++ >/dev/null; then
   echo "clang++ is missing; on Debian: apt-get install clang libclang-rt-14-dev libomp-dev" >&2
   exit 1
 fi
-cmake --preset fuzz -DPROTEAN_FUZZ_SECONDS="${1:-10}"
-cmake --build --preset fuzz --target fuzz_targets
-ctest --preset fuzz -L fuzz
+cmake --preset fuzz -DPROTEAN_FUZZ_SECONDS="$seconds"
+# shellcheck disable=SC2086
+cmake --build --preset fuzz --target $programs
+ctest --preset fuzz -j 2 -L "^(${programs// /|})\$"

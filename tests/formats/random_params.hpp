@@ -1,0 +1,35 @@
+// Parameters of formats drawn at random.
+#pragma once
+#include <algorithm>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "operators/assembled_matrix.hpp"
+#include "support/fake_device.hpp"
+
+namespace protean::test {
+
+// Gives random values to the parameters. Limits to fill are raised, so that few matrices are refused.
+inline FormatParams random_params(const FormatEntry& format, std::mt19937& random) {
+  FormatParams params = most_tolerant(format);
+  for (const ParamDoc& doc : format.params) {
+    if (params.has(doc.name) || random() % 2) continue;
+    if (doc.choices.empty()) {
+      const std::int64_t largest = std::min<std::int64_t>(doc.largest, 64);
+      params.set(std::string(doc.name),
+                 doc.smallest + static_cast<std::int64_t>(random() % (largest - doc.smallest + 1)));
+      continue;
+    }
+    std::vector<std::string> words(1);
+    for (const char c : doc.choices)
+      if (c == '|')
+        words.emplace_back();
+      else
+        words.back() += c;
+    params.set(std::string(doc.name), words[random() % words.size()]);
+  }
+  return params;
+}
+
+}  // namespace protean::test
