@@ -36,9 +36,16 @@ void Callback<T>::apply(T alpha, VectorView<const T> x, T beta, VectorView<T> y)
     if (alpha != T(1)) scale<T>(*context_, alpha, y);
     return;
   }
+  // The function may multiply with its own operator, which needs another vector then: this one is taken meanwhile.
   const std::lock_guard lock(mutex_);
-  run([&](CUstream_st* stream) { function_(x.data, product_.data(), stream); });
-  axpby<T>(*context_, alpha, product_, beta, y);
+  struct Taken {
+    Vector<T>& owner;
+    Vector<T> vector;
+    ~Taken() { owner = std::move(vector); }
+  } taken{product_, std::move(product_)};
+  if (taken.vector.size() != y.size) taken.vector = Vector<T>(context_, y.size);
+  run([&](CUstream_st* stream) { function_(x.data, taken.vector.data(), stream); });
+  axpby<T>(*context_, alpha, taken.vector, beta, y);
 }
 
 template class Callback<float>;

@@ -25,7 +25,7 @@ namespace PROTEAN_EXPORT protean {
 // solve with StopReason::not_finite. Exceptions of the function pass through apply() and solve(); the
 // contents of y and x are undefined then, and operator and solver can be used again. If CUDA refuses a launch
 // of the function, a DeviceError with the operator's name is thrown. If several threads apply the operator at
-// once, they call the function at once.
+// once, they call the function at once. On the host the function may apply its own operator.
 template <class T>
 using ProductFunction = std::function<void(const T* x, T* y, CUstream_st* stream)>;
 // The same for the host only.
@@ -61,7 +61,7 @@ class Callback {
   ContextPtr context_;
   ProductFunction<T> function_;
   CallbackOptions options_;
-  mutable std::mutex mutex_;
+  mutable std::recursive_mutex mutex_;
   mutable Vector<T> product_;  // f(x), if beta is not 0
 };
 

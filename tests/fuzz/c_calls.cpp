@@ -351,6 +351,12 @@ class Sequence {
     if (!matrix.handle) return;
     if (protean_matrix_rows(matrix.handle) != rows || protean_matrix_cols(matrix.handle) != cols)
       broken("a matrix of other sizes");
+    // Few entries in a billion columns are a matrix, but vectors for it would take minutes.
+    if (std::max(rows, cols) > 1000) {
+      protean_matrix_free(matrix.handle);
+      matrix = {};
+      return;
+    }
     matrix.rows = rows, matrix.cols = cols, matrix.values = values;
     matrix.arrays.push_back(std::move(arrays));
   }

@@ -1,5 +1,6 @@
-// The programs of libFuzzer: fuzz_readers, and with PROTEAN_FUZZ_WHOLE_LIBRARY fuzz_library. The name by which a
-// program is called, fuzz_<target>, says which target it runs; the build makes links of these names.
+// The programs of libFuzzer, fuzz_readers, fuzz_library and fuzz_command: for each the build defines
+// PROTEAN_FUZZ_READERS, PROTEAN_FUZZ_LIBRARY or PROTEAN_FUZZ_COMMAND. The name by which a program is called,
+// fuzz_<target>, says which target it runs; the build makes links of these names.
 #include <array>
 #include <cstring>
 #include <string>
@@ -10,12 +11,22 @@ namespace {
 
 using protean::fuzz::Target;
 
+// Those of this program.
 constexpr std::array all = {
+#if defined(PROTEAN_FUZZ_READERS)
 #define PROTEAN_FUZZ_TARGET(name) &protean::fuzz::name,
-#ifdef PROTEAN_FUZZ_WHOLE_LIBRARY
+#else
+#define PROTEAN_FUZZ_TARGET(name)
+#endif
+#if defined(PROTEAN_FUZZ_LIBRARY)
 #define PROTEAN_FUZZ_LIBRARY_TARGET(name) &protean::fuzz::name,
 #else
 #define PROTEAN_FUZZ_LIBRARY_TARGET(name)
+#endif
+#if defined(PROTEAN_FUZZ_COMMAND)
+#define PROTEAN_FUZZ_COMMAND_TARGET(name) &protean::fuzz::name,
+#else
+#define PROTEAN_FUZZ_COMMAND_TARGET(name)
 #endif
 #include "fuzz/targets.def"
 };

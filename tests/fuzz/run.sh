@@ -5,7 +5,7 @@ cd "$(dirname "$0")/../.."
 seconds=${1:-10} targets=${2:-all}
 case "$targets" in
   readers) programs=fuzz_readers ;;
-  all) programs="fuzz_readers fuzz_library" ;;
+  all) programs="fuzz_readers fuzz_library fuzz_command" ;;
   *) echo "run.sh: TARGETS is '$targets'; it must be readers or all" >&2; exit 2 ;;
 esac
 if ! command -v clang++ >/dev/null; then

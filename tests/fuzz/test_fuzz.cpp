@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdlib>
+#include <exception>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -59,6 +60,7 @@ namespace {
 constexpr const Target* all[] = {
 #define PROTEAN_FUZZ_TARGET(name) &name,
 #define PROTEAN_FUZZ_LIBRARY_TARGET(name) &name,
+#define PROTEAN_FUZZ_COMMAND_TARGET(name) &name,
 #include "fuzz/targets.def"
 };
 
@@ -100,7 +102,11 @@ class EveryTarget : public testing::TestWithParam<const Target*> {
     printed += '\n';
     // In an array of its own length, so that a sanitizer sees what is read behind it.
     const std::vector<char> bytes(input.begin(), input.end());
-    GetParam()->run({bytes.data(), bytes.size()});
+    try {
+      GetParam()->run({bytes.data(), bytes.size()});
+    } catch (const std::exception& error) {
+      FAIL() << "an exception that nobody expects: " << error.what() << "\n" << printed;
+    }
   }
 };
 
@@ -126,6 +132,7 @@ TEST_P(EveryTarget, TakesChangedSeeds) {
                                                    : LLVMFuzzerMutate(data.data(), size, most);
     std::string input(data.begin(), data.begin() + static_cast<std::ptrdiff_t>(changed));
     run(input);
+    if (HasFailure()) return;
     // Changes of changes get further.
     if (below(changes(), 4) == 0) base = std::move(input);
   }

@@ -277,6 +277,30 @@ INSTANTIATE_TEST_SUITE_P(All, Callbacks, testing::ValuesIn(cases()), [](const au
          (instance.param.recordable ? "_recorded" : "");
 });
 
+// The product within the product has a vector of its own.
+TEST(CallbackOperator, AFunctionMayApplyItsOwnOperator) {
+  const CallbackOperator<double>* self = nullptr;
+  int depth = 0;
+  const CallbackOperator<double> A(test_context(), {2, 2}, [&](const double* x, double* y) {
+    if (++depth == 1) {
+      double inner[] = {10, 20};
+      self->apply(1, {x, 2}, 0.5, {inner, 2});  // B x + half of what was there
+      EXPECT_EQ(inner[0], x[0] + 5);
+      EXPECT_EQ(inner[1], 3 * x[1] + 10);
+    }
+    y[0] = x[0], y[1] = 3 * x[1];
+    --depth;
+  });
+  self = &A;
+  const double x[] = {3, 4};
+  for (int call = 0; call < 2; ++call) {
+    double y[] = {1, 2};
+    A.apply(2, {x, 2}, -1, {y, 2});
+    EXPECT_EQ(y[0], 2 * 3 - 1);
+    EXPECT_EQ(y[1], 2 * 12 - 2);
+  }
+}
+
 TEST(CallbackOperator, SinglePrecisionOnTheHost) {
   const CallbackOperator<float> A(test_context(), {2, 2}, [](const float* x, float* y) {
     y[0] = 2 * x[0] + x[1], y[1] = x[0] + 3 * x[1];
