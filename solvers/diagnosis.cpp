@@ -253,7 +253,8 @@ template <class T>
 Diagnosis check_least_squares(Method<T>& method, const System<T>& system, Vector<T>& number,
                               double true_residual, double rhs_norm) {
   const Context& context = system.context();
-  const auto [z, q] = method.spare();
+  const std::array<VectorView<T>, 2> spare = method.spare();
+  const VectorView<T> z = spare[0], q = spare[1];
   const auto growth = [&] {
     system.A.apply(z, q);
     return norm<T>(context, q, number) / norm<T>(context, z, number);
