@@ -19,6 +19,7 @@
 #include "capi/options_c.hpp"
 #include "core/csr_view.hpp"
 #include "core/error.hpp"
+#include "core/first_index.hpp"
 #include "core/words.hpp"
 #include "formats/catalogue.hpp"
 #include "formats/choose.hpp"
@@ -293,11 +294,11 @@ protean_status make_elements(protean_context* context, int64_t nodes, int compon
     std::vector<std::int32_t> from_zero(nodes_in);
     if (nodes_in > 0) need(connectivity, "connectivity"), need(matrices, "matrices");
     for (std::size_t i = 0; i < nodes_in; ++i)
-      from_zero[i] = connectivity[i] - (base == IndexBase::one ? 1 : 0);
+      from_zero[i] = base == IndexBase::one ? detail::less_one(connectivity[i]) : connectivity[i];
     if (constrained_count > 0) need(constrained, "constrained");
     std::vector<std::int64_t> given(static_cast<std::size_t>(constrained_count));
     for (std::size_t i = 0; i < given.size(); ++i)
-      given[i] = constrained[i] - (base == IndexBase::one ? 1 : 0);
+      given[i] = base == IndexBase::one ? detail::less_one(constrained[i]) : constrained[i];
     ElementOptions options;
     options.components = components, options.symmetric = symmetric != 0, options.constrained = given;
     const std::string_view name = variant ? variant : "automatic";

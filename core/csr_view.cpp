@@ -7,6 +7,7 @@
 
 #include "core/device_checks.hpp"
 #include "core/error.hpp"
+#include "core/first_index.hpp"
 #include "core/parallel.hpp"
 
 namespace protean {
@@ -34,7 +35,7 @@ Buffer<Index> less_one(const ContextPtr& context, const Index* from, std::int64_
 #endif
   parallel(useful_parts(*context, size), [&](int part, int parts) {
     const Range range = even_range(size, part, parts);
-    for (std::int64_t i = range.begin; i < range.end; ++i) to[i] = from[i] - 1;
+    for (std::int64_t i = range.begin; i < range.end; ++i) to[i] = detail::less_one(from[i]);
   });
   return to;
 }

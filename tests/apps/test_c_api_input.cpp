@@ -62,6 +62,38 @@ TEST_P(CApiInput, RowPointersOutsideOfTheEntries) {
     }
 }
 
+// Also the number from which 1 cannot be taken away.
+TEST_P(CApiInput, ColumnsOutOfRange) {
+  for (const std::int32_t wrong :
+       {std::numeric_limits<std::int32_t>::min(), -1, static_cast<std::int32_t>(rows_) + GetParam(),
+        std::numeric_limits<std::int32_t>::max()}) {
+    const std::size_t at = col_.size() / 2;
+    const std::int32_t right = col_[at];
+    col_[at] = wrong;
+    expect_bad("column");
+    col_[at] = right;
+  }
+}
+
+TEST_P(CApiInput, NodesAndUnknownsOutOfRange) {
+  const std::vector<double> matrices(4, 1.0);
+  for (const std::int32_t wrong : {std::numeric_limits<std::int32_t>::min(), -1, 2 + GetParam()}) {
+    const std::int32_t nodes[] = {GetParam(), wrong};
+    const std::int64_t unknown = wrong == -1 ? std::numeric_limits<std::int64_t>::min() : wrong;
+    const std::int32_t right[] = {GetParam(), GetParam() + 1};
+    protean_matrix* matrix = nullptr;
+    EXPECT_EQ(protean_matrix_elements(context_, 2, 1, 1, 2, nodes, matrices.data(), GetParam(), nullptr, 0, 0,
+                                      nullptr, &matrix),
+              PROTEAN_BAD_MATRIX)
+        << wrong;
+    EXPECT_NE(protean_matrix_elements(context_, 2, 1, 1, 2, right, matrices.data(), GetParam(), &unknown, 1,
+                                      0, nullptr, &matrix),
+              PROTEAN_OK)
+        << unknown;
+    EXPECT_EQ(matrix, nullptr);
+  }
+}
+
 TEST_P(CApiInput, ValuesThatAreNotFinite) {
   for (const double wrong : {std::nan(""), std::numeric_limits<double>::infinity()})
     for (const std::int64_t row : {std::int64_t{0}, rows_ / 2, rows_ - 1}) {
