@@ -754,10 +754,16 @@ const char* protean_name(const char* kind, int64_t index) {
 }
 
 protean_status protean_context_host(int threads, protean_context** context) {
-  return guarded([&] { *need(context, "context") = new protean_context{Context::host(threads)}; });
+  return guarded([&] {
+    need(context, "context");
+    *context = new protean_context{Context::host(threads)};
+  });
 }
 protean_status protean_context_device(int ordinal, protean_context** context) {
-  return guarded([&] { *need(context, "context") = new protean_context{Context::device(ordinal)}; });
+  return guarded([&] {
+    need(context, "context");
+    *context = new protean_context{Context::device(ordinal)};
+  });
 }
 protean_status protean_context_make(const char* space, int number, const char* options,
                                     protean_context** context) {

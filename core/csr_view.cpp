@@ -44,10 +44,12 @@ template <class T, class Pointer>
 CsrMatrix<T> view_in(const ContextPtr& context, std::int64_t rows, std::int64_t cols, std::int64_t nonzeros,
                      const Pointer* row_ptr, const std::int32_t* col, const T* values, IndexBase base) {
   if (!row_ptr) throw BadArgument("the row pointers are a null pointer");
-  if (rows < 0 || cols < 0 || nonzeros < 0 || rows > largest_index || cols > largest_index)
+  // With indices from 1 the last row pointer is one more than the entries.
+  if (rows < 0 || cols < 0 || nonzeros < 0 || rows > largest_index || cols > largest_index ||
+      nonzeros == std::numeric_limits<std::int64_t>::max())
     throw BadArgument(
         fmt::format("a matrix of {} x {} with {} entries: sizes are 0 or more, rows and columns at "
-                    "most {}",
+                    "most {}, entries below 2^63 - 1",
                     rows, cols, nonzeros, largest_index));
   if (nonzeros > 0 && (!col || !values)) throw BadArgument("columns or values are a null pointer");
   if (sizeof(Pointer) == 4 && nonzeros > largest_index)

@@ -1,5 +1,6 @@
 // Arrays handed to the C functions that are no matrix: each is refused with PROTEAN_BAD_MATRIX and a message
 // that names the place, and nothing outside of the arrays is read.
+#include <array>
 #include <cmath>
 #include <limits>
 #include <string>
@@ -72,6 +73,24 @@ TEST_P(CApiInput, ColumnsOutOfRange) {
     col_[at] = wrong;
     expect_bad("column");
     col_[at] = right;
+  }
+}
+
+TEST_P(CApiInput, SizesAtTheEndOfTheirTypes) {
+  const std::vector<std::int64_t> wide(row_ptr_.begin(), row_ptr_.end());
+  constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max(),
+                         least = std::numeric_limits<std::int64_t>::min();
+  for (const auto& [rows, cols, entries] : {std::array{rows_, rows_, most},
+                                            {rows_, rows_, least},
+                                            {least, rows_, nonzeros_},
+                                            {most, rows_, nonzeros_},
+                                            {rows_, most, nonzeros_},
+                                            {rows_, least, nonzeros_}}) {
+    protean_matrix* matrix = nullptr;
+    EXPECT_EQ(protean_matrix_csr64(context_, rows, cols, entries, wide.data(), col_.data(), values_.data(),
+                                   GetParam(), &matrix),
+              PROTEAN_BAD_ARGUMENT);
+    EXPECT_EQ(matrix, nullptr);
   }
 }
 

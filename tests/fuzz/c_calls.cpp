@@ -12,6 +12,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -70,6 +71,16 @@ double value(Reader& in) {
   return (static_cast<double>(b) - 100) / 8;
 }
 
+// All names of a kind, which are constants: asked for once.
+const std::vector<const char*>& names_of(const std::string& kind) {
+  static std::map<std::string, std::vector<const char*>> known;
+  std::vector<const char*>& names = known[kind];
+  if (names.empty())
+    while (const char* const one = protean_name(kind.c_str(), static_cast<std::int64_t>(names.size())))
+      names.push_back(one);
+  return names;
+}
+
 // A name that the library knows, or none, or another text.
 const char* name(Reader& in, const char* kind) {
   static const std::string long_text(300, 'x');
@@ -81,9 +92,8 @@ const char* name(Reader& in, const char* kind) {
            : b == 247 ? "\n=,%s{}"
            : b == 248 ? long_text.c_str()
                       : "element";
-  std::int64_t count = 0;
-  while (protean_name(kind, count)) ++count;
-  return protean_name(kind, (b + 7 * in.byte()) % count);
+  const std::vector<const char*>& names = names_of(kind);
+  return names[(b + 7 * in.byte()) % names.size()];
 }
 const char* parameters(Reader& in) {
   constexpr std::array<const char*, 18> texts = {
@@ -425,8 +435,10 @@ class Sequence {
                                               symmetric, variant, to);
     });
     matrix.single = single;
-    finish(matrix, std::move(arrays), nodes * components, nodes * components,
-           static_cast<std::size_t>(a.values.size()));
+    if (!matrix.handle) return;
+    const std::int64_t size = nodes * components;
+    const std::size_t values = a.values.size();
+    finish(matrix, std::move(arrays), size, size, values);
   }
 
   // --- functions of the caller ---
