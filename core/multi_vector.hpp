@@ -42,10 +42,12 @@ struct MultiVectorView {
   }
   // The entries of a vector lie side by side: so column() may be called.
   bool has_vectors() const noexcept { return layout == VectorLayout::columns || stride == 1; }
-  VectorView<T> column(std::int64_t j) const noexcept { return {data + j * column_step(), rows, space}; }
+  VectorView<T> column(std::int64_t j) const noexcept { return {from_column(j), rows, space}; }
   MultiVectorView part(std::int64_t first, std::int64_t count) const noexcept {
-    return {data + first * column_step(), rows, count, stride, layout, space};
+    return {from_column(first), rows, count, stride, layout, space};
   }
+  // Where column j begins. Without rows there may be no memory, and any stride.
+  T* from_column(std::int64_t j) const noexcept { return rows == 0 ? data : data + j * column_step(); }
   // For views of host memory only.
   T& operator()(std::int64_t i, std::int64_t j) const noexcept {
     return data[i * row_step() + j * column_step()];
