@@ -7,7 +7,7 @@ import sys
 source = pathlib.Path(sys.argv[1])
 page = (source / "docs/formats-fidelity.md").read_text()
 tests = set()
-for file in (source / "tests").rglob("*.c*"):
+for file in [f for f in (source / "tests").rglob("*.c*") if f.suffix in (".cpp", ".cu") and "corpus" not in f.parts]:
     for suite, name in re.findall(r"^(?:TYPED_)?TEST(?:_[FP])?\((\w+),\s*(\w+)\)", file.read_text(), re.M):
         tests.add((suite, name))
 # `Suite.Name`, or `Suite.*` for all of a suite.
