@@ -160,7 +160,7 @@ TEST_F(CApi, EveryNumberIsAnOption) {
   for (const std::string& name : names("option")) {
     bool read = false;
     for (const std::string& method : names("method"))
-      for (const char* id : {"none", "ic", "ssor", "block-jacobi", "chebyshev"}) {
+      for (const char* id : {"none", "ic", "ssor", "block-jacobi", "chebyshev", "isai", "auto"}) {
         create(method.c_str(), find_solver(method).symmetric || method == "bicgstab" ? id : "none");
         const bool in_unit = name == "relative_tolerance" || name == "strong_threshold" ||
                              name == "strength" || name == "omega";
