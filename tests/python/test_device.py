@@ -181,7 +181,9 @@ def test_a_library_that_cannot_be_loaded_is_named(tmp_path):
         (folder / name).write_text("no library")
         (tmp_path / name).write_text("no library")
     path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
-    done = run_python(code, PYTHONPATH=path, LD_LIBRARY_PATH=str(tmp_path))
+    # The extension's own libraries may lie in a folder that is named there.
+    searched = os.pathsep.join([str(tmp_path), os.environ.get("LD_LIBRARY_PATH", "")]).rstrip(os.pathsep)
+    done = run_python(code, PYTHONPATH=path, LD_LIBRARY_PATH=searched)
     assert done.returncode == 0, done.stdout + done.stderr
     for said in (names[0], f"pip install 'protean[cu{_core.cuda_major}]'", "LD_LIBRARY_PATH", str(folder / names[0])):
         assert said in done.stdout
