@@ -90,13 +90,18 @@ TEST_P(CudaCalls, OfADeviceThatDisappears) {
         alarm(most_seconds);
         fail_cuda_call(n, true);
         int thrown = 0;
-        for (int round = 0; round < 2; ++round) try {
+        const auto attempt = [&] {
+          try {
             trial.call();
           } catch (const std::exception& error) {
             ++thrown;
             EXPECT_TRUE(is_about_the_device(error)) << error.what() << ", after " << failed_cuda_call();
           }
+        };
+        for (int round = 0; round < 2; ++round) attempt();
         fired = cuda_call_has_failed();
+        // Where all that failed is the release of memory at the end of the second call, the next one says so.
+        if (fired && thrown == 0) attempt();
         if (fired) { EXPECT_GT(thrown, 0) << "nobody has noticed"; }
       }
       fail_cuda_call(0);
