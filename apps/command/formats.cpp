@@ -196,9 +196,17 @@ nlohmann::ordered_json to_json(const FormatEntry& entry) {
                               {"kernel_notes", nlohmann::ordered_json::object()},
                               {"deterministic_mode", nlohmann::ordered_json::object()}};
   if (!entry.base.empty()) json["base"] = entry.base;
-  for (const PresetIn& in : preset_in_spaces(entry))
-    for (const FixedParam& one : in.fixed)
-      json["fixed_parameters"][to_string(in.space)][std::string(one.name)] = one.value;
+  // Objects are made before names are looked up in them: a null that becomes an object has none where memory is missing,
+  // and its destructor reads it.
+  nlohmann::ordered_json fixed = nlohmann::ordered_json::object();
+  for (const PresetIn& in : preset_in_spaces(entry)) {
+    const std::string space(to_string(in.space));
+    for (const FixedParam& one : in.fixed) {
+      if (!fixed.contains(space)) fixed[space] = nlohmann::ordered_json::object();
+      fixed[space][std::string(one.name)] = one.value;
+    }
+  }
+  if (!fixed.empty()) json["fixed_parameters"] = std::move(fixed);
   for (const KernelRow& row : kernel_rows(entry)) {
     if (row.spaces.empty())
       json["unavailable_kernels"][std::string(row.name)] = row.unavailable;
