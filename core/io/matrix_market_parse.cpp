@@ -323,7 +323,7 @@ class HeaderReader {
   std::int64_t size(std::string_view word, const char* what) const {
     std::int64_t value = 0;
     const char* const shown = word.data();
-    if (word.starts_with('+')) word.remove_prefix(1);
+    if (word.starts_with('+') && !word.starts_with("+-")) word.remove_prefix(1);
     const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
     if (error == std::errc::invalid_argument || end != word.data() + word.size())
       fail(shown, fmt::format("the number of {} is {}, which is not a whole number", what, word_at(shown)));

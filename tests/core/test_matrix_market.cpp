@@ -124,6 +124,7 @@ TEST(MatrixMarket, SaysWhatIsWrongAndWhere) {
       {"%%MatrixMarket matrix array real general\n2 2 2\n", 2, 5, "'rows columns'"},
       {"%%MatrixMarket matrix coordinate real general\n2 x 1\n", 2, 3, "number of columns is 'x'"},
       {"%%MatrixMarket matrix coordinate real general\n-2 2 1\n", 2, 1, "cannot be negative"},
+      {"%%MatrixMarket matrix coordinate real general\n2 +-2 0\n", 2, 3, "not a whole number"},
       {"%%MatrixMarket matrix coordinate real general\n3000000000 2 1\n", 2, 1, "at most 2147483647"},
       {"%%MatrixMarket matrix coordinate real general\n2 2 99999999999999999999\n", 2, 5,
        "at most 9223372036854775807"},
@@ -253,6 +254,8 @@ TEST(MatrixMarket, NotFiniteValuesAreReadWhenAllowed) {
 TEST(MatrixMarket, SizesThatCannotFitAreRefusedBeforeAllocating) {
   const std::size_t peak = peak_allocated_bytes();
   EXPECT_THROW(parse(std::string(general) + "2 2 1000000000000000\n1 1 1\n"), OutOfMemory);
+  EXPECT_THROW(parse("%%MatrixMarket matrix coordinate real symmetric\n20000000 20000000 9223372036854775807\n1 1 1\n"),
+               OutOfMemory);
   EXPECT_THROW(parse("%%MatrixMarket matrix array real general\n2000000000 2000000000\n"), OutOfMemory);
   EXPECT_THROW(parse(std::string(general) + "1000 1000 10000\n", {.memory_limit = 10000}), OutOfMemory);
   EXPECT_EQ(peak_allocated_bytes(), peak);
