@@ -191,7 +191,8 @@ void check_rows(const Input& input, const Header& header) {
   const std::int64_t longer = std::max(header.rows, header.cols),
                      shorter = std::min(header.rows, header.cols);
   const std::int64_t entries_of_line = header.mirrored() ? 2 : 1;
-  if (shorter <= 1 || longer <= harmless || longer / empty_for_each_entry / entries_of_line < header.entries) return;
+  if (shorter <= 1 || longer <= harmless || longer / empty_for_each_entry / entries_of_line < header.entries)
+    return;
   fail(input, {header.size_line, 0},
        fmt::format(
            "a matrix of {} x {} with {} entries has nearly only empty rows or columns; the sizes must be "

@@ -254,8 +254,10 @@ TEST(MatrixMarket, NotFiniteValuesAreReadWhenAllowed) {
 TEST(MatrixMarket, SizesThatCannotFitAreRefusedBeforeAllocating) {
   const std::size_t peak = peak_allocated_bytes();
   EXPECT_THROW(parse(std::string(general) + "2 2 1000000000000000\n1 1 1\n"), OutOfMemory);
-  EXPECT_THROW(parse("%%MatrixMarket matrix coordinate real symmetric\n20000000 20000000 9223372036854775807\n1 1 1\n"),
-               OutOfMemory);
+  EXPECT_THROW(
+      parse(
+          "%%MatrixMarket matrix coordinate real symmetric\n20000000 20000000 9223372036854775807\n1 1 1\n"),
+      OutOfMemory);
   EXPECT_THROW(parse("%%MatrixMarket matrix array real general\n2000000000 2000000000\n"), OutOfMemory);
   EXPECT_THROW(parse(std::string(general) + "1000 1000 10000\n", {.memory_limit = 10000}), OutOfMemory);
   EXPECT_EQ(peak_allocated_bytes(), peak);
