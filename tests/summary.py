@@ -3,10 +3,11 @@
 summary.py RESULTS_FOLDER CTEST_JUNIT [--allow-skips REGULAR_EXPRESSION]
 
 CTEST_JUNIT is what `ctest --output-junit` wrote: one entry for each test of ctest. Where RESULTS_FOLDER has
-GoogleTest's XML for an entry its cases are counted instead. A skipped or disabled test is never counted as passed, and
-an entry that failed counts at least one failure, also when it died before or after its cases. The last line is the
-counts alone. Exit status 1 when a test failed or none passed. With --allow-skips also when a test was skipped or
-disabled for a reason in which the expression is not found; such reasons are named before the counts.
+GoogleTest's or pytest's XML for an entry its cases are counted instead. A skipped or disabled test is never counted as
+passed, and an entry that failed counts at least one failure, also when it died before or after its cases. A case that
+pytest expected to fail, and that did, has passed. The last line is the counts alone. Exit status 1 when a test failed
+or none passed. With --allow-skips also when a test was skipped or disabled for a reason in which the expression is not
+found; such reasons are named before the counts.
 """
 import argparse
 import collections
@@ -17,7 +18,10 @@ import xml.etree.ElementTree as ElementTree
 
 
 def reason_of(skip) -> str:
-    lines = (skip.get("message") or skip.text or "no reason given").strip().splitlines()
+    text = skip.get("message") or skip.text or "no reason given"
+    if text == "collection skipped":  # pytest, of a whole file: the reason is the last of three
+        text = (skip.text or text).strip().removesuffix(")").rpartition("Skipped: ")[2].strip("'\"")
+    lines = text.strip().splitlines()
     # GoogleTest puts file:line before the message.
     return lines[-1] if len(lines) > 1 and ":" in lines[0] and lines[0][-1].isdigit() else lines[0]
 
@@ -45,14 +49,14 @@ def main() -> int:
         if file.exists():
             try:
                 cases = [case for case in ElementTree.parse(file).getroot().iter("testcase")
-                         if case.get("status") == "run"]
+                         if case.get("status", "run") == "run"]  # pytest has no status
             except ElementTree.ParseError:
                 failed.append(f"{name} (its results are not whole)")
             for case in cases:
                 full_name = f"{case.get('classname')}.{case.get('name')}"
-                if case.find("failure") is not None:
+                if case.find("failure") is not None or case.find("error") is not None:
                     failed.append(full_name)
-                elif (skip := case.find("skipped")) is not None:
+                elif (skip := case.find("skipped")) is not None and skip.get("type") != "pytest.xfail":
                     skipped[reason_of(skip)].append(full_name)
                 else:
                     passed += 1
