@@ -1,7 +1,7 @@
 """SciPy's own tests, which test_scipy_suite.py takes over: those of our methods, with the exceptions marked."""
 
 import pytest
-from scipy_exceptions import EXCEPTIONS, OURS
+from scipy_exceptions import EXCEPTIONS, OURS, SKIPPED_BY_SCIPY
 
 
 def pytest_collection_modifyitems(config, items):
@@ -15,8 +15,8 @@ def pytest_collection_modifyitems(config, items):
         if parameters is not None:
             of = parameters.params.get("solver", parameters.params.get("case"))
             solver = getattr(of, "solver", of)
-        # Tests of methods that we do not have show nothing of us.
-        foreign = item.originalname == "test_show" or "TestQMR" in item.nodeid
+        # Tests of methods that we do not have, and those that SciPy skips, show nothing of us.
+        foreign = item.name in SKIPPED_BY_SCIPY or item.originalname == "test_show" or "TestQMR" in item.nodeid
         foreign = foreign or (callable(solver) and solver.__name__ not in OURS)
         (others if foreign else kept).append(item)
         if item.name in EXCEPTIONS:

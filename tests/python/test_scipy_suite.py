@@ -1,7 +1,7 @@
 """SciPy's tests of its iterative solvers, from the installed SciPy, with our functions in the place of its own.
 
-scipy_exceptions.py lists those that do not hold, with reasons; conftest.py leaves those of other methods out. They are
-those of SciPy 1.12 to 1.17.
+scipy_exceptions.py lists those that do not hold, with reasons; conftest.py leaves out those of other methods, and those
+that SciPy skips. They are those of SciPy 1.12 to 1.17.
 """
 
 import importlib.util
