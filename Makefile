@@ -9,7 +9,8 @@ help:
 	@echo "make solve         install what is missing, build, solve a real and a generated system"
 	@echo "make install       build and install command, library, man pages and completion; PREFIX=FOLDER (/usr/local), DESTDIR=FOLDER"
 	@echo "make test          build, and run the tests of what is installed"
-	@echo "make test-all      install Kokkos, MKL, hypre, MFEM, deal.II, PETSc, SciPy and Chromium too, and run every test of the host"
+	@echo "make test-all      install Kokkos, MKL, hypre, MFEM, deal.II, PETSc, SciPy and Chromium too, build the Python"
+	@echo "                   package, and run every test of the host"
 	@echo "make wheel         build the Python package into build/wheel; PYTHON=INTERPRETER (python3)"
 	@echo "make wheel CUDA=1   the same with code for NVIDIA GPUs, into build/wheel-cuda"
 	@echo "make docs          build the site of the documentation into build/docs/html (Sphinx from PyPI, Doxygen)"
@@ -64,7 +65,8 @@ docs:
 
 test: build
 	@tests/run.sh $(BUILD)
-	@echo "The tests of Kokkos, MKL, hypre, MFEM, deal.II, PETSc, SciPy and the page in a browser: make test-all installs what they need"
+	@echo "The tests of Kokkos, MKL, hypre, MFEM, deal.II, PETSc, SciPy, the Python package and the page in a browser:"
+	@echo "make test-all installs what they need"
 
 # Skipped tests are failures here, but for those that need a GPU. BUILD is the folder, TESTS options of tests/run.sh.
 test-all:

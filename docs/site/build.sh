@@ -5,5 +5,5 @@ set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 mkdir -p "$1"
 folder=$(cd "$1" && pwd)
-"$here/environment.sh" "$folder/environment" "${2:-python3}"
+"$here/../../cmake/environment.sh" "$folder/environment" "${2:-python3}" "$here/requirements.txt"
 exec "$here/sphinx.sh" "$folder" "$folder/environment/bin/python"
