@@ -19,7 +19,9 @@ alone comes from one table of `protean tune`, without its prices of orders; the 
         > ../../operators/policy/builtin_avx2.tsv
 
 More files behind the text, of `protean tune --formats F,F`, replace these formats: what they took there in products of
-csr, they take here. Another machine, or other threads, may have measured them.
+csr, they take here. Another machine, or other threads, may have measured them. again:FILE is a second run of the first
+file's command on the same machine: of each product and each conversion the shorter time counts, since other work on a
+machine lengthens some and shortens none.
 
 Names "csr (mkl)" and
 "csr@cusparse" become "csr/mkl" and "csr/cusparse". Nothing is rounded but to four digits.
@@ -117,10 +119,22 @@ def in_products_of_csr(paths):
     return found
 
 
+def shorter(path, again):
+    """The matrices of the first file, with the shorter times of both."""
+    second = {(matrix, space, f[0]): f for matrix, space, _, _, formats, _ in tuned(again) for f in formats}
+    for matrix, space, rows, nonzeros, formats, row_changes in tuned(path):
+        both = [(name, size, product, convert, second.get((matrix, space, name), (name, size, product, convert)))
+                for name, size, product, convert in formats]
+        yield matrix, space, rows, nonzeros, \
+            [(name, size, min(product, other[2]), min(convert, other[3])) for name, size, product, convert, other in both], \
+            row_changes
+
+
 def host_alone(path, described, *newer):
     print_head(described)
-    replaced = in_products_of_csr(newer)
-    for matrix, space, rows, nonzeros, formats, row_changes in tuned(path):
+    again = [p.removeprefix("again:") for p in newer if p.startswith("again:")]
+    replaced = in_products_of_csr([p for p in newer if not p.startswith("again:")])
+    for matrix, space, rows, nonzeros, formats, row_changes in shorter(path, again[0]) if again else tuned(path):
         if space == "host":
             formats = [f for f in formats if not f[0].startswith("order-")]
             csr = next(f for f in formats if f[0] == "csr")[2]

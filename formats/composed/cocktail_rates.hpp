@@ -34,6 +34,8 @@ inline double cocktail_rate(BuiltinHost host, std::size_t value_bytes, std::stri
 #include "formats/composed/cocktail_rates.def"
 #undef PROTEAN_COCKTAIL_RATE
   };
+  // Rates of AMD and of Intel were not told apart.
+  if (host == BuiltinHost::amd_avx512) host = BuiltinHost::avx512;
   const auto found = std::find_if(std::begin(table), std::end(table), [&](const Row& row) {
     return row.host == host && row.value_bytes == value_bytes && row.format == format && row.R == R &&
            row.C == C;

@@ -43,6 +43,7 @@ struct RowsWork {
   const std::int32_t* list = nullptr;
   const std::int32_t* target =
       nullptr;  // position p is row p of the arrays, and row target[p] of y; not with a list
+  std::int64_t uneven_entries = 0;  // where rows_uneven(): the entries that the arrays have; else 0
 };
 
 // What a share adds to the row that it begins, and to x . y.
@@ -131,6 +132,8 @@ inline bool worth_prefetching(const SparsityPattern& pattern, std::size_t value_
 // True when rows are short and most of them are as long as the row before. It is decided for the whole matrix, so that
 // the sums do not depend on the number of threads.
 bool rows_alike(const SparsityPattern& pattern);
+// True when there are more rows than a processor remembers the lengths of, and most differ from the row before.
+bool rows_uneven(const SparsityPattern& pattern);
 
 // Entries of the longest row of a pattern in the context's space. In device memory the host waits for it.
 std::int64_t longest_row(const Context& context, const SparsityPattern& pattern);
@@ -149,7 +152,8 @@ class CsrInShares : public CsrHolder<T>, public HasApplyDot<T> {
   explicit CsrInShares(const BuildRequest<T>& request)
       : CsrHolder<T>(request),
         prefetch_(worth_prefetching(csr_.pattern, sizeof(T))),
-        alike_(rows_alike(csr_.pattern)) {}
+        alike_(rows_alike(csr_.pattern)),
+        uneven_(rows_uneven(csr_.pattern)) {}
 
   void do_apply_dot(VectorView<const T> x, VectorView<T> y, T* result) const override {
     *result = run(T(1), x, T(0), y, true);
@@ -172,7 +176,8 @@ class CsrInShares : public CsrHolder<T>, public HasApplyDot<T> {
     return csr_.pattern.row_ptr.visit([&](auto* row_ptr) {
       return f(RowsWork<T, std::remove_const_t<std::remove_pointer_t<decltype(row_ptr)>>>{
           row_ptr, csr_.pattern.col, csr_.values, alpha, x.data, beta, y.data,
-          this->context()->deterministic(), prefetch_, alike_, list_});
+          this->context()->deterministic(), prefetch_, alike_, list_, nullptr,
+          uneven_ ? csr_.nonzeros() : 0});
     });
   }
 
@@ -193,7 +198,7 @@ class CsrInShares : public CsrHolder<T>, public HasApplyDot<T> {
 
   std::vector<RowShare> shares_;
   const std::int32_t* list_ = nullptr;
-  bool prefetch_, alike_;
+  bool prefetch_, alike_, uneven_;
 };
 
 // The caller's CSR arrays with row blocks, which admit() has found.

@@ -105,6 +105,30 @@ HWY_INLINE T row_dot(const T* HWY_RESTRICT values, const std::int32_t* HWY_RESTR
   return sum;
 }
 
+// Masks pay with vectors of 4.
+constexpr bool has_masks = hn::MaxLanes(RowTag<double>()) == 4;
+
+// The same, with `chunk` entries at a time, a multiple of 4: the last chunk is computed as a whole, and what belongs to
+// the rows that follow is set to zero. So the only branch is that on the number of chunks, which is rarely mispredicted
+// where rows of varying length have few chunks. Reads up to chunk - 1 entries from `end` on.
+template <int chunk, class T, class P>
+HWY_INLINE T masked_row_dot(const T* HWY_RESTRICT values, const std::int32_t* HWY_RESTRICT col,
+                            const T* HWY_RESTRICT x, P k, P end) {
+  const RowTag<T> d;
+  constexpr P lanes = static_cast<P>(hn::MaxLanes(RowTag<T>()));
+  auto sum = hn::Zero(d);
+  for (; end - k > chunk; k += chunk)
+    for (P j = 0; j < chunk; j += lanes)
+      sum = hn::MulAdd(hn::LoadU(d, values + k + j), pick(x, col + k + j), sum);
+  for (P j = 0; j < chunk; j += lanes) {
+    const auto inside = hn::FirstN(d, static_cast<std::size_t>(end - k - j > 0 ? end - k - j : 0));
+    // Only products are masked: x may be infinite where this row has no entry.
+    sum =
+        hn::Add(sum, hn::IfThenElseZero(inside, hn::Mul(hn::LoadU(d, values + k + j), pick(x, col + k + j))));
+  }
+  return hn::GetLane(hn::SumOfLanes(d, sum));
+}
+
 constexpr std::size_t prefetch_distance = 512, prefetch_step = 64 / sizeof(std::int32_t);
 
 // Prefetches prefetch_step values and indices (one or two arrays) a few KiB after entry k. The hardware's own

@@ -13,8 +13,9 @@
 
 namespace protean {
 
-// The texts of builtin_machine.tsv and builtin_avx2.tsv. The build makes these constants.
+// The texts of builtin_machine.tsv and its kin. The build makes these constants.
 extern const char builtin_machine_lines[];
+extern const char builtin_amd_avx512_lines[];
 extern const char builtin_avx2_lines[];
 
 namespace {
@@ -119,10 +120,10 @@ bool of_elements(const MeasuredFormat& format) {
   return format.format.starts_with("lma-") || format.format == "assembly" || format.format == "csr";
 }
 
-// The host of builtin_avx2.tsv, with what was measured on the other machine alone: the GPU, and element matrices
+// The host of these lines, with what was measured on the other machine alone: the GPU, and element matrices
 // relative to csr. Assembled formats with few measurements there would change what is known of them here.
-MachineTable avx2_machine() {
-  MachineTable table = parse_machine_lines(builtin_avx2_lines, "builtin_avx2.tsv");
+MachineTable host_of_its_own(std::string_view lines, std::string_view file) {
+  MachineTable table = parse_machine_lines(lines, file);
   const MachineTable& other = builtin_machine(BuiltinHost::avx512);
   table.machine += "; others: " + other.machine;
   for (MeasuredMatrix matrix : other.matrices) {
@@ -144,14 +145,24 @@ const MachineTable& builtin_machine(BuiltinHost host) {
     static const MachineTable table = parse_machine_lines(builtin_machine_lines, "builtin_machine.tsv");
     return table;
   }
-  static const MachineTable table = avx2_machine();
+  if (host == BuiltinHost::amd_avx512) {
+    static const MachineTable table = host_of_its_own(builtin_amd_avx512_lines, "builtin_amd_avx512.tsv");
+    return table;
+  }
+  static const MachineTable table = host_of_its_own(builtin_avx2_lines, "builtin_avx2.tsv");
   return table;
 }
 
 BuiltinHost builtin_host() {
   // Asked once: the instruction behind it leaves a virtual machine each time, 30 microseconds in all.
-  static const BuiltinHost host =
-      (hwy::SupportedTargets() & HWY_AVX3) != 0 ? BuiltinHost::avx512 : BuiltinHost::avx2;
+  static const BuiltinHost host = [] {
+    if ((hwy::SupportedTargets() & HWY_AVX3) == 0) return BuiltinHost::avx2;
+#if HWY_ARCH_X86
+    __builtin_cpu_init();
+    if (__builtin_cpu_is("amd")) return BuiltinHost::amd_avx512;
+#endif
+    return BuiltinHost::avx512;
+  }();
   return host;
 }
 

@@ -14,15 +14,19 @@ namespace protean {
 // names `file` and the line.
 MachineTable parse_machine_lines(std::string_view text, std::string_view file);
 
-// The hosts that were measured: products of the formats compare differently with other vector instructions.
+// The hosts that were measured: products of the formats compare differently with other vector instructions, and those of
+// AMD and Intel with AVX-512 do, too (docs/results/selection-host.md). Of hosts of files of their own, what they did not
+// measure is from builtin_machine.tsv: GPU, element matrices.
 enum class BuiltinHost {
-  avx512,  // builtin_machine.tsv
-  avx2  // builtin_avx2.tsv; what that machine did not measure is from builtin_machine.tsv: GPU, element matrices
+  avx512,      // Intel: builtin_machine.tsv
+  amd_avx512,  // builtin_amd_avx512.tsv
+  avx2         // AMD: builtin_avx2.tsv
 };
 
 // The table of a host.
 const MachineTable& builtin_machine(BuiltinHost host);
-// The host whose vector instructions are those of this processor: avx512 where Highway finds AVX-512, else avx2.
+// The host that is like this processor: avx2 where Highway does not find AVX-512, else amd_avx512 for a processor of AMD
+// and avx512 for any other.
 BuiltinHost builtin_host();
 
 }  // namespace protean

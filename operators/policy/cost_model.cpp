@@ -172,18 +172,21 @@ struct CostModel::Samples {
   std::vector<double> log_csr_bandwidth;  // of matrices[i]
   std::unordered_map<std::string, std::vector<Sample>, HashOfText, std::equal_to<>> of_format;
   std::unordered_set<std::string, HashOfText, std::equal_to<>>
-      fastest;  // names of formats without their kernels
+      likely;  // names of formats without their kernels
 
   Samples(const MachineTable& table, Space space) {
+    std::vector<const MeasuredMatrix*> measured;
     for (const MeasuredMatrix& matrix : table.matrices) {
       if (matrix.space != space) continue;
-      if (const MeasuredFormat* reference = find(matrix, csr)) add(matrix, *reference);
+      const MeasuredFormat* reference = find(matrix, csr);
+      if (!reference) continue;
+      measured.push_back(&matrix), add(matrix, *reference);
     }
-    // On a host the solve waits for the look at each of these formats. Of a large table one best time out of many is
-    // likely to be noise.
-    const std::size_t least = space == Space::host ? (matrices.size() + 19) / 20 : 1;
-    for (const auto& [format, times] : times_fastest)
-      if (times >= least) fastest.insert(format);
+    // On a host the solve waits for the look at each of these formats, so there they are few.
+    if (space == Space::host)
+      choose_few(measured);
+    else
+      for (const MeasuredMatrix* matrix : measured) likely.insert(std::string(fastest_of(*matrix)));
   }
 
   const std::vector<Sample>& in(std::string_view format) const {
@@ -193,7 +196,62 @@ struct CostModel::Samples {
   }
 
  private:
-  std::unordered_map<std::string, std::size_t> times_fastest;  // on how many matrices
+  static std::string_view without_kernel(std::string_view format) {
+    return format.substr(0, format.find('/'));
+  }
+  static std::string_view fastest_of(const MeasuredMatrix& matrix) {
+    const MeasuredFormat* fastest = nullptr;
+    for (const MeasuredFormat& own : matrix.formats)
+      if (is_storage_format(own) && (!fastest || own.product_seconds < fastest->product_seconds))
+        fastest = &own;
+    return without_kernel(fastest->format);
+  }
+
+  // The formats that together lose least against all formats: beside csr always the one that shortens the solves of the
+  // table most, as long as that is more than a few per mille. Solves of few and of many iterations count alike, with
+  // their conversions. Measured, these formats lose 1 to 3 per cent against all 70 on matrices that the table does not
+  // have (docs/results/selection-host.md).
+  void choose_few(const std::vector<const MeasuredMatrix*>& measured) {
+    constexpr double lengths[] = {100, 300, 1000, 1e6};  // of solves, in products
+    constexpr double least_gain = 0.003;
+    constexpr std::size_t most = 8;
+    constexpr double believed = 2;  // larger losses count as this one: a single wrong time must not decide
+    if (measured.empty()) return;
+    const std::size_t solves = measured.size() * std::size(lengths);
+    std::vector<double> best(solves, INFINITY), taken(solves);
+    std::unordered_map<std::string_view, std::vector<double>> seconds;  // of a format, in each solve
+    for (std::size_t i = 0; i < measured.size(); ++i)
+      for (const MeasuredFormat& own : measured[i]->formats) {
+        // Other kernels of csr are looked at in any case.
+        if (!is_storage_format(own) || (own.format != csr && without_kernel(own.format) == csr)) continue;
+        std::vector<double>& all_of_it = seconds[without_kernel(own.format)];
+        all_of_it.resize(solves, INFINITY);
+        for (std::size_t k = 0; k < std::size(lengths); ++k) {
+          const std::size_t solve = i * std::size(lengths) + k;
+          const double all = (own.format == csr ? 0 : own.convert_seconds) + lengths[k] * own.product_seconds;
+          all_of_it[solve] = std::min(all_of_it[solve], all), best[solve] = std::min(best[solve], all);
+        }
+      }
+    taken = seconds[csr];
+    const auto loss_with = [&](const std::vector<double>& another) {
+      double sum = 0;
+      for (std::size_t i = 0; i < solves; ++i)
+        sum += std::min(std::min(taken[i], another[i]) / best[i], believed);
+      return sum / static_cast<double>(solves);
+    };
+    double loss = loss_with(taken);
+    while (likely.size() < most) {
+      std::string_view next;
+      double least = loss - least_gain;
+      for (const auto& [format, all_of_it] : seconds)
+        if (const double with = loss_with(all_of_it); with < least || (with == least && format < next))
+          next = format, least = with;
+      if (next.empty()) return;
+      likely.insert(std::string(next)), loss = least;
+      const std::vector<double>& own = seconds[next];
+      for (std::size_t i = 0; i < solves; ++i) taken[i] = std::min(taken[i], own[i]);
+    }
+  }
 
   void add(const MeasuredMatrix& matrix, const MeasuredFormat& reference) {
     const MeasuredFormat* in_packed = find(matrix, packed);
@@ -202,12 +260,7 @@ struct CostModel::Samples {
                                            in_packed ? in_packed->bytes : 0, matrix.row_changes)});
     const Size& size = matrices.back().size;
     log_csr_bandwidth.push_back(std::log(traffic(reference.bytes, matrix.rows) / reference.product_seconds));
-    double least = reference.product_seconds;
-    for (const MeasuredFormat& own : matrix.formats)
-      if (is_storage_format(own)) least = std::min(least, own.product_seconds);
     for (const MeasuredFormat& own : matrix.formats) {
-      if (is_storage_format(own) && own.product_seconds <= least)
-        ++times_fastest[own.format.substr(0, own.format.find('/'))];
       std::vector<Sample>& samples = of_format[own.format];
       // Of a format that a table has twice for a matrix, the first counts.
       if (!samples.empty() && samples.back().matrix == number) continue;
@@ -258,7 +311,7 @@ CostModel::Estimate CostModel::estimate(const CostQuery& query, std::string_view
   return result;
 }
 
-bool CostModel::may_be_fastest(std::string_view format) const { return samples_->fastest.contains(format); }
+bool CostModel::may_be_fastest(std::string_view format) const { return samples_->likely.contains(format); }
 
 double CostModel::csr_bandwidth(const CostQuery& query) const {
   double total = 0, sum = 0;

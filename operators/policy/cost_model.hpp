@@ -115,8 +115,9 @@ class CostModel {
   // A product in csr, predicted as by absolute(); 0 where the table has no time of this space. With reference() for csr
   // and relative() it is the part of absolute() that all formats share.
   double csr_seconds(const CostQuery& query) const;
-  // Whether a storage format, with one of its kernels, was the fastest on at least one measured matrix, and on a host
-  // on at least one of 20. None of the others is expected to be the best choice.
+  // Whether a storage format, with one of its kernels, is worth a look. On a device: it was the fastest on at least one
+  // measured matrix. On a host: it is one of the few that together are nearly as fast as all, over solves of several
+  // lengths on the measured matrices; csr, which is always looked at, is not among them.
   bool may_be_fastest(std::string_view format) const;
 
  private:

@@ -15,6 +15,10 @@ namespace protean {
 namespace {
 
 constexpr std::string_view callers_order = "none";
+// What a change costs as a rule, and at least, in products: the build, the comparison and a trial. A survey that is
+// little against the whole solve may be made for a cheap one.
+constexpr double usual_change = 20, cheap_change = 10, little_of_a_solve = 0.03;
+constexpr double usual_gain = 0.3;  // the most that a change saves as a rule, of the time that is left
 
 }  // namespace
 
@@ -29,9 +33,13 @@ bool AutoSwitcher<T>::survey_pays(std::int64_t iteration) const {
   const bool forecast_here = !forecasts_beside() && why_no_order().reason == Reason::none;
   const double price = options_.survey_seconds + (forecast_here ? A_.seconds_per_product() : 0);
   if (on_device()) return pays_beside(price);
-  if (price <= (options_.policy.worst_factor - 1) * time_.stay_seconds()) return true;
-  // A change is taken to save 15 % of the remaining time, which must pay for the survey.
-  return left.known && 0.15 * left.low * time_.first_pace() >= price &&
+  // A survey alone gains nothing: the account or the forecast must pay for a change as well.
+  const double product = A_.seconds_per_product(),
+               left_for_certain = left.known ? left.low * time_.first_pace() : 0;
+  const bool little = price <= little_of_a_solve * (time_.stay_seconds() + left_for_certain);
+  const double with_change = price + (little ? cheap_change : usual_change) * product;
+  if (with_change <= (options_.policy.worst_factor - 1) * time_.stay_seconds()) return true;
+  return usual_gain * left_for_certain >= with_change &&
          price <= (options_.policy.forecast_factor - 1) / 2 * time_.stay_seconds();
 }
 

@@ -6,6 +6,7 @@
 #include <limits>
 #include <numeric>
 #include <optional>
+#include <random>
 #include <set>
 #include <string>
 #include <vector>
@@ -16,6 +17,7 @@
 #include "formats/row/rules.hpp"
 #include "gtest/gtest.h"
 #include "support/battery.hpp"
+#include "support/guarded_array.hpp"
 #include "support/layout.hpp"
 #include "support/oracle.hpp"
 #include "support/space.hpp"
@@ -493,6 +495,56 @@ TEST(RowFamily, GiantRowsForAnyNumberOfThreads) {
       A->apply(-0.5, {x.data(), csr.cols()}, 2.0, {y.data(), csr.rows()});
       EXPECT_TRUE(product_is_right(csr, -0.5, x, 2.0, y0, y));
     }
+}
+
+// More rows than a processor remembers the lengths of, empty ones among them: entries are multiplied eight at a time, also
+// those of the rows that follow, and never beyond the arrays.
+template <class T>
+void expect_right_products_of_uneven_rows() {
+  constexpr std::int64_t rows = 30011, cols = 5000;
+  std::vector<std::int64_t> row_ptr{0};
+  std::vector<std::int32_t> col;
+  std::vector<T> values;
+  std::vector<bool> has_first;  // an entry in column 0
+  std::mt19937 random(7);
+  for (std::int64_t r = 0; r < rows; ++r) {
+    const int length = r % 11 == 3 ? 0 : static_cast<int>(random() % (r % 50 == 9 ? 40 : 12));
+    std::set<std::int32_t> in_row;
+    while (std::ssize(in_row) < length)
+      in_row.insert(r % 4 == 1 && in_row.empty() ? 0 : static_cast<std::int32_t>(1 + random() % (cols - 1)));
+    has_first.push_back(in_row.contains(0));
+    for (const std::int32_t c : in_row)
+      col.push_back(c), values.push_back(static_cast<T>(static_cast<int>(random() % 200) - 100) / 16);
+    row_ptr.push_back(std::ssize(col));
+  }
+  const GuardedArray<const std::int32_t> guarded_col("col", col, Border::end);
+  const GuardedArray<const T> guarded_values("values", values, Border::end);
+  const std::vector<std::int32_t> row_ptr32(row_ptr.begin(), row_ptr.end());
+  const CsrMatrix<T> csr = csr_view(rows, cols, row_ptr32.data(), guarded_col.data(), guarded_values.data());
+  ASSERT_TRUE(formats::rows_uneven(csr.pattern));
+  const auto x = sample_vector<T>(cols, 1), y0 = sample_vector<T>(rows, 2);
+  auto infinite = x;
+  infinite[0] = std::numeric_limits<T>::infinity();
+  for (const char* id : {"csr", "vectorized-csr", "lightspmv", "csr-adaptive"})
+    for (const int threads : {1, 2, 7}) {
+      SCOPED_TRACE(std::string(id) + " " + std::to_string(threads));
+      const auto A = make_matrix(find_format(id), csr, Context::host(threads));
+      auto y = y0;
+      A->apply(T(-0.5), {x.data(), cols}, T(2), {y.data(), rows});
+      EXPECT_TRUE(product_is_right(csr, T(-0.5), x, T(2), y0, y));
+      y.assign(rows, std::numeric_limits<T>::quiet_NaN());
+      A->apply(VectorView<const T>{x.data(), cols}, {y.data(), rows});
+      EXPECT_TRUE(product_is_right(csr, T(1), x, T(0), y0, y));
+      // Infinity in x reaches the rows that have an entry there, and no others.
+      A->apply(VectorView<const T>{infinite.data(), cols}, {y.data(), rows});
+      for (std::size_t r = 0; r < y.size(); ++r)
+        ASSERT_TRUE(has_first[r] || std::isfinite(y[r])) << "row " << r;
+    }
+}
+
+TEST(RowFamily, ManyRowsOfVaryingLength) {
+  expect_right_products_of_uneven_rows<double>();
+  expect_right_products_of_uneven_rows<float>();
 }
 
 TEST(RowFamily, AcsrAndAdaptiveCutAGiantRowAndTheOthersDoNot) {

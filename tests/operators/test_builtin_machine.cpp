@@ -5,6 +5,7 @@
 #include <fstream>
 #include <set>
 #include <string>
+#include <utility>
 
 #include "core/error.hpp"
 #include "operators/policy/builtin_machine.hpp"
@@ -98,38 +99,44 @@ TEST(BuiltinMachine, IsTheFileOfTheSources) {
     expect_same(built_in.matrices[i], table.matrices[i]);
 }
 
-// The host with AVX2 has its own assembled formats. The GPU and the element matrices are those of the other table.
+// Each host of a file of its own has the assembled formats of that file. The GPU and the element matrices are those of the
+// other table.
 TEST(BuiltinMachine, EachProcessorHasItsHost) {
   EXPECT_EQ(&builtin_machine(), &builtin_machine(builtin_host()));
-  const MachineTable own = table_of("builtin_avx2.tsv");
-  const MachineTable &avx2 = builtin_machine(BuiltinHost::avx2),
-                     &other = builtin_machine(BuiltinHost::avx512);
-  ASSERT_GT(own.matrices.size(), 20u);
-  ASSERT_GT(avx2.matrices.size(), own.matrices.size());
-  for (std::size_t i = 0; i < own.matrices.size(); ++i) {
-    EXPECT_EQ(own.matrices[i].space, Space::host);
-    expect_same(avx2.matrices[i], own.matrices[i]);
-  }
-  std::size_t next = own.matrices.size(), on_device = 0;
-  std::set<std::string> elements;
-  for (const MeasuredMatrix& matrix : other.matrices) {
-    const bool of_elements =
-        std::any_of(matrix.formats.begin(), matrix.formats.end(),
-                    [](const MeasuredFormat& format) { return format.format == "lma-gather"; });
-    if (matrix.space == Space::host && !of_elements) continue;
-    ASSERT_LT(next, avx2.matrices.size());
-    const MeasuredMatrix& taken = avx2.matrices[next++];
-    if (matrix.space == Space::device) {
-      ++on_device;
-      expect_same(taken, matrix);
-      continue;
+  const MachineTable& other = builtin_machine(BuiltinHost::avx512);
+  for (const auto& [host, file] : {std::pair{BuiltinHost::avx2, "builtin_avx2.tsv"},
+                                   std::pair{BuiltinHost::amd_avx512, "builtin_amd_avx512.tsv"}}) {
+    SCOPED_TRACE(file);
+    const MachineTable own = table_of(file);
+    const MachineTable& built_in = builtin_machine(host);
+    ASSERT_GT(own.matrices.size(), 20u);
+    ASSERT_GT(built_in.matrices.size(), own.matrices.size());
+    for (std::size_t i = 0; i < own.matrices.size(); ++i) {
+      EXPECT_EQ(own.matrices[i].space, Space::host);
+      expect_same(built_in.matrices[i], own.matrices[i]);
     }
-    EXPECT_EQ(taken.matrix, matrix.matrix);
-    for (const MeasuredFormat& format : taken.formats) elements.insert(format.format);
+    std::size_t next = own.matrices.size(), on_device = 0;
+    std::set<std::string> elements;
+    for (const MeasuredMatrix& matrix : other.matrices) {
+      const bool of_elements =
+          std::any_of(matrix.formats.begin(), matrix.formats.end(),
+                      [](const MeasuredFormat& format) { return format.format == "lma-gather"; });
+      if (matrix.space == Space::host && !of_elements) continue;
+      ASSERT_LT(next, built_in.matrices.size());
+      const MeasuredMatrix& taken = built_in.matrices[next++];
+      if (matrix.space == Space::device) {
+        ++on_device;
+        expect_same(taken, matrix);
+        continue;
+      }
+      EXPECT_EQ(taken.matrix, matrix.matrix);
+      for (const MeasuredFormat& format : taken.formats) elements.insert(format.format);
+    }
+    EXPECT_EQ(next, built_in.matrices.size());
+    EXPECT_GT(on_device, 20u);
+    EXPECT_EQ(elements,
+              (std::set<std::string>{"assembly", "csr", "lma-atomic", "lma-coloured", "lma-gather"}));
   }
-  EXPECT_EQ(next, avx2.matrices.size());
-  EXPECT_GT(on_device, 20u);
-  EXPECT_EQ(elements, (std::set<std::string>{"assembly", "csr", "lma-atomic", "lma-coloured", "lma-gather"}));
 }
 
 // A model may live longer than its table. Of a format that a matrix has twice, the first counts; a matrix
