@@ -310,6 +310,30 @@ TEST(CostModel, WhichFormatsMayBeTheFastest) {
   EXPECT_FALSE(CostModel(MachineTable{}, Space::host).may_be_fastest("csr"));
 }
 
+// On a host few formats are looked at: those that together shorten the solves of the table. One that is the fastest by
+// next to nothing, or whose conversion no solve pays for, is not among them; and there are at most eight.
+TEST(CostModel, FewFormatsAreLookedAtOnAHost) {
+  MachineTable table;
+  for (int i = 0; i < 12; ++i) {
+    MeasuredMatrix matrix{"m" + std::to_string(i), Space::host, 1000, 5000, {{"csr", 64000, 1e-5, 0}}, 0};
+    // Each matrix has a format of its own that is twice as fast; ell is as fast on two of them.
+    matrix.formats.push_back({"own" + std::to_string(i), 64000, 0.5e-5, 1e-5});
+    matrix.formats.push_back({"ell", 64000, i < 2 ? 0.5e-5 : 2e-5, 1e-5});
+    matrix.formats.push_back({"nearly", 64000, i < 2 ? 0.4999e-5 : 2e-5, 1e-5});
+    matrix.formats.push_back({"dear", 64000, 1e-7, 1e3});
+    table.matrices.push_back(std::move(matrix));
+  }
+  const CostModel model(table, Space::host);
+  EXPECT_NE(model.may_be_fastest("ell"), model.may_be_fastest("nearly")) << "one of them is enough";
+  EXPECT_FALSE(model.may_be_fastest("dear"));
+  EXPECT_FALSE(model.may_be_fastest("own0")) << "it gains nothing beside that one";
+  int own = 0;
+  for (int i = 2; i < 12; ++i) own += model.may_be_fastest("own" + std::to_string(i));
+  EXPECT_EQ(own, 7);
+  for (MeasuredMatrix& matrix : table.matrices) matrix.space = Space::device;
+  EXPECT_TRUE(CostModel(table, Space::device).may_be_fastest("dear")) << "the fastest product counts there";
+}
+
 // The policy estimates the prices of orders on a GPU from levels and rows where a table has none.
 TEST(BuiltinMachine, HasNoPricesOfOrders) {
   for (const Space space : {Space::host, Space::device})

@@ -322,6 +322,28 @@ TEST(AutoSwitcher, ASolveOfAFewIterationsIsNotEvenSurveyed) {
   EXPECT_TRUE(switcher->candidates().empty());
 }
 
+// A survey alone gains nothing: what the rest of the solve may save must pay for a change, too. Where the survey costs
+// nearly nothing, a cheap change is hoped for.
+TEST(AutoSwitcher, ASurveyWaitsUntilAChangeCanPay) {
+  const auto surveys = [](double factor, double survey_products) {
+    Live live;
+    live.options.survey_seconds = survey_products * 2e-3;  // a product in `start` takes 2 ms
+    const auto switcher = live.switcher({&slower});
+    for (std::int64_t k = 0; std::pow(factor, k) > live.options.goal; ++k) {
+      live.A.apply(live.b, live.x);
+      const double residual = std::pow(factor, static_cast<double>(k));
+      EXPECT_TRUE(
+          switcher->on_iteration({.iteration = k, .residual = residual, .relative_residual = residual}));
+    }
+    switcher->finish();
+    return live.surveys;
+  };
+  EXPECT_EQ(surveys(0.8, 5), 0) << "104 iterations";
+  EXPECT_EQ(surveys(0.8, 0.01), 1) << "104 iterations, with a survey that costs nothing";
+  EXPECT_EQ(surveys(0.96, 5), 1) << "565 iterations";
+  EXPECT_EQ(surveys(0.96, 300), 0) << "565 iterations, with a survey that takes half as long";
+}
+
 // Calls keep_rows() as the solver does on a GPU if cg runs in one kernel.
 TEST(AutoSwitcher, LeavesTheFormatToASolveThatKeepsTheRows) {
   using Kind = RowArrays<double>::Kind;
@@ -1242,6 +1264,8 @@ TEST(AutoSwitcher, APreconditionerThatIsNoDiagonalMakesAnOrderGainLess) {
     return of(switcher->candidates(), "csr in order rcm").predicted_product;
   };
   plain.options.goal = with_M.options.goal = 1e-12;
+  plain.options.policy.worst_factor = with_M.options.policy.worst_factor =
+      10;  // it looks at the first opportunity
   const double share = plain.forecast.permutation_share(sizeof(double));
   EXPECT_GT(share, 0.1);
   EXPECT_NEAR(predicted(with_M) - predicted(plain), 2 * share * 2e-3, 1e-6);
