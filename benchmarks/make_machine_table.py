@@ -126,8 +126,8 @@ def shorter(path, again):
         both = [(name, size, product, convert, second.get((matrix, space, name), (name, size, product, convert)))
                 for name, size, product, convert in formats]
         yield matrix, space, rows, nonzeros, \
-            [(name, size, min(product, other[2]), min(convert, other[3])) for name, size, product, convert, other in both], \
-            row_changes
+            [(name, size, min(product, other[2]), min(convert, other[3]))
+             for name, size, product, convert, other in both], row_changes
 
 
 def host_alone(path, described, *newer):

@@ -14,9 +14,9 @@ namespace protean {
 // names `file` and the line.
 MachineTable parse_machine_lines(std::string_view text, std::string_view file);
 
-// The hosts that were measured: products of the formats compare differently with other vector instructions, and those of
-// AMD and Intel with AVX-512 do, too (docs/results/selection-host.md). Of hosts of files of their own, what they did not
-// measure is from builtin_machine.tsv: GPU, element matrices.
+// The hosts that were measured: products of the formats compare differently with other vector instructions, and those
+// of AMD and Intel with AVX-512 do, too (docs/results/selection-host.md). Of hosts of files of their own, what they did
+// not measure is from builtin_machine.tsv: GPU, element matrices.
 enum class BuiltinHost {
   avx512,      // Intel: builtin_machine.tsv
   amd_avx512,  // builtin_amd_avx512.tsv
@@ -25,8 +25,8 @@ enum class BuiltinHost {
 
 // The table of a host.
 const MachineTable& builtin_machine(BuiltinHost host);
-// The host that is like this processor: avx2 where Highway does not find AVX-512, else amd_avx512 for a processor of AMD
-// and avx512 for any other.
+// The host that is like this processor: avx2 where Highway does not find AVX-512, else amd_avx512 for a processor of
+// AMD and avx512 for any other.
 BuiltinHost builtin_host();
 
 }  // namespace protean

@@ -497,8 +497,8 @@ TEST(RowFamily, GiantRowsForAnyNumberOfThreads) {
     }
 }
 
-// More rows than a processor remembers the lengths of, empty ones among them: entries are multiplied eight at a time, also
-// those of the rows that follow, and never beyond the arrays.
+// More rows than a processor remembers the lengths of, empty ones among them: entries are multiplied eight at a time,
+// also those of the rows that follow, and never beyond the arrays.
 template <class T>
 void expect_right_products_of_uneven_rows() {
   constexpr std::int64_t rows = 30011, cols = 5000;

@@ -99,8 +99,8 @@ TEST(BuiltinMachine, IsTheFileOfTheSources) {
     expect_same(built_in.matrices[i], table.matrices[i]);
 }
 
-// Each host of a file of its own has the assembled formats of that file. The GPU and the element matrices are those of the
-// other table.
+// Each host of a file of its own has the assembled formats of that file. The GPU and the element matrices are those of
+// the other table.
 TEST(BuiltinMachine, EachProcessorHasItsHost) {
   EXPECT_EQ(&builtin_machine(), &builtin_machine(builtin_host()));
   const MachineTable& other = builtin_machine(BuiltinHost::avx512);
