@@ -29,13 +29,22 @@ bool asks_for_symmetry(const SparsityPattern& pattern, const CostModel& model) {
   });
 }
 
-FormatChoice chosen_by(const SelectorQuestion& question) {
+// The formats of the selector, the best first. Those before csr are expected to be faster than csr.
+std::vector<SelectedFormat> ranked_by(const SelectorQuestion& question) {
   const FormatSelector& selector = find_selector(question.options().selector, question.options().space);
   if (const std::int64_t entries = question.given().nonzeros; entries < least_entries_to_convert)
-    return {"csr", fmt::format("{} nonzeros are too few to be worth a conversion", entries)};
-  SelectedFormat best = selector.rank(question).front();
+    return {{.entry = &find_format("csr"),
+             .reason = fmt::format("{} nonzeros are too few to be worth a conversion", entries)}};
+  return selector.rank(question);
+}
+
+FormatChoice chosen_by(const SelectorQuestion& question) {
+  SelectedFormat best = std::move(ranked_by(question).front());
   return {best.entry->id, std::move(best.reason), std::move(best.parameters)};
 }
+
+// So many formats are tried where the matrix refuses them: each plan costs the time of some products.
+constexpr int most_tried = 3;
 
 }  // namespace
 
@@ -65,25 +74,39 @@ ChosenMatrix<T> make_chosen_matrix(const CsrMatrix<T>& csr, const ContextPtr& co
     const CsrMatrix<T> seen = here ? csr : on_host ? *on_host : download(host, *context, csr);
     options.symmetric = !first_asymmetry(*host, seen.pattern, seen.values);
   }
-  const FormatChoice choice = chosen_by(
+  const std::vector<SelectedFormat> ranked = ranked_by(
       SelectorQuestion(context, csr.pattern, on_host ? &on_host->pattern : nullptr, model, options));
-  if (choice.id == "csr") return plain(choice.reason);
+  const std::string_view wanted = ranked.front().entry->id;
+  if (wanted == "csr") return plain(ranked.front().reason);
   ChosenMatrix<T> result;
-  result.reason = choice.reason;
-  result.choice = {std::string(choice.id), "", std::string(choice.id)};
-  try {
-    result.matrix = make_matrix(find_format(choice.id), csr, context, choice.parameters);
-  } catch (const FormatRefused& error) {
-    return refused(
-        choice.id, error.what(),
-        fmt::format("csr instead of {}, which a sample of the rows promised: {}", choice.id, error.what()));
-  } catch (const OutOfMemory& error) {
-    return refused(choice.id, error.what(), fmt::format("csr instead of {}: {}", choice.id, error.what()));
+  result.choice.wanted = wanted;
+  int tried = 0;
+  for (const SelectedFormat& format : ranked) {
+    const std::string_view id = format.entry->id;
+    if (id == "csr" || tried++ == most_tried) break;
+    try {
+      result.matrix = make_matrix(*format.entry, csr, context, format.parameters);
+      result.choice.taken = id;
+      result.reason = id == wanted
+                          ? format.reason
+                          : fmt::format("{} instead of {}, which a sample of the rows promised: {}; {}", id,
+                                        wanted, result.choice.refused, format.reason);
+      break;
+    } catch (const FormatRefused& error) {
+      if (result.choice.refused.empty()) result.choice.refused = error.what();
+    } catch (const OutOfMemory& error) {
+      return refused(wanted, error.what(), fmt::format("csr instead of {}: {}", wanted, error.what()));
+    }
   }
+  if (!result.matrix)
+    return refused(wanted, result.choice.refused,
+                   fmt::format("csr instead of {}, which a sample of the rows promised: {}", wanted,
+                               result.choice.refused));
   if (several_columns)
     if (const std::string why = column_by_column<T>(*result.matrix); !why.empty()) {
+      const std::string taken = std::move(result.choice.taken);
       result.matrix.reset();
-      return refused(choice.id, why,
+      return refused(taken, why,
                      fmt::format("csr, which takes several right-hand sides in one pass: {}", why));
     }
   return result;

@@ -408,6 +408,19 @@ TEST(LinearSystem, AFormatOfAutoThatIsRefusedIsNamed) {
   EXPECT_EQ(result.choice.taken, "csr");
   EXPECT_TRUE(has(result.format_reason, result.choice.refused)) << result.choice.refused;
   EXPECT_FALSE(result.choice.refused.empty());
+  // The next one that is expected to be faster than csr is tried before csr is taken.
+  // It is worth a look, since another matrix has no diagonals.
+  table.matrices[0].formats.push_back({"hyb", csr.bytes(), 2e-4, 1e-4});
+  table.matrices.push_back(table.matrices[0]);
+  table.matrices[1].formats.erase(table.matrices[1].formats.begin() + 1);
+  const SolveResult next =
+      solve(csr, {b.data(), n}, {x.data(), n},
+            {.method = "bicgstab", .machine = &table, .context = test_context(), .expected_iterations = 300});
+  EXPECT_EQ(next.format, "hyb");
+  EXPECT_TRUE(has(next.format_reason, "hyb instead of dia")) << next.format_reason;
+  EXPECT_EQ(next.choice.wanted, "dia");
+  EXPECT_EQ(next.choice.taken, "hyb");
+  EXPECT_EQ(next.choice.refused, result.choice.refused);
 }
 
 TEST(LinearSystem, AWrongFormatOrOrderLeavesTheSystemAsItIs) {
