@@ -123,10 +123,10 @@ struct ChosenMatrix {
 // In the format that choose_format() names by the machine table of `options`. Where the whole matrix is refused (the
 // choice sees a sample only), the next format of the selector's ranking that is expected to be faster than csr is
 // tried, three in all. csr where all of them refuse, where rows are not sorted, where the free memory does not suffice,
-// and with `several_columns` where the format has no product with several vectors; `reason` says so. Space, deterministic mode and size
-// of values of `options` are those of the matrix, and whether its values are symmetric is found out where that matters.
-// `on_host`: the same matrix in host memory, for a caller that has it; otherwise a matrix in device memory is copied to
-// the host to look at it.
+// and with `several_columns` where the format has no product with several vectors; `reason` says so. Space,
+// deterministic mode and size of values of `options` are those of the matrix, and whether its values are symmetric is
+// found out where that matters. `on_host`: the same matrix in host memory, for a caller that has it; otherwise a matrix
+// in device memory is copied to the host to look at it.
 template <class T>
 PROTEAN_EXPORT ChosenMatrix<T> make_chosen_matrix(const CsrMatrix<T>& csr, const ContextPtr& context,
                                                   ChoiceOptions options = {},
