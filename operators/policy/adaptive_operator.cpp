@@ -423,8 +423,10 @@ double AdaptiveOperator<T>::seconds_per_product() const noexcept {
       std::min<std::uint32_t>(timings_.count.load(std::memory_order_relaxed), Timings::kept));
   if (count == 0) return 0;
   for (std::ptrdiff_t i = 0; i < count; ++i) sorted[i] = timings_.seconds[i].load(std::memory_order_relaxed);
-  std::nth_element(sorted.begin(), sorted.begin() + count / 2, sorted.begin() + count);
-  return static_cast<double>(sorted[count / 2]);
+  // The lower median: what disturbs makes times longer, never shorter.
+  const std::ptrdiff_t middle = (count - 1) / 2;
+  std::nth_element(sorted.begin(), sorted.begin() + middle, sorted.begin() + count);
+  return static_cast<double>(sorted[middle]);
 }
 
 // Finds the order of the build, unless it is known, and puts the source into it. `budget` is what it may take.

@@ -26,8 +26,9 @@
 // For a build beside the solve no assumption is needed. It is cancelled when E + (check, trial, way back)
 // reaches the bound on which it was begun, and, if it was begun on the forecast, when it has cost W. Both
 // limits are exceeded by at most the slowdown between two looks. In both cases a product of the new format is
-// assumed to take at most 1 + 2 uncertainty times the predicted time. Where it takes longer, check and trial add
-// (1 + trial_products) times the difference to E, once for each change, before the policy goes back.
+// assumed to take at most 1 + 2 uncertainty times the predicted time. Where it takes longer, the trial is made twice as
+// long, since other work may have disturbed it: check and trials add (1 + 2 trial_products) times the difference to E,
+// once for each change, before the policy goes back.
 #include "operators/policy/switch_policy.hpp"
 
 #include <fmt/format.h>

@@ -43,12 +43,14 @@ struct SwitchCandidate {
 struct PolicyOptions {
   // Bounds of total time / time without changes: where the forecast holds, and where it does not. At least 1.
   double worst_factor = 1.05, forecast_factor = 1.5;
-  double pessimism = 0.5;         // the pessimistic product: this many uncertainties above the prediction
-  double payback = 1.0;           // a change on the forecast must save this many times its cost
-  double convert_margin = 1.25;   // upper bound of conversion time / predicted conversion time; at least 1
-  double hysteresis = 0.03;       // smallest gain that justifies a change, relative to an iteration
-  int most_switches = 3;          // changes back to the first format do not count
-  int trial_products = 8;         // products of a new format before its time counts as measured; at least 1
+  double pessimism = 0.5;        // the pessimistic product: this many uncertainties above the prediction
+  double payback = 1.0;          // a change on the forecast must save this many times its cost
+  double convert_margin = 1.25;  // upper bound of conversion time / predicted conversion time; at least 1
+  double hysteresis = 0.03;      // smallest gain that justifies a change, relative to an iteration
+  int most_switches = 3;         // changes back to the first format do not count
+  // Products of a new format before its time counts as measured; at least 1. Twice as many where it is slower than
+  // 1 + 2 uncertainty times the prediction.
+  int trial_products = 8;
   bool overlapped = true;         // build beside the solve; otherwise the solve waits
   double overlap_slowdown = 0.3;  // relative slowdown of an iteration while a build runs
   double overlap_stretch = 2;     // build time beside the solve / build time while the solve waits; above 0

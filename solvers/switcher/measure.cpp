@@ -65,6 +65,13 @@ void AutoSwitcher<T>::measure() {
   SwitchCandidate& current = candidates_[current_];
   if (!on_device()) {
     const double measured = A_.seconds_per_product();
+    // Far from what was expected: other work on the machine may have disturbed the trial, so it is made twice as long.
+    const bool doubted = current_ != first_ && !current.measured &&
+                         measured > current.product_seconds * (1 + 2 * current.uncertainty);
+    if (doubted && time_.since_change() < 2 * options_.policy.trial_products) {
+      next_look_ = last_iteration_ + options_.policy.trial_products;
+      return;
+    }
     time_permutation();
     if (measured > 0) current.product_seconds = measured + permuting(current.order), current.measured = true;
   } else if (!current.measured) {
