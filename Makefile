@@ -17,7 +17,7 @@ help:
 	@echo "make build         the same, without running anything"
 	@echo "make dependencies  only install what is missing"
 	@echo "make asan | tsan   run the tests under AddressSanitizer + UBSan, or ThreadSanitizer"
-	@echo "make fuzz          fuzz readers and C interface for SECONDS=10 each (clang); TARGETS=readers: without the library"
+	@echo "make fuzz          fuzz readers and C interface for SECONDS=10 each (clang); TARGETS=readers: without the library; SEED=n: the same inputs each time"
 	@echo "make bench         build the benchmarks (peers are found when installed)"
 	@echo "make format        format the sources with the pinned clang-format"
 
@@ -80,8 +80,9 @@ asan tsan:
 
 fuzz: SECONDS ?= 10
 fuzz: TARGETS ?= all
+fuzz: SEED ?= 0
 fuzz: dependencies
-	@tests/fuzz/run.sh $(SECONDS) $(TARGETS)
+	@tests/fuzz/run.sh $(SECONDS) $(TARGETS) $(SEED)
 
 bench: dependencies
 	@cmake --preset $(PRESET) -DPROTEAN_BENCHMARKS=ON
