@@ -95,6 +95,7 @@ ChosenMatrix<T> make_chosen_matrix(const CsrMatrix<T>& csr, const ContextPtr& co
     } catch (const FormatRefused& error) {
       if (result.choice.refused.empty()) result.choice.refused = error.what();
     } catch (const OutOfMemory& error) {
+      if (id != wanted) break;  // the report names the format that was wanted, and why it was refused
       return refused(wanted, error.what(), fmt::format("csr instead of {}: {}", wanted, error.what()));
     }
   }
