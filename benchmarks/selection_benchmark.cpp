@@ -6,8 +6,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,10 +26,10 @@ namespace protean::bench {
 namespace {
 
 constexpr const char* usage =
-    "usage: selection_benchmark --truth TABLE.yaml --folder DIR [--names FILE] [--set held-out] [--machine "
-    "TABLE.yaml]\n"
-    "                           [--json FILE]\n"
-    "  --truth    a table of protean tune that has the matrices, which are DIR/NAME.mtx.xz\n"
+    "usage: selection_benchmark --truth TABLE.yaml --folder DIR [--space host|device] [--names FILE] [--set held-out]\n"
+    "                           [--machine TABLE.yaml] [--json FILE]\n"
+    "  --truth    a table of protean tune that has the matrices, which are DIR/NAME.mtx.xz or DIR/NAME.pbin\n"
+    "  --space    whose times of the tables count; the matrices are looked at on the host\n"
     "  --names    lines NAME<tab>SET; only matrices of --set are looked at. Without it all matrices of the "
     "table\n"
     "  --machine  the table by which is chosen instead of the built-in one\n";
@@ -59,6 +61,12 @@ std::map<std::string, std::string> read_sets(const std::string& path) {
   return sets;
 }
 
+std::optional<std::string> file_of(const std::string& folder, const std::string& matrix) {
+  for (const char* ending : {".mtx.xz", ".pbin"})
+    if (const std::string file = folder + "/" + matrix + ending; std::filesystem::exists(file)) return file;
+  return {};
+}
+
 double total(const MeasuredFormat& format, double products) {
   return (format.format == "csr" ? 0 : format.convert_seconds) + products * format.product_seconds;
 }
@@ -69,36 +77,37 @@ double total(const MeasuredFormat& format, double products) {
 int main(int argc, char** argv) {
   using namespace protean;
   using namespace protean::bench;
-  std::string truth_file, folder, names, set = "held-out", machine_file, json;
+  std::string truth_file, folder, names, set = "held-out", machine_file, json, where = "host";
   if (!read_options(argc, argv,
                     {{"--truth", &truth_file},
                      {"--folder", &folder},
+                     {"--space", &where},
                      {"--names", &names},
                      {"--set", &set},
                      {"--machine", &machine_file},
                      {"--json", &json}}) ||
-      truth_file.empty()) {
+      truth_file.empty() || (where != "host" && where != "device")) {
     fmt::print(stderr, "{}", usage);
     return 2;
   }
   const MachineTable truth = apps::read_machine(truth_file);
   const MachineTable chosen_by = machine_file.empty() ? MachineTable() : apps::read_machine(machine_file);
-  const CostModel model(machine_file.empty() ? builtin_machine() : chosen_by, Space::host);
+  const Space space = where == "host" ? Space::host : Space::device;
+  const CostModel model(machine_file.empty() ? builtin_machine() : chosen_by, space);
   const std::map<std::string, std::string> sets = read_sets(names);
   const ContextPtr context = Context::host(2);
   std::map<std::int64_t, Regret> regrets;
   std::vector<double> conversion_errors, product_errors;
   nlohmann::json rows = nlohmann::json::array();
   for (const MeasuredMatrix& measured : truth.matrices) {
-    if (measured.space != Space::host) continue;
+    if (measured.space != space) continue;
     if (!names.empty()) {
       const auto found = sets.find(measured.matrix);
       if (found == sets.end() || found->second != set) continue;
     }
-    CsrMatrix<double> csr;
-    try {
-      csr = read_matrix(context, folder + "/" + measured.matrix + ".mtx.xz");
-    } catch (const Error&) { continue; }  // a generated matrix has no file
+    const auto file = file_of(folder, measured.matrix);
+    if (!file) continue;  // a matrix that protean tune has generated
+    const CsrMatrix<double> csr = read_matrix(context, *file);
     std::map<std::string, MeasuredFormat> formats;
     for (const MeasuredFormat& format : measured.formats)
       if (format.format.find('/') == std::string::npos && !format.format.starts_with("order-"))
@@ -120,7 +129,7 @@ int main(int argc, char** argv) {
     nlohmann::json row = {{"matrix", measured.matrix}, {"choices", nlohmann::json::array()}};
     std::string line = fmt::format("{:18}", measured.matrix);
     for (const std::int64_t count : iterations) {
-      ChoiceOptions options{.expected_iterations = count};
+      ChoiceOptions options{.space = space, .expected_iterations = count};
       options.symmetric = symmetric;
       const FormatChoice choice = choose_format(csr.pattern, model, options);
       const auto products = static_cast<double>(count);

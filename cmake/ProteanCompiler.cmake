@@ -2,7 +2,8 @@
 add_library(protean_flags INTERFACE)
 # A feature, not CMAKE_CXX_STANDARD, which CMake would pass on to nvcc.
 target_compile_features(protean_flags INTERFACE cxx_std_20)
-set(cxx_flags -Wall -Wextra -Wshadow -Wno-unknown-pragmas)
+# Clang's -Wshadow, unlike that of gcc, also means parameters that are named like a table of the file.
+set(cxx_flags -Wall -Wextra $<$<CXX_COMPILER_ID:GNU>:-Wshadow> -Wno-unknown-pragmas)
 if(PROTEAN_WARNINGS_AS_ERRORS)
   list(APPEND cxx_flags -Werror)
 endif()

@@ -6,7 +6,7 @@
 #     which can be carried to another machine (x86-64, with a glibc as new as here)
 #   campaign.sh SECONDS OUT [TARGET...]
 #     runs there, or in the sources: at least one process for each target, one for each processor in all. A target that
-#     crashes is begun again until the time is over.
+#     crashes is begun again until the time is over. A target that is named twice gets twice the processors.
 #
 # OUT/counts.md has a line for each target: inputs, seconds, inputs a second, crashes, commit. OUT/TARGET has the inputs
 # that reached something new, OUT/crashes those that broke a promise. Exit code 1: there are some.
@@ -88,7 +88,7 @@ took=$((SECONDS - began))
 {
   echo "| target | inputs | seconds | inputs a second | processes | crashes, hangs, leaks | commit |"
   echo "|---|---|---|---|---|---|---|"
-  for target in "${targets[@]}"; do
+  printf '%s\n' "${targets[@]}" | awk '!seen[$0]++' | while read -r target; do
     inputs=$(cat "$out/logs/$target"-*.log | awk '/number_of_executed_units/ {sum += $2} END {printf "%d", sum}')
     workers=$(find "$out/logs" -name "$target-*-1.log" | wc -l)
     crashes=$(find "$out/crashes" -name "$target-*" | wc -l)
