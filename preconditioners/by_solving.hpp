@@ -2,6 +2,7 @@
 #pragma once
 #include <fmt/format.h>
 
+#include <cstdint>
 #include <mutex>
 #include <utility>
 
@@ -33,6 +34,21 @@ class BySolving : public Preconditioner<T> {
     if (this->setups() == 0)
       throw BadArgument(
           fmt::format("the {} preconditioner is applied before ensure(A) has set it up", this->name()));
+    if (lost_after_ == this->setups() + 1)
+      throw BadArgument(fmt::format(
+          "the {} preconditioner has lost its values, because its last ensure(A) failed while the device changed them; "
+          "call ensure(A) again",
+          this->name()));
+  }
+  // The last step of a setup, which changes arrays that M has: M is unusable where it fails, until a setup succeeds.
+  template <class Change>
+  void change_arrays(const Change& change) {
+    try {
+      change();
+    } catch (...) {
+      lost_after_ = this->setups() + 1, this->forget();
+      throw;
+    }
   }
   void do_apply(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const override {
     require_setup();
@@ -49,6 +65,7 @@ class BySolving : public Preconditioner<T> {
   }
 
  private:
+  std::uint64_t lost_after_ = 0;  // setups() + 1 of the setup that failed; 0: none did
   mutable std::mutex mutex_;
   mutable Vector<T> product_;
 };

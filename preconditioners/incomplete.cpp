@@ -122,7 +122,7 @@ class Incomplete final : public BySolving<T>, public HasMultiProduct<T> {
         on_device_ = make_solves<T>(context, *pattern, values, options_.solve, options_.sweeps, measured);
         measured_ = measured, factors_ = nullptr, ++layouts_;
       } else {
-        on_device_->set_values(*pattern, values);
+        this->change_arrays([&] { on_device_->set_values(*pattern, values); });
       }
     } else {
       const bool exact = options_.solve != TriangularSolve::sweeps;
@@ -226,7 +226,7 @@ class Incomplete final : public BySolving<T>, public HasMultiProduct<T> {
       factors_->drop();
       throw;
     }
-    factors_->keep();
+    this->change_arrays([&] { factors_->keep(); });
   }
 
   // Measured on large matrices: small ones lie in caches, where several threads lose little.

@@ -152,9 +152,6 @@ class Isai final : public BySolving<T> {
   }
 
   void solve(VectorView<const T> r, VectorView<T> z) const override {
-    if (!DX_ || !Y_)
-      throw BadArgument(fmt::format(
-          "{}: the last ensure(A) failed while it changed matrices on the device; call it again", name()));
     const std::lock_guard lock(mutex_);
     DX_->apply(r, w_);
     Y_->apply(VectorView<const T>(w_.view()), z);
@@ -326,12 +323,7 @@ class Isai final : public BySolving<T> {
                        Y = matrix_in(known, known->Y, std::move(y));
     if (analyse) return take(known, DX, Y, shift);
     // In the formats that they have, which may keep their arrays.
-    try {
-      DX_->update_values(DX), Y_->update_values(Y);
-    } catch (...) {
-      DX_ = nullptr, Y_ = nullptr, this->forget();
-      throw;
-    }
+    this->change_arrays([&] { DX_->update_values(DX), Y_->update_values(Y); });
     shift_ = shift;
   }
 

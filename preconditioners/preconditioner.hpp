@@ -284,8 +284,7 @@ struct PreconditionerEntry {
 //   Device    The threads of the host make the levels, of entries that are copied there, and the patterns stay in host
 //             memory. Matrices, P and P^T go to device memory, each in the format that is expected to be the fastest
 //             there. M^-1 r runs there without waiting for the host, and can be recorded. With l1-jacobi, new values of
-//             the same pattern go into the matrices that are there. An ensure() whose last step fails, in which the
-//             device changes these values, leaves M unusable until one succeeds.
+//             the same pattern go into the matrices that are there.
 //   Errors    BadMatrix for entries that are not finite and for products of them that T cannot hold; those of chebyshev
 //             and ssor for these smoothers; ShapeMismatch where `unknowns` does not divide the rows. A row that is
 //             coupled with none is left to the smoother; zero_diagonal one concerns the smoother and the dense matrix.
@@ -327,6 +326,10 @@ std::span<const PreconditionerEntry> preconditioners() noexcept;
 // are not their default although this preconditioner does not read them (preconditioner_options_read_by()),
 // ShapeMismatch for a rectangular A, NotAvailable for solve cusparse on a host or in deterministic mode, and for one
 // that its entry says is not available.
+//
+// An ensure() that throws leaves M as it was, but for these: on a device, where the last step fails, in which the device
+// changes values that M has, M is unusable (BadArgument says so) until an ensure() succeeds; chebyshev and amg compute
+// with A itself.
 //
 // ensure() throws BadArgument where A lacks an ability that is needed (HasDiagonal, entries), and BadMatrix for an
 // entry that is not finite (with row and column; jacobi reads the diagonal alone, chebyshev that and products), for a

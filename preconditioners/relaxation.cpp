@@ -65,7 +65,7 @@ class Relaxation final : public BySolving<T> {
     require_no_overflow<T>(*host, name(), values.entries.data(), values.entries.size());
     require_no_overflow<T>(*host, name(), values.d.data(), values.d.size());
     if (on_device && analysed) {
-      on_device_->set_values(*pattern, values);
+      this->change_arrays([&] { on_device_->set_values(*pattern, values); });
     } else if (on_device) {
       auto made = make_levels<T>(context, *pattern);
       made->set_values(*pattern, values);

@@ -288,9 +288,9 @@ class BroMatrix final : public RowViewMatrix<T, BroMatrix<T>> {
     view.tail = sizes_.shape.tail, view.tail_at = sizes_.slots, view.tail_entries = sizes_.tail_entries;
     view.tail_symbols = tail_symbols_.data(), view.width = width_.data();
     const std::int64_t rows = sizes_.rows + 1;
-    if (ptr64_.empty())
+    if (!ptr32_.empty())
       view.row_ptr.p32 = ptr32_.data(), view.row_symbol.p32 = ptr32_.data() + rows;
-    else
+    else if (!ptr64_.empty())
       view.row_ptr.p64 = ptr64_.data(), view.row_symbol.p64 = ptr64_.data() + rows;
     view.base = base_.data(), view.col = col_.data(), view.interval_symbol = interval_symbol_.data();
     view.W = sizes_.shape.W, view.q = sizes_.shape.q;

@@ -61,9 +61,10 @@ HWY_INLINE void lane_sums(D d, const LaneProduct<T>& job, std::int64_t u, const 
   constexpr int N = static_cast<int>(lanes_of<D>), B = R * C;
   const MappedLanes<T>& a = job.a;
   const std::int64_t L = a.L;
-  const T* values = a.values + B * a.unit_ptr[u] + l;
   std::int64_t left =
       a.unit_ptr[u + 1] - a.unit_ptr[u];  // slots of all lanes; a division by L would cost more than a slot
+  // Without a slot there may be no array.
+  const T* values = left > 0 ? a.values + B * a.unit_ptr[u] + l : nullptr;
   hn::Vec<D> sum[U][R];
   for (int i = 0; i < U; ++i)
     for (int e = 0; e < R; ++e) sum[i][e] = hn::Zero(d);

@@ -293,13 +293,13 @@ void write_together(const CsrMatrix<T>& csr, const Group& g, std::int64_t first,
     all = std::min(all, from.length);
     from_col[i] = csr.pattern.col + from.begin, from_values[i] = csr.values + from.begin;
   }
-  std::int32_t* col = to_col + to.base;
-  T* values = to_values + to.base;
-  for (std::int64_t k = 0; k < all; ++k, col += to.C, values += to.C)
+  for (std::int64_t k = 0; k < all; ++k) {
+    const std::int64_t slots = to.base + k * to.C;
     for (std::int64_t i = 0; i < count; ++i) {
-      if constexpr (columns) col[i] = from_col[i][k];
-      values[i] = from_values[i][k];
+      if constexpr (columns) to_col[slots + i] = from_col[i][k];
+      to_values[slots + i] = from_values[i][k];
     }
+  }
   for (std::int64_t k = all; k < to.width; ++k)
     for (std::int64_t i = 0; i < count; ++i) write_slot<columns>(csr, g, first + i, k, to_col, to_values);
 }

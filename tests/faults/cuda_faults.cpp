@@ -11,7 +11,7 @@
 namespace {
 
 std::atomic<std::int64_t> calls{0}, fails_at{0};
-std::atomic<bool> is_lost{false};
+std::atomic<bool> is_lost{false}, more_than_releases{false};
 std::atomic<const char*> first{nullptr};
 thread_local cudaError_t last_error = cudaSuccess;
 
@@ -24,6 +24,7 @@ bool due(const char* name, bool releases) noexcept {
   if (is_lost ? number < at : number != at) return false;
   const char* none = nullptr;
   first.compare_exchange_strong(none, name);
+  if (!releases) more_than_releases = true;
   return true;
 }
 
@@ -72,9 +73,11 @@ namespace protean::test {
 
 void fail_cuda_call(std::int64_t n, bool lost) noexcept {
   fails_at = 0, calls = 0, first = nullptr, is_lost = lost, last_error = cudaSuccess;
+  more_than_releases = false;
   fails_at = n;
 }
 bool cuda_call_has_failed() noexcept { return first != nullptr; }
+bool only_releases_have_failed() noexcept { return cuda_call_has_failed() && !more_than_releases; }
 std::string failed_cuda_call() { return cuda_call_has_failed() ? first.load() : "none"; }
 
 }  // namespace protean::test

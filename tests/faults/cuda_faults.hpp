@@ -14,5 +14,7 @@ void fail_cuda_call(std::int64_t n, bool lost = false) noexcept;
 // Whether it has come to that since the last fail_cuda_call(), and the name of the first call that failed.
 bool cuda_call_has_failed() noexcept;
 std::string failed_cuda_call();
+// Whether all that failed gives something back, as cudaFree() does: nobody can say so, and nothing depends on it.
+bool only_releases_have_failed() noexcept;
 
 }  // namespace protean::test

@@ -24,7 +24,7 @@ fi
 if [ "${1:-}" = pack ]; then
   folder=${2:?campaign.sh pack FOLDER}
   mkdir -p "$folder"
-  for program in fuzz_readers fuzz_library fuzz_command; do
+  for program in fuzz_readers fuzz_library; do
     [ -e "$programs/$program" ] || continue
     strip -o "$folder/$program" "$programs/$program"
     # All but those of glibc, which belong to the loader of the machine.

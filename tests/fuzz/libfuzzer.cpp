@@ -1,6 +1,6 @@
-// The programs of libFuzzer, fuzz_readers, fuzz_library and fuzz_command: for each the build defines
-// PROTEAN_FUZZ_READERS, PROTEAN_FUZZ_LIBRARY or PROTEAN_FUZZ_COMMAND. The name by which a program is called,
-// fuzz_<target>, says which target it runs; the build makes links of these names.
+// The programs of libFuzzer, fuzz_readers and fuzz_library: for each the build defines PROTEAN_FUZZ_READERS or
+// PROTEAN_FUZZ_LIBRARY. The name by which a program is called, fuzz_<target>, says which target it runs; the build makes
+// links of these names.
 #include <array>
 #include <cstring>
 #include <string>
@@ -22,11 +22,6 @@ constexpr std::array all = {
 #define PROTEAN_FUZZ_LIBRARY_TARGET(name) &protean::fuzz::name,
 #else
 #define PROTEAN_FUZZ_LIBRARY_TARGET(name)
-#endif
-#if defined(PROTEAN_FUZZ_COMMAND)
-#define PROTEAN_FUZZ_COMMAND_TARGET(name) &protean::fuzz::name,
-#else
-#define PROTEAN_FUZZ_COMMAND_TARGET(name)
 #endif
 #include "fuzz/targets.def"
 };

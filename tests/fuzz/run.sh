@@ -6,7 +6,7 @@ cd "$(dirname "$0")/../.."
 seconds=${1:-10} targets=${2:-all} seed=${3:-0}
 case "$targets" in
   readers) programs=fuzz_readers ;;
-  all) programs="fuzz_readers fuzz_library fuzz_command" ;;
+  all) programs="fuzz_readers fuzz_library" ;;
   *) echo "run.sh: TARGETS is '$targets'; it must be readers or all" >&2; exit 2 ;;
 esac
 if ! command -v clang++ >/dev/null; then

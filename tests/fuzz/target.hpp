@@ -25,11 +25,9 @@ struct Target {
 
 #define PROTEAN_FUZZ_TARGET(name) extern const Target name;
 #define PROTEAN_FUZZ_LIBRARY_TARGET(name) extern const Target name;
-#define PROTEAN_FUZZ_COMMAND_TARGET(name) extern const Target name;
 #include "fuzz/targets.def"
 #undef PROTEAN_FUZZ_TARGET
 #undef PROTEAN_FUZZ_LIBRARY_TARGET
-#undef PROTEAN_FUZZ_COMMAND_TARGET
 
 // A promise does not hold: the fuzzer keeps the input as a crash.
 [[noreturn]] inline void broken(const char* what) {

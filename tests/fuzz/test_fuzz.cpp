@@ -60,7 +60,6 @@ namespace {
 constexpr const Target* all[] = {
 #define PROTEAN_FUZZ_TARGET(name) &name,
 #define PROTEAN_FUZZ_LIBRARY_TARGET(name) &name,
-#define PROTEAN_FUZZ_COMMAND_TARGET(name) &name,
 #include "fuzz/targets.def"
 };
 

@@ -172,6 +172,8 @@ def test_a_library_that_cannot_be_loaded_is_named(tmp_path):
     code = (
         "import numpy as np, protean\n"
         "from protean import _core, errors\n"
+        # Packages of this environment that have the libraries would be taken instead.
+        f"_core.search_nvidia_libraries([{str(folder)!r}])\n"
         "try:\n    _core.nvidia_libraries()\n"
         "except errors.NotAvailable as refused:\n    print(refused)\n"
         "assert protean.solve(np.eye(9), np.ones(9)).converged"
