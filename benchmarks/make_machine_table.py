@@ -10,8 +10,10 @@ Of a FILE named newer:FILE, of gpu_spmv_benchmark, the formats replace those of 
 same name, but for csr, to which the others were compared in their runs; today newer:lanes-gpu.json
 newer:lanes-gpu-formulas.json.
 FILE: a table of `protean tune` (.yaml; of one with the host and a GPU both are taken), more of gpu_spmv_benchmark, or
-element_benchmark's JSON, of which double precision is taken; today engines-gpu.json tune-host.yaml tune-gpu.yaml
-element-degrees-host.json element-degrees-gpu.json.
+element_benchmark's JSON, of which double precision is taken; today engines-gpu.json tune-host.yaml
+"named:tune-gpu-h100.yaml:NVIDIA H100, 2026-11-26" element-degrees-host.json element-degrees-gpu.json. named:FILE:TEXT
+also puts the text into the description of the machine, and takes the native kernels alone. Prices of orders in a FILE
+are left out.
 Host figures are medians of spmv_benchmark, device figures those of gpu_spmv_benchmark. The table of a host
 alone comes from one table of `protean tune`, without its prices of orders; the text describes the machine:
 
@@ -151,8 +153,11 @@ def main():
     host_file, device_file, *more = sys.argv[1:]
     machine = json.load(open(host_file))["machine"]
     gpu = json.load(open(device_file))
+    others = "".join(f"; {p.split(':', 2)[2]}" for p in more if p.startswith("named:"))
+    native = {p.split(":", 2)[1] for p in more if p.startswith("named:")}
+    more = [p.split(":", 2)[1] if p.startswith("named:") else p for p in more]
     print_head(f"{machine['processor']}, {machine['threads']} threads, {machine['date'][:10]}; "
-               f"{gpu['gpu_before'].split(',')[0]}, {gpu['machine']['date'][:10]}")
+               f"{gpu['gpu_before'].split(',')[0]}, {gpu['machine']['date'][:10]}{others}")
     orders = {}
     for path in [p.removeprefix("orders:") for p in more if p.startswith("orders:")]:
         for matrix, space, _, _, formats, _ in tuned(path):
@@ -164,13 +169,15 @@ def main():
     more = [p for p in more if not p.startswith(("orders:", "newer:"))]
 
     def rows_of(path):
+        if path in native:
+            return ((*matrix[:4], [f for f in matrix[4] if "/" not in f[0]], matrix[5]) for matrix in tuned(path))
         if path.endswith(".yaml"):
             return tuned(path)
         return device(path) if json.load(open(path)).get("benchmark") == "gpu_spmv" else elements(path)
 
     for matrix, space, rows, nonzeros, formats, row_changes in [*host(host_file), *device(device_file),
                                                                 *(m for file in more for m in rows_of(file))]:
-        formats = [newer.get((matrix, space), {}).get(f[0], f) for f in formats]
+        formats = [newer.get((matrix, space), {}).get(f[0], f) for f in formats if not f[0].startswith("order-")]
         known = {name for name, *_ in formats}
         more_orders = [f for f in orders.pop((matrix, space), []) if f[0] not in known]
         print_matrix(matrix, space, rows, nonzeros, [*formats, *more_orders], row_changes)

@@ -5,7 +5,8 @@
 //   merge  Blocks take the same number of entries each. A row may be cut (engines/entry_tiles.cuh). Where a few rows
 //          hold much of the matrix, warps take them, and long rows are cut finer (private/row_runs.cuh).
 //   auto   merge; but rows, where all lanes of a group have work and the rows are long, or have columns far from each
-//          other that the next row shares; and where the matrix is so small that a second launch shows.
+//          other that the next row shares; and where the matrix is so small that a second launch shows. Not rows, where
+//          all others would wait for the longest. Where the rows would not fill the device, more lanes take each.
 // Bytes: those of csr.cpp, and
 //   rows   none.
 //   merge  16 (t + 1) + v t for t tiles of 640 entries, or of 640 entries and eighths of rows where a tile would have
@@ -220,17 +221,38 @@ struct CsrPlan {
 // Threads a row, by the mean length.
 int usual_lanes(double mean) { return mean > 120 ? 32 : mean > 60 ? 16 : mean > 30 ? 8 : 4; }
 
+// Whether the group that has the longest row is expected to work long after all others: it takes that row in steps, each
+// of which waits for two loads. Estimates in microseconds; where they are near each other, rows are the choice.
+bool waits_for_longest(double longest, double entries, const CsrPlan& plan) {
+  constexpr double step = 0.25, others_begin = 3, entry = 12 / 2.5e6;  // 12 bytes at 2.5 TB/s
+  const int steps_at_a_time = plan.two_rows ? 1 : OneRow::steps;
+  return step * longest / (plan.lanes * steps_at_a_time) > 4 + 1.5 * (others_begin + entry * entries);
+}
+
+// Where a matrix has fewer rows than would fill the device, more threads take a row: they have nothing else to do, and
+// long rows are done sooner. Whether that is so.
+bool widen(CsrPlan& plan, std::int64_t rows, double longest, const Context& context) {
+  constexpr std::int64_t threads_of_processor = 2048;
+  const std::int64_t threads = context.device_state().processors * threads_of_processor;
+  if (rows * plan.lanes > threads || longest <= plan.lanes) return false;
+  plan.two_rows = false;
+  while (plan.lanes < 32 && 2 * rows * plan.lanes <= threads && longest > plan.lanes * OneRow::steps)
+    plan.lanes *= 2;
+  return true;
+}
+
 // The borders are fitted to the times of 45 matrices on an H200 (docs/results/csr-gpu.md).
-CsrPlan::Division division_for(const RowLengths& lengths, double rows, double entries, int lanes,
-                               bool may_take_rows) {
+CsrPlan::Division division_for(const RowLengths& lengths, double rows, double entries, const CsrPlan& plan,
+                               bool few_rows, bool may_take_rows) {
   using Division = CsrPlan::Division;
+  const int lanes = plan.lanes;
   const double mean = entries / rows,
                busy = entries / (32 * static_cast<double>(std::max(1ull, lengths.steps)));
   const auto longest = static_cast<double>(lengths.longest);
   const bool small = (entries < 4e6 && busy > 0.75) || (entries < 1e6 && longest < 16 * lanes);
   const bool even =
       busy > (mean > 60 ? 0.82 : 0.9) && (mean > 48 || (mean > 20 && 2 * lengths.aligned > sample_rows));
-  if (may_take_rows && (small || even)) return Division::rows;
+  if (may_take_rows && (few_rows || small || even) && !waits_for_longest(longest, entries, plan)) return Division::rows;
   return longest > entries / 64 || (mean < 4 && longest > 1000) ? Division::runs : Division::tiles;
 }
 
@@ -259,7 +281,9 @@ CsrPlan plan(const Context& context, const SparsityPattern& pattern, const Forma
   });
   PROTEAN_CUDA_CHECK(cudaGetLastError());
   const RowLengths lengths = read_back(context, result.data());
-  plan.division = division_for(lengths, rows, entries, plan.lanes, balance == "auto");
+  const bool may_take_rows = balance == "auto";
+  const bool few_rows = may_take_rows && widen(plan, pattern.rows, static_cast<double>(lengths.longest), context);
+  plan.division = division_for(lengths, rows, entries, plan, few_rows, may_take_rows);
   plan.weighted = lengths.tile_rows > most_tile_rows;
   if (plan.division == CsrPlan::Division::runs) plan.counts = run_counts(context, pattern);
   return plan;

@@ -24,8 +24,8 @@ constexpr double size_scale = 2, row_scale = 1.5, bytes_scale = 0.5, packed_scal
                  changes_scale = 0.25;
 constexpr double base_weight = 0.02;  // weight of a matrix without any similarity
 // On a device, times of small matrices (in the cache, or as short as a launch) do not predict those of large
-// ones, so similar size counts more.
-constexpr double size_scale_on_device = 1, base_weight_on_device = 0.002;
+// ones, so similar size counts more; so do similar bytes (docs/results/selection-gpu.md).
+constexpr double size_scale_on_device = 1, bytes_scale_on_device = 0.25, base_weight_on_device = 0.002;
 constexpr double least_deviation = 0.05, unlike_deviation = 0.25;
 
 double vector_bytes(std::int64_t rows) { return 16 * static_cast<double>(rows); }
@@ -83,7 +83,8 @@ double weight(const Size& query, double bytes, const Measured& matrix, double ow
       query.row_changes >= 0 && measured.row_changes >= 0 ? query.row_changes - measured.row_changes : 0;
   return (on_device ? base_weight_on_device : base_weight) +
          std::exp(-0.5 * (squared(size / (on_device ? size_scale_on_device : size_scale)) +
-                          squared(row / row_scale) + squared((bytes - own) / bytes_scale) +
+                          squared(row / row_scale) +
+                          squared((bytes - own) / (on_device ? bytes_scale_on_device : bytes_scale)) +
                           squared(columns / packed_scale) + squared(changes / changes_scale)));
 }
 
@@ -182,11 +183,8 @@ struct CostModel::Samples {
       if (!reference) continue;
       measured.push_back(&matrix), add(matrix, *reference);
     }
-    // On a host the solve waits for the look at each of these formats, so there they are few.
-    if (space == Space::host)
-      choose_few(measured);
-    else
-      for (const MeasuredMatrix* matrix : measured) likely.insert(std::string(fastest_of(*matrix)));
+    // The solve waits for the look at each of these formats, so they are few.
+    choose_few(measured);
   }
 
   const std::vector<Sample>& in(std::string_view format) const {
@@ -198,13 +196,6 @@ struct CostModel::Samples {
  private:
   static std::string_view without_kernel(std::string_view format) {
     return format.substr(0, format.find('/'));
-  }
-  static std::string_view fastest_of(const MeasuredMatrix& matrix) {
-    const MeasuredFormat* fastest = nullptr;
-    for (const MeasuredFormat& own : matrix.formats)
-      if (is_storage_format(own) && (!fastest || own.product_seconds < fastest->product_seconds))
-        fastest = &own;
-    return without_kernel(fastest->format);
   }
 
   // The formats that together lose least against all formats: beside csr always the one that shortens the solves of the
