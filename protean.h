@@ -200,11 +200,12 @@ const char* protean_matrix_order_reason(const protean_matrix* matrix);
 
 /* method: protean_name("method", i), such as "cg", "bicgstab", "gmres" or "idr". preconditioner:
  * protean_name("preconditioner", i), such as "none", "jacobi", "block-jacobi", "spai0", "gauss-seidel", "ssor",
- * "ic0", "ic", "ilu0", "ilu", "chebyshev" or "amg"; NULL is "none". A solve sets it up if the matrix or its values are
- * new. cg and minres refuse gauss-seidel, ilu0 and ilu, which are not symmetric. amg is algebraic multigrid, on the
- * host: PROTEAN_NOT_AVAILABLE on a GPU. With text option "setup" "classical" it is that of hypre: PROTEAN_NOT_AVAILABLE
- * in a build without hypre and in deterministic mode. Its first solve then initialises MPI unless the program has done
- * so; a program that uses MPI itself must initialise it before. */
+ * "ic0", "ic", "ilu0", "ilu", "subdomain-ic0", "subdomain-ilu0", "chebyshev" or "amg"; NULL is "none". A solve sets it
+ * up if the matrix or its values are new. cg and minres refuse gauss-seidel, ilu0, ilu, isai-lu and subdomain-ilu0,
+ * which are not symmetric. amg is algebraic multigrid, on the host: PROTEAN_NOT_AVAILABLE on a GPU. With text option
+ * "setup" "classical" it is that of hypre: PROTEAN_NOT_AVAILABLE in a build without hypre and in deterministic mode.
+ * Its first solve then initialises MPI unless the program has done so; a program that uses MPI itself must initialise
+ * it before. */
 protean_status protean_solver_create(const char* method, const char* preconditioner, protean_solver** solver);
 /* Sets an option whose value is a number: protean_name("option", i). The names are those of the keys of a problem
  * file, of its sections solver, preconditioner and schedule; `protean help problem` has meaning, range and default of

@@ -27,12 +27,14 @@ import shutil
 import subprocess
 import sys
 
-OPTIONS = ("fill", "ordering", "power", "solve", "sweeps", "block_size", "blocks", "omega", "degree",
-           "eigenvalue_ratio", "smoother", "setup", "coarsening", "strong_threshold", "aggressive_levels", "strength",
-           "level_format", "max_levels", "cycles", "unknowns")
+OPTIONS = ("fill", "ordering", "power", "solve", "sweeps", "block_size", "blocks", "subdomain_size",
+           "partition", "overlap", "omega", "degree", "eigenvalue_ratio", "smoother", "setup",
+           "coarsening", "strong_threshold", "aggressive_levels", "strength", "level_format", "max_levels",
+           "cycles", "unknowns")
 DEFAULTS = {"fill": 1, "ordering": "auto", "power": 1, "solve": "auto", "block_size": "auto", "blocks": "found",
-            "omega": 1, "degree": 4, "eigenvalue_ratio": 30, "smoother": "l1-jacobi", "setup": "aggregation",
-            "coarsening": "hmis", "strong_threshold": 0.25, "aggressive_levels": 0, "strength": 0.08,
+            "subdomain_size": "auto", "partition": "order", "overlap": 0, "omega": 1, "degree": 4,
+            "eigenvalue_ratio": 30, "smoother": "l1-jacobi", "setup": "aggregation", "coarsening": "hmis",
+            "strong_threshold": 0.25, "aggressive_levels": 0, "strength": 0.08,
             "level_format": "auto", "max_levels": 25, "cycles": 1, "unknowns": 1}
 
 MATRICES = pathlib.Path(__file__).resolve().parent.parent / "problems" / "matrices"
@@ -87,6 +89,8 @@ def preconditioners_for(method, space, system, classical):
     inverse = "isai" if method == "cg" else "isai-lu"
     own = own + ["{type: %s}" % inverse, "{type: %s, power: 2}" % inverse,
                  "{type: %s, ordering: colours}" % kinds[0], "{type: %s, ordering: natural}" % kinds[0]]
+    own += ["{type: subdomain-%s}" % kinds[0], "{type: subdomain-%s, partition: metis}" % kinds[0]]
+    own += ["{type: subdomain-ilu0, overlap: 1}"] if method != "cg" else []
     return (SHARED + own + ["{type: %s}" % coloured] + ["{type: %s, %s}" % (kinds[0], way) for way in ways]
             + ["{type: %s, %s}" % (kinds[1], way) for way in some])
 

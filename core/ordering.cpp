@@ -13,6 +13,7 @@
 #include "core/device_checks.hpp"
 #include "core/error.hpp"
 #include "core/parallel.hpp"
+#include "core/partition.hpp"
 #include "core/transfer.hpp"
 #if defined(PROTEAN_HAVE_CUDA)
 #include "core/device/ordering.hpp"
@@ -164,6 +165,12 @@ std::vector<std::int32_t> nested_dissection(const Context&, const SparsityPatter
   detail::require_square(pattern, "nested dissection");
   throw NotAvailable("order metis: " + std::string(orderings().back().unavailable));
 }
+std::vector<std::int32_t> detail::metis_parts(const Context&, const SparsityPattern& pattern, std::int64_t,
+                                              std::string_view instead) {
+  require_square(pattern, "metis");
+  throw NotAvailable(fmt::format("{}; or {}", no_metis(), instead));
+}
 #endif
+std::string_view detail::no_metis() noexcept { return orderings().back().unavailable; }
 
 }  // namespace protean

@@ -152,9 +152,11 @@ double find_shift(const FactorTask& task, Attempt attempt, std::int64_t n) {
   return shift;
 }
 
+}  // namespace
+
 template <class T>
-[[noreturn]] void refuse(const FactorTask& task, const ContextPtr& host, const Context& device,
-                         const CsrMatrix<T>& there) {
+void refuse_entries(const FactorTask& task, const ContextPtr& host, const Context& device,
+                    const CsrMatrix<T>& there) {
   CsrMatrix<T> csr = download(host, device, there);
   if (!is_sorted(*host, csr.pattern)) csr = sorted_copy(host, csr);
   require_finite_entries<T>(*host, csr, task.name);
@@ -164,8 +166,6 @@ template <class T>
       "an error of the library or of the device",
       task.name));
 }
-
-}  // namespace
 
 template <class T>
 void refuse_asymmetry(std::string_view name, bool with_fill, double asymmetry) {
@@ -177,9 +177,10 @@ void refuse_asymmetry(std::string_view name, bool with_fill, double asymmetry) {
           ? std::string("the pattern of this one is not symmetric")
           : fmt::format("entries and their mirrored ones differ by up to {:.1e} of the largest entry",
                         asymmetry),
-      with_fill        ? "ilu"
-      : name == "isai" ? "isai-lu"
-                       : "ilu0"));
+      with_fill                 ? "ilu"
+      : name == "isai"          ? "isai-lu"
+      : name == "subdomain-ic0" ? "subdomain-ilu0"
+                                : "ilu0"));
 }
 
 template <class T>
@@ -200,7 +201,7 @@ double factor_on_device(const FactorTask& task, const ContextPtr& host, DeviceFa
   const auto attempt = [&](T alpha) -> std::int64_t {
     const FactorStatus status = factors.factor(csr, rules, alpha);
     if (status.trouble & (entry_not_finite | diagonal_unusable | diagonal_negative))
-      refuse<T>(task, host, *factors.context(), csr);
+      refuse_entries<T>(task, host, *factors.context(), csr);
     if (task.symmetric) {
       const double difference = std::bit_cast<double>(status.largest_difference);
       refuse_asymmetry<T>(task.name, false,
@@ -213,6 +214,8 @@ double factor_on_device(const FactorTask& task, const ContextPtr& host, DeviceFa
 }
 
 #define PROTEAN_INSTANTIATE(T)                                                                           \
+  template void refuse_entries<T>(const FactorTask&, const ContextPtr&, const Context&,                  \
+                                  const CsrMatrix<T>&);                                                  \
   template void refuse_asymmetry<T>(std::string_view, bool, double);                                     \
   template double factor<T>(const FactorTask&, const ContextPtr&, const CsrMatrix<T>&, const Vector<T>&, \
                             const SweepPattern&, const Buffer<std::int32_t>&, bool, SweepValues<T>&);    \

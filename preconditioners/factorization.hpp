@@ -37,6 +37,11 @@ template <class T>
 double factor_on_device(const FactorTask& task, const ContextPtr& host, DeviceFactors<T>& factors,
                         const CsrMatrix<T>& csr);
 
+// Throws the BadMatrix of entries that a device has refused: copies them to the host, which finds the message.
+template <class T>
+[[noreturn]] void refuse_entries(const FactorTask& task, const ContextPtr& host, const Context& device,
+                                 const CsrMatrix<T>& there);
+
 // Throws BadMatrix where asymmetry() of a matrix is more than rounding; with_fill: for the advice.
 template <class T>
 void refuse_asymmetry(std::string_view name, bool with_fill, double asymmetry);

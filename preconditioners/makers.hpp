@@ -25,6 +25,8 @@ PROTEAN_MAKER(make_ilu0)
 PROTEAN_MAKER(make_ilu)
 PROTEAN_MAKER(make_isai)
 PROTEAN_MAKER(make_isai_lu)
+PROTEAN_MAKER(make_subdomain_ic0)
+PROTEAN_MAKER(make_subdomain_ilu0)
 PROTEAN_MAKER(make_chebyshev)
 PROTEAN_MAKER(make_amg)
 PROTEAN_MAKER(make_aggregation)  // amg by its setup

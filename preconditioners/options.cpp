@@ -6,12 +6,15 @@ namespace {
 constexpr std::string_view without_diagonal[] = {"none", "block-jacobi"}, block_jacobi[] = {"block-jacobi"},
                            ssor[] = {"ssor"}, chebyshev[] = {"chebyshev"}, amg[] = {"amg"},
                            with_factors[] = {"ic0", "ic", "ilu0", "ilu"}, with_fill[] = {"ic", "ilu"},
-                           without_fill[] = {"ic0", "ilu0"}, isai[] = {"isai", "isai-lu"};
+                           without_fill[] = {"ic0", "ilu0"}, isai[] = {"isai", "isai-lu"},
+                           subdomains[] = {"subdomain-ic0", "subdomain-ilu0"},
+                           subdomain_ilu0[] = {"subdomain-ilu0"};
 constexpr std::string_view automatic[] = {"auto"},
                            refresh_words[] = {"auto", "every", "when-slower", "never"};
 constexpr std::string_view zero_diagonals[] = {"error", "one"}, block_words[] = {"equal", "found"},
                            solve_words[] = {"auto", "levels", "cusparse", "sweeps"},
                            ordering_words[] = {"auto", "natural", "colours"},
+                           partition_words[] = {"order", "metis"},
                            smoother_words[] = {"l1-jacobi", "gauss-seidel", "chebyshev"},
                            setup_words[] = {"aggregation", "classical"},
                            level_format_words[] = {"auto", "csr"},
@@ -70,6 +73,22 @@ constexpr Option<PreconditionerOptions> table[] = {
                        .range = {1, 4},
                        .readers = {isai},
                        .about = "of the pattern of their triangles: more entries, fewer iterations"}),
+    option<&P::subdomain_size>(
+        {.name = "subdomain_size",
+         .range = {1, 1e9},
+         .zero = "auto",
+         .readers = {subdomains},
+         .about = "rows of a subdomain; auto: on a GPU up to 1024 that fit into a thread block's memory"}),
+    option<&P::partition>({.name = "partition",
+                           .c_name = "subdomain_partition",
+                           .words = partition_words,
+                           .readers = {subdomains},
+                           .about = "which rows a subdomain has; order: those that follow each other; metis: "
+                                    "those that METIS finds, where the build has it"}),
+    option<&P::overlap>({.name = "overlap",
+                         .range = {0, 1},
+                         .readers = {subdomain_ilu0},
+                         .about = "1: subdomains compute with the rows next to theirs, too"}),
     option<&P::omega>(
         {.name = "omega", .range = {0, 2, true, true}, .readers = {ssor}, .about = "the relaxation"}),
     option<&P::degree>(
@@ -151,6 +170,9 @@ std::string_view to_string(Refresh refresh) noexcept { return word_of(refresh_wo
 std::string_view to_string(DiagonalBlocks blocks) noexcept { return word_of(block_words, blocks); }
 std::string_view to_string(TriangularSolve solve) noexcept { return word_of(solve_words, solve); }
 std::string_view to_string(FactorOrdering ordering) noexcept { return word_of(ordering_words, ordering); }
+std::string_view to_string(SubdomainPartition partition) noexcept {
+  return word_of(partition_words, partition);
+}
 std::string_view to_string(AmgSetup setup) noexcept { return word_of(setup_words, setup); }
 std::string_view to_string(LevelFormat format) noexcept { return word_of(level_format_words, format); }
 std::string_view to_string(Coarsening coarsening) noexcept { return word_of(coarsening_words, coarsening); }

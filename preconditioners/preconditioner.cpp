@@ -7,6 +7,7 @@
 
 #include "core/device_checks.hpp"
 #include "core/error.hpp"
+#include "core/partition.hpp"
 #include "preconditioners/makers.hpp"
 #include "preconditioners/options.hpp"
 
@@ -66,6 +67,11 @@ constexpr PreconditionerEntry entries[] = {
      PROTEAN_MAKERS(make_isai)},
     {"isai-lu", "Sparse approximate inverses of the factors of ilu0; Anzt, Huckle, Brackle and Dongarra 2018",
      PROTEAN_MAKERS(make_isai_lu), false, "isai"},
+    {"subdomain-ic0", "Incomplete Cholesky factors of subdomains, block Jacobi; Saad 2003, section 12.2",
+     PROTEAN_MAKERS(make_subdomain_ic0)},
+    {"subdomain-ilu0",
+     "Incomplete LU factors of subdomains, block Jacobi or restricted additive Schwarz; Cai and Sarkis 1999",
+     PROTEAN_MAKERS(make_subdomain_ilu0), false, "subdomain-ic0"},
     {"chebyshev", "Chebyshev polynomial of the matrix scaled by its diagonal; Saad 2003, section 12.3.2",
      PROTEAN_MAKERS(make_chebyshev)},
     {"amg",
@@ -90,6 +96,10 @@ static_assert(std::all_of(std::begin(entries), std::end(entries), has_makers),
 std::span<const PreconditionerEntry> preconditioners() noexcept { return entries; }
 std::string_view unavailable(AmgSetup setup) noexcept {
   return setup == AmgSetup::classical ? no_hypre : std::string_view();
+}
+
+std::string_view unavailable(SubdomainPartition partition) noexcept {
+  return partition == SubdomainPartition::metis ? detail::no_metis() : std::string_view();
 }
 
 template <class T>

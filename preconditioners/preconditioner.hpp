@@ -103,6 +103,17 @@ inline constexpr FactorOrdering factor_orderings[] = {FactorOrdering::automatic,
                                                       FactorOrdering::colours};
 std::string_view to_string(FactorOrdering ordering) noexcept;  // "auto", "natural", "colours"
 
+// Which rows subdomain-ic0 and subdomain-ilu0 take together.
+enum class SubdomainPartition : unsigned char {
+  order,  // those that follow each other
+  metis   // those that METIS' k-way partition of the graph of A finds, in a build that has it
+};
+inline constexpr SubdomainPartition subdomain_partitions[] = {SubdomainPartition::order,
+                                                              SubdomainPartition::metis};
+std::string_view to_string(SubdomainPartition partition) noexcept;  // "order", "metis"
+// Empty when this build has it, else why not, and what to do.
+std::string_view unavailable(SubdomainPartition partition) noexcept;
+
 // How amg makes its coarser levels.
 enum class AmgSetup : unsigned char {
   aggregation,  // smoothed aggregation of our own
@@ -151,8 +162,13 @@ struct PreconditionerOptions {
   std::int64_t block_size = 0;
   DiagonalBlocks blocks = DiagonalBlocks::found;  // block-jacobi
   std::int64_t power = 1;                         // isai, isai-lu: of the pattern of their triangles, 1 to 4
-  double omega = 1;                               // ssor: the relaxation, between 0 and 2, both excluded
-  std::int64_t degree = 4;                        // chebyshev: products of A for each M^-1 r, 1 to 100
+  // subdomain-ic0, subdomain-ilu0: rows of a subdomain, with partition metis about so many; 0: as many as suit threads
+  // or fit into the shared memory of a thread block
+  std::int64_t subdomain_size = 0;
+  SubdomainPartition partition = SubdomainPartition::order;  // subdomain-ic0, subdomain-ilu0
+  std::int64_t overlap = 0;      // subdomain-ilu0: 1: subdomains compute with the rows next to theirs, too
+  double omega = 1;              // ssor: the relaxation, between 0 and 2, both excluded
+  std::int64_t degree = 4;       // chebyshev: products of A for each M^-1 r, 1 to 100
   double eigenvalue_ratio = 30;  // chebyshev: largest over smallest eigenvalue of its interval, more than 1
   AmgSetup setup = AmgSetup::aggregation;    // amg
   Smoother smoother = Smoother::l1_jacobi;   // amg
@@ -205,6 +221,9 @@ struct PreconditionerEntry {
 //   ilu0, ilu     (L U)^-1 r, the same for any A                      the entries (with fill), 5 n values
 //   isai, isai-lu Y D X r, X and Y sparse approximate inverses of     two matrices of (the power of) the pattern of
 //                 the triangles of ic0, of ilu0                       a triangle, one vector; see below
+//   subdomain-ic0, subdomain-ilu0
+//                 sum_s Q_s^T M_s^-1 R_s r, M_s the factors of ic0   the entries within subdomains, 4 n values
+//                 or ilu0 of subdomain s; see below
 //   chebyshev     p(D^-1 A) D^-1 r, p the Chebyshev polynomial        4 n values
 //                 of given degree for eigenvalues of D^-1 A between lambda / eigenvalue_ratio and lambda
 //   amg           algebraic multigrid: `cycles` V-cycles              bytes() says it: mostly 2 to 4 times the entries
@@ -235,6 +254,29 @@ struct PreconditionerEntry {
 // the entries of I there (Anzt, Huckle, Brackle and Dongarra, Parallel Computing 71 (2018) 1). M^-1 r is two products,
 // where ic0 has two triangular solves; mostly more iterations than ic0, fewer with power 2, each of which costs more.
 // chebyshev: lambda is 1.1 times the largest Ritz value of 20 steps of cg with M = D.
+//
+// subdomain-ic0, subdomain-ilu0: each row is in one subdomain s, as one of its own. R_s takes the rows of the subdomain
+// out of a vector, Q_s its own ones; M_s are the factors without fill of A_s = R_s A R_s^T, in the order of the rows.
+// Entries between subdomains are left out, so more and smaller subdomains take more iterations; with one subdomain M is
+// that of natural ic0 or ilu0. But subdomains do not wait for each other: threads of a host and thread blocks of a GPU
+// factor and solve them at the same time.
+//   subdomain_size  rows of its own. auto on a host: 1024, or n / 64 where that is more. auto on a GPU: the largest of
+//                   1024, 512 ... 32 of which two thread blocks have room on a processor; a number with which L and U
+//                   of a subdomain do not fit into the shared memory of a thread block is refused (BadArgument, with
+//                   the bytes).
+//   partition       order: rows that follow each other, so matrix.order matters. metis: METIS' k-way partition of the
+//                   pattern of A + A^T, subdomains of about that size with few entries between them. The host finds it:
+//                   mostly more time than the factors take. NotAvailable in a build without METIS.
+//   overlap         1: the subdomain has its halo, too: the other rows that have a column in its own rows. M_s solves
+//                   with them, and their results are dropped: the restricted additive Schwarz method (Cai and Sarkis,
+//                   SIAM J. Sci. Comput. 21 (1999) 792). M is then not symmetric, so subdomain-ic0 has no overlap.
+// A shift is added to the diagonal of A_s alone where a pivot of M_s is bad, as in ic0 and ilu0. figures() has
+// "subdomains", "subdomain_size", "entries" (of all L and U), "levels" (the most in one subdomain), "shift" (the
+// largest) and "shifted_subdomains".
+// Several columns: M^-1 of 4 columns, on a host of 8, reads the factors once.
+// Device: the host finds the subdomains, once for a pattern; the device factors and solves, one thread block for each
+// subdomain, and new values do not come to the host. For new values subdomain-ic0 compares a_ij and a_ji within
+// subdomains there, else all of them. M^-1 r is one kernel; it can be recorded.
 //
 // PreconditionerOptions::solve. The factors are (I + L) P (I + U), P the pivots, L and U strict triangles, U = L^T for
 // ic:
