@@ -46,13 +46,10 @@ DeviceFactors<T>::DeviceFactors(const ContextPtr& device, const SweepPattern& pa
   for (std::int64_t k = 0; k < rows_; ++k) lower[k + 1] = lower[k] + pattern.lower(order[k]).size();
   upper[0] = lower[rows_];
   for (std::int64_t k = 0; k < rows_; ++k) upper[k + 1] = upper[k] + pattern.upper(order[k]).size();
-  with_upper_ = upper[rows_] > upper[0];
-  for (std::size_t s = 0; s + 1 < first_.size(); ++s) {
-    const std::int64_t begin = first_[s], end = first_[s + 1];
-    lower_lanes_.push_back(lanes_for_mean(lower[end] - lower[begin], end - begin));
-    upper_lanes_.push_back(lanes_for_mean(upper[end] - upper[begin], end - begin));
-  }
-  factor_lanes_ = std::max(4, lanes_for_mean(pattern.col.size(), std::max<std::int64_t>(rows_, 1)));
+  std::vector<std::int64_t> lower_first, upper_first;
+  for (const std::int64_t k : first_)
+    lower_first.push_back(lower[k]), upper_first.push_back(upper[k] - upper[0]);
+  find_lanes(lower_first, upper_first);
   Buffer<std::int32_t> col(host, col_.size());
   const int parts = useful_parts(*host, col_.size());
   protean::parallel(parts, [&](int part, int of) {
@@ -88,6 +85,38 @@ DeviceFactors<T>::DeviceFactors(const ContextPtr& device, const SweepPattern& pa
 }
 
 template <class T>
+DeviceFactors<T>::DeviceFactors(const ContextPtr& device, ColouredRows rows)
+    : device_(device),
+      rows_(rows.rows),
+      by_place_(true),
+      first_(std::move(rows.first)),
+      row_(std::move(rows.row)),
+      place_(std::move(rows.place)),
+      col_(std::move(rows.col)),
+      key_(std::move(rows.key)),
+      mirror_(std::move(rows.mirror)),
+      lower_(std::move(rows.lower)),
+      upper_(std::move(rows.upper)),
+      values_(device, col_.size()),
+      d_(device, rows_),
+      diagonal_(device, rows_),
+      status_(device, 1) {
+  find_lanes(rows.lower_first, rows.upper_first);
+}
+
+template <class T>
+void DeviceFactors<T>::find_lanes(const std::vector<std::int64_t>& lower_first,
+                                  const std::vector<std::int64_t>& upper_first) {
+  for (std::size_t s = 0; s + 1 < first_.size(); ++s) {
+    const std::int64_t rows = first_[s + 1] - first_[s];
+    lower_lanes_.push_back(lanes_for_mean(lower_first[s + 1] - lower_first[s], rows));
+    upper_lanes_.push_back(lanes_for_mean(upper_first[s + 1] - upper_first[s], rows));
+  }
+  with_upper_ = upper_first.back() > 0;
+  factor_lanes_ = std::max(4, lanes_for_mean(col_.size(), std::max<std::int64_t>(rows_, 1)));
+}
+
+template <class T>
 void DeviceFactors<T>::set_values(const SweepPattern& pattern, const SweepValues<T>& values) {
   Buffer<T> ordered(pattern.lower_ptr.context(), values_.size());
   T* next = ordered.data();
@@ -116,10 +145,42 @@ FactorView<T> DeviceFactors<T>::view(bool next) const noexcept {
 }
 
 template <class T>
+void DeviceFactors<T>::make_room() {
+  if (next_d_.empty()) next_values_ = Buffer<T>(device_, values_.size()), next_d_ = Buffer<T>(device_, rows_);
+}
+
+template <class T>
+FactorStatus DeviceFactors<T>::relax(const CsrMatrix<T>& csr, bool one_for_zero, T w, T scale) {
+  FactorStatus status{0, static_cast<std::int32_t>(rows_), 0, 0};
+  if (rows_ == 0) return status;
+  make_room();
+  const Context& context = *device_;
+  const FactorView<T> f = view(true);
+  const FactorRules rules{false, one_for_zero};
+  if (context.simulated()) {
+    const DeviceWork work(context);
+    std::fill_n(f.diagonal, rows_, T(0));
+    double largest = 0;
+    for (std::int64_t k = 0; k < rows_; ++k)
+      status.trouble |= csr.pattern.row_ptr.visit(
+          [&](const auto* ptr) { return f.load_row(ptr, csr.pattern.col, csr.values, k, 0, 1, largest); });
+    for (std::int64_t k = 0; k < rows_; ++k) status.trouble |= f.relax_row(rules, k, w, scale, 0, 1);
+    return status;
+  }
+#if defined(PROTEAN_HAVE_CUDA)
+  send(context, status_, &status);
+  device::load_entries<T>(context, f, factor_lanes_, csr, status_.data());
+  device::relax_entries<T>(context, f, factor_lanes_, rules, w, scale, status_.data());
+  copy_bytes(context, &status, Space::host, status_.data(), Space::device, sizeof status);
+#endif
+  return status;
+}
+
+template <class T>
 FactorStatus DeviceFactors<T>::factor(const CsrMatrix<T>& csr, const FactorRules& rules, T shift) {
   FactorStatus status{0, static_cast<std::int32_t>(rows_), 0, 0};
   if (rows_ == 0) return status;
-  if (next_d_.empty()) next_values_ = Buffer<T>(device_, values_.size()), next_d_ = Buffer<T>(device_, rows_);
+  make_room();
   const Context& context = *device_;
   const FactorView<T> f = view(true);
   const T smallest_part = 64 * std::numeric_limits<T>::epsilon();

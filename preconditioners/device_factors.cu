@@ -64,6 +64,16 @@ __global__ void __launch_bounds__(block_size)
 
 template <int lanes, class T>
 __global__ void __launch_bounds__(block_size)
+    relax_kernel(FactorView<T> f, FactorRules rules, T w, T scale, FactorStatus* status) {
+  wait_for_stream();
+  const std::int64_t k = place_of_thread<lanes>();
+  if (k >= f.rows) return;
+  const unsigned trouble = f.relax_row(rules, k, w, scale, static_cast<int>(threadIdx.x) % lanes, lanes);
+  if (trouble) atomicOr(&status->trouble, trouble);
+}
+
+template <int lanes, class T>
+__global__ void __launch_bounds__(block_size)
     finish_kernel(FactorView<T> f, FactorRules rules, FactorStatus* status) {
   wait_for_stream();
   const std::int64_t k = place_of_thread<lanes>();
@@ -138,6 +148,15 @@ void finish_factors(const Context& context, const FactorView<T>& f, int lanes, c
 }
 
 template <class T>
+void relax_entries(const Context& context, const FactorView<T>& f, int lanes, const FactorRules& rules, T w,
+                   T scale, FactorStatus* status) {
+  with_lanes(lanes, [&](auto n) {
+    launch(context.device_state(), relax_kernel<n(), T>, blocks_of_rows(f.rows, n()), block_size, f, rules, w,
+           scale, status);
+  });
+}
+
+template <class T>
 void coloured_pass(const Context& context, const FactorView<T>& f, const std::int64_t* ptr, int lanes,
                    std::int64_t begin, std::int64_t end, const T* before, const T* after, const T* rhs,
                    const T* from, T* z) {
@@ -157,6 +176,8 @@ void coloured_pass(const Context& context, const FactorView<T>& f, const std::in
                                 std::int64_t, T, T, FactorStatus*);                                          \
   template void finish_factors<T>(const Context&, const FactorView<T>&, int, const FactorRules&,             \
                                   FactorStatus*);                                                            \
+  template void relax_entries<T>(const Context&, const FactorView<T>&, int, const FactorRules&, T, T,        \
+                                 FactorStatus*);                                                             \
   template void coloured_pass<T>(const Context&, const FactorView<T>&, const std::int64_t*, int,             \
                                  std::int64_t, std::int64_t, const T*, const T*, const T*, const T*, T*);
 PROTEAN_INSTANTIATE(float)

@@ -19,6 +19,7 @@
 
 #include "core/csr.hpp"
 #include "core/host_device.hpp"
+#include "preconditioners/device_colours.hpp"
 #include "preconditioners/device_sweeps.hpp"
 
 namespace protean::detail {
@@ -35,6 +36,15 @@ PROTEAN_HOST_DEVICE inline std::int64_t find_key(const std::int32_t* key, std::i
       high = middle;
   }
   return low < end && key[low] == wanted ? low : -1;
+}
+
+// Of entry p of L at place k, whose column lies at place key[p]: the number of the entry of column k in the row of U
+// there, -1 where there is none.
+PROTEAN_HOST_DEVICE inline std::int32_t mirror_of(const std::int32_t* key, const std::int64_t* upper,
+                                                  std::int64_t k, std::int64_t p) {
+  const std::int64_t other = key[p];
+  const std::int64_t at = find_key(key, upper[other], upper[other + 1], static_cast<std::int32_t>(k));
+  return at < 0 ? -1 : static_cast<std::int32_t>(at - upper[other]);
 }
 
 // What the device found while it factored.
@@ -155,6 +165,33 @@ struct FactorView {
     return trouble;
   }
 
+  // L := w A D^-1, U := w D^-1 A, D := scale D^-1 of the entries of the row at place k. Returns trouble.
+  PROTEAN_HOST_DEVICE unsigned relax_row(const FactorRules& rules, std::int64_t k, T w, T scale, int lane,
+                                         int lanes) const {
+    unsigned trouble = 0;
+    const std::int64_t i = row[k];
+    const auto on_diagonal = [&](std::int64_t j) {
+      const T a = diagonal[j];
+      if (is_finite(a) && is_finite(T(1) / a)) return a;
+      if (!rules.one_for_zero) trouble |= diagonal_unusable;
+      return T(1);
+    };
+    const T own = on_diagonal(i);
+    for (std::int64_t p = lower[k] + lane; p < lower[k + 1]; p += lanes) {
+      values[p] = w * values[p] / on_diagonal(col[p]);
+      if (!is_finite(values[p])) trouble |= factor_overflow;
+    }
+    for (std::int64_t q = upper[k] + lane; q < upper[k + 1]; q += lanes) {
+      values[q] = w * values[q] / own;
+      if (!is_finite(values[q])) trouble |= factor_overflow;
+    }
+    if (lane == 0) {
+      d[i] = scale / own;
+      if (!is_finite(d[i])) trouble |= factor_overflow;
+    }
+    return trouble;
+  }
+
   // U of a symmetric matrix times D; returns trouble.
   PROTEAN_HOST_DEVICE unsigned finish_row(const FactorRules& rules, std::int64_t k, int lane,
                                           int lanes) const {
@@ -176,6 +213,8 @@ class DeviceFactors final : public DeviceSweep<T> {
   // pattern: with its stages, in host memory. factors: whether factor() will be called. Solves need a pattern by
   // colours.
   DeviceFactors(const ContextPtr& device, const SweepPattern& pattern, bool factors);
+  // Of rows that the device has coloured.
+  DeviceFactors(const ContextPtr& device, ColouredRows rows);
 
   // Values that a host has computed.
   void set_values(const SweepPattern& pattern, const SweepValues<T>& values) override;
@@ -183,6 +222,9 @@ class DeviceFactors final : public DeviceSweep<T> {
   // Factors csr, which lies on the device and has the pattern, with shift diag(A) added. Waits for the device. The
   // factors that were there stay in use until keep(); drop() forgets the new ones.
   FactorStatus factor(const CsrMatrix<T>& csr, const FactorRules& rules, T shift);
+  // Instead of factors those of ssor with relaxation w and of gauss-seidel: L := w L D^-1, U := w D^-1 U,
+  // D := scale D^-1, of the parts of csr. As factor() otherwise.
+  FactorStatus relax(const CsrMatrix<T>& csr, bool one_for_zero, T w, T scale);
   void keep();
   void drop() noexcept { next_values_ = Buffer<T>(), next_d_ = Buffer<T>(); }
 
@@ -191,9 +233,17 @@ class DeviceFactors final : public DeviceSweep<T> {
   // Of the factors in use; next: of those that factor() has left.
   FactorView<T> view(bool next = false) const noexcept;
   int lanes() const noexcept { return factor_lanes_; }
+  std::int64_t stages() const noexcept { return static_cast<std::int64_t>(first_.size()) - 1; }
+  // Off the diagonal.
+  std::int64_t entries() const noexcept { return col_.size(); }
   const ContextPtr& context() const noexcept { return device_; }
 
  private:
+  // Lanes of the kernels, by the entries of L and U before each stage.
+  void find_lanes(const std::vector<std::int64_t>& lower_first, const std::vector<std::int64_t>& upper_first);
+  // Room for new values.
+  void make_room();
+
   ContextPtr device_;
   std::int64_t rows_;
   bool by_place_;
@@ -225,6 +275,9 @@ void factor_stage(const Context& context, const detail::FactorView<T>& f, int la
 template <class T>
 void finish_factors(const Context& context, const detail::FactorView<T>& f, int lanes,
                     const detail::FactorRules& rules, detail::FactorStatus* status);
+template <class T>
+void relax_entries(const Context& context, const detail::FactorView<T>& f, int lanes,
+                   const detail::FactorRules& rules, T w, T scale, detail::FactorStatus* status);
 // For rows i at places begin .. end: z_i := after_i (before_i rhs_i - sum_j t_ij from_j), t the entries from ptr[k] to
 // ptr[k + 1]; before and after may be null, for ones.
 template <class T>

@@ -10,8 +10,9 @@
 // faster: 4 bytes an entry and 52 bytes a row more. While it is set up again, the values twice, and n values for each
 // thread.
 //
-// On a device with ordering colours the host colours and finds the pattern; the device factors and solves
-// (device_factors.hpp), and new values of A do not come to the host. Else the host factors, and keeps the pattern of
+// On a device with ordering colours the device colours (device_colours.hpp; where it hands that over, the host colours
+// and finds the pattern), factors and solves (device_factors.hpp), and new values of A do not come to the host. Else
+// the host factors, and keeps the pattern of
 // the factors: 4 bytes an entry, 24 a row. The device gets the factors in the order of its solves (device_sweeps.hpp).
 // New values go to the same addresses.
 #include <fmt/format.h>
@@ -37,6 +38,7 @@
 #include "operators/rows.hpp"
 #include "preconditioners/by_solving.hpp"
 #include "preconditioners/colours.hpp"
+#include "preconditioners/device_colours.hpp"
 #include "preconditioners/device_factors.hpp"
 #include "preconditioners/device_sweeps.hpp"
 #include "preconditioners/diagonal.hpp"
@@ -75,6 +77,10 @@ class Incomplete final : public BySolving<T>, public HasMultiProduct<T> {
   std::string_view name() const noexcept override { return name_; }
   bool symmetric() const noexcept override { return symmetric_; }
   std::vector<PreconditionerFigure> figures() const override {
+    if (!pattern_ && factors_)
+      return {{"shift", shift_},
+              {"entries", static_cast<double>(factors_->entries() + this->rows())},
+              {"colours", static_cast<double>(factors_->stages())}};
     if (!pattern_) return {};
     std::vector<PreconditionerFigure> found = {
         {"shift", shift_},
@@ -98,8 +104,9 @@ class Incomplete final : public BySolving<T>, public HasMultiProduct<T> {
     const bool on_device = context->space() == Space::device;
     if (on_device && !host_) host_ = Context::host();
     const ContextPtr& host = on_device ? host_ : context;
-    const bool analyse = pattern_changed || !pattern_;
+    const bool analyse = pattern_changed || (!pattern_ && !factors_);
     if (factors_ && !analyse) return refactor(A);
+    if (on_device && coloured_there(A)) return;
     const CsrMatrix<T> csr = finite_rows(A, host, name());
     if (symmetric_) require_symmetric(*host, csr, analyse || pattern_->coloured);
     const Vector<T> diagonal = usable_diagonal<T>(name(), host, csr, options_.zero_diagonal, symmetric_);
@@ -150,9 +157,8 @@ class Incomplete final : public BySolving<T>, public HasMultiProduct<T> {
                      work_.data() + pattern_->n);
   }
   std::size_t bytes_of_arrays() const noexcept override {
-    return pattern_ ? pattern_->bytes() + (mirror_ ? mirror_->bytes() : 0) + values_.bytes() + work_.bytes() +
-                          (levels_ ? levels_->bytes() : 0) + (on_device_ ? on_device_->bytes() : 0)
-                    : 0;
+    return (pattern_ ? pattern_->bytes() : 0) + (mirror_ ? mirror_->bytes() : 0) + values_.bytes() +
+           work_.bytes() + (levels_ ? levels_->bytes() : 0) + (on_device_ ? on_device_->bytes() : 0);
   }
 
   std::string_view no_multi_product() const noexcept override {
@@ -186,15 +192,44 @@ class Incomplete final : public BySolving<T>, public HasMultiProduct<T> {
 
   FactorTask task() const { return {name(), symmetric_, options_.zero_diagonal}; }
 
+  // Whether rows are eliminated colour after colour, as far as the options say, and whether they ask for it.
+  bool asks_for_colours() const noexcept {
+    return fill_ == 0 && options_.ordering == FactorOrdering::colours;
+  }
+  bool may_colour(bool on_device) const noexcept {
+    return asks_for_colours() || (fill_ == 0 && options_.ordering == FactorOrdering::automatic && on_device &&
+                                  options_.solve == TriangularSolve::automatic);
+  }
+
+  // The whole setup for a new pattern on a device. False, and nothing is changed, where the host begins it.
+  bool coloured_there(const LinearOperator<T>& A) {
+    if (!may_colour(true) || options_.solve == TriangularSolve::sweeps) return false;
+    const std::optional<CsrMatrix<T>> there = csr_of(A);
+    if (!there || there->pattern.space != Space::device) return false;
+    std::optional<ColouredRows> rows = colour_on_device(
+        A.context(), there->pattern, true, asks_for_colours() ? most_colours_on_device : most_colours);
+    if (!rows) return false;
+    take(std::make_unique<DeviceFactors<T>>(A.context(), std::move(*rows)), *there, nullptr);
+    return true;
+  }
+
+  // Factors on the device; pattern: in host memory, where the host found it.
+  void take(std::unique_ptr<DeviceFactors<T>> made, const CsrMatrix<T>& there,
+            std::shared_ptr<const SweepPattern> pattern) {
+    const double shift = factor_on_device<T>(task(), host_, *made, there);
+    made->keep();
+    factors_ = made.get(), on_device_ = std::move(made), ++layouts_;
+    measured_ = {}, shift_ = shift, mirror_ = nullptr;
+    pattern_ = std::move(pattern);
+  }
+
   // The pattern in the order that the options ask for, with its stages; the colours where it is by colours.
   std::shared_ptr<const SweepPattern> find_pattern(const ContextPtr& host, const CsrMatrix<T>& csr,
                                                    bool on_device, Colours& colours) const {
-    const bool asked = options_.ordering == FactorOrdering::colours,
-               automatic = options_.ordering == FactorOrdering::automatic && on_device &&
-                           options_.solve == TriangularSolve::automatic;
-    if (fill_ == 0 && (asked || automatic)) {
+    if (may_colour(on_device)) {
       colours = colour<T>(host, csr);
-      if (asked || colours.count <= most_colours) return pattern_by_colours(host, csr.pattern, colours);
+      if (asks_for_colours() || colours.count <= most_colours)
+        return pattern_by_colours(host, csr.pattern, colours);
     }
     auto made = pattern_of_factors(host, csr.pattern, fill_);
     find_levels(host, *made, on_device);
@@ -206,13 +241,8 @@ class Incomplete final : public BySolving<T>, public HasMultiProduct<T> {
     const ContextPtr& context = A.context();
     auto made = std::make_unique<DeviceFactors<T>>(context, *pattern, true);
     const std::optional<CsrMatrix<T>> there = csr_of(A);
-    const double shift = factor_on_device<T>(
-        task(), host_, *made,
-        there && there->pattern.space == Space::device ? *there : upload(context, on_host));
-    made->keep();
-    factors_ = made.get(), on_device_ = std::move(made), ++layouts_;
-    measured_ = {}, shift_ = shift, mirror_ = nullptr;
-    pattern_ = std::move(pattern);
+    take(std::move(made), there && there->pattern.space == Space::device ? *there : upload(context, on_host),
+         std::move(pattern));
   }
 
   // New values of the pattern, which stay on the device.

@@ -302,10 +302,13 @@ struct PreconditionerEntry {
 // are at most 64 colours, else natural; on a host it takes natural. With colours, solve auto and levels solve colour
 // after colour, cusparse is refused. figures() has the number of colours.
 //
-// On a device. With ordering colours ic0 and ilu0 find colours and patterns on the host, once for a pattern; the device
-// factors, colour after colour, and new values need not come to the host. isai and isai-lu do the same with the levels
-// of their factors, and then find the values of X and Y there. ssor, gauss-seidel, ic, ilu and natural ic0 and ilu0
-// read the entries, colour, and factor on the host, where a copy of the pattern stays; the factors are copied to the
+// On a device. The device finds the colours of ssor, gauss-seidel, and of ic0 and ilu0 by colours, and factors, colour
+// after colour; neither a new pattern nor new values come to the host. The colours are those of the host. The host
+// finds them, once for a pattern, where the pattern is not symmetric or its rows are not sorted, where there are more
+// than 64 colours (ssor, gauss-seidel: 32), and where rows wait for each other in chains too long for a device, as in a
+// tridiagonal matrix. isai and isai-lu find patterns and levels on the host, once for a pattern; the device factors,
+// and finds the values of X and Y. ic, ilu and natural ic0 and ilu0, and ssor and gauss-seidel that the host has
+// coloured, read the entries and factor on the host, where a copy of the pattern stays; the factors are copied to the
 // device, and M^-1 r runs there. Their setup costs what it costs on the host, and two transfers of the entries. Up to
 // 32 colours of ssor and gauss-seidel, and all of ic0 and ilu0, are solved in two kernels for each colour but the
 // first; more colours of ssor and gauss-seidel as levels does. All can be recorded into CUDA graphs (cusparse: where

@@ -7,21 +7,28 @@
 // Memory: columns, once more their places, and values of the entries off the diagonal (gauss-seidel: of L), 60 bytes
 // and three values a row.
 //
-// On a device: colours and values are found on the host, which keeps the pattern. The device has the rows in the order
-// of the colours (device_sweeps.hpp) and runs one kernel a colour. New values go to the same addresses.
+// On a device: colours and values are found there (device_colours.hpp, device_factors.hpp), and new values do not come
+// to the host. Where the device hands that over, and for more than 32 colours, they are found on the host, which keeps
+// the pattern (device_sweeps.hpp). The device has the rows in the order of the colours. New values go to the same
+// addresses.
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <tuple>
 #include <utility>
 #include <vector>
 
 #include "core/parallel.hpp"
+#include "operators/rows.hpp"
 #include "preconditioners/by_solving.hpp"
 #include "preconditioners/colours.hpp"
+#include "preconditioners/device_colours.hpp"
+#include "preconditioners/device_factors.hpp"
 #include "preconditioners/device_sweeps.hpp"
 #include "preconditioners/diagonal.hpp"
 #include "preconditioners/entries.hpp"
+#include "preconditioners/factorization.hpp"
 #include "preconditioners/level_solve.hpp"
 #include "preconditioners/makers.hpp"
 #include "preconditioners/sweeps.hpp"
@@ -38,6 +45,7 @@ class Relaxation final : public BySolving<T> {
   std::string_view name() const noexcept override { return both_ ? "ssor" : "gauss-seidel"; }
   bool symmetric() const noexcept override { return both_; }
   std::vector<PreconditionerFigure> figures() const override {
+    if (factors_) return {{"colours", static_cast<double>(factors_->stages())}};
     if (!pattern_) return {};
     return {{"colours", static_cast<double>(pattern_->forward.count())}};
   }
@@ -54,6 +62,7 @@ class Relaxation final : public BySolving<T> {
     const bool on_device = context->space() == Space::device;
     if (on_device && !host_) host_ = Context::host();
     const ContextPtr& host = on_device ? host_ : context;
+    if (on_device && (pattern_changed || !pattern_) && found_there(A, pattern_changed)) return;
     const CsrMatrix<T> csr = finite_rows(A, host, name());
     const Vector<T> d = usable_diagonal<T>(name(), host, csr, options_.zero_diagonal);
     std::shared_ptr<const Order> order = order_;
@@ -69,7 +78,7 @@ class Relaxation final : public BySolving<T> {
     } else if (on_device) {
       auto made = make_levels<T>(context, *pattern);
       made->set_values(*pattern, values);
-      on_device_ = std::move(made), ++layouts_;
+      on_device_ = std::move(made), factors_ = nullptr, ++layouts_;
     } else {
       if (!analysed) levels_ = LevelSolve<T>::make(context, *pattern, order->of, order->count);
       levels_->set_values(*pattern, values);
@@ -82,13 +91,50 @@ class Relaxation final : public BySolving<T> {
     levels_->solve(r, z);
   }
   std::size_t bytes_of_arrays() const noexcept override {
-    return pattern_ ? pattern_->bytes() + order_->of.bytes() +
-                          (on_device_ ? on_device_->bytes() : levels_->bytes())
-                    : 0;
+    return (pattern_ ? pattern_->bytes() : 0) + (order_ ? order_->of.bytes() : 0) +
+           (on_device_ ? on_device_->bytes() : 0) + (levels_ ? levels_->bytes() : 0);
   }
 
  private:
   using Order = Colours;
+
+  T relaxation() const noexcept { return both_ ? static_cast<T>(options_.omega) : T(1); }
+  T scale_of_diagonal() const noexcept {
+    const T w = relaxation();
+    return both_ ? w * (T(2) - w) : T(1);
+  }
+
+  // The whole setup on a device. False, and nothing is changed, where the host begins it.
+  bool found_there(const LinearOperator<T>& A, bool pattern_changed) {
+    std::optional<CsrMatrix<T>> there = csr_of(A);
+    if (there && there->pattern.space != Space::device) there.reset();
+    if (factors_ && !pattern_changed) {
+      compute_there(*factors_, there ? *there : upload(A.context(), rows_on_host(A, host_, name())));
+      return true;
+    }
+    if (!there) return false;
+    std::optional<ColouredRows> rows =
+        colour_on_device(A.context(), there->pattern, both_, static_cast<int>(most_stage_launches));
+    if (!rows) return false;
+    auto made = std::make_unique<DeviceFactors<T>>(A.context(), std::move(*rows));
+    compute_there(*made, *there);
+    factors_ = made.get(), on_device_ = std::move(made), ++layouts_;
+    order_ = nullptr, pattern_ = nullptr;
+    return true;
+  }
+  void compute_there(DeviceFactors<T>& factors, const CsrMatrix<T>& csr) const {
+    try {
+      const FactorStatus status =
+          factors.relax(csr, options_.zero_diagonal == ZeroDiagonal::one, relaxation(), scale_of_diagonal());
+      if (status.trouble & (entry_not_finite | diagonal_unusable))
+        refuse_entries<T>({name(), false, options_.zero_diagonal}, host_, *this->context(), csr);
+      if (status.trouble & factor_overflow) refuse_overflow<T>(name());
+    } catch (...) {
+      factors.drop();
+      throw;
+    }
+    factors.keep();
+  }
 
   // f(column, value, in L) for the entries of row i in their order. In gauss-seidel those of U are left out.
   template <class F>
@@ -128,8 +174,7 @@ class Relaxation final : public BySolving<T> {
 
   void fill_in(const Context& context, const CsrMatrix<T>& csr, const Vector<T>& d, const Colours& colours,
                const SweepPattern& pattern, SweepValues<T>& values) const {
-    const T w = both_ ? static_cast<T>(options_.omega) : T(1);
-    const T factor = both_ ? w * (T(2) - w) : T(1);
+    const T w = relaxation(), factor = scale_of_diagonal();
     parallel(useful_parts(context, pattern.n), [&](int part, int parts) {
       const Range rows = even_range(pattern.n, part, parts);
       for (std::int64_t i = rows.begin; i < rows.end; ++i) {
@@ -152,7 +197,8 @@ class Relaxation final : public BySolving<T> {
   std::unique_ptr<LevelSolve<T>> levels_;  // on a host
   ContextPtr host_;                        // where a device's matrix is read
   std::unique_ptr<DeviceSweep<T>> on_device_;
-  std::uint64_t layouts_ = 0;  // how often on_device_ was made
+  DeviceFactors<T>* factors_ = nullptr;  // on_device_ where the device found it
+  std::uint64_t layouts_ = 0;            // how often on_device_ was made
 };
 
 }  // namespace

@@ -1,0 +1,246 @@
+// The kernels of device_colours.hpp.
+#include <algorithm>
+#include <bit>
+
+#include "core/device/kernel_tools.cuh"
+#include "core/device/primitives.hpp"
+#include "core/transfer.hpp"
+#include "preconditioners/device_colours.hpp"
+#include "preconditioners/device_factors.hpp"
+#include "preconditioners/lanes.cuh"
+
+namespace protean::device {
+namespace {
+
+using detail::ColouredRows;
+using detail::ColouringRows;
+constexpr int lanes = 4;  // of a row, where lanes share one
+
+struct ColourStatus {
+  int given_up = 0;  // the host must colour
+  std::int32_t count = 0;
+  unsigned ticket = 0;           // of the next block
+  unsigned long long begin = 0;  // nanoseconds, of the first block
+};
+
+// After this time the chains of rows that wait for each other are too long for a device. The result does not depend on
+// it: the host finds the same colours.
+constexpr unsigned long long patience(std::int64_t rows) {
+  return 2'000'000 + 5 * static_cast<unsigned long long>(rows);
+}
+
+__device__ inline unsigned long long nanoseconds() {
+  unsigned long long now;
+  asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now));
+  return now;
+}
+// Colours travel through the memory that all processors share, by themselves: -1 is none.
+__device__ inline std::int32_t load_shared(const std::int32_t* where) {
+  std::int32_t value;
+  asm volatile("ld.relaxed.gpu.s32 %0, [%1];" : "=r"(value) : "l"(where) : "memory");
+  return value;
+}
+__device__ inline void store_shared(std::int32_t* where, std::int32_t value) {
+  asm volatile("st.relaxed.gpu.s32 [%0], %1;" ::"l"(where), "r"(value) : "memory");
+}
+
+template <class Pointer>
+__global__ void __launch_bounds__(block_size)
+    mirrored_kernel(ColouringRows<Pointer> rows, ColourStatus* status) {
+  wait_for_stream();
+  const std::int64_t i = place_of_thread<lanes>();
+  if (i < rows.rows && !rows.is_mirrored(i, static_cast<int>(threadIdx.x) % lanes, lanes))
+    status->given_up = 1;
+}
+
+// A thread for each row, blocks in the order of their tickets, so that a row waits for rows that are on the device. The
+// threads of a warp look at their neighbours in turn until all have a colour: none keeps back another one.
+template <class Pointer>
+__global__ void __launch_bounds__(block_size)
+    colour_kernel(ColouringRows<Pointer> rows, int most, unsigned long long longest, std::int32_t* colour,
+                  ColourStatus* status) {
+  wait_for_stream();
+  __shared__ unsigned ticket;
+  if (threadIdx.x == 0) {
+    ticket = atomicAdd(&status->ticket, 1u);
+    if (ticket == 0) atomicExch(&status->begin, nanoseconds());
+  }
+  __syncthreads();
+  const std::int64_t i = std::int64_t{ticket} * block_size + threadIdx.x;
+  std::int64_t e = 0, end = 0;
+  bool done = i >= rows.rows;
+  if (!done) e = rows.ptr[i], end = rows.ptr[i + 1];
+  std::uint64_t taken = 0;
+  std::int32_t own = 0;
+  for (unsigned turn = 0; !__all_sync(0xffffffffu, done); ++turn) {
+    if (!done) {
+      while (e < end && rows.columns[e] < i) {
+        const std::int32_t other = load_shared(colour + rows.columns[e]);
+        if (other < 0) break;
+        taken |= std::uint64_t{1} << other, ++e;
+      }
+      if (e == end || rows.columns[e] >= i) {
+        own = detail::free_colour(taken);
+        done = true;
+        if (own < 0 || own >= most)
+          atomicExch(&status->given_up, 1);
+        else
+          store_shared(colour + i, own);
+      }
+    }
+    if (turn % 32 == 31) {
+      bool stop = load_shared(&status->given_up) != 0;
+      const auto begin = *static_cast<volatile unsigned long long*>(&status->begin);
+      if (!stop && begin != 0 && nanoseconds() > begin + longest) {
+        atomicExch(&status->given_up, 1);
+        stop = true;
+      }
+      if (stop) done = true;
+    }
+  }
+  const std::int32_t largest = warp_max(own + 1);
+  if (threadIdx.x % 32 == 0 && largest > load_shared(&status->count)) atomicMax(&status->count, largest);
+}
+
+__global__ void __launch_bounds__(block_size) number_kernel(std::int32_t* row, std::int64_t n) {
+  wait_for_stream();
+  const std::int64_t i = std::int64_t{blockIdx.x} * block_size + threadIdx.x;
+  if (i < n) row[i] = static_cast<std::int32_t>(i);
+}
+
+__global__ void __launch_bounds__(block_size)
+    place_kernel(const std::int32_t* row, const std::uint32_t* key, std::int64_t n, std::int32_t* place,
+                 std::int64_t* first) {
+  wait_for_stream();
+  const std::int64_t k = std::int64_t{blockIdx.x} * block_size + threadIdx.x;
+  if (k >= n) return;
+  place[row[k]] = static_cast<std::int32_t>(k);
+  if (k == 0 || key[k - 1] != key[k]) first[key[k]] = k;
+}
+
+// Lengths, those of L from `lengths` on, those of U behind them.
+template <class Pointer>
+__global__ void __launch_bounds__(block_size)
+    count_kernel(ColouringRows<Pointer> rows, std::int64_t* lengths) {
+  wait_for_stream();
+  const std::int64_t k = std::int64_t{blockIdx.x} * block_size + threadIdx.x;
+  if (k < rows.rows) rows.count(k, lengths[k], lengths[rows.rows + k]);
+}
+
+// Of each colour, and behind the last one, lower[first] and upper[first] - upper[0].
+__global__ void entries_kernel(const std::int64_t* first, std::int32_t count, std::int64_t n,
+                               const std::int64_t* both, std::int64_t* entries) {
+  wait_for_stream();
+  const auto c = static_cast<std::int32_t>(threadIdx.x);
+  if (c > count) return;
+  const std::int64_t k = c < count ? first[c] : n;
+  entries[c] = both[k], entries[count + 1 + c] = both[n + k] - both[n];
+}
+
+template <class Pointer>
+__global__ void __launch_bounds__(block_size)
+    fill_kernel(ColouringRows<Pointer> rows, const std::int64_t* lower, const std::int64_t* upper,
+                std::int32_t* col, std::int32_t* key) {
+  wait_for_stream();
+  const std::int64_t k = place_of_thread<lanes>();
+  if (k < rows.rows) rows.fill(k, lower, upper, col, key, static_cast<int>(threadIdx.x) % lanes, lanes);
+}
+
+__global__ void __launch_bounds__(block_size)
+    mirror_kernel(std::int64_t n, const std::int64_t* lower, const std::int64_t* upper,
+                  const std::int32_t* key, std::int32_t* mirror) {
+  wait_for_stream();
+  const std::int64_t k = place_of_thread<lanes>();
+  if (k >= n) return;
+  for (std::int64_t p = lower[k] + threadIdx.x % lanes; p < lower[k + 1]; p += lanes)
+    mirror[p] = detail::mirror_of(key, upper, k, p);
+}
+
+std::int64_t blocks_of(std::int64_t items) { return (items + block_size - 1) / block_size; }
+
+template <class Pointer>
+ColouringRows<Pointer> rows_of(const SparsityPattern& pattern, const Pointer* ptr) {
+  ColouringRows<Pointer> rows;
+  rows.rows = pattern.rows, rows.ptr = ptr, rows.columns = pattern.col;
+  return rows;
+}
+
+}  // namespace
+
+bool find_colours(const ContextPtr& context, const SparsityPattern& pattern, int most, std::int32_t* colour,
+                  std::int32_t& count) {
+  const std::int64_t n = pattern.rows;
+  count = 0;
+  if (n == 0) return true;
+  const DeviceState& state = context->device_state();
+  Buffer<ColourStatus> there(context, 1);
+  ColourStatus status;
+  detail::copy_bytes(*context, there.data(), Space::device, &status, Space::host, sizeof status);
+  PROTEAN_CUDA_CHECK(cudaMemsetAsync(colour, 0xff, static_cast<std::size_t>(n) * 4, state.stream));
+  pattern.row_ptr.visit([&](const auto* ptr) {
+    using Pointer = std::remove_cvref_t<decltype(*ptr)>;
+    const auto rows = rows_of(pattern, ptr);
+    launch(state, mirrored_kernel<Pointer>, blocks_of_rows(n, lanes), block_size, rows, there.data());
+    launch(state, colour_kernel<Pointer>, blocks_of(n), block_size, rows, most, patience(n), colour,
+           there.data());
+  });
+  detail::copy_bytes(*context, &status, Space::host, there.data(), Space::device, sizeof status);
+  count = status.count;
+  return status.given_up == 0;
+}
+
+void order_by_colours(const ContextPtr& context, const SparsityPattern& pattern, const std::int32_t* colour,
+                      std::int32_t count, bool with_upper, ColouredRows& made) {
+  const std::int64_t n = pattern.rows;
+  made.first.assign(static_cast<std::size_t>(count) + 1, n);
+  made.lower_first.assign(made.first.size(), 0), made.upper_first = made.lower_first;
+  const DeviceState& state = context->device_state();
+  if (n == 0) {
+    PROTEAN_CUDA_CHECK(cudaMemsetAsync(made.lower.data(), 0, sizeof(std::int64_t), state.stream));
+    PROTEAN_CUDA_CHECK(cudaMemsetAsync(made.upper.data(), 0, sizeof(std::int64_t), state.stream));
+    return;
+  }
+  const auto bytes_of = [](std::int64_t items, std::size_t item) {
+    return static_cast<std::size_t>(items) * item;
+  };
+  Buffer<std::uint32_t> keys(context, n);
+  Buffer<std::int64_t> both(context, 2 * n + 1), found(context, 3 * (std::int64_t{count} + 1));
+  detail::copy_bytes(*context, keys.data(), Space::device, colour, Space::device, bytes_of(n, 4));
+  std::int32_t* const row = made.row.data();
+  launch(state, number_kernel, blocks_of(n), block_size, row, n);
+  sort_pairs(*context, keys.data(), row, n, std::bit_width(static_cast<unsigned>(count)));
+  launch(state, place_kernel, blocks_of(n), block_size, static_cast<const std::int32_t*>(row),
+         static_cast<const std::uint32_t*>(keys.data()), n, made.place.data(), found.data());
+  pattern.row_ptr.visit([&](const auto* ptr) {
+    using Pointer = std::remove_cvref_t<decltype(*ptr)>;
+    auto rows = rows_of(pattern, ptr);
+    rows.colour = colour, rows.row = row, rows.place = made.place.data(), rows.with_upper = with_upper;
+    launch(state, count_kernel<Pointer>, blocks_of(n), block_size, rows, both.data());
+    exclusive_scan(*context, both.data(), 2 * n + 1);
+    launch(state, entries_kernel, 1, block_size, static_cast<const std::int64_t*>(found.data()), count, n,
+           static_cast<const std::int64_t*>(both.data()), found.data() + count + 1);
+    detail::copy_bytes(*context, made.lower.data(), Space::device, both.data(), Space::device,
+                       bytes_of(n + 1, 8));
+    detail::copy_bytes(*context, made.upper.data(), Space::device, both.data() + n, Space::device,
+                       bytes_of(n + 1, 8));
+    std::vector<std::int64_t> numbers(static_cast<std::size_t>(found.size()));
+    detail::copy_bytes(*context, numbers.data(), Space::host, found.data(), Space::device, found.bytes());
+    const auto number = [&](std::int64_t part) { return numbers.begin() + part * (count + 1); };
+    std::copy(number(0), number(0) + count, made.first.begin());
+    std::copy(number(1), number(2), made.lower_first.begin());
+    std::copy(number(2), numbers.end(), made.upper_first.begin());
+    const std::int64_t lower = made.lower_first.back(), entries = lower + made.upper_first.back();
+    made.col = Buffer<std::int32_t>(context, entries), made.key = Buffer<std::int32_t>(context, entries);
+    made.mirror = Buffer<std::int32_t>(context, lower);
+    launch(state, fill_kernel<Pointer>, blocks_of_rows(n, lanes), block_size, rows,
+           static_cast<const std::int64_t*>(made.lower.data()),
+           static_cast<const std::int64_t*>(made.upper.data()), made.col.data(), made.key.data());
+    if (with_upper)
+      launch(state, mirror_kernel, blocks_of_rows(n, lanes), block_size, n,
+             static_cast<const std::int64_t*>(made.lower.data()),
+             static_cast<const std::int64_t*>(made.upper.data()),
+             static_cast<const std::int32_t*>(made.key.data()), made.mirror.data());
+  });
+}
+
+}  // namespace protean::device

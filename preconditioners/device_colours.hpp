@@ -1,0 +1,124 @@
+// Colours of the rows of a matrix that lies on a device, found there, and the rows in the order of the colours with
+// their entries cut into L and U. Private to preconditioners/.
+//
+// They are the colours of colours.hpp: row after row, the smallest one that no coupled row has. So the factors are
+// those of the host. A row waits for the colours of the rows before it with which it is coupled, in one kernel; few
+// rows do on matrices that are worth colouring. Where rows follow each other in long chains (a tridiagonal matrix has
+// one of all rows) that takes too long, and the host goes on; so it does for more than 64 colours, for an unsymmetric
+// pattern and for rows that are not sorted.
+//
+// Workspace: 28 bytes a row; the arrays are those of DeviceFactors.
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "core/buffer.hpp"
+#include "core/csr.hpp"
+#include "core/host_device.hpp"
+
+namespace protean::detail {
+
+inline constexpr int most_colours_on_device = 64;
+
+// The rows of FactorView by colours, on a device.
+struct ColouredRows {
+  std::int64_t rows = 0;
+  // Of each colour, and behind the last one: its first place, and the entries of L and of U before that.
+  std::vector<std::int64_t> first, lower_first, upper_first;
+  Buffer<std::int32_t> row, place, col, key, mirror;
+  Buffer<std::int64_t> lower, upper;
+  std::int64_t colours() const noexcept { return static_cast<std::int64_t>(first.size()) - 1; }
+};
+
+// with_upper: U has the entries of later colours; else it has none. At most `most` colours. Nothing where the host must
+// colour. Waits for the device. The pattern lies there.
+std::optional<ColouredRows> colour_on_device(const ContextPtr& device, const SparsityPattern& pattern,
+                                             bool with_upper, int most);
+
+// The colour of row i, when those of the rows before it are known; -1 where all have been taken.
+PROTEAN_HOST_DEVICE inline std::int32_t free_colour(std::uint64_t taken) {
+  std::int32_t colour = 0;
+  while (colour < 64 && (taken >> colour & 1) != 0) ++colour;
+  return colour < 64 ? colour : -1;
+}
+
+// What is done with one row, by some lanes.
+template <class Pointer>
+struct ColouringRows {
+  std::int64_t rows = 0;
+  const Pointer* ptr = nullptr;
+  const std::int32_t* columns = nullptr;
+  const std::int32_t* colour = nullptr;  // of each row
+  const std::int32_t *row = nullptr, *place = nullptr;
+  bool with_upper = true;
+
+  // Whether the columns of row i ascend, and each entry has its mirrored one.
+  PROTEAN_HOST_DEVICE bool is_mirrored(std::int64_t i, int lane, int lanes) const {
+    const std::int64_t begin = ptr[i], end = ptr[i + 1];
+    for (std::int64_t e = begin + lane; e < end; e += lanes) {
+      const std::int32_t j = columns[e];
+      if (e > begin && columns[e - 1] >= j) return false;
+      std::int64_t low = ptr[j];
+      const std::int64_t last = ptr[j + 1];
+      for (std::int64_t high = last; low < high;) {
+        const std::int64_t middle = low + (high - low) / 2;
+        if (columns[middle] < i)
+          low = middle + 1;
+        else
+          high = middle;
+      }
+      if (low == last || columns[low] != i) return false;
+    }
+    return true;
+  }
+
+  PROTEAN_HOST_DEVICE bool in_lower(std::int64_t i, std::int32_t j) const { return colour[j] < colour[i]; }
+
+  // Entries of L and of U in the row at place k.
+  PROTEAN_HOST_DEVICE void count(std::int64_t k, std::int64_t& in_l, std::int64_t& in_u) const {
+    const std::int64_t i = row[k];
+    in_l = in_u = 0;
+    for (std::int64_t e = ptr[i]; e < static_cast<std::int64_t>(ptr[i + 1]); ++e) {
+      const std::int32_t j = columns[e];
+      if (j == i) continue;
+      if (in_lower(i, j))
+        ++in_l;
+      else if (with_upper)
+        ++in_u;
+    }
+  }
+
+  // The columns of the row at place k to col and key, by their places.
+  PROTEAN_HOST_DEVICE void fill(std::int64_t k, const std::int64_t* lower, const std::int64_t* upper,
+                                std::int32_t* col, std::int32_t* key, int lane, int lanes) const {
+    const std::int64_t i = row[k], begin = ptr[i], end = ptr[i + 1];
+    for (std::int64_t e = begin + lane; e < end; e += lanes) {
+      const std::int32_t j = columns[e];
+      if (j == i) continue;
+      const bool in_l = in_lower(i, j);
+      if (!in_l && !with_upper) continue;
+      const std::int32_t own = place[j];
+      std::int64_t at = in_l ? lower[k] : upper[k];
+      for (std::int64_t other = begin; other < end; ++other) {
+        const std::int32_t column = columns[other];
+        if (column != i && in_lower(i, column) == in_l && place[column] < own) ++at;
+      }
+      col[at] = j, key[at] = own;
+    }
+  }
+};
+
+}  // namespace protean::detail
+
+// Defined in device_colours.cu. CUDA builds only.
+namespace protean::device {
+
+// The colours of all rows of a pattern on the device. False where the host must find them. count: of colours.
+bool find_colours(const ContextPtr& context, const SparsityPattern& pattern, int most, std::int32_t* colour,
+                  std::int32_t& count);
+// The rest of ColouredRows; colour: of each row.
+void order_by_colours(const ContextPtr& context, const SparsityPattern& pattern, const std::int32_t* colour,
+                      std::int32_t count, bool with_upper, detail::ColouredRows& made);
+
+}  // namespace protean::device
