@@ -1,0 +1,211 @@
+// What preconditioners cost: setup, new values in the same pattern, one application, one of 8 columns, each beside a
+// product of csr in the same space, and the iterations of a solve. Each time is the shortest of those measured.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <optional>
+
+#include "benchmarks/clock.hpp"
+#include "benchmarks/options.hpp"
+#include "benchmarks/report.hpp"
+#include "core/device_timer.hpp"
+#include "core/error.hpp"
+#include "core/generate/generate.hpp"
+#include "core/io/matrix_market.hpp"
+#include "core/options.hpp"
+#include "formats/catalogue.hpp"
+#include "operators/multi_product.hpp"
+#include "preconditioners/options.hpp"
+#include "preconditioners/preconditioner.hpp"
+#include "solvers/solver.hpp"
+
+namespace protean::bench {
+namespace {
+
+constexpr const char* usage =
+    R"(usage: setup_benchmark [--space host|device] [--threads N] [--matrices poisson-3d:100,...] [--types jacobi,...]
+                       [--seconds S] [--json FILE]
+  --matrices  kind:n of a generated one, or a file
+  --types     name, or name:option=value:option=value, such as subdomain-ic0:subdomain_size=512:partition=metis
+  --seconds   time for each figure (0.5)
+)";
+
+struct Options {
+  std::string space = "host", json;
+  std::vector<std::string> matrices = {"poisson-3d:100", "elasticity-3d:40", "convection-diffusion-3d:100"},
+                           types = {"jacobi",         "block-jacobi",
+                                    "spai0",          "ssor",
+                                    "gauss-seidel",   "ic0",
+                                    "ilu0",           "isai",
+                                    "subdomain-ic0",  "subdomain-ic0:partition=metis",
+                                    "subdomain-ilu0", "subdomain-ilu0:overlap=1"};
+  int threads = 0;
+  double seconds = 0.5;
+};
+
+PreconditionerOptions options_of(const std::vector<std::string>& words) {
+  PreconditionerOptions options;
+  for (std::size_t k = 1; k < words.size(); ++k) {
+    const std::vector<std::string> pair = split(words[k], '=');
+    const auto* const option = find_option(preconditioner_options(), pair.front());
+    if (!option || pair.size() != 2)
+      throw BadArgument(fmt::format("'{}' is no option of preconditioners and its value", words[k]));
+    if (option->kind == OptionKind::word)
+      option->set(options, std::string_view(pair[1]));
+    else
+      option->set(options, number_value(*option, std::stod(pair[1])));
+  }
+  return options;
+}
+
+CsrMatrix<double> matrix_of(const std::string& name) {
+  const ContextPtr host = Context::host();
+  const std::vector<std::string> words = split(name, ':');
+  if (words.size() == 2) return generate(host, words[0], {{"n", std::stod(words[1])}});
+  return read_matrix(host, name);
+}
+
+// Seconds of `work`, which is queued: by the device's clock where there is one.
+template <class Work>
+double seconds_of(const Context& context, double seconds, Work work) {
+  double best = 1e300;
+  constexpr int times = 10;
+  const auto begin = Clock::now();
+  for (int k = 0; k < 3 || seconds_since(begin) < seconds; ++k) {
+    const auto start = Clock::now();
+    const std::optional<double> there = detail::device_seconds(context, [&] {
+      for (int i = 0; i < times; ++i) work();
+    });
+    if (!there)
+      for (int i = 0; i < times; ++i) work();
+    best = std::min(best, there.value_or(seconds_since(start)) / times);
+  }
+  return best;
+}
+// Until the results are there.
+template <class Work>
+double seconds_until_done(const Context& context, double seconds, Work work) {
+  double best = 1e300;
+  const auto begin = Clock::now();
+  for (int k = 0; k < 3 || seconds_since(begin) < seconds; ++k) {
+    context.synchronize();
+    const auto start = Clock::now();
+    work();
+    context.synchronize();
+    best = std::min(best, seconds_since(start));
+  }
+  return best;
+}
+
+nlohmann::json measure(const Options& options, const ContextPtr& context, const CsrMatrix<double>& csr,
+                       const std::string& matrix, const std::string& type, double product,
+                       const AssembledMatrix<double>& fixed) {
+  const std::vector<std::string> words = split(type, ':');
+  const PreconditionerOptions of_type = options_of(words);
+  const bool device = context->space() == Space::device;
+  const CsrMatrix<double> here = device ? upload(context, csr) : csr;
+  const auto A = make_matrix(find_format("csr"), here, context);
+  const std::int64_t n = csr.rows();
+  Vector<double> r(context, n), z(context, n), x(context, n);
+  fill<double>(*context, 1.0, r);
+  const auto make = [&] {
+    auto M = make_preconditioner<double>(words[0], *A, of_type);
+    M->ensure(*A);
+    return M;
+  };
+  const double setup = seconds_until_done(*context, options.seconds, [&] { make(); });
+  const auto M = make();
+  const double renewal = seconds_until_done(*context, options.seconds, [&] {
+    A->update_values(here);
+    M->ensure(*A);
+  });
+  const double apply = seconds_of(*context, options.seconds, [&] { M->apply(r, z.view()); });
+  constexpr std::int64_t columns = 8;
+  MultiVector<double> R(context, n, columns, VectorLayout::interleaved),
+      Z(context, n, columns, VectorLayout::interleaved);
+  for (std::int64_t k = 0; k < columns; ++k)
+    fill<double>(*context, 1.0, {R.data() + k * n, n, context->space()});
+  MultiScratch<double> scratch;
+  const double apply_columns = seconds_of(
+      *context, options.seconds, [&] { multi_apply<double>(*M, 1.0, R.view(), 0.0, Z.view(), &scratch); });
+  const char* const method = M->symmetric() ? "cg" : "bicgstab";
+  fill<double>(*context, 0.0, x);
+  SolverOptions solver;
+  solver.stopping.relative_tolerance = 1e-8, solver.stopping.max_iterations = 5000;
+  const SolveReport report = make_solver<double>(method, solver)->solve(fixed, r, x, M.get());
+  fmt::print(
+      "{:28} {:40} setup {:9.3f} ms ({:8.1f} products), new values {:9.3f} ms ({:7.1f}), apply {:8.4f} ms "
+      "({:6.2f}), 8 columns {:8.4f} ms ({:6.2f}), {} {} iterations{}",
+      matrix, type, 1e3 * setup, setup / product, 1e3 * renewal, renewal / product, 1e3 * apply,
+      apply / product, 1e3 * apply_columns, apply_columns / product, report.iterations, method,
+      report.converged() ? "" : " not converged");
+  nlohmann::json figures;
+  for (const PreconditionerFigure& one : M->figures()) {
+    fmt::print(", {} {}", one.name, one.value);
+    figures[std::string(one.name)] = one.value;
+  }
+  fmt::print("\n");
+  std::fflush(stdout);
+  return {{"matrix", matrix},
+          {"rows", n},
+          {"entries", csr.nonzeros()},
+          {"type", type},
+          {"product_seconds", product},
+          {"setup_seconds", setup},
+          {"new_values_seconds", renewal},
+          {"apply_seconds", apply},
+          {"apply_columns_seconds", apply_columns},
+          {"method", method},
+          {"iterations", report.iterations},
+          {"converged", report.converged()},
+          {"figures", figures}};
+}
+
+int run(const Options& options) {
+  const bool device = options.space == "device";
+  const ContextPtr context = device ? Context::device(0) : Context::host(options.threads);
+  nlohmann::json out = {{"benchmark", "setup"},
+                        {"space", options.space},
+                        {"machine", machine(context->space() == Space::host ? context->threads() : 1)},
+                        {"preconditioners", nlohmann::json::array()}};
+  for (const std::string& name : options.matrices) {
+    const CsrMatrix<double> csr = matrix_of(name);
+    const auto A = make_matrix(find_format("csr"), device ? upload(context, csr) : csr, context);
+    Vector<double> x(context, csr.rows()), y(context, csr.rows());
+    fill<double>(*context, 1.0, x);
+    const double product = seconds_of(*context, options.seconds, [&] { A->apply(x, y.view()); });
+    fmt::print("{}: {} rows, {} entries, a product of csr {:.4f} ms\n", name, csr.rows(), csr.nonzeros(),
+               1e3 * product);
+    for (const std::string& type : options.types) {
+      try {
+        out["preconditioners"].push_back(measure(options, context, csr, name, type, product, *A));
+      } catch (const Error& error) { fmt::print("{:28} {:40} refused: {}\n", name, type, error.what()); }
+    }
+  }
+  if (!options.json.empty()) write_json(options.json, out);
+  return 0;
+}
+
+std::optional<Options> options_of_program(int argc, char** argv) {
+  Options o;
+  if (!read_options(argc, argv,
+                    {{"--space", &o.space},
+                     {"--threads", &o.threads},
+                     {"--matrices", &o.matrices},
+                     {"--types", &o.types},
+                     {"--seconds", &o.seconds},
+                     {"--json", &o.json}}) ||
+      (o.space != "host" && o.space != "device"))
+    return std::nullopt;
+  return o;
+}
+
+}  // namespace
+}  // namespace protean::bench
+
+int main(int argc, char** argv) {
+  return protean::bench::run_program(protean::bench::usage, protean::bench::options_of_program(argc, argv),
+                                     protean::bench::run);
+}
