@@ -122,7 +122,7 @@ class Relaxation final : public BySolving<T> {
     order_ = nullptr, pattern_ = nullptr;
     return true;
   }
-  void compute_there(DeviceFactors<T>& factors, const CsrMatrix<T>& csr) const {
+  void compute_there(DeviceFactors<T>& factors, const CsrMatrix<T>& csr) {
     try {
       const FactorStatus status =
           factors.relax(csr, options_.zero_diagonal == ZeroDiagonal::one, relaxation(), scale_of_diagonal());
@@ -133,7 +133,10 @@ class Relaxation final : public BySolving<T> {
       factors.drop();
       throw;
     }
-    factors.keep();
+    if (&factors == factors_)
+      this->change_arrays([&] { factors.keep(); });
+    else
+      factors.keep();
   }
 
   // f(column, value, in L) for the entries of row i in their order. In gauss-seidel those of U are left out.

@@ -391,7 +391,8 @@ class SubdomainFactors final : public BySolving<T>, public HasMultiProduct<T> {
       const auto keep = [&](Buffer<T>& to, const Buffer<T>& from) {
         copy_bytes(*context, to.data(), Space::device, from.data(), Space::device, to.bytes());
       };
-      keep(values_.l, values.l), keep(values_.u, values.u), keep(values_.d, values.d);
+      this->change_arrays(
+          [&] { keep(values_.l, values.l), keep(values_.u, values.u), keep(values_.d, values.d); });
     }
     took(status);
   }
