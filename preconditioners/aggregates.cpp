@@ -82,7 +82,9 @@ std::vector<std::uint64_t> roots_of(const Context& context, const Graph& graph) 
       std::uint64_t best = at(nearby, i);
       for (const std::int32_t j : graph.row(i)) best = std::max(best, at(nearby, j));
       const std::uint64_t own = at(key, i);
-      decided[static_cast<std::size_t>(i)] = best == own ? own | root_node : (best & node_states) == root_node ? 0 : own;
+      decided[static_cast<std::size_t>(i)] = best == own                         ? own | root_node
+                                             : (best & node_states) == root_node ? 0
+                                                                                 : own;
     });
     for_each_of(context, open, [&](std::int32_t i) { key[static_cast<std::size_t>(i)] = at(decided, i); });
     const auto is_open = [&](std::int32_t i) { return (at(key, i) & node_states) == undecided_node; };

@@ -39,9 +39,9 @@
 // A device makes its levels itself (device_levels.hpp), of the entries that lie there; the host reads a few numbers a
 // level. Where it cannot, the threads of the host make them of entries that are copied there, the patterns stay in host
 // memory, and figures() says why. P, R and the matrices lie in device memory, each in the format that the cost model of
-// the device chooses. A cycle is queued there without waiting for the host (device_cycle.hpp), and may be recorded. With
-// l1-jacobi new values go into the matrices that are there, after all else has been made; the other smoothers may refuse
-// new values, so with them these matrices are made anew, in the formats that were chosen.
+// the device chooses. A cycle is queued there without waiting for the host (device_cycle.hpp), and may be recorded.
+// With l1-jacobi new values go into the matrices that are there, after all else has been made; the other smoothers may
+// refuse new values, so with them these matrices are made anew, in the formats that were chosen.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -87,7 +87,8 @@ constexpr double least_coarsening = 0.8;
 // One level as it is used.
 template <class T>
 struct Level {
-  // Complete and never changed, where the host has made the level, and where the device has; null on the coarsest level.
+  // Complete and never changed, where the host has made the level, and where the device has; null on the coarsest
+  // level.
   std::shared_ptr<Structure> structure;
   std::shared_ptr<DeviceStructure> there;
   // Null on the finest level, where it is the operator of the solve, and on a device where `dense` is in its place.
@@ -168,11 +169,11 @@ class Aggregation final : public BySolving<T> {
       rows += static_cast<double>(level.rows), entries += static_cast<double>(level.entries);
     const Level<T>& finest = levels_.front();
     std::vector<PreconditionerFigure> found = {
-            {"levels", static_cast<double>(levels_.size())},
-            {"operator_complexity", finest.entries > 0 ? entries / static_cast<double>(finest.entries) : 1},
-            {"grid_complexity", finest.rows > 0 ? rows / static_cast<double>(finest.rows) : 1},
-            {"coarsest_rows", static_cast<double>(levels_.back().rows)},
-            {"cycle_products", cycle_products_}};
+        {"levels", static_cast<double>(levels_.size())},
+        {"operator_complexity", finest.entries > 0 ? entries / static_cast<double>(finest.entries) : 1},
+        {"grid_complexity", finest.rows > 0 ? rows / static_cast<double>(finest.rows) : 1},
+        {"coarsest_rows", static_cast<double>(levels_.back().rows)},
+        {"cycle_products", cycle_products_}};
     if (!why_on_host_.empty()) found.push_back({why_on_host_, 1});
     return found;
   }
@@ -252,14 +253,15 @@ class Aggregation final : public BySolving<T> {
   // Empty, or the figure that says why the host has to make the levels. known: the pattern is that of the last setup,
   // which the device has made.
   std::string_view make_on_device(const LinearOperator<T>& A, bool known, Made<T>& made) {
-    const ContextPtr& context = this->context();
     const std::optional<CsrMatrix<T>> entries = csr_of(A);
     if (!entries || entries->pattern.space != Space::device) return "setup_on_host_entries_elsewhere";
     if (std::max(entries->rows(), entries->nonzeros()) > std::numeric_limits<std::int32_t>::max())
       return "setup_on_host_too_many_entries";
-    if (!is_sorted(*context, entries->pattern)) return "setup_on_host_unsorted_rows";
-    const std::unique_ptr<LevelWork<T>> work = level_work<T>(context);
-    std::optional<DeviceLevel<T>> here = work->finest(*entries, options_.zero_diagonal == ZeroDiagonal::one);
+    const std::unique_ptr<LevelWork<T>> work = level_work<T>(this->context());
+    bool unsorted = false;
+    std::optional<DeviceLevel<T>> here =
+        work->finest(*entries, options_.zero_diagonal == ZeroDiagonal::one, unsorted);
+    if (unsorted) return "setup_on_host_unsorted_rows";
     if (!here) return "setup_on_host_refused_entries";  // it says which
     try {
       make_levels(A, *work, *std::move(here), known, made);
@@ -367,8 +369,7 @@ class Aggregation final : public BySolving<T> {
     const bool nothing_fails_later = options_.smoother == Smoother::l1_jacobi;
     const bool here = csr.pattern.space == this->context()->space();
     if (on_device() && known && nothing_fails_later && l < levels_.size() && levels_[l].*which)
-      made.renewals.push_back(
-          {l, which, here ? csr : new_values<T>(host_, *(levels_[l].*which), csr)});
+      made.renewals.push_back({l, which, here ? csr : new_values<T>(host_, *(levels_[l].*which), csr)});
     else
       made.levels[l].*which = in_format<T>(
           this->context(), here ? csr : upload(this->context(), narrow<T>(host_, csr)), csr.pattern, format);
@@ -595,9 +596,9 @@ class Aggregation final : public BySolving<T> {
   std::vector<double> given_;
   Nodes nodes_;  // of the finest level: see host_nodes()
   DeviceNodes nodes_there_;
-  ContextPtr host_;                // where a host makes levels
-  bool by_device_ = false;         // the last setup
-  std::string_view why_on_host_;   // the figure that says why, where the host had to make levels for a device
+  ContextPtr host_;               // where a host makes levels
+  bool by_device_ = false;        // the last setup
+  std::string_view why_on_host_;  // the figure that says why, where the host had to make levels for a device
   const LinearOperator<T>* A_ = nullptr;
   mutable std::mutex mutex_;  // of the vectors of the levels
   std::vector<Level<T>> levels_;

@@ -58,8 +58,8 @@ struct SimulatedWork {
   template <class F>
   void fold(std::int64_t n, const levels::Pivot* before, levels::Pivot* after, const F& f) const {
     const DeviceWork work(*context);
-    const levels::Pivot pivot = before ? *before : levels::Pivot();
-    levels::Pivot best;
+    const levels::Pivot pivot = before ? *before : levels::Pivot::none();
+    levels::Pivot best = levels::Pivot::none();
     for (std::int64_t e = 0; e < n; ++e) best.take(f(e, pivot));
     *after = best;
   }
@@ -74,7 +74,8 @@ struct SimulatedWork {
     const DeviceWork work(*context);
     std::vector<std::pair<Key, std::int32_t>> pairs(static_cast<std::size_t>(n));
     for (std::size_t i = 0; i < pairs.size(); ++i) pairs[i] = {keys[i], items[i]};
-    std::stable_sort(pairs.begin(), pairs.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+    std::stable_sort(pairs.begin(), pairs.end(),
+                     [](const auto& a, const auto& b) { return a.first < b.first; });
     for (std::size_t i = 0; i < pairs.size(); ++i) keys[i] = pairs[i].first, items[i] = pairs[i].second;
   }
   template <class Number>
@@ -89,8 +90,8 @@ struct SimulatedWork {
 std::size_t DeviceStructure::bytes() const noexcept {
   const bool counted_elsewhere[] = {format_of_P == "csr", format_of_R == "csr", format == "csr"};
   return strong.bytes() + aggregate.bytes() + coarse.bytes() + tentative.bytes() + AP.bytes() +
-         transposition.bytes() + (counted_elsewhere[0] ? 0 : P.bytes()) + (counted_elsewhere[1] ? 0 : R.bytes()) +
-         (counted_elsewhere[2] ? 0 : coarse_pattern.bytes());
+         transposition.bytes() + (counted_elsewhere[0] ? 0 : P.bytes()) +
+         (counted_elsewhere[1] ? 0 : R.bytes()) + (counted_elsewhere[2] ? 0 : coarse_pattern.bytes());
 }
 
 template <class T>

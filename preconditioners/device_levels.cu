@@ -73,7 +73,8 @@ __global__ void __launch_bounds__(block_size) largest_item(std::int64_t n, F f, 
   const std::int64_t stride = std::int64_t{gridDim.x} * block_size;
   for (std::int64_t i = std::int64_t{blockIdx.x} * block_size + threadIdx.x; i < n; i += stride)
     largest = fmax(largest, f(i));
-  for (int step = 16; step > 0; step /= 2) largest = fmax(largest, __shfl_xor_sync(0xffffffffu, largest, step));
+  for (int step = 16; step > 0; step /= 2)
+    largest = fmax(largest, __shfl_xor_sync(0xffffffffu, largest, step));
   if (threadIdx.x % 32 == 0) warps[threadIdx.x / 32] = largest;
   __syncthreads();
   if (threadIdx.x > 0) return;
@@ -104,11 +105,11 @@ __global__ void __launch_bounds__(block_size)
     fold_items(std::int64_t n, const Pivot* before, Pivot* after, F f) {
   wait_for_stream();
   __shared__ Pivot pivot;
-  const Pivot best = best_of_block(before && threadIdx.x < gridDim.x ? before[threadIdx.x] : Pivot());
+  const Pivot best = best_of_block(before && threadIdx.x < gridDim.x ? before[threadIdx.x] : Pivot::none());
   if (threadIdx.x == 0) pivot = best;
   __syncthreads();
   const Pivot chosen = pivot;
-  Pivot own;
+  Pivot own = Pivot::none();
   const std::int64_t stride = std::int64_t{gridDim.x} * block_size;
   for (std::int64_t e = std::int64_t{blockIdx.x} * block_size + threadIdx.x; e < n; e += stride)
     own.take(f(e, chosen));

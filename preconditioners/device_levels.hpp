@@ -6,10 +6,10 @@
 // matrix, so two setups have the same bits. Each step is written once (device_levels_inl.hpp), for a GPU and for the
 // simulated device.
 //
-// Products of sparse matrices are our own kernels, not cuSPARSE's. cusparseSpGEMM() keeps all products of entries at a
-// time: 2.2 GB for A P of 8 million rows, where the result has 0.4 GB; the order of its sums is not documented; and
-// cusparseSpGEMMreuse() takes about as much memory for as long as new values may come. Here a row of A B is found in a
-// small hash table, and its values are added in the order of the columns of A, as on a host, without other memory.
+// Products of sparse matrices are our own kernels, not cuSPARSE's: cusparseSpGEMM() does not say in which order it
+// adds, its workspace grows with the number of all products of entries, and cusparseSpGEMMreuse() keeps one for as long
+// as new values may come. Here a row of A B is found in a small hash table, and its values are added in the order of
+// the columns of A, as on a host, without memory beside the result. Nobody has measured which is faster.
 #pragma once
 #include <cstdint>
 #include <exception>
@@ -72,9 +72,10 @@ class LevelWork {
  public:
   virtual ~LevelWork() = default;
 
-  // The finest level. Nothing where an entry is not finite, or a diagonal one cannot be divided by and 1 is not to be
-  // taken for it: the host has the messages.
-  virtual std::optional<DeviceLevel<T>> finest(const CsrMatrix<T>& csr, bool one_for_zero) const = 0;
+  // The finest level. Nothing where columns do not ascend (`unsorted`), an entry is not finite, or a diagonal one
+  // cannot be divided by and 1 is not to be taken for it: the host has the messages.
+  virtual std::optional<DeviceLevel<T>> finest(const CsrMatrix<T>& csr, bool one_for_zero,
+                                               bool& unsorted) const = 0;
   // Strong couplings, aggregates and all patterns. `kept` where its couplings are still right; null where the level
   // cannot be coarsened.
   virtual std::shared_ptr<DeviceStructure> structure(const DeviceLevel<T>& level, const DeviceNodes& nodes,
@@ -88,8 +89,9 @@ class LevelWork {
   virtual CsrMatrix<T> product(const CsrMatrix<T>& A, const CsrMatrix<T>& B,
                                const SparsityPattern& pattern) const = 0;
   // The next level. `bad` is the first of its entries that is not finite, or -1.
-  virtual DeviceLevel<T> coarser(const CsrMatrix<T>& csr, const DeviceLevel<T>& level, const DeviceNodes& nodes,
-                                 const DeviceStructure& structure, std::int64_t& bad) const = 0;
+  virtual DeviceLevel<T> coarser(const CsrMatrix<T>& csr, const DeviceLevel<T>& level,
+                                 const DeviceNodes& nodes, const DeviceStructure& structure,
+                                 std::int64_t& bad) const = 0;
   // The inverse of S for l1-jacobi, and the inverse of a small matrix as invert_dense() finds it, row after row. False
   // where a number is too large for T.
   virtual bool l1(const DeviceLevel<T>& level, VectorView<T> inverse) const = 0;

@@ -3,12 +3,12 @@
 //   context                                the ContextPtr
 //   each(n, f)                             f(i) for i in 0 .. n - 1, in any order
 //   rows(n, lanes, f)                      f(i, own), where `own` are the lanes of a warp that share i
-//   tables(n, lanes, size, f)              the same f(i, own, table), with a table of so many numbers for each group of
-//                                          lanes: -1 at first, and left so by f
+//   tables(n, lanes, size, f)              f(i, own, table), with a table of so many numbers for each group of lanes:
+//                                          -1 at first, and left so by f
 //   sum(n, result, f)                      result := the sum of f(i), in a fixed order
 //   sum_rows(n, lanes, result, f)          the same of f(i, own), whose lanes return the same
 //   largest(n, result, f)                  result := the largest f(i) >= 0
-//   fold(n, before, after, f)              after := the best f(e, pivot), pivot the best of `before`: see EliminateEntry
+//   fold(n, before, after, f)              after := the best f(e, pivot), pivot the best of `before` (EliminateEntry)
 //   scan(data, n)                          data[i] := data[0] + ... + data[i - 1]
 //   sort(keys, items, n, bits)             pairs by their keys, stable
 //   fill(data, n, byte)
@@ -372,7 +372,8 @@ void sort_rows(const Work& work, const std::int32_t* which, std::int64_t count, 
   const auto entry = [=] PROTEAN_ON_DEVICE(std::int64_t p) {
     // The last row that begins at p or before.
     const std::int64_t k = lower_bound(begin, std::int64_t{0}, count, p + 1) - 1;
-    key[p] = static_cast<std::uint64_t>(k) << 32 | static_cast<std::uint32_t>(col[ptr[which[k]] + p - begin[k]]);
+    key[p] =
+        static_cast<std::uint64_t>(k) << 32 | static_cast<std::uint32_t>(col[ptr[which[k]] + p - begin[k]]);
     item[p] = 0;
   };
   work.each(size, entry);
@@ -396,19 +397,19 @@ SparsityPattern unite(const Work& work, std::int64_t rows, std::int64_t cols, co
   Buffer<std::int32_t> longer(work.context, rows), longer_count = zeros<std::int32_t>(work, 1);
   Buffer<Count> most_keys = zeros<Count>(work, 1);
   work.tables(rows, lanes, RowTable::size(most, places),
-              CountRows<Terms>{terms, nullptr, most, places, lengths.data(), longer.data(), longer_count.data(),
-                               most_keys.data()});
+              CountRows<Terms>{terms, nullptr, most, places, lengths.data(), longer.data(),
+                               longer_count.data(), most_keys.data()});
   const std::int64_t long_rows = rows > 0 ? read(work, longer_count.data()) : 0;
   std::int32_t long_most = 0, long_places = 0;
   if (long_rows > 0) {
-    const auto bound = static_cast<std::int64_t>(
-        std::min<Count>(read(work, most_keys.data()), static_cast<Count>(cols)));
+    const auto bound =
+        static_cast<std::int64_t>(std::min<Count>(read(work, most_keys.data()), static_cast<Count>(cols)));
     if (bound > std::int64_t{1} << 29) throw TooManyEntries();
     long_most = static_cast<std::int32_t>(bound);
     long_places = RowTable::places_for(long_most, 32);
     work.tables(long_rows, 32, RowTable::size(long_most, long_places),
-                CountRows<Terms>{terms, longer.data(), long_most, long_places, lengths.data(), nullptr, nullptr,
-                                 nullptr});
+                CountRows<Terms>{terms, longer.data(), long_most, long_places, lengths.data(), nullptr,
+                                 nullptr, nullptr});
   }
   auto [ptr, entries] = pointers(work, lengths);
   lengths = Buffer<std::int64_t>();
@@ -427,7 +428,8 @@ SparsityPattern unite(const Work& work, std::int64_t rows, std::int64_t cols, co
 struct ProductTerms {
   const std::int32_t *a_ptr, *a_col, *b_ptr, *b_col;
   PROTEAN_HOST_DEVICE std::int64_t count(std::int64_t i) const { return a_ptr[i + 1] - a_ptr[i]; }
-  PROTEAN_HOST_DEVICE void range(std::int64_t i, std::int64_t k, std::int64_t& begin, std::int64_t& end) const {
+  PROTEAN_HOST_DEVICE void range(std::int64_t i, std::int64_t k, std::int64_t& begin,
+                                 std::int64_t& end) const {
     const std::int32_t row = a_col[a_ptr[i] + k];
     begin = b_ptr[row], end = b_ptr[row + 1];
   }
@@ -465,7 +467,8 @@ struct UnionTerms {
   const std::int32_t *ptr, *col, *other_ptr, *other_col;
   std::int64_t entries;
   PROTEAN_HOST_DEVICE std::int64_t count(std::int64_t) const { return 2; }
-  PROTEAN_HOST_DEVICE void range(std::int64_t i, std::int64_t k, std::int64_t& begin, std::int64_t& end) const {
+  PROTEAN_HOST_DEVICE void range(std::int64_t i, std::int64_t k, std::int64_t& begin,
+                                 std::int64_t& end) const {
     begin = k == 0 ? ptr[i] : entries + other_ptr[i], end = k == 0 ? ptr[i + 1] : entries + other_ptr[i + 1];
   }
   PROTEAN_HOST_DEVICE std::int32_t key(std::int64_t q) const {
@@ -497,7 +500,8 @@ Buffer<std::int32_t> rows_of_entries(const Work& work, const SparsityPattern& pa
 }
 
 template <class Work>
-SparsityPattern transpose(const Work& work, const SparsityPattern& pattern, Buffer<std::int32_t>& transposition) {
+SparsityPattern transpose(const Work& work, const SparsityPattern& pattern,
+                          Buffer<std::int32_t>& transposition) {
   const std::int64_t size = pattern.nonzeros, rows = pattern.cols;
   Buffer<std::uint32_t> keys(work.context, size);
   transposition = Buffer<std::int32_t>(work.context, size);
@@ -587,8 +591,7 @@ struct Couplings {
   }
   PROTEAN_HOST_DEVICE bool strong(std::int64_t node, std::int32_t e) const {
     const std::int32_t other = col[e];
-    return other != node &&
-           square_of_block(node, other, e) > square_of_strength * own[node] * own[other];
+    return other != node && square_of_block(node, other, e) > square_of_strength * own[node] * own[other];
   }
 };
 
@@ -634,8 +637,10 @@ template <class T, class Work>
 SparsityPattern node_pattern(const Work& work, const DeviceLevel<T>& level, const DeviceNodes& nodes) {
   const SparsityPattern& A = level.csr.pattern;
   if (view_of(nodes).single()) return A;
-  const double count = static_cast<double>(A.rows) / static_cast<double>(std::max<std::int64_t>(nodes.count, 1));
-  const double mean = static_cast<double>(A.nonzeros) / static_cast<double>(std::max<std::int64_t>(A.rows, 1));
+  const double count =
+      static_cast<double>(A.rows) / static_cast<double>(std::max<std::int64_t>(nodes.count, 1));
+  const double mean =
+      static_cast<double>(A.nonzeros) / static_cast<double>(std::max<std::int64_t>(A.rows, 1));
   return unite(work, nodes.count, nodes.count, NodeTerms{view_of(nodes), A.row_ptr.p32, A.col}, mean, count);
 }
 
@@ -643,8 +648,13 @@ SparsityPattern node_pattern(const Work& work, const DeviceLevel<T>& level, cons
 template <class T, class Work>
 Couplings<T> couplings_of(const Work& work, const DeviceLevel<T>& level, const DeviceNodes& nodes,
                           const SparsityPattern& near, double* own) {
-  const Couplings<T> made{view_of(nodes), view_of(level.csr),           near.row_ptr.p32, near.col,
-                          std::max(level.largest, 1e-300), 0, own};
+  const Couplings<T> made{view_of(nodes),
+                          view_of(level.csr),
+                          near.row_ptr.p32,
+                          near.col,
+                          std::max(level.largest, 1e-300),
+                          0,
+                          own};
   work.each(nodes.count, [=] PROTEAN_ON_DEVICE(std::int64_t node) { made.find_own(node); });
   return made;
 }
@@ -677,7 +687,7 @@ bool same_pattern(const Work& work, const SparsityPattern& a, const SparsityPatt
   Buffer<unsigned> flag = zeros<unsigned>(work, 1);
   unsigned* const differs = flag.data();
   const std::int32_t *const ptr = a.row_ptr.p32, *const other_ptr = b.row_ptr.p32, *const col = a.col,
-                      *const other_col = b.col;
+                            *const other_col = b.col;
   work.each(a.rows + 1, [=] PROTEAN_ON_DEVICE(std::int64_t i) {
     if (ptr[i] != other_ptr[i]) raise(differs, 1);
   });
@@ -690,7 +700,8 @@ bool same_pattern(const Work& work, const SparsityPattern& a, const SparsityPatt
 
 // Those of the nodes for which keep(i), in their order, and how many they are: count, in device memory.
 template <class Work, class Keep>
-void filter(const Work& work, Buffer<std::int32_t>& nodes, std::int64_t size, std::int32_t* count, Keep keep) {
+void filter(const Work& work, Buffer<std::int32_t>& nodes, std::int64_t size, std::int32_t* count,
+            Keep keep) {
   Buffer<std::int32_t> places(work.context, size + 1), kept(work.context, size);
   std::int32_t *const place = places.data(), *const to = kept.data();
   const std::int32_t* const from = nodes.data();
@@ -877,8 +888,8 @@ void orthogonalise(const Work& work, const DeviceNodes& nodes, DeviceStructure& 
   Buffer<std::int64_t> ranks(work.context, count + 1);
   double* const r = R.data();
   work.rows(count, lanes_for(n, std::max<std::int64_t>(2 * count, 1)),
-            Orthogonalise{view_of(nodes), member, begin, nodes.values.data(), vectors, made.tentative.data(), r,
-                          ranks.data()});
+            Orthogonalise{view_of(nodes), member, begin, nodes.values.data(), vectors, made.tentative.data(),
+                          r, ranks.data()});
   DeviceNodes& coarse = made.coarse;
   auto [first, rows] = pointers(work, ranks);
   coarse.count = count, coarse.rows = rows, coarse.vectors = vectors, coarse.size = 1;
@@ -914,7 +925,8 @@ SparsityPattern prolongator_pattern(const Work& work, const DeviceNodes& nodes, 
   work.each(nodes.rows, [=] PROTEAN_ON_DEVICE(std::int64_t i) {
     const std::int32_t node = fine.node(i);
     std::int64_t sum = 0;
-    for (std::int32_t p = ptr[node]; p < ptr[node + 1]; ++p) sum += coarse.begin(col[p] + 1) - coarse.begin(col[p]);
+    for (std::int32_t p = ptr[node]; p < ptr[node + 1]; ++p)
+      sum += coarse.begin(col[p] + 1) - coarse.begin(col[p]);
     length[i] = sum;
   });
   auto [begins, entries] = pointers(work, lengths);
@@ -932,8 +944,8 @@ SparsityPattern prolongator_pattern(const Work& work, const DeviceNodes& nodes, 
 }
 
 template <class T, class Work>
-std::shared_ptr<DeviceStructure> structure(const Work& work, const DeviceLevel<T>& level, const DeviceNodes& nodes,
-                                           const CouplingRules& rules,
+std::shared_ptr<DeviceStructure> structure(const Work& work, const DeviceLevel<T>& level,
+                                           const DeviceNodes& nodes, const CouplingRules& rules,
                                            const std::shared_ptr<DeviceStructure>& kept) {
   auto made = std::make_shared<DeviceStructure>();
   {
@@ -1044,7 +1056,8 @@ double spectral_radius(const Work& work, const DeviceLevel<T>& level, const doub
     for (std::int32_t p = A.ptr[i]; p < A.ptr[i + 1]; ++p) sum += size_of(static_cast<double>(A.values[p]));
     return sum / size_of(divisors[i]);
   });
-  work.sum(n, norms.data(), [=] PROTEAN_ON_DEVICE(std::int64_t i) { return size_of(divisors[i]) * x[i] * x[i]; });
+  work.sum(n, norms.data(),
+           [=] PROTEAN_ON_DEVICE(std::int64_t i) { return size_of(divisors[i]) * x[i] * x[i]; });
   const int lanes = lanes_for(level.csr.nonzeros(), 2 * n);
   for (int k = 0; k < spectral_steps; ++k) {
     work.sum_rows(n, lanes, norms.data() + k + 1, PowerStep<T>{A, divisors, x, norms.data() + k, y});
@@ -1117,10 +1130,11 @@ CsrMatrix<T> prolongator(const Work& work, const DeviceLevel<T>& level, const De
   const double omega = 4.0 / 3 / spectral_radius(work, level, D.data());
   const SparsityPattern& P = structure.P;
   Buffer<T> values(work.context, P.nonzeros);
-  work.rows(P.rows, lanes_for(P.nonzeros, std::max<std::int64_t>(P.rows, 1)),
-            ProlongatorRow<T>{view_of(nodes), view_of(structure.coarse), view_of(level.csr), D.data(), omega,
-                              structure.strong.row_ptr.p32, structure.strong.col, structure.aggregate.data(),
-                              structure.tentative.data(), nodes.vectors, P.row_ptr.p32, P.col, values.data()});
+  work.rows(
+      P.rows, lanes_for(P.nonzeros, std::max<std::int64_t>(P.rows, 1)),
+      ProlongatorRow<T>{view_of(nodes), view_of(structure.coarse), view_of(level.csr), D.data(), omega,
+                        structure.strong.row_ptr.p32, structure.strong.col, structure.aggregate.data(),
+                        structure.tentative.data(), nodes.vectors, P.row_ptr.p32, P.col, values.data()});
   return matrix_in(P, std::move(values));
 }
 
@@ -1135,6 +1149,8 @@ CsrMatrix<T> restriction(const Work& work, const CsrMatrix<T>& P, const DeviceSt
 }
 
 // ---- Levels.
+
+inline constexpr unsigned diagonal_refused = 1, columns_descend = 2;
 
 // The diagonal, the largest entry, and what is wrong.
 template <class T>
@@ -1151,6 +1167,7 @@ struct EntriesOfRow {
     for (std::int32_t p = A.ptr[i]; p < A.ptr[i + 1]; ++p) {
       const T value = A.values[p];
       const double one = size_of(static_cast<double>(value));
+      if (p > A.ptr[i] && A.col[p] <= A.col[p - 1]) raise(refused, columns_descend);
       if (!is_finite(value))
         lower_to(first_bad, static_cast<Count>(p));
       else
@@ -1158,7 +1175,7 @@ struct EntriesOfRow {
       if (A.col[p] == i) own = value;
     }
     if (finest && !(is_finite(own) && is_finite(T(1) / own))) {
-      if (!one_for_zero) raise(refused, 1);
+      if (!one_for_zero) raise(refused, diagonal_refused);
       own = 1;
     }
     diagonal[i] = own;
@@ -1181,16 +1198,18 @@ EntryFindings look_at_entries(const Work& work, DeviceLevel<T>& level, bool fine
   Buffer<EntryFindings> there(work.context, 1);
   copy_bytes(*work.context, there.data(), Space::device, &found, Space::host, sizeof found);
   EntryFindings* const to = there.data();
-  work.largest(n, &to->largest,
-               EntriesOfRow<T>{view_of(level.csr), level.diagonal.data(), finest ? level.scale.data() : nullptr,
-                               finest, one_for_zero, &to->refused, &to->first_bad});
+  work.largest(
+      n, &to->largest,
+      EntriesOfRow<T>{view_of(level.csr), level.diagonal.data(), finest ? level.scale.data() : nullptr,
+                      finest, one_for_zero, &to->refused, &to->first_bad});
   found = read(work, to);
   level.largest = std::bit_cast<double>(found.largest);
   return found;
 }
 
 template <class T, class Work>
-std::optional<DeviceLevel<T>> finest(const Work& work, const CsrMatrix<T>& csr, bool one_for_zero) {
+std::optional<DeviceLevel<T>> finest(const Work& work, const CsrMatrix<T>& csr, bool one_for_zero,
+                                     bool& unsorted) {
   DeviceLevel<T> level;
   level.csr = csr;
   if (const std::int64_t* const wide = csr.pattern.row_ptr.p64) {
@@ -1207,6 +1226,7 @@ std::optional<DeviceLevel<T>> finest(const Work& work, const CsrMatrix<T>& csr, 
   }
   level.scale = Buffer<double>(work.context, csr.rows());
   const EntryFindings found = look_at_entries(work, level, true, one_for_zero);
+  unsorted = (found.refused & columns_descend) != 0;
   if (found.refused != 0 || found.first_bad != ~Count{0}) return std::nullopt;
   return level;
 }
@@ -1255,8 +1275,7 @@ bool l1(const Work& work, const DeviceLevel<T>& level, VectorView<T> inverse) {
     const double size = from_diagonal < from_row ? from_diagonal : from_row;
     T value = 0;
     // A row of nothing but rounding belongs to a null space of its own.
-    if (sum > rounding_terms * eps * scale[i])
-      value = static_cast<T>(diagonal[i] < T(0) ? -size : size);
+    if (sum > rounding_terms * eps * scale[i]) value = static_cast<T>(diagonal[i] < T(0) ? -size : size);
     if (!is_finite(value)) raise(overflow, 1);
     to[i] = value;
   });
@@ -1267,8 +1286,9 @@ bool l1(const Work& work, const DeviceLevel<T>& level, VectorView<T> inverse) {
 
 // The best pivot so far: the largest; of equal ones one on the diagonal, then the first.
 struct Pivot {
-  double size = -1;
-  std::int64_t rank = 0;  // i for entry (i, i), n + i n + j for (i, j)
+  double size;
+  std::int64_t rank;  // i for entry (i, i), n + i n + j for (i, j)
+  PROTEAN_HOST_DEVICE static Pivot none() { return {-1, 0}; }
   PROTEAN_HOST_DEVICE void take(const Pivot& other) {
     if (other.size > size || (other.size == size && other.rank < rank)) *this = other;
   }
@@ -1286,13 +1306,16 @@ struct EliminateEntry {
   std::int32_t *next_order, *rank;
 
   PROTEAN_HOST_DEVICE Pivot operator()(std::int64_t e, const Pivot& pivot) const {
+    const Pivot none = Pivot::none();
     const std::int64_t i = e / n, j = e % n;
     const bool taken = k >= 0 && pivot.size > smallest;
     double value = from[e];
     if (taken) {
       const std::int64_t off = pivot.rank - n, row = off < 0 ? pivot.rank : off / n,
                          column = off < 0 ? pivot.rank : off % n;
-      const auto exchanged = [&](std::int64_t at, std::int64_t with) { return at == k ? with : at == with ? k : at; };
+      const auto exchanged = [&](std::int64_t at, std::int64_t with) {
+        return at == k ? with : at == with ? k : at;
+      };
       const std::int64_t si = exchanged(i, row), sj = exchanged(j, column);
       const double inverse = 1 / from[row * n + column];
       if (i == k) {
@@ -1307,9 +1330,9 @@ struct EliminateEntry {
       next_order[j] = order[j], next_order[n + j] = order[n + j];
     }
     to[e] = value;
-    Pivot own;
+    Pivot own = none;
     if (i > k && j > k) own.size = size_of(value), own.rank = i == j ? i : n + e;
-    if (k >= 0 && !taken) own = Pivot();
+    if (k >= 0 && !taken) own = none;
     return own;
   }
 };
@@ -1326,7 +1349,8 @@ bool dense(const Work& work, const DeviceLevel<T>& level, VectorView<T> inverse)
   Buffer<double> one = zeros<double>(work, n * n), other(work.context, n * n), factors(work.context, n);
   double *a = one.data(), *b = other.data(), *const d = factors.data();
   work.each(n, [=] PROTEAN_ON_DEVICE(std::int64_t i) {
-    for (std::int32_t p = A.ptr[i]; p < A.ptr[i + 1]; ++p) a[i * n + A.col[p]] = static_cast<double>(A.values[p]);
+    for (std::int32_t p = A.ptr[i]; p < A.ptr[i + 1]; ++p)
+      a[i * n + A.col[p]] = static_cast<double>(A.values[p]);
     a[i * n + i] = static_cast<double>(diagonal[i]);
     d[i] = scale[i] > 0 ? 1 / std::sqrt(scale[i]) : 1;
   });
@@ -1344,9 +1368,8 @@ bool dense(const Work& work, const DeviceLevel<T>& level, VectorView<T> inverse)
   // Rows and columns are exchanged; place k has row and column order[k] and order[n + k].
   Buffer<std::int32_t> orders(work.context, 4 * n), ranks = zeros<std::int32_t>(work, 1);
   std::int32_t *order = orders.data(), *next_order = orders.data() + 2 * n, *const rank = ranks.data();
-  work.each(n, [=] PROTEAN_ON_DEVICE(std::int64_t i) {
-    order[i] = order[n + i] = static_cast<std::int32_t>(i);
-  });
+  work.each(
+      n, [=] PROTEAN_ON_DEVICE(std::int64_t i) { order[i] = order[n + i] = static_cast<std::int32_t>(i); });
   Buffer<Pivot> pivots(work.context, 2 * Work::folds);
   Pivot *before = pivots.data(), *after = pivots.data() + Work::folds;
   for (std::int64_t k = -1; k < n; ++k) {
@@ -1376,8 +1399,9 @@ class LevelWorkOn final : public LevelWork<T> {
  public:
   explicit LevelWorkOn(ContextPtr context) : work_{std::move(context)} {}
 
-  std::optional<DeviceLevel<T>> finest(const CsrMatrix<T>& csr, bool one_for_zero) const override {
-    return levels::finest(work_, csr, one_for_zero);
+  std::optional<DeviceLevel<T>> finest(const CsrMatrix<T>& csr, bool one_for_zero,
+                                       bool& unsorted) const override {
+    return levels::finest(work_, csr, one_for_zero, unsorted);
   }
   std::shared_ptr<DeviceStructure> structure(const DeviceLevel<T>& level, const DeviceNodes& nodes,
                                              const CouplingRules& rules,
@@ -1408,15 +1432,18 @@ class LevelWorkOn final : public LevelWork<T> {
   SparsityPattern product_pattern(const SparsityPattern& A, const SparsityPattern& B) const override {
     return levels::product_pattern(work_, A, B);
   }
-  SparsityPattern couplings(const DeviceLevel<T>& level, const DeviceNodes& nodes, double strength) const override {
+  SparsityPattern couplings(const DeviceLevel<T>& level, const DeviceNodes& nodes,
+                            double strength) const override {
     const SparsityPattern near = node_pattern(work_, level, nodes);
     Buffer<double> own(work_.context, nodes.count);
-    return strong_couplings(work_, couplings_of(work_, level, nodes, near, own.data()), nodes.count, strength);
+    return strong_couplings(work_, couplings_of(work_, level, nodes, near, own.data()), nodes.count,
+                            strength);
   }
   std::int64_t aggregate(const SparsityPattern& couplings, Buffer<std::int32_t>& of) const override {
     return levels::aggregate(work_, couplings, of);
   }
-  SparsityPattern transpose(const SparsityPattern& pattern, Buffer<std::int32_t>& transposition) const override {
+  SparsityPattern transpose(const SparsityPattern& pattern,
+                            Buffer<std::int32_t>& transposition) const override {
     return levels::transpose(work_, pattern, transposition);
   }
 
