@@ -44,6 +44,7 @@ struct DeviceLevel {
 // What does not depend on the values of a level but through its strong couplings. Patterns lie in device memory.
 struct DeviceStructure {
   SparsityPattern strong;  // of nodes
+  bool halved = false;     // the strength, since most nodes were coupled with none
   std::int64_t aggregates = 0;
   Buffer<std::int32_t> aggregate;  // of each node; -1: none
   DeviceNodes coarse;

@@ -144,7 +144,7 @@ struct NodesView {
   const std::int32_t *first, *of;
   std::int32_t size;
   PROTEAN_HOST_DEVICE std::int32_t node(std::int64_t row) const {
-    return of ? of[row] : static_cast<std::int32_t>(row / size);
+    return of ? of[row] : static_cast<std::int32_t>(row) / size;
   }
   PROTEAN_HOST_DEVICE std::int64_t begin(std::int64_t node) const {
     return first ? first[node] : node * size;
@@ -681,6 +681,27 @@ bool mostly_alone(const Work& work, const SparsityPattern& couplings) {
   return 2 * read(work, alone.data()) > static_cast<double>(couplings.rows);
 }
 
+// Whether the couplings are these, which are symmetric, without making them.
+template <class T, class Work>
+bool are_couplings(const Work& work, Couplings<T> c, double strength, const SparsityPattern& strong) {
+  c.square_of_strength = strength * strength;
+  Buffer<unsigned> flag = zeros<unsigned>(work, 1);
+  unsigned* const differs = flag.data();
+  const std::int32_t *const ptr = strong.row_ptr.p32, *const col = strong.col;
+  work.each(strong.rows, [=] PROTEAN_ON_DEVICE(std::int64_t node) {
+    std::int32_t at = ptr[node];
+    const std::int32_t end = ptr[node + 1];
+    bool same = true;
+    for (std::int32_t e = c.ptr[node]; e < c.ptr[node + 1]; ++e) {
+      const bool expected = at < end && col[at] == c.col[e];
+      same = same && c.strong(node, e) == expected;
+      at += expected;
+    }
+    if (!same || at < end) raise(differs, 1);
+  });
+  return read(work, differs) == 0;
+}
+
 template <class Work>
 bool same_pattern(const Work& work, const SparsityPattern& a, const SparsityPattern& b) {
   if (a.rows != b.rows || a.nonzeros != b.nonzeros) return false;
@@ -953,9 +974,12 @@ std::shared_ptr<DeviceStructure> structure(const Work& work, const DeviceLevel<T
     Buffer<double> own(work.context, nodes.count);
     const Couplings<T> couplings = couplings_of(work, level, nodes, near, own.data());
     double strength = rules.strength;
+    if (kept && !kept->halved && are_couplings(work, couplings, strength, kept->strong)) return kept;
     made->strong = strong_couplings(work, couplings, nodes.count, strength);
-    for (int halved = 0; halved < rules.most_halvings && mostly_alone(work, made->strong); ++halved)
+    for (int k = 0; k < rules.most_halvings && mostly_alone(work, made->strong); ++k) {
       made->strong = strong_couplings(work, couplings, nodes.count, strength /= 2);
+      made->halved = true;
+    }
   }
   if (kept && same_pattern(work, kept->strong, made->strong)) return kept;
   made->aggregates = aggregate(work, made->strong, made->aggregate);

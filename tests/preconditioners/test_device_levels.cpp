@@ -400,10 +400,26 @@ TEST_P(DeviceLevels, DenseInverses) {
   }
 }
 
+// Where the strength is halved, kept structures are found to be right, too.
+TEST_P(DeviceLevels, KeptWhereTheStrengthIsHalved) {
+  const CsrMatrix<double> csr = trilinear(9);
+  const DeviceLevel<double> level = finest(csr);
+  const DeviceNodes nodes = nodes_there(csr.rows(), 1, {}, 1);
+  const detail::CouplingRules rules{0.08, 4, 0.8};
+  EXPECT_EQ(work<double>()->couplings(level, nodes, rules.strength).nonzeros, 0);
+  const auto made = work<double>()->structure(level, nodes, rules, nullptr);
+  ASSERT_NE(made, nullptr);
+  EXPECT_GT(made->strong.nonzeros, csr.rows());
+  EXPECT_EQ(work<double>()->structure(level, nodes, rules, made), made);
+  EXPECT_NE(work<double>()->structure(finest(generated("poisson-3d", 9)), nodes, rules, made), made);
+  EXPECT_EQ(work<double>()->structure(level, nodes, {0.08, 0, 0.8}, nullptr), nullptr);
+}
+
 // Levels, figures and iterations of whole setups.
 TEST_P(DeviceLevels, SetupsAreAsOnTheHost) {
   std::vector<Problem> all = problems();
   all.push_back({"many levels", generated("poisson-2d", 100)});
+  all.push_back({"hexahedra", trilinear(12)});  // whose strength is halved
   all.push_back({"small", generated("poisson-2d", 12)});
   all.push_back({"empty", csr_from_triplets<double>(test_context(), 0, 0, std::vector<Triplet<double>>{})});
   for (const Problem& problem : all)
