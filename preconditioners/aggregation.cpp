@@ -38,10 +38,11 @@
 //
 // A device makes its levels itself (device_levels.hpp), of the entries that lie there; the host reads a few numbers a
 // level. Where it cannot, the threads of the host make them of entries that are copied there, the patterns stay in host
-// memory, and figures() says why. P, R and the matrices lie in device memory, each in the format that the cost model of
-// the device chooses. A cycle is queued there without waiting for the host (device_cycle.hpp), and may be recorded.
-// With l1-jacobi new values go into the matrices that are there, after all else has been made; the other smoothers may
-// refuse new values, so with them these matrices are made anew, in the formats that were chosen.
+// memory, and figures() says why. P, R and the matrices lie in device memory, in csr or, where they are large or the
+// host has made them, in the format that the cost model of the device chooses. A cycle is queued there without waiting
+// for the host (device_cycle.hpp), and may be recorded. With l1-jacobi new values go into the matrices that are there,
+// after all else has been made; the other smoothers may refuse new values, so with them these matrices are made anew,
+// in the formats that were chosen.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -84,6 +85,10 @@ constexpr int most_halvings = 4;
 // A level that has more of the rows of the finer one than this is not worth its work.
 constexpr double least_coarsening = 0.8;
 
+// Smaller matrices that a device makes are kept in csr: to choose a format takes the host some milliseconds, and no
+// solve of docs/results/preconditioners-gpu.md gained as much by other formats of the levels.
+constexpr std::int64_t least_entries_to_choose = 8'000'000;
+
 // One level as it is used.
 template <class T>
 struct Level {
@@ -101,7 +106,7 @@ struct Level {
   mutable Vector<T> rhs, result, residual;  // the first two not on the finest level
 
   std::size_t bytes(bool shared) const noexcept {
-    std::size_t sum = (structure ? structure->bytes(shared) : 0) + (there ? there->bytes() : 0);
+    std::size_t sum = structure ? structure->bytes(shared) : 0;
     for (const auto* one : {&matrix, &P, &R})
       if (*one) sum += (*one)->bytes();
     if (smoother) sum += smoother->bytes();
@@ -200,7 +205,10 @@ class Aggregation final : public BySolving<T> {
   }
   std::size_t bytes_of_arrays() const noexcept override {
     std::size_t sum = nodes_.bytes() + nodes_there_.bytes() + 8 * given_.size();
-    for (const Level<T>& level : levels_) sum += level.bytes(!on_device());
+    for (std::size_t l = 0; l < levels_.size(); ++l) {
+      sum += levels_[l].bytes(!on_device());
+      if (levels_[l].there) sum += levels_[l].there->bytes(levels_[l + 1].matrix != nullptr);
+    }
     return sum;
   }
 
@@ -301,8 +309,11 @@ class Aggregation final : public BySolving<T> {
           work.structure(here, *nodes, {strength, most_halvings, least_coarsening}, kept);
       known = known && structure == kept;
       if (!structure) break;
-      if (options_.level_format == LevelFormat::csr)
-        structure->format = structure->format_of_P = structure->format_of_R = "csr";
+      const auto always_csr = [&](const SparsityPattern& pattern) {
+        return options_.level_format == LevelFormat::csr || pattern.nonzeros < least_entries_to_choose;
+      };
+      if (always_csr(structure->P)) structure->format_of_P = structure->format_of_R = "csr";
+      if (always_csr(structure->coarse_pattern)) structure->format = "csr";
       const CsrMatrix<T> P = work.prolongator(here, *nodes, *structure), R = work.restriction(P, *structure);
       const CsrMatrix<T> coarse =
           work.product(R, work.product(here.csr, P, structure->AP), structure->coarse_pattern);

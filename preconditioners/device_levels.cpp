@@ -87,11 +87,11 @@ struct SimulatedWork {
 
 }  // namespace
 
-std::size_t DeviceStructure::bytes() const noexcept {
-  const bool counted_elsewhere[] = {format_of_P == "csr", format_of_R == "csr", format == "csr"};
+std::size_t DeviceStructure::bytes(bool coarse_matrix) const noexcept {
   return strong.bytes() + aggregate.bytes() + coarse.bytes() + tentative.bytes() + AP.bytes() +
-         transposition.bytes() + (counted_elsewhere[0] ? 0 : P.bytes()) +
-         (counted_elsewhere[1] ? 0 : R.bytes()) + (counted_elsewhere[2] ? 0 : coarse_pattern.bytes());
+         transposition.bytes() + (format_of_P == "csr" ? 0 : P.bytes()) +
+         (format_of_R == "csr" ? 0 : R.bytes()) +
+         (coarse_matrix && format == "csr" ? 0 : coarse_pattern.bytes());
 }
 
 template <class T>

@@ -52,8 +52,8 @@ struct DeviceStructure {
   SparsityPattern P, R, AP, coarse_pattern;
   Buffer<std::int32_t> transposition;  // the entry of P that each entry of R is
   std::string format, format_of_P, format_of_R;
-  // Without the patterns that matrices in csr hold and count.
-  std::size_t bytes() const noexcept;
+  // Without the patterns that matrices in csr hold and count. coarse_matrix: whether there is one of the next level.
+  std::size_t bytes(bool coarse_matrix) const noexcept;
 };
 
 // A matrix that the device has and that has more than 2^31 - 1 entries.

@@ -283,16 +283,17 @@ struct PreconditionerEntry {
 //             far as those of products and dot products (chebyshev) do not.
 //   Device    It makes the levels of its own entries, and the host reads a few numbers a level: no copy of the matrix
 //             comes to the host. Levels, aggregates and patterns are those of a host, values are so within rounding,
-//             and two setups have the same bits. Matrices, P and P^T get the formats that are expected to be the
-//             fastest there; besides them it keeps the strong couplings, the patterns, the entry of P that each entry
-//             of P^T is, and the tentative prolongator in double precision. For the time of a setup it takes as much
-//             memory again as A P and an array of keys for the entries of P, and A in csr where that is not its format.
-//             M^-1 r runs there without waiting for the host, and can be recorded. With l1-jacobi, new values of the
-//             same pattern go into the matrices that are there. An ensure() whose last step fails, in which the device
-//             changes these values, leaves M unusable until one succeeds. gauss-seidel is set up by the host, as ssor
-//             is. The threads of the host make the levels, of entries that are copied there, where the device cannot;
-//             figures() then has one of these, with the value 1: setup_on_host_unsorted_rows (columns of A do not
-//             ascend), setup_on_host_too_many_entries (of A, or of a product of its levels: 2^31 or more),
+//             and two setups have the same bits. Matrices, P and P^T of 8 million entries or more get the formats that
+//             are expected to be the fastest there, smaller ones csr, since a choice takes longer than it saves;
+//             besides them it keeps the strong couplings, the patterns, the entry of P that each entry of P^T is, and
+//             the tentative prolongator in double precision. For the time of a setup it takes as much memory again as A
+//             P and an array of keys for the entries of P, and A in csr where that is not its format. M^-1 r runs there
+//             without waiting for the host, and can be recorded. With l1-jacobi, new values of the same pattern go into
+//             the matrices that are there. An ensure() whose last step fails, in which the device changes these values,
+//             leaves M unusable until one succeeds. gauss-seidel is set up by the host, as ssor is. The threads of the
+//             host make the levels, of entries that are copied there, where the device cannot; figures() then has one
+//             of these, with the value 1: setup_on_host_unsorted_rows (columns of A do not ascend),
+//             setup_on_host_too_many_entries (of A, or of a product of its levels: 2^31 or more),
 //             setup_on_host_entries_elsewhere (the operator gives its entries in host memory),
 //             setup_on_host_refused_entries (the device has found something wrong with them, and the host has not).
 //   Errors    BadMatrix for entries that are not finite and for products of them that T cannot hold; those of chebyshev

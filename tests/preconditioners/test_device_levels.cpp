@@ -17,6 +17,7 @@
 #include "gtest/gtest.h"
 #include "operators/callback_operator.hpp"
 #include "preconditioners/aggregation_structure.hpp"
+#include "preconditioners/chosen_matrix.hpp"
 #include "preconditioners/dense_inverse.hpp"
 #include "preconditioners/dense_reference.hpp"
 #include "preconditioners/device_levels.hpp"
@@ -501,6 +502,20 @@ TEST_P(DeviceLevels, ReasonsForTheHost) {
     const_cast<double*>(large.values)[p] *= 0.24 * std::numeric_limits<double>::max();
   const std::string text = message<BadMatrix>([&] { (void)ready<double>("amg", *matrix(large)); });
   EXPECT_EQ(text, message<BadMatrix>([&] { (void)ready<double>("amg", *assembled(large)); }));
+}
+
+// A pattern on the device is looked at there, and gets the format of the same pattern on the host.
+TEST_P(DeviceLevels, FormatsOfPatternsOnADevice) {
+  for (const CsrMatrix<double>& csr : {generated("poisson-3d", 30), generated("elasticity-3d", 9),
+                                       uneven(300, 900, 9), generated("poisson-2d", 5)}) {
+    const CsrMatrix<double> there = upload(context_, csr);
+    std::string chosen, expected;
+    const auto matrix = detail::in_format<double>(context_, there, there.pattern, chosen);
+    (void)detail::in_format<double>(context_, there, csr.pattern, expected);
+    EXPECT_EQ(chosen, expected);
+    EXPECT_EQ(matrix->name(), expected);
+    EXPECT_TRUE(identical(here(matrix->to_csr()), csr));
+  }
 }
 
 // Row pointers of 8 bytes.
