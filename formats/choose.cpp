@@ -136,6 +136,11 @@ FormatChoice choose_format(const SparsityPattern& pattern, const CostModel& mode
   return chosen_by(SelectorQuestion(pattern, model, options));
 }
 
+FormatChoice choose_format(const ContextPtr& context, const SparsityPattern& pattern, const CostModel& model,
+                           const ChoiceOptions& options) {
+  return chosen_by(SelectorQuestion(context, pattern, nullptr, model, options));
+}
+
 template <class T>
 std::unique_ptr<AssembledMatrix<T>> make_matrix(std::string_view format, const CsrMatrix<T>& csr,
                                                 const ContextPtr& context, const FormatParams& params,

@@ -59,6 +59,11 @@ void require_selector(std::string_view word);
 FormatChoice choose_format(const SparsityPattern& pattern, const CostModel& model,
                            const ChoiceOptions& options = {});
 
+// The same for a pattern in the memory of the context with sorted rows. Of one on a device few rows come to the host,
+// where the selector needs no more.
+FormatChoice choose_format(const ContextPtr& context, const SparsityPattern& pattern, const CostModel& model,
+                           const ChoiceOptions& options = {});
+
 struct OrderChoice {
   std::string_view id;  // "none", or an order of make_order()
   std::string reason;   // for a person

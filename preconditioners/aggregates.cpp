@@ -32,21 +32,6 @@ Graph symmetric_union(const Context& context, const Graph& a) {
       });
 }
 
-// Steele, Lea and Flood, OOPSLA 2014, doi:10.1145/2660193.2660195: the mixing function of SplitMix64.
-std::uint64_t mixed(std::uint64_t x) {
-  x += 0x9e3779b97f4a7c15u;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-  return x ^ (x >> 31);
-}
-
-// The state of a node, its priority and its number in one number: the largest one wins.
-constexpr std::uint64_t root = std::uint64_t{3} << 62, undecided = std::uint64_t{1} << 62, states = root;
-std::uint64_t key_of(std::uint64_t state, std::int64_t i) {
-  const std::uint64_t priority = mixed(static_cast<std::uint64_t>(i)) >> 34;
-  return state | priority << 32 | static_cast<std::uint64_t>(i);
-}
-
 // Those of the nodes for which keep(i), in their order.
 template <class Keep>
 std::vector<std::int32_t> filtered(const Context& context, const std::vector<std::int32_t>& nodes,
@@ -81,7 +66,7 @@ std::vector<std::uint64_t> roots_of(const Context& context, const Graph& graph) 
   std::vector<std::int32_t> open, relays;  // undecided nodes; those and their neighbours
   for (std::int64_t i = 0; i < n; ++i)
     if (!graph.row(i).empty()) {
-      key[static_cast<std::size_t>(i)] = key_of(undecided, i);
+      key[static_cast<std::size_t>(i)] = node_key(undecided_node, i);
       open.push_back(static_cast<std::int32_t>(i));
     }
   relays = open;
@@ -97,10 +82,12 @@ std::vector<std::uint64_t> roots_of(const Context& context, const Graph& graph) 
       std::uint64_t best = at(nearby, i);
       for (const std::int32_t j : graph.row(i)) best = std::max(best, at(nearby, j));
       const std::uint64_t own = at(key, i);
-      decided[static_cast<std::size_t>(i)] = best == own ? own | root : (best & states) == root ? 0 : own;
+      decided[static_cast<std::size_t>(i)] = best == own                         ? own | root_node
+                                             : (best & node_states) == root_node ? 0
+                                                                                 : own;
     });
     for_each_of(context, open, [&](std::int32_t i) { key[static_cast<std::size_t>(i)] = at(decided, i); });
-    const auto is_open = [&](std::int32_t i) { return (at(key, i) & states) == undecided; };
+    const auto is_open = [&](std::int32_t i) { return (at(key, i) & node_states) == undecided_node; };
     open = filtered(context, open, is_open);
     relays = filtered(context, relays, [&](std::int32_t i) {
       const auto neighbours = graph.row(i);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/csr.hpp"
+#include "core/host_device.hpp"
 #include "core/parallel.hpp"
 
 namespace protean::detail {
@@ -53,6 +54,21 @@ template <class T>
 Graph strong_couplings(const Context& context, const CsrMatrix<T>& csr,
                        const std::vector<std::int32_t>& first, const std::vector<std::int32_t>& node_of,
                        double strength);
+
+// Steele, Lea and Flood, OOPSLA 2014, doi:10.1145/2660193.2660195: the mixing function of SplitMix64.
+PROTEAN_HOST_DEVICE inline std::uint64_t mixed(std::uint64_t x) {
+  x += 0x9e3779b97f4a7c15u;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+  return x ^ (x >> 31);
+}
+// The state of a node, its priority and its number in one number: the largest one wins.
+inline constexpr std::uint64_t root_node = std::uint64_t{3} << 62, undecided_node = std::uint64_t{1} << 62,
+                               node_states = root_node;
+PROTEAN_HOST_DEVICE inline std::uint64_t node_key(std::uint64_t state, std::int64_t i) {
+  const std::uint64_t priority = mixed(static_cast<std::uint64_t>(i)) >> 34;
+  return state | priority << 32 | static_cast<std::uint64_t>(i);
+}
 
 struct Aggregates {
   std::int64_t count = 0;

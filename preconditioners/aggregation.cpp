@@ -36,11 +36,13 @@
 // Products of the finest level are those of A itself, in its format of that moment.
 // Memory: P twice, A P's and P^T A P's pattern (4 bytes an entry), the coarser matrices, three vectors a level.
 //
-// On a device the threads of the host make the levels of entries that are copied there, and the patterns stay in host
-// memory. P, R and the matrices lie in device memory, each in the format that the cost model of the device chooses. A
-// cycle is queued there without waiting for the host (device_cycle.hpp), and may be recorded. With l1-jacobi new values
-// go into the matrices that are there, after all else has been made; the other smoothers may refuse new values, so with
-// them these matrices are made anew, in the formats that were chosen.
+// A device makes its levels itself (device_levels.hpp), of the entries that lie there; the host reads a few numbers a
+// level. Where it cannot, the threads of the host make them of entries that are copied there, the patterns stay in host
+// memory, and figures() says why. P, R and the matrices lie in device memory, in csr or, where they are large or the
+// host has made them, in the format that the cost model of the device chooses. A cycle is queued there without waiting
+// for the host (device_cycle.hpp), and may be recorded. With l1-jacobi new values go into the matrices that are there,
+// after all else has been made; the other smoothers may refuse new values, so with them these matrices are made anew,
+// in the formats that were chosen.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -51,18 +53,23 @@
 #include <memory>
 #include <mutex>
 #include <numeric>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "core/blas1.hpp"
 #include "core/error.hpp"
 #include "core/multi_blas1.hpp"
+#include "core/transfer.hpp"
+#include "operators/rows.hpp"
 #include "preconditioners/aggregation_structure.hpp"
 #include "preconditioners/by_solving.hpp"
 #include "preconditioners/chosen_matrix.hpp"
 #include "preconditioners/dense_inverse.hpp"
 #include "preconditioners/device_cycle.hpp"
+#include "preconditioners/device_levels.hpp"
 #include "preconditioners/diagonal.hpp"
 #include "preconditioners/entries.hpp"
 #include "preconditioners/makers.hpp"
@@ -77,13 +84,18 @@ constexpr std::int64_t most_dense_rows = 256;
 constexpr int most_halvings = 4;
 // A level that has more of the rows of the finer one than this is not worth its work.
 constexpr double least_coarsening = 0.8;
-// 1 / (2/3): see l1-jacobi above.
-constexpr double longest_sweep = 1.5;
+
+// Smaller matrices that a device makes are kept in csr: to choose a format takes the host some milliseconds, and no
+// solve of docs/results/preconditioners-gpu.md gained as much by other formats of the levels.
+constexpr std::int64_t least_entries_to_choose = 8'000'000;
 
 // One level as it is used.
 template <class T>
 struct Level {
-  std::shared_ptr<Structure> structure;  // complete and never changed; null on the coarsest level
+  // Complete and never changed, where the host has made the level, and where the device has; null on the coarsest
+  // level.
+  std::shared_ptr<Structure> structure;
+  std::shared_ptr<DeviceStructure> there;
   // Null on the finest level, where it is the operator of the solve, and on a device where `dense` is in its place.
   std::unique_ptr<AssembledMatrix<T>> matrix;
   std::unique_ptr<AssembledMatrix<T>> P, R;     // R = P^T; null on the coarsest level
@@ -122,10 +134,13 @@ struct Made {
 template <class T>
 class Aggregation final : public BySolving<T> {
  public:
-  Aggregation(const LinearOperator<T>& A, const PreconditionerOptions& options, Nodes nodes)
+  // `given`: vectors near the null space, vector k of row i at i vectors + k. Without it the constants of the unknowns.
+  Aggregation(const LinearOperator<T>& A, const PreconditionerOptions& options, std::int64_t vectors,
+              std::vector<double> given)
       : BySolving<T>(A),
         options_(options),
-        nodes_(std::move(nodes)),
+        vectors_(vectors),
+        given_(std::move(given)),
         host_(A.context()->space() == Space::host ? A.context() : Context::host()) {}
 
   std::string_view name() const noexcept override { return "amg"; }
@@ -158,25 +173,57 @@ class Aggregation final : public BySolving<T> {
     for (const Level<T>& level : levels_)
       rows += static_cast<double>(level.rows), entries += static_cast<double>(level.entries);
     const Level<T>& finest = levels_.front();
-    return {{"levels", static_cast<double>(levels_.size())},
-            {"operator_complexity", finest.entries > 0 ? entries / static_cast<double>(finest.entries) : 1},
-            {"grid_complexity", finest.rows > 0 ? rows / static_cast<double>(finest.rows) : 1},
-            {"coarsest_rows", static_cast<double>(levels_.back().rows)},
-            {"cycle_products", cycle_products_}};
+    std::vector<PreconditionerFigure> found = {
+        {"levels", static_cast<double>(levels_.size())},
+        {"operator_complexity", finest.entries > 0 ? entries / static_cast<double>(finest.entries) : 1},
+        {"grid_complexity", finest.rows > 0 ? rows / static_cast<double>(finest.rows) : 1},
+        {"coarsest_rows", static_cast<double>(levels_.back().rows)},
+        {"cycle_products", cycle_products_}};
+    if (!why_on_host_.empty()) found.push_back({why_on_host_, 1});
+    return found;
   }
 
  protected:
   void setup(const LinearOperator<T>& A, bool pattern_changed) override {
+    Made<T> made;
+    std::string_view why;
+    if (on_device()) why = make_on_device(A, !pattern_changed && by_device_, made);
+    const bool by_device = on_device() && why.empty();
+    if (!by_device) made = {}, make_on_host(A, !pattern_changed && !by_device_, made);
+    renew(made);
+    levels_ = std::move(made.levels), A_ = &A;
+    by_device_ = by_device, why_on_host_ = why;
+    cycle_products_ = cycle_products(A);
+  }
+
+  void solve(VectorView<const T> r, VectorView<T> z) const override {
+    if (levels_.empty())
+      throw BadArgument(
+          "amg: the last ensure(A) failed while it changed matrices on the device; call it again");
+    const std::lock_guard lock(mutex_);
+    for (std::int64_t k = 0; k < options_.cycles; ++k) cycle(0, r, z, k == 0);
+  }
+  std::size_t bytes_of_arrays() const noexcept override {
+    std::size_t sum = nodes_.bytes() + nodes_there_.bytes() + 8 * given_.size();
+    for (std::size_t l = 0; l < levels_.size(); ++l) {
+      sum += levels_[l].bytes(!on_device());
+      if (levels_[l].there) sum += levels_[l].there->bytes(levels_[l + 1].matrix != nullptr);
+    }
+    return sum;
+  }
+
+ private:
+  // known: the pattern is that of the last setup, which the host has made.
+  void make_on_host(const LinearOperator<T>& A, bool known, Made<T>& made) {
     const ContextPtr& context = A.context();
     CsrMatrix<T> csr = finite_rows(A, host_, name());
     Vector<T> diagonal = usable_diagonal<T>(name(), host_, csr, options_.zero_diagonal);
-    Made<T> made;
     std::vector<Level<T>>& levels = made.levels;
     // The size of the diagonal entries of the finest level that an entry of the diagonal is made of.
     std::vector<double> scale(at(csr.rows()));
     for (std::int64_t i = 0; i < csr.rows(); ++i) scale[at(i)] = std::abs(static_cast<double>(diagonal[i]));
-    const Nodes* nodes = &nodes_;
-    bool known = !pattern_changed;  // whether the level has the pattern of the same level of the last setup
+    const Nodes* nodes = &host_nodes();
+    // From here on `known` says whether the level has the pattern of the same level of the last setup.
     for (double strength = options_.strength;; strength /= 2) {
       const std::size_t l = levels.size();
       Level<T>& level = levels.emplace_back();
@@ -201,12 +248,7 @@ class Aggregation final : public BySolving<T> {
       if (!structure) break;
       CsrMatrix<T> coarse = coarsen(csr, divisors<T>(diagonal, scale), *nodes, *structure, known, made);
       const std::int64_t bad = first_not_finite<T>(*host_, coarse.values, coarse.nonzeros());
-      if (bad < coarse.nonzeros())
-        throw BadMatrix(fmt::format(
-            "amg: the matrix of level {} has the entry {}, since products of entries of this matrix are too "
-            "large for {} "
-            "precision; scale the matrix (D A D with d_i = 1 / sqrt |a_ii|), or use another preconditioner",
-            l + 1, coarse.values[bad], sizeof(T) == 8 ? "double" : "single"));
+      if (bad < coarse.nonzeros()) refuse_coarse(l + 1, coarse.values[bad]);
       scale = coarse_scale(scale, *nodes, *structure);
       level.structure = structure;
       nodes = &structure->coarse;
@@ -214,25 +256,120 @@ class Aggregation final : public BySolving<T> {
       diagonal = Vector<T>(host_, csr.rows());
       extract_diagonal<T>(*host_, csr, diagonal.data());
     }
-    renew(made);
-    levels_ = std::move(levels), A_ = &A;
-    cycle_products_ = cycle_products(A);
   }
 
-  void solve(VectorView<const T> r, VectorView<T> z) const override {
-    if (levels_.empty())
-      throw BadArgument(
-          "amg: the last ensure(A) failed while it changed matrices on the device; call it again");
-    const std::lock_guard lock(mutex_);
-    for (std::int64_t k = 0; k < options_.cycles; ++k) cycle(0, r, z, k == 0);
+  // Empty, or the figure that says why the host has to make the levels. known: the pattern is that of the last setup,
+  // which the device has made.
+  std::string_view make_on_device(const LinearOperator<T>& A, bool known, Made<T>& made) {
+    const std::optional<CsrMatrix<T>> entries = csr_of(A);
+    if (!entries || entries->pattern.space != Space::device) return "setup_on_host_entries_elsewhere";
+    if (std::max(entries->rows(), entries->nonzeros()) > std::numeric_limits<std::int32_t>::max())
+      return "setup_on_host_too_many_entries";
+    const std::unique_ptr<LevelWork<T>> work = level_work<T>(this->context());
+    bool unsorted = false;
+    std::optional<DeviceLevel<T>> here =
+        work->finest(*entries, options_.zero_diagonal == ZeroDiagonal::one, unsorted);
+    if (unsorted) return "setup_on_host_unsorted_rows";
+    if (!here) return "setup_on_host_refused_entries";  // it says which
+    try {
+      make_levels(A, *work, *std::move(here), known, made);
+    } catch (const TooManyEntries&) { return "setup_on_host_too_many_entries"; }
+    return {};
   }
-  std::size_t bytes_of_arrays() const noexcept override {
-    std::size_t sum = nodes_.bytes();
-    for (const Level<T>& level : levels_) sum += level.bytes(!on_device());
-    return sum;
+  void make_levels(const LinearOperator<T>& A, const LevelWork<T>& work, DeviceLevel<T> here, bool known,
+                   Made<T>& made) {
+    const ContextPtr& context = this->context();
+    std::vector<Level<T>>& levels = made.levels;
+    const DeviceNodes* nodes = &nodes_there();
+    for (double strength = options_.strength;; strength /= 2) {
+      const std::size_t l = levels.size();
+      Level<T>& level = levels.emplace_back();
+      level.rows = here.csr.rows(), level.entries = here.csr.nonzeros();
+      const bool last = static_cast<std::int64_t>(l) + 1 >= options_.max_levels;
+      const bool dense = level.rows <= most_dense_rows && (l > 0 || !last);
+      if (l > 0) {
+        if (!dense) place(made, &Level<T>::matrix, here.csr, levels[l - 1].there->format, known);
+        level.rhs = Vector<T>(context, level.rows), level.result = Vector<T>(context, level.rows);
+      }
+      if (dense) {
+        level.dense = Vector<T>(context, level.rows * level.rows);
+        if (!work.dense(here, level.dense)) refuse_overflow<T>(name());
+        break;
+      }
+      level.residual = Vector<T>(context, level.rows);
+      if (options_.smoother != Smoother::l1_jacobi) {
+        make_other_smoother(l == 0 ? A : *level.matrix, l == 0, level);
+      } else {
+        level.l1 = Vector<T>(context, level.rows);
+        if (!work.l1(here, level.l1)) refuse_overflow<T>(name());
+      }
+      if (last) break;
+      const auto kept = known && l < levels_.size() ? levels_[l].there : nullptr;
+      const std::shared_ptr<DeviceStructure> structure =
+          work.structure(here, *nodes, {strength, most_halvings, least_coarsening}, kept);
+      known = known && structure == kept;
+      if (!structure) break;
+      const auto always_csr = [&](const SparsityPattern& pattern) {
+        return options_.level_format == LevelFormat::csr || pattern.nonzeros < least_entries_to_choose;
+      };
+      if (always_csr(structure->P)) structure->format_of_P = structure->format_of_R = "csr";
+      if (always_csr(structure->coarse_pattern)) structure->format = "csr";
+      const CsrMatrix<T> P = work.prolongator(here, *nodes, *structure), R = work.restriction(P, *structure);
+      const CsrMatrix<T> coarse =
+          work.product(R, work.product(here.csr, P, structure->AP), structure->coarse_pattern);
+      place(made, &Level<T>::P, P, structure->format_of_P, known);
+      place(made, &Level<T>::R, R, structure->format_of_R, known);
+      std::int64_t bad = -1;
+      DeviceLevel<T> next = work.coarser(coarse, here, *nodes, *structure, bad);
+      if (bad >= 0) {
+        T value{};
+        copy_bytes(*context, &value, Space::host, coarse.values + bad, Space::device, sizeof value);
+        refuse_coarse(l + 1, value);
+      }
+      level.there = structure;
+      nodes = &structure->coarse;
+      here = std::move(next);
+    }
   }
 
- private:
+  [[noreturn]] static void refuse_coarse(std::size_t level, T value) {
+    throw BadMatrix(fmt::format(
+        "amg: the matrix of level {} has the entry {}, since products of entries of this matrix are too "
+        "large for {} precision; scale the matrix (D A D with d_i = 1 / sqrt |a_ii|), or use another "
+        "preconditioner",
+        level, value, sizeof(T) == 8 ? "double" : "single"));
+  }
+
+  // Of the finest level. Each side has its own when it makes levels for the first time.
+  const Nodes& host_nodes() {
+    if (nodes_.vectors > 0) return nodes_;
+    const std::int64_t rows = this->rows(), unknowns = options_.unknowns;
+    Nodes nodes;
+    for (std::int64_t i = unknowns; i <= rows; i += unknowns)
+      nodes.first.push_back(static_cast<std::int32_t>(i));
+    nodes.number_rows();
+    nodes.vectors = vectors_, nodes.values = given_;
+    if (given_.empty()) {
+      nodes.values.assign(at(rows * vectors_), 0);
+      for (std::int64_t i = 0; i < rows; ++i) nodes.values[at(i * vectors_ + i % unknowns)] = 1;
+    }
+    nodes_ = std::move(nodes);
+    return nodes_;
+  }
+  const DeviceNodes& nodes_there() {
+    if (nodes_there_.vectors > 0) return nodes_there_;
+    DeviceNodes nodes;
+    nodes.rows = this->rows(), nodes.size = static_cast<std::int32_t>(options_.unknowns);
+    nodes.count = nodes.rows / options_.unknowns, nodes.vectors = vectors_;
+    if (!given_.empty()) {
+      nodes.values = Buffer<double>(this->context(), static_cast<std::int64_t>(given_.size()));
+      copy_bytes(*this->context(), nodes.values.data(), Space::device, given_.data(), Space::host,
+                 nodes.values.bytes());
+    }
+    nodes_there_ = std::move(nodes);
+    return nodes_there_;
+  }
+
   bool on_device() const noexcept { return this->context()->space() == Space::device; }
   // Puts a matrix into the last level of `made`, or its new values into the list of renewals. known: that of the last
   // setup has the same pattern.
@@ -241,12 +378,12 @@ class Aggregation final : public BySolving<T> {
     const std::size_t l = made.levels.size() - 1;
     // A setup that may fail later must leave the matrices of the last one as they are.
     const bool nothing_fails_later = options_.smoother == Smoother::l1_jacobi;
+    const bool here = csr.pattern.space == this->context()->space();
     if (on_device() && known && nothing_fails_later && l < levels_.size() && levels_[l].*which)
-      made.renewals.push_back({l, which, new_values<T>(host_, *(levels_[l].*which), csr)});
+      made.renewals.push_back({l, which, here ? csr : new_values<T>(host_, *(levels_[l].*which), csr)});
     else
-      made.levels[l].*which =
-          in_format<T>(this->context(), on_device() ? upload(this->context(), narrow<T>(host_, csr)) : csr,
-                       csr.pattern, format);
+      made.levels[l].*which = in_format<T>(
+          this->context(), here ? csr : upload(this->context(), narrow<T>(host_, csr)), csr.pattern, format);
   }
   // Moves the matrices that are renewed into the new levels. M is unusable where that fails, which only the device can
   // be the reason of.
@@ -301,17 +438,18 @@ class Aggregation final : public BySolving<T> {
     level.dense = moved(std::move(dense));
   }
 
+  void make_other_smoother(const LinearOperator<T>& A, bool finest, Level<T>& level) const {
+    const bool chebyshev = options_.smoother == Smoother::chebyshev;
+    PreconditionerOptions options;
+    options.zero_diagonal = finest ? options_.zero_diagonal : ZeroDiagonal::one;
+    if (chebyshev) options.degree = 1, options.eigenvalue_ratio = 10;
+    level.smoother = make_preconditioner<T>(chebyshev ? "chebyshev" : "ssor", A, options);
+    level.smoother->ensure(A);
+  }
+
   void make_smoother(const LinearOperator<T>* A, const CsrMatrix<T>& csr, const Vector<T>& diagonal,
                      const std::vector<double>& scale, bool finest, Level<T>& level) const {
-    if (options_.smoother != Smoother::l1_jacobi) {
-      const bool chebyshev = options_.smoother == Smoother::chebyshev;
-      PreconditionerOptions options;
-      options.zero_diagonal = finest ? options_.zero_diagonal : ZeroDiagonal::one;
-      if (chebyshev) options.degree = 1, options.eigenvalue_ratio = 10;
-      level.smoother = make_preconditioner<T>(chebyshev ? "chebyshev" : "ssor", *A, options);
-      level.smoother->ensure(*A);
-      return;
-    }
+    if (options_.smoother != Smoother::l1_jacobi) return make_other_smoother(*A, finest, level);
     Vector<T> l1(host_, csr.rows());
     for_rows(*host_, csr.rows(), csr.nonzeros(), [&](std::int64_t i) {
       double sum = std::abs(static_cast<double>(diagonal[i]));
@@ -465,34 +603,31 @@ class Aggregation final : public BySolving<T> {
 
   static constexpr double eps = std::numeric_limits<T>::epsilon();
   PreconditionerOptions options_;
-  Nodes nodes_;      // of the finest level
-  ContextPtr host_;  // where levels are made
+  std::int64_t vectors_;
+  std::vector<double> given_;
+  Nodes nodes_;  // of the finest level: see host_nodes()
+  DeviceNodes nodes_there_;
+  ContextPtr host_;               // where a host makes levels
+  bool by_device_ = false;        // the last setup
+  std::string_view why_on_host_;  // the figure that says why, where the host had to make levels for a device
   const LinearOperator<T>* A_ = nullptr;
   mutable std::mutex mutex_;  // of the vectors of the levels
   std::vector<Level<T>> levels_;
   double cycle_products_ = 1;
 };
 
-Nodes equal_nodes(std::int64_t rows, std::int64_t unknowns) {
+void require_whole_nodes(std::int64_t rows, std::int64_t unknowns) {
   if (rows % unknowns != 0)
     throw ShapeMismatch(
         fmt::format("amg: unknowns is {}, which does not divide the {} rows of the matrix", unknowns, rows));
-  Nodes nodes;
-  for (std::int64_t i = unknowns; i <= rows; i += unknowns)
-    nodes.first.push_back(static_cast<std::int32_t>(i));
-  nodes.number_rows();
-  return nodes;
 }
 
 }  // namespace
 
 template <class T>
 MadePreconditioner<T> make_aggregation(const LinearOperator<T>& A, const PreconditionerOptions& options) {
-  Nodes nodes = equal_nodes(A.rows(), options.unknowns);
-  nodes.vectors = options.unknowns;
-  nodes.values.assign(at(A.rows() * nodes.vectors), 0);
-  for (std::int64_t i = 0; i < A.rows(); ++i) nodes.values[at(i * nodes.vectors + i % options.unknowns)] = 1;
-  return std::make_unique<Aggregation<T>>(A, options, std::move(nodes));
+  require_whole_nodes(A.rows(), options.unknowns);
+  return std::make_unique<Aggregation<T>>(A, options, options.unknowns, std::vector<double>());
 }
 
 template <class T>
@@ -540,17 +675,16 @@ std::unique_ptr<Preconditioner<T>> make_amg(const LinearOperator<T>& A, MultiVec
   if (vectors.columns < 1 || vectors.columns > most)
     throw BadArgument(fmt::format("amg takes 1 to {} vectors near the null space, and these are {}", most,
                                   vectors.columns));
-  detail::Nodes nodes = detail::equal_nodes(A.rows(), options.unknowns);
-  nodes.vectors = vectors.columns;
-  nodes.values.resize(detail::at(A.rows() * vectors.columns));
+  detail::require_whole_nodes(A.rows(), options.unknowns);
+  std::vector<double> given(detail::at(A.rows() * vectors.columns));
   for (std::int64_t i = 0; i < A.rows(); ++i)
     for (std::int64_t k = 0; k < vectors.columns; ++k) {
       if (!std::isfinite(vectors(i, k)))
         throw BadArgument(fmt::format("entry {} of vector {} near the null space is {} (both count from 0)",
                                       i, k, vectors(i, k)));
-      nodes.values[detail::at(i * vectors.columns + k)] = vectors(i, k);
+      given[detail::at(i * vectors.columns + k)] = vectors(i, k);
     }
-  return std::make_unique<detail::Aggregation<T>>(A, options, std::move(nodes));
+  return std::make_unique<detail::Aggregation<T>>(A, options, vectors.columns, std::move(given));
 }
 template std::unique_ptr<Preconditioner<float>> make_amg<float>(const LinearOperator<float>&,
                                                                 MultiVectorView<const double>,

@@ -42,7 +42,10 @@ std::unique_ptr<AssembledMatrix<T>> in_format(const ContextPtr& context, const C
                               .products_per_iteration = 2,
                               .deterministic = context->deterministic(),
                               .value_bytes = sizeof(T)};
-  format = choose_format(pattern, CostModel(builtin_machine(), context->space()), options).id;
+  const CostModel model(builtin_machine(), context->space());
+  format = (pattern.space == Space::host ? choose_format(pattern, model, options)
+                                         : choose_format(context, pattern, model, options))
+               .id;
   try {
     return make();
   } catch (const FormatRefused&) {

@@ -322,19 +322,29 @@ struct PreconditionerEntry {
 //             in the order of colours, chebyshev has degree 1. At most 256 rows are inverted as a dense matrix. Where A
 //             is symmetric, M is; where A is positive definite, M is, with smoothers l1-jacobi and gauss-seidel. The
 //             coarser levels represent the constant vector of each unknown: the rows of unknown k are k, k + unknowns,
-//             k + 2 unknowns ...; make_amg() takes other vectors. The threads of the context make the levels. New
-//             values in the same pattern keep aggregates and patterns where the couplings are what they were; the bits
-//             are those of a new setup in any case. The bits do not depend on the number of threads, as far as those of
-//             products and dot products (chebyshev) do not.
-//   Device    The threads of the host make the levels, of entries that are copied there, and the patterns stay in host
-//             memory. Matrices, P and P^T go to device memory, each in the format that is expected to be the fastest
-//             there. M^-1 r runs there without waiting for the host, and can be recorded. With l1-jacobi, new values of
-//             the same pattern go into the matrices that are there.
+//             k + 2 unknowns ...; make_amg() takes other vectors. The threads of the context, or its device, make the
+//             levels. New values in the same pattern keep aggregates and patterns where the couplings are what they
+//             were; the bits are those of a new setup in any case. The bits do not depend on the number of threads, as
+//             far as those of products and dot products (chebyshev) do not.
+//   Device    It makes the levels of its own entries, and the host reads a few numbers a level: no copy of the matrix
+//             comes to the host. Levels, aggregates and patterns are those of a host, values are so within rounding,
+//             and two setups have the same bits. Matrices, P and P^T of 8 million entries or more get the formats that
+//             are expected to be the fastest there, smaller ones csr, since a choice takes longer than it saves;
+//             besides them it keeps the strong couplings, the patterns, the entry of P that each entry of P^T is, and
+//             the tentative prolongator in double precision. For the time of a setup it takes as much memory again as A
+//             P and an array of keys for the entries of P, and A in csr where that is not its format. M^-1 r runs there
+//             without waiting for the host, and can be recorded. With l1-jacobi, new values of the same pattern go into
+//             the matrices that are there. The threads of the host make the levels, of entries that are copied there, where the device cannot; figures() then has one
+//             of these, with the value 1: setup_on_host_unsorted_rows (columns of A do not ascend),
+//             setup_on_host_too_many_entries (of A, or of a product of its levels: 2^31 or more),
+//             setup_on_host_entries_elsewhere (the operator gives its entries in host memory),
+//             setup_on_host_refused_entries (the device has found something wrong with them, and the host has not).
 //   Errors    BadMatrix for entries that are not finite and for products of them that T cannot hold; those of chebyshev
 //             and ssor for these smoothers; ShapeMismatch where `unknowns` does not divide the rows. A row that is
 //             coupled with none is left to the smoother; zero_diagonal one concerns the smoother and the dense matrix.
 //   figures() levels, operator_complexity (entries of all levels / entries of A), grid_complexity (the same of rows),
-//             coarsest_rows, cycle_products (estimate: bytes that M^-1 r reads and writes / those of a product of A).
+//             coarsest_rows, cycle_products (estimate: bytes that M^-1 r reads and writes / those of a product of A);
+//             on a device what makes the host set it up, if it does.
 //
 // amg with setup classical is BoomerAMG of hypre (Henson and Yang, Appl. Numer. Math. 41 (2002) 155), in a build that
 // was configured with hypre.

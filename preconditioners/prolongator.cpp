@@ -1,9 +1,11 @@
 #include "preconditioners/prolongator.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <span>
 #include <utility>
 
 namespace protean::detail {
@@ -14,7 +16,7 @@ template <class T>
 double spectral_radius(const Context& context, const CsrMatrix<T>& csr, const std::vector<double>& diagonal) {
   const std::int64_t n = csr.rows();
   std::vector<double> x(at(n)), y(at(n)), weight(at(n)), bound(at(n));
-  std::uint64_t state = 88172645463325252u;  // xorshift64: Marsaglia, J. Stat. Softw. 8 (2003) 14
+  std::uint64_t state = spectral_seed;
   for (double& value : x) {
     state ^= state << 13, state ^= state >> 7, state ^= state << 17;
     value = static_cast<double>(state >> 11) * 0x1p-52 - 1;
@@ -27,29 +29,35 @@ double spectral_radius(const Context& context, const CsrMatrix<T>& csr, const st
     bound[at(i)] = sum / weight[at(i)];
   });
   const double gershgorin = n > 0 ? *std::max_element(bound.begin(), bound.end()) : 1;
-  const auto norm = [&](const std::vector<double>& v) {
-    return std::sqrt(
-        fixed_sum(context, n, [&](std::int64_t i) { return weight[at(i)] * v[at(i)] * v[at(i)]; }));
+  const auto square = [&](const std::vector<double>& v) {
+    return fixed_sum(context, n, [&](std::int64_t i) { return weight[at(i)] * v[at(i)] * v[at(i)]; });
   };
-  double estimate = 0, before = norm(x);
-  constexpr int steps = 12;
-  for (int k = 0; k < steps && before > 0 && std::isfinite(before); ++k) {
-    const double factor = 1 / before;
+  std::array<double, spectral_steps + 1> squares{};
+  squares[0] = square(x);
+  for (std::size_t k = 0; k < spectral_steps; ++k) {
+    const double factor = 1 / std::sqrt(squares[k]);
     for_rows(context, n, csr.nonzeros(), [&](std::int64_t i) {
       double sum = 0;
       for (std::int64_t p = csr.pattern.row_ptr[i]; p < csr.pattern.row_ptr[i + 1]; ++p)
         sum += static_cast<double>(csr.values[p]) * x[at(csr.pattern.col[p])];
       y[at(i)] = factor * sum / weight[at(i)];
     });
-    estimate = before = norm(y);
+    squares[k + 1] = square(y);
     std::swap(x, y);
   }
+  return spectral_bound(squares, gershgorin);
+}
+
+}  // namespace
+
+double spectral_bound(std::span<const double, spectral_steps + 1> squares, double gershgorin) {
+  double estimate = 0, before = std::sqrt(squares[0]);
+  for (std::size_t k = 1; k < squares.size() && before > 0 && std::isfinite(before); ++k)
+    estimate = before = std::sqrt(squares[k]);
   constexpr double safety = 1.1;
   const double found = std::isfinite(estimate) && estimate > 0 ? safety * estimate : gershgorin;
   return std::max(std::min(found, gershgorin), 1e-300);
 }
-
-}  // namespace
 
 template <class T>
 std::vector<double> divisors(const Vector<T>& diagonal, const std::vector<double>& scale) {

@@ -2,6 +2,7 @@
 // to preconditioners/.
 #pragma once
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "core/csr.hpp"
@@ -12,6 +13,16 @@ namespace protean::detail {
 
 // A diagonal entry that is so small beside those of the finest level that it is made of is rounding.
 inline constexpr double rounding_terms = 256;
+
+// 1 / (2/3): see l1-jacobi of aggregation.cpp.
+inline constexpr double longest_sweep = 1.5;
+
+// The power method by which the largest eigenvalue of D^-1 A is estimated. It begins with numbers of xorshift64
+// (Marsaglia, J. Stat. Softw. 8 (2003) 14) from this state.
+inline constexpr std::uint64_t spectral_seed = 88172645463325252u;
+inline constexpr int spectral_steps = 12;
+// squares: of the norms of the first vector and of all results. gershgorin: an upper bound.
+double spectral_bound(std::span<const double, spectral_steps + 1> squares, double gershgorin);
 
 // The diagonal of a level, without the entries that are nothing but rounding. scale: the size of the diagonal entries
 // of the finest level that each is made of.

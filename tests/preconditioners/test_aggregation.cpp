@@ -229,27 +229,6 @@ TEST(Aggregation, IterationsHardlyGrowWithTheGrid) {
       << "the grids are too alike to show anything";
 }
 
-// Poisson's equation on trilinear hexahedra: no entry is larger than a sixteenth of the diagonal, so that the strength
-// of 0.08 leaves every node alone.
-CsrMatrix<double> trilinear(std::int64_t n) {
-  const double stiffness[] = {-1, 2, -1}, mass[] = {1.0 / 6, 4.0 / 6, 1.0 / 6};
-  std::vector<Triplet<double>> entries;
-  const auto row = [n](std::int64_t x, std::int64_t y, std::int64_t z) {
-    return static_cast<std::int32_t>((z * n + y) * n + x);
-  };
-  const auto inside = [n](std::int64_t x) { return x >= 0 && x < n; };
-  for (std::int64_t i = 0; i < n * n * n; ++i)
-    for (int k = 0; k < 27; ++k) {
-      const std::int64_t x = i % n, y = i / n % n, z = i / (n * n);
-      const int a = k % 3, b = k / 3 % 3, c = k / 9;
-      if (!inside(x + a - 1) || !inside(y + b - 1) || !inside(z + c - 1)) continue;
-      const double value = stiffness[a] * mass[b] * mass[c] + mass[a] * stiffness[b] * mass[c] +
-                           mass[a] * mass[b] * stiffness[c];
-      entries.push_back({static_cast<std::int32_t>(i), row(x + a - 1, y + b - 1, z + c - 1), value});
-    }
-  return csr_from_triplets<double>(test_context(), n * n * n, n * n * n, entries);
-}
-
 TEST(Aggregation, WeakCouplingsCountWhereThereAreNoOthers) {
   const std::int64_t small = iterations(trilinear(9), "cg", "amg"),
                      large = iterations(trilinear(22), "cg", "amg");

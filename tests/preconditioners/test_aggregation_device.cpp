@@ -136,8 +136,9 @@ TEST_P(AggregationOnDevice, TheCycleIsThatOfTheHost) {
         const auto M_there = ready<double>("amg", *A_there, options);
         EXPECT_EQ(figure(*M_there, "levels"), figure(*M, "levels")) << what;
         EXPECT_EQ(figure(*M_there, "operator_complexity"), figure(*M, "operator_complexity")) << what;
-        // The bound of chebyshev follows from products of a device.
-        const double tolerance = smoother == Smoother::chebyshev ? 1e-10 : 1e-12;
+        // The bound of chebyshev follows from products of a device. A GPU makes the levels with fused multiply-adds,
+        // and sums of several lanes: what rounding changes grows with the condition of the coarsest level.
+        const double tolerance = gpu() ? 1e-9 : smoother == Smoother::chebyshev ? 1e-10 : 1e-12;
         expect_near(apply(*M_there, r), applied(*M, r), tolerance, what);
         const std::vector<double> once = apply(*M_there, r);
         EXPECT_EQ(apply(*M_there, r), once) << what << ": the second application has other bits";
@@ -168,7 +169,7 @@ TEST_P(AggregationOnDevice, GivenVectorsAreUsed) {
              M_there = make_amg<double>(*A_there, modes, {.unknowns = 3});
   M->ensure(*A), M_there->ensure(*A_there);
   const std::vector<double> r = right_hand_side<double>(csr.rows());
-  expect_near(apply(*M_there, r), applied(*M, r), 1e-12, "rigid body modes");
+  expect_near(apply(*M_there, r), applied(*M, r), gpu() ? 1e-9 : 1e-12, "rigid body modes");
   const auto constants = ready<double>("amg", *A_there, {.unknowns = 3});
   const std::vector<double> other = apply(*constants, r);
   EXPECT_NE(apply(*M_there, r), other);

@@ -1,0 +1,122 @@
+// The setup of smoothed aggregation on a device (aggregation.cpp has the method): the levels are made of arrays in
+// device memory, and the host reads a few numbers. Private to preconditioners/.
+//
+// Aggregates, ranks and patterns are those of the host where no coupling is at the limit within rounding, since
+// priorities are the same function of the number of a node. Sums are added in an order that depends on nothing but the
+// matrix, so two setups have the same bits. Each step is written once (device_levels_inl.hpp), for a GPU and for the
+// simulated device.
+//
+// Products of sparse matrices are our own kernels, not cuSPARSE's: cusparseSpGEMM() does not say in which order it
+// adds, its workspace grows with the number of all products of entries, and cusparseSpGEMMreuse() keeps one for as long
+// as new values may come. Here a row of A B is found in a small hash table, and its values are added in the order of
+// the columns of A, as on a host, without memory beside the result. Nobody has measured which is faster.
+#pragma once
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "core/csr.hpp"
+#include "core/vector.hpp"
+
+namespace protean::detail {
+
+// The rows of nodes, and vectors at these rows. Without `first` node I has the rows I size .. (I + 1) size - 1; without
+// `values` vector k is 1 in row k of each node, else 0.
+struct DeviceNodes {
+  std::int64_t count = 0, rows = 0, vectors = 0;
+  std::int32_t size = 1;
+  Buffer<std::int32_t> first, of;
+  Buffer<double> values;  // vector k of row i: i vectors + k
+  std::size_t bytes() const noexcept { return first.bytes() + of.bytes() + values.bytes(); }
+};
+
+// A level while it is made. Row pointers have 4 bytes, columns ascend.
+template <class T>
+struct DeviceLevel {
+  CsrMatrix<T> csr;
+  Buffer<T> diagonal;
+  Buffer<double> scale;  // the size of the diagonal entries of the finest level that each one is made of
+  double largest = 0;    // |a_ij|
+};
+
+// What does not depend on the values of a level but through its strong couplings. Patterns lie in device memory.
+struct DeviceStructure {
+  SparsityPattern strong;  // of nodes
+  bool halved = false;     // the strength, since most nodes were coupled with none
+  std::int64_t aggregates = 0;
+  Buffer<std::int32_t> aggregate;  // of each node; -1: none
+  DeviceNodes coarse;
+  Buffer<double> tentative;  // column k of the aggregate in row i: i vectors + k
+  SparsityPattern P, R, AP, coarse_pattern;
+  Buffer<std::int32_t> transposition;  // the entry of P that each entry of R is
+  std::string format, format_of_P, format_of_R;
+  // Without the patterns that matrices in csr hold and count. coarse_matrix: whether there is one of the next level.
+  std::size_t bytes(bool coarse_matrix) const noexcept;
+};
+
+// A matrix that the device has and that has more than 2^31 - 1 entries.
+struct TooManyEntries final : std::exception {
+  const char* what() const noexcept override { return "more than 2^31 - 1 entries"; }
+};
+
+struct CouplingRules {
+  double strength = 0;
+  int most_halvings = 0;
+  double least_coarsening = 0;
+};
+
+// All functions throw OutOfMemory and DeviceError; those that make matrices throw TooManyEntries.
+template <class T>
+class LevelWork {
+ public:
+  virtual ~LevelWork() = default;
+
+  // The finest level. Nothing where columns do not ascend (`unsorted`), an entry is not finite, or a diagonal one
+  // cannot be divided by and 1 is not to be taken for it: the host has the messages.
+  virtual std::optional<DeviceLevel<T>> finest(const CsrMatrix<T>& csr, bool one_for_zero,
+                                               bool& unsorted) const = 0;
+  // Strong couplings, aggregates and all patterns. `kept` where its couplings are still right; null where the level
+  // cannot be coarsened.
+  virtual std::shared_ptr<DeviceStructure> structure(const DeviceLevel<T>& level, const DeviceNodes& nodes,
+                                                     const CouplingRules& rules,
+                                                     const std::shared_ptr<DeviceStructure>& kept) const = 0;
+  virtual CsrMatrix<T> prolongator(const DeviceLevel<T>& level, const DeviceNodes& nodes,
+                                   const DeviceStructure& structure) const = 0;
+  // P^T
+  virtual CsrMatrix<T> restriction(const CsrMatrix<T>& P, const DeviceStructure& structure) const = 0;
+  // A B in its pattern. Each value is added up in the order of the columns of A.
+  virtual CsrMatrix<T> product(const CsrMatrix<T>& A, const CsrMatrix<T>& B,
+                               const SparsityPattern& pattern) const = 0;
+  // The next level. `bad` is the first of its entries that is not finite, or -1.
+  virtual DeviceLevel<T> coarser(const CsrMatrix<T>& csr, const DeviceLevel<T>& level,
+                                 const DeviceNodes& nodes, const DeviceStructure& structure,
+                                 std::int64_t& bad) const = 0;
+  // The inverse of S for l1-jacobi, and the inverse of a small matrix as invert_dense() finds it, row after row. False
+  // where a number is too large for T.
+  virtual bool l1(const DeviceLevel<T>& level, VectorView<T> inverse) const = 0;
+  virtual bool dense(const DeviceLevel<T>& level, VectorView<T> inverse) const = 0;
+
+  // Parts of structure().
+  virtual SparsityPattern product_pattern(const SparsityPattern& A, const SparsityPattern& B) const = 0;
+  virtual SparsityPattern couplings(const DeviceLevel<T>& level, const DeviceNodes& nodes,
+                                    double strength) const = 0;
+  virtual std::int64_t aggregate(const SparsityPattern& couplings, Buffer<std::int32_t>& of) const = 0;
+  virtual SparsityPattern transpose(const SparsityPattern& pattern,
+                                    Buffer<std::int32_t>& transposition) const = 0;
+};
+
+// That of the context, which is one of a device or of a simulated one.
+template <class T>
+std::unique_ptr<LevelWork<T>> level_work(const ContextPtr& context);
+
+}  // namespace protean::detail
+
+// Defined in device_levels.cu. CUDA builds only.
+namespace protean::device {
+
+template <class T>
+std::unique_ptr<detail::LevelWork<T>> level_work(const ContextPtr& context);
+
+}  // namespace protean::device
