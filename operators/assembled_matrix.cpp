@@ -214,6 +214,8 @@ bool has_deterministic_mode(const FormatEntry& entry, const Kernel& kernel, Spac
 
 const Kernel& find_kernel(const FormatEntry& entry, std::string_view name, Space space) {
   const std::span<const Kernel> kernels = kernels_in(entry, space);
+  if (kernels.empty() && space == Space::host && !entry.no_host.empty())
+    throw NotAvailable(fmt::format("format {} has no kernel for host memory: {}", entry.id, entry.no_host));
   if (kernels.empty())
     throw NotAvailable(
         fmt::format("format {} has no kernel for {} memory in this build", entry.id, to_string(space)));

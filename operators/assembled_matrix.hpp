@@ -177,6 +177,8 @@ struct FormatEntry {
   // Those of the base, with the ones that the preset fixes or chooses. What a preset fixes beside them belongs to a
   // kernel, which need not be in this build.
   std::span<const ParamDoc> base_params = {};
+  // Why it has no kernel on the host, for a person; empty for a format that has one.
+  std::string_view no_host = {};
 };
 
 // A matrix built from CSR. Its arrays lie in the context's space.

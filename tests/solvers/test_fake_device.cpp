@@ -148,15 +148,16 @@ class FakeDeviceFormats : public testing::TestWithParam<const FormatEntry*> {
 };
 
 // The fake device runs the kernels of the host in the same order, so every format and method gives the same
-// bits.
+// bits. A format without kernels on the host consists of parts in csr.
 TEST_P(FakeDeviceFormats, SolveAsTheHostDoes) {
   const ContextPtr device = fake_device_context();
+  const FormatEntry& of_host = GetParam()->kernels.empty() ? find_format("csr") : *GetParam();
   const auto spd = generate(test_context(), "poisson-2d", {{"n", 20}});
   const auto other = general(7);
   for (const char* method : {"cg", "bicgstab", "gmres"})
     for (const bool jacobi : {false, true}) {
       const auto& csr = method == std::string("cg") ? spd : other;
-      const auto host = solve<double>(test_context(), *GetParam(), csr, method, jacobi);
+      const auto host = solve<double>(test_context(), of_host, csr, method, jacobi);
       const auto there = solve<double>(device, fake_format(GetParam()->id), csr, method, jacobi);
       EXPECT_TRUE(there.report.converged()) << there.report.detail;
       EXPECT_EQ(there.report.iterations, host.report.iterations) << method;
@@ -166,7 +167,7 @@ TEST_P(FakeDeviceFormats, SolveAsTheHostDoes) {
   SolverOptions options;
   options.stopping.relative_tolerance = 1e-4;
   EXPECT_EQ(solve<float>(device, fake_format(GetParam()->id), single, "cg", true, options).x,
-            solve<float>(test_context(), *GetParam(), single, "cg", true, options).x);
+            solve<float>(test_context(), of_host, single, "cg", true, options).x);
   EXPECT_EQ(allocated_bytes(*device), 0u) << "device memory is not freed";
 }
 
