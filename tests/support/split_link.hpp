@@ -1,5 +1,5 @@
-// The link of format split on a fake device: copies by name, one after another, and a clock that is the test's. It throws
-// std::logic_error where the matrix does not keep to the order of calls that formats/engines/split.hpp asks for.
+// The link of format split on a fake device: copies by name, one after another, and a clock that is the test's. It
+// throws std::logic_error where the matrix does not keep to the order of calls that engines/split.hpp asks for.
 #pragma once
 #include <cstring>
 #include <functional>
