@@ -1,5 +1,5 @@
-// Format split: the rule that cuts, with machines of known speeds; the cut of a pattern; the matrix on a fake device and
-// on a GPU. The contract of all formats (test_formats.cpp) runs on a GPU only, so products, new values, diagonals and
+// Format split: the rule that cuts, with machines of known speeds; the cut of a pattern; the matrix on a fake device
+// and on a GPU. The contract of all formats (test_formats.cpp) runs on a GPU only, so products, new values, diagonals and
 // the way back are tested here on both.
 #include <algorithm>
 #include <cmath>
@@ -488,8 +488,7 @@ class SplitMoves : public testing::Test {
  protected:
   // Rows of 3 entries but the first and the last, so that rows tell entries.
   static constexpr std::int64_t rows = 6000;
-  SplitMoves()
-      : csr_(tridiagonal(rows)), context_(fake_device_context()) {}
+  SplitMoves() : csr_(tridiagonal(rows)), context_(fake_device_context()) {}
 
   // Seconds of a row in each part.
   static SplitClock::Times machine(SplitSpeed device, SplitSpeed host) {
