@@ -1,6 +1,6 @@
 // Format split: the rule that cuts, with machines of known speeds; the cut of a pattern; the matrix on a fake device
-// and on a GPU. The contract of all formats (test_formats.cpp) runs on a GPU only, so products, new values, diagonals and
-// the way back are tested here on both.
+// and on a GPU. The contract of all formats (test_formats.cpp) runs on a GPU only, so products, new values, diagonals
+// and the way back are tested here on both.
 #include <algorithm>
 #include <cmath>
 #include <functional>
