@@ -157,7 +157,7 @@ class Comparer {
       result_.copy_bandwidth[space == Space::device] = copy_bandwidth(place.context);
       if (space == Space::device) result_.lines_of_x = count_lines(system.csr.pattern);
       for (const FormatEntry* entry : entries_in(space)) {
-        if (space == Space::host && !entry->no_host.empty())
+        if (space == Space::host && !entry->no_host.empty() && wanted({.name = "native"}))
           result_.variants.push_back(not_on_a_host(*entry));
         for (const Kernel& kernel : kernels_in(*entry, space)) {
           if (!wanted(kernel)) continue;
