@@ -318,8 +318,9 @@ class Comparer {
       for (const FormatEntry* entry : selection_.entries)
         for (const Kernel& kernel : kernels_in(*entry, space))
           if (wanted(kernel)) return;
-    for (const FormatEntry* entry : selection_.entries)
-      if (spaces.front() == Space::host && !entry->no_host.empty())
+    if (selection_.entries.size() == 1)
+      if (const FormatEntry* const entry = selection_.entries.front();
+          spaces.front() == Space::host && !entry->no_host.empty())
         throw BadArgument(fmt::format("--formats {}: format {} has no kernel on the host: {}",
                                       arguments_.formats, entry->id, entry->no_host));
     throw BadArgument(fmt::format(

@@ -138,13 +138,14 @@ class CudaSplitLink final : public SplitLink {
    public:
     void make(const ContextPtr& context, std::size_t bytes) {
       if (bytes <= bytes_) return;
-      memory_.emplace(context, bytes);
+      // The memory of before stays where there is none for this.
+      memory_ = std::make_unique<device::PinnedMemory>(context, bytes);
       bytes_ = bytes;
     }
     void* data() const noexcept { return memory_ ? memory_->data() : nullptr; }
 
    private:
-    std::optional<device::PinnedMemory> memory_;
+    std::unique_ptr<device::PinnedMemory> memory_;
     std::size_t bytes_ = 0;
   };
   class Moment : public Event {
