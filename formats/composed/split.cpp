@@ -67,7 +67,7 @@ constexpr ParamDoc params[] = {
      .doc = "of the host's part; 0: as many as a host context takes",
      .default_value = "0",
      .smallest = 0,
-     .largest = 1024}};
+     .largest = 256}};
 
 Admission refuse(const Context&, const SparsityPattern&, const FormatParams&, std::size_t) {
   return Admission::refuse("a GPU and the host share its products; give a context of a GPU");

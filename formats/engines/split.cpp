@@ -448,13 +448,17 @@ class SplitMatrix final : public AssembledMatrix<T>, public HasParts, public Has
   void correct() const {
     const std::optional<SplitTimes> times = link_->times();
     if (!times || !balance_.measured(*times)) return;
-    const Context& context = *this->context();
-    const std::int64_t border = split_border(context, source_.pattern, balance_.wanted());
-    if (border == parts_.rows.border) return balance_.divided(parts_.rows.first_entry);
     try {
+      const Context& context = *this->context();
+      const std::int64_t border = split_border(context, source_.pattern, balance_.wanted());
+      if (border == parts_.rows.border) return balance_.divided(parts_.rows.first_entry);
       link_->rebuild([&] { cut(split_rows(host_, context, source_.pattern, border)); });
     } catch (const OutOfMemory& error) { balance_.stop(error.what()); } catch (const FormatRefused& error) {
       balance_.stop(error.what());
+    } catch (...) {
+      // The parts are those of before, and a later product may be luckier.
+      balance_.divided(parts_.rows.first_entry);
+      throw;
     }
   }
 

@@ -627,6 +627,26 @@ TEST_F(SplitMoves, MemoryThatIsMissingForAMoveIsNoted) {
   EXPECT_EQ(products(*A, 30), 1);
 }
 
+// The cut of before stays, and rows may move later.
+TEST_F(SplitMoves, AnyOtherFailureOfAMoveIsThrown) {
+  const SplitClock clock(machine({1e-5, 1e-8}, {2e-5, 3e-8}));
+  const auto A = make();
+  products(*A, SplitBalance::warm_up + SplitBalance::products);
+  const double share = share_of(*A);
+  const auto x = sample_vector<double>(rows, 1);
+  const Placed<double> px(context_, x);
+  Placed<double> y(context_, x);
+  detail::allocation_hook = [](Space, std::size_t bytes) {
+    if (bytes > 1000) throw DeviceError("the test's device has failed");
+  };
+  EXPECT_THROW(A->apply(px.read(), y.view()), DeviceError);
+  detail::allocation_hook = nullptr;
+  EXPECT_EQ(share_of(*A), share);
+  EXPECT_GE(products(*A, 60), 2);
+  EXPECT_TRUE(dynamic_cast<const HasTuning&>(*A).tuning().settled);
+  EXPECT_TRUE(dynamic_cast<const HasTuning&>(*A).tuning().note.empty());
+}
+
 // In a solve with steps that run after its end, as recorded ones do.
 TEST_F(SplitMoves, WithinASolve) {
   const CsrMatrix<double> csr = generate(test_context(), "poisson-2d", {{"n", 40}});
