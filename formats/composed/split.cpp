@@ -39,7 +39,7 @@
 //
 // The calling thread waits in each product for the values of x that the host reads. Solvers cannot record such products
 // into a graph and launch each step. A product that moves rows converts them, so it takes memory and time. Products
-// with several vectors go column by column.
+// with several vectors go column by column while the host has rows.
 #include "formats/engines/split.hpp"
 
 namespace protean::formats {

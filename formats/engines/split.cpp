@@ -22,6 +22,7 @@
 #include "formats/catalogue.hpp"
 #include "formats/compose.hpp"
 #include "operators/kernel_admission.hpp"
+#include "operators/multi_product.hpp"
 #include "operators/parts.hpp"
 #include "operators/policy/cost_model.hpp"
 #include "operators/tuning.hpp"
@@ -276,7 +277,11 @@ Admission admit_split(const SplitTools& tools, const Context& context, const Spa
 namespace {
 
 template <class T>
-class SplitMatrix final : public AssembledMatrix<T>, public HasParts, public HasTuning {
+class SplitMatrix final : public AssembledMatrix<T>,
+                          public HasApplyDot<T>,
+                          public HasMultiProduct<T>,
+                          public HasParts,
+                          public HasTuning {
  public:
   SplitMatrix(const SplitTools& tools, const BuildRequest<T>& request)
       : AssembledMatrix<T>(request),
@@ -312,6 +317,20 @@ class SplitMatrix final : public AssembledMatrix<T>, public HasParts, public Has
     }
     detail::copy_bytes(*this->context(), d.data + border, Space::device, its.data(), Space::host,
                        its.size() * sizeof(T));
+  }
+  // Where all rows have gone to the GPU, products are those of its format.
+  void do_apply_dot(VectorView<const T> x, VectorView<T> y, T* result) const override {
+    if (is_whole_on_device()) return protean::apply_dot<T>(*parts_.device, x, y, result);
+    do_apply(T(1), x, T(0), y);
+    dot<T>(*this->context(), x, y, result);
+  }
+  std::string_view no_multi_product() const noexcept override {
+    if (!is_whole_on_device()) return "the host computes a part of it, or its times are measured";
+    const Ability<HasMultiProduct<T>> multi = parts_.device->abilities().multi_product;
+    return multi ? multi->no_multi_product() : "the format of the GPU's part has no such product";
+  }
+  void do_multi_apply(T alpha, MultiVectorView<const T> X, T beta, MultiVectorView<T> Y) const override {
+    parts_.device->abilities().multi_product->do_multi_apply(alpha, X, beta, Y);
   }
   // While the host has rows, the calling thread takes part in each product.
   Recording recording() const noexcept override {
@@ -368,10 +387,7 @@ class SplitMatrix final : public AssembledMatrix<T>, public HasParts, public Has
     const std::int64_t border = parts_.rows.border;
     const bool measured = !balance_.settled();
     const VectorView<T> head{y.data, border, y.space}, tail{y.data + border, y.size - border, y.space};
-    if (!measured && !parts_.host) {
-      if (parts_.device) parts_.device->apply(alpha, x, beta, head);
-      return;
-    }
+    if (!measured && !parts_.host) return parts_.device->apply(alpha, x, beta, head);
     link_->begin(measured);
     if (parts_.host) fetch(x);
     if (parts_.device) parts_.device->apply(alpha, x, beta, head);
@@ -396,6 +412,11 @@ class SplitMatrix final : public AssembledMatrix<T>, public HasParts, public Has
     Vector<T> arrived;                                 // the host's part of y
   };
 
+  // For good.
+  bool is_whole_on_device() const noexcept {
+    const std::lock_guard lock(mutex_);
+    return balance_.settled() && !parts_.host;
+  }
   std::int64_t place_of(std::int64_t column) const {
     const std::vector<std::int32_t>& columns = parts_.rows.columns;
     if (columns.empty()) return column - parts_.rows.first;

@@ -568,6 +568,26 @@ TEST_F(SplitMoves, AllRowsToAFastGpu) {
   EXPECT_TRUE(tuning.settled);
   EXPECT_NEAR(tuning.predicted_seconds, tuning.measured_seconds, 0.1 * tuning.measured_seconds);
   products(*A, 3);
+  // Several vectors in one pass, and a dot product with the product, as the format of the GPU does.
+  EXPECT_EQ(column_by_column<double>(*A), "");
+  const auto x = sample_vector<double>(2 * rows, 1);
+  const Placed<double> X(context_, x);
+  Placed<double> Y(context_, x), y(context_, x), product(context_, {0});
+  multi_apply<double>(*A, {X.read().data, rows, 2, 2, VectorLayout::interleaved, Space::device},
+                      {Y.view().data, rows, 2, 2, VectorLayout::interleaved, Space::device});
+  const std::vector<double> found = Y.fetch();
+  for (std::size_t j = 0; j < 2; ++j) {
+    std::vector<double> own, its;
+    for (std::size_t i = 0; i < rows; ++i) own.push_back(x[2 * i + j]), its.push_back(found[2 * i + j]);
+    EXPECT_TRUE(product_is_right(csr_, 1.0, own, 0.0, own, its)) << j;
+  }
+  apply_dot<double>(*A, {X.read().data, rows, Space::device}, {y.view().data, rows, Space::device},
+                    product.data());
+  const std::vector<double> first(x.begin(), x.begin() + rows), last = y.fetch();
+  EXPECT_TRUE(product_is_right(csr_, 1.0, first, 0.0, first, {last.begin(), last.begin() + rows}));
+  double expected = 0;
+  for (std::size_t i = 0; i < rows; ++i) expected += first[i] * last[i];
+  EXPECT_NEAR(product.fetch()[0], expected, 1e-9 * std::fabs(expected) + 1e-9);
 }
 
 TEST_F(SplitMoves, AllRowsFromASlowGpu) {
