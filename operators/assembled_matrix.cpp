@@ -73,6 +73,11 @@ std::string_view owner_of_param(const FormatEntry& entry, std::string_view name)
   return {};
 }
 
+// A format that no build has on the host.
+bool is_refused_on_host(const FormatEntry& entry, Space space) {
+  return space == Space::host && entry.kernels.empty() && !entry.no_host.empty();
+}
+
 bool is_param(std::span<const ParamDoc> params, std::string_view name) {
   return std::any_of(params.begin(), params.end(), [&](const ParamDoc& doc) { return doc.name == name; });
 }
@@ -106,6 +111,7 @@ Admission admission_of(const FormatEntry& entry, const Kernel& kernel, const Con
 
 Admission admit(const FormatEntry& entry, const Context& context, const SparsityPattern& pattern,
                 const FormatParams& params, std::size_t value_bytes) {
+  if (is_refused_on_host(entry, context.space())) return Admission::refuse(std::string(entry.no_host));
   const Kernel& kernel = find_kernel(entry, {}, context.space());
   return admission_of(entry, kernel, context, pattern,
                       params_for(entry, kernel, context, pattern, resolve_params(entry, params)),
@@ -214,8 +220,7 @@ bool has_deterministic_mode(const FormatEntry& entry, const Kernel& kernel, Spac
 
 const Kernel& find_kernel(const FormatEntry& entry, std::string_view name, Space space) {
   const std::span<const Kernel> kernels = kernels_in(entry, space);
-  if (kernels.empty() && space == Space::host && !entry.no_host.empty())
-    throw NotAvailable(fmt::format("format {} has no kernel for host memory: {}", entry.id, entry.no_host));
+  if (is_refused_on_host(entry, space)) throw FormatRefused(entry.id, std::string(entry.no_host));
   if (kernels.empty())
     throw NotAvailable(
         fmt::format("format {} has no kernel for {} memory in this build", entry.id, to_string(space)));

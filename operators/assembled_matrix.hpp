@@ -239,7 +239,7 @@ FormatParams resolve_params(const FormatEntry& entry, const FormatParams& given,
 
 // The kernel of a format in a space by name; the default one for an empty name. Throws BadArgument if the
 // format has no kernel of this name, NotAvailable if the kernel is not in this build or does not run in this
-// space.
+// space, FormatRefused for a format that has none on any host (FormatEntry::no_host).
 const Kernel& find_kernel(const FormatEntry& entry, std::string_view kernel, Space space);
 
 // What a format says of a matrix in the context's space: its exact bytes, or a refusal. Throws BadArgument for

@@ -69,10 +69,6 @@ constexpr ParamDoc params[] = {
      .smallest = 0,
      .largest = 256}};
 
-Admission refuse(const Context&, const SparsityPattern&, const FormatParams&, std::size_t) {
-  return Admission::refuse("a GPU and the host share its products; give a context of a GPU");
-}
-
 }  // namespace
 
 namespace device_code {
@@ -90,7 +86,7 @@ constinit const FormatEntry split{
     .traits = {.deterministic = false, .uses_source = true, .chosen_by_name = true, .shares_rows = true},
     .params = params,
     .kernels = {},
-    .admit = refuse,
+    .admit = nullptr,
     .device = &device_code::split,
     .no_host =
         "a GPU and the host share its products, so it needs a GPU: operator.space device, a context of "

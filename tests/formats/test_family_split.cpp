@@ -468,9 +468,12 @@ TEST(SplitFormat, IsRefusedOnAHostWithTheReason) {
   try {
     (void)make_matrix(find_format("split"), t8(), test_context());
     FAIL();
-  } catch (const NotAvailable& error) {
-    EXPECT_NE(std::string(error.what()).find("needs a GPU"), std::string::npos) << error.what();
+  } catch (const FormatRefused& error) {
+    EXPECT_NE(error.reason().find("needs a GPU"), std::string::npos) << error.what();
   }
+  const Admission admission = admit(find_format("split"), *test_context(), t8().pattern, {}, 8);
+  EXPECT_FALSE(admission.ok);
+  EXPECT_NE(admission.reason.find("needs a GPU"), std::string::npos);
 }
 
 TEST(SplitFormat, IsTakenByNameOnly) {
