@@ -177,8 +177,6 @@ struct FormatEntry {
   // Those of the base, with the ones that the preset fixes or chooses. What a preset fixes beside them belongs to a
   // kernel, which need not be in this build.
   std::span<const ParamDoc> base_params = {};
-  // Why it has no kernel on the host, for a person; empty for a format that has one.
-  std::string_view no_host = {};
 };
 
 // A matrix built from CSR. Its arrays lie in the context's space.
@@ -239,7 +237,7 @@ FormatParams resolve_params(const FormatEntry& entry, const FormatParams& given,
 
 // The kernel of a format in a space by name; the default one for an empty name. Throws BadArgument if the
 // format has no kernel of this name, NotAvailable if the kernel is not in this build or does not run in this
-// space, FormatRefused for a format that has none on any host (FormatEntry::no_host).
+// space.
 const Kernel& find_kernel(const FormatEntry& entry, std::string_view kernel, Space space);
 
 // What a format says of a matrix in the context's space: its exact bytes, or a refusal. Throws BadArgument for

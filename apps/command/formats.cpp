@@ -38,7 +38,7 @@ std::vector<KernelRow> kernel_rows(const FormatEntry& entry) {
       if (has_deterministic_mode(entry, kernel, space)) row->deterministic.push_back(to_string(space));
     }
   // For a device only, in a build without CUDA.
-  if (rows.empty()) rows.push_back({"native", entry.no_host, {}, {}, {}});
+  if (rows.empty()) rows.push_back({"native", "its kernel is one of a GPU", {}, {}, {}});
   return rows;
 }
 

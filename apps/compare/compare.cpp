@@ -24,6 +24,7 @@
 #include "core/statistics.hpp"
 #include "formats/catalogue.hpp"
 #include "formats/choose.hpp"
+#include "operators/kernel_admission.hpp"
 #include "solvers/options.hpp"
 
 namespace protean::apps {
@@ -157,7 +158,7 @@ class Comparer {
       result_.copy_bandwidth[space == Space::device] = copy_bandwidth(place.context);
       if (space == Space::device) result_.lines_of_x = count_lines(system.csr.pattern);
       for (const FormatEntry* entry : entries_in(space)) {
-        if (space == Space::host && !entry->no_host.empty() && wanted({.name = "native"}))
+        if (space == Space::host && entry->kernels.empty() && wanted({.name = "native"}))
           result_.variants.push_back(not_on_a_host(*entry));
         for (const Kernel& kernel : kernels_in(*entry, space)) {
           if (!wanted(kernel)) continue;
@@ -309,7 +310,7 @@ class Comparer {
     Variant variant;
     variant.format = entry.id, variant.kernel = "native", variant.space = Space::host;
     variant.deterministic = entry.traits.deterministic;
-    variant.status = "refused", variant.why = entry.no_host;
+    variant.status = "refused", variant.why = detail::why_not_on_host(entry);
     return variant;
   }
 
@@ -320,9 +321,9 @@ class Comparer {
           if (wanted(kernel)) return;
     if (selection_.entries.size() == 1)
       if (const FormatEntry* const entry = selection_.entries.front();
-          spaces.front() == Space::host && !entry->no_host.empty())
+          spaces.front() == Space::host && entry->kernels.empty())
         throw BadArgument(fmt::format("--formats {}: format {} has no kernel on the host: {}",
-                                      arguments_.formats, entry->id, entry->no_host));
+                                      arguments_.formats, entry->id, detail::why_not_on_host(*entry)));
     throw BadArgument(fmt::format(
         "no format of --formats {} has a kernel of --kernels {} on the {}; `protean formats` lists both",
         selection_.shortlisted ? "all" : arguments_.formats, arguments_.kernels, to_string(spaces.front())));

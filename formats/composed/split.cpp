@@ -69,6 +69,12 @@ constexpr ParamDoc params[] = {
      .smallest = 0,
      .largest = 256}};
 
+Admission refuse(const Context&, const SparsityPattern&, const FormatParams&, std::size_t) {
+  return Admission::refuse(
+      "a GPU and the host share its products, so it needs a GPU: operator.space device, a context of "
+      "Context::device()");
+}
+
 }  // namespace
 
 namespace device_code {
@@ -86,10 +92,7 @@ constinit const FormatEntry split{
     .traits = {.deterministic = false, .uses_source = true, .chosen_by_name = true, .shares_rows = true},
     .params = params,
     .kernels = {},
-    .admit = nullptr,
-    .device = &device_code::split,
-    .no_host =
-        "a GPU and the host share its products, so it needs a GPU: operator.space device, a context of "
-        "Context::device()"};
+    .admit = refuse,
+    .device = &device_code::split};
 
 }  // namespace protean::formats
