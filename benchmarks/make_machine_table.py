@@ -8,7 +8,8 @@ Of a FILE named orders:TABLE.yaml only the prices of orders (order-ID) are taken
 that have the same name; today there is none, since the policy estimates those of a GPU from levels and rows.
 Of a FILE named newer:FILE, of gpu_spmv_benchmark, the formats replace those of the other files for the matrices of the
 same name, but for csr, to which the others were compared in their runs; today newer:lanes-gpu.json
-newer:lanes-gpu-formulas.json.
+newer:lanes-gpu-formulas.json. So do those of a newer:TABLE.yaml of `protean tune --spaces device --formats F,F`: what
+they took there in products of csr, they take here; another GPU may have measured them.
 FILE: a table of `protean tune` (.yaml; of one with the host and a GPU both are taken), more of gpu_spmv_benchmark, or
 element_benchmark's JSON, of which double precision is taken; today engines-gpu.json tune-host.yaml
 "named:tune-gpu-h100.yaml:NVIDIA H100, 2026-11-26" element-degrees-host.json element-degrees-gpu.json. named:FILE:TEXT
@@ -109,16 +110,24 @@ def print_matrix(matrix, space, rows, nonzeros, formats, row_changes):
         print(f"format\t{name}\t{int(size)}\t{product:.4g}\t{convert:.4g}")
 
 
-def in_products_of_csr(paths):
-    """{(matrix, format): (bytes, product, conversion)}, both in products of csr in the same file."""
+def in_products_of_csr(paths, wanted="host"):
+    """{(matrix, format): (bytes, product, conversion)} of a space, both in products of csr in the same file."""
     found = {}
     for path in paths:
         for matrix, space, _, _, formats, _ in tuned(path):
             csr = next(f for f in formats if f[0] == "csr")
-            if space == "host":
+            if space == wanted:
                 found.update({(matrix, name): (size, product / csr[2], convert / csr[2])
                               for name, size, product, convert in formats if name != "csr"})
     return found
+
+
+def with_newer(matrix, formats, newer):
+    """The formats, those of `newer` as in_products_of_csr() has them in place of their own."""
+    csr = next((f[2] for f in formats if f[0] == "csr"), None)
+    for name, size, product, convert in formats:
+        its = newer.get((matrix, name)) if csr else None
+        yield (name, its[0], its[1] * csr, its[2] * csr) if its else (name, size, product, convert)
 
 
 def shorter(path, again):
@@ -139,12 +148,7 @@ def host_alone(path, described, *newer):
     for matrix, space, rows, nonzeros, formats, row_changes in shorter(path, again[0]) if again else tuned(path):
         if space == "host":
             formats = [f for f in formats if not f[0].startswith("order-")]
-            csr = next(f for f in formats if f[0] == "csr")[2]
-            for i, (name, *_) in enumerate(formats):
-                if (matrix, name) in replaced:
-                    size, product, convert = replaced[matrix, name]
-                    formats[i] = (name, size, product * csr, convert * csr)
-            print_matrix(matrix, space, rows, nonzeros, formats, row_changes)
+            print_matrix(matrix, space, rows, nonzeros, with_newer(matrix, formats, replaced), row_changes)
 
 
 def main():
@@ -163,7 +167,9 @@ def main():
         for matrix, space, _, _, formats, _ in tuned(path):
             orders[matrix, space] = [f for f in formats if f[0].startswith("order-")]
     newer = {}
-    for path in [p.removeprefix("newer:") for p in more if p.startswith("newer:")]:
+    newer_files = [p.removeprefix("newer:") for p in more if p.startswith("newer:")]
+    of_tune = in_products_of_csr([p for p in newer_files if p.endswith(".yaml")], "device")
+    for path in [p for p in newer_files if not p.endswith(".yaml")]:
         for matrix, space, _, _, formats, _ in device(path):
             newer.setdefault((matrix, space), {}).update({f[0]: f for f in formats if f[0] != "csr"})
     more = [p for p in more if not p.startswith(("orders:", "newer:"))]
@@ -178,6 +184,8 @@ def main():
     for matrix, space, rows, nonzeros, formats, row_changes in [*host(host_file), *device(device_file),
                                                                 *(m for file in more for m in rows_of(file))]:
         formats = [newer.get((matrix, space), {}).get(f[0], f) for f in formats if not f[0].startswith("order-")]
+        if space == "device":
+            formats = list(with_newer(matrix, formats, of_tune))
         known = {name for name, *_ in formats}
         more_orders = [f for f in orders.pop((matrix, space), []) if f[0] not in known]
         print_matrix(matrix, space, rows, nonzeros, [*formats, *more_orders], row_changes)

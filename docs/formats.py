@@ -84,6 +84,8 @@ def base_of(path):
 
 def spaces(path, base, known):
     own = path.with_suffix(".cu").exists()
+    if ".kernels = {}" in path.read_text():
+        return "device"
     return "host, device" if own or (base and "device" in known.get(base, "")) else "host"
 
 

@@ -106,6 +106,9 @@ Admission admission_of(const FormatEntry& entry, const Kernel& kernel, const Con
 
 Admission admit(const FormatEntry& entry, const Context& context, const SparsityPattern& pattern,
                 const FormatParams& params, std::size_t value_bytes) {
+  if (context.space() == Space::host)
+    if (std::string why = detail::why_not_on_host(entry); !why.empty())
+      return Admission::refuse(std::move(why));
   const Kernel& kernel = find_kernel(entry, {}, context.space());
   return admission_of(entry, kernel, context, pattern,
                       params_for(entry, kernel, context, pattern, resolve_params(entry, params)),
@@ -122,6 +125,11 @@ Admission detail::admit_kernel(const FormatEntry& entry, const Context& context,
   return admission_of(entry, kernel, context, pattern,
                       params_for(entry, kernel, context, pattern, resolve_params(entry, params, &kernel)),
                       value_bytes);
+}
+
+std::string detail::why_not_on_host(const FormatEntry& entry) {
+  if (!entry.kernels.empty() || !entry.admit) return {};
+  return entry.admit(*Context::host(1), SparsityPattern(), FormatParams(), sizeof(double)).reason;
 }
 
 std::int64_t FormatParams::integer(std::string_view name) const {
@@ -214,6 +222,9 @@ bool has_deterministic_mode(const FormatEntry& entry, const Kernel& kernel, Spac
 
 const Kernel& find_kernel(const FormatEntry& entry, std::string_view name, Space space) {
   const std::span<const Kernel> kernels = kernels_in(entry, space);
+  if (kernels.empty() && space == Space::host)
+    if (const std::string why = detail::why_not_on_host(entry); !why.empty())
+      throw NotAvailable(fmt::format("format {} has no kernel for host memory: {}", entry.id, why));
   if (kernels.empty())
     throw NotAvailable(
         fmt::format("format {} has no kernel for {} memory in this build", entry.id, to_string(space)));
@@ -264,6 +275,9 @@ template <class T>
 std::unique_ptr<AssembledMatrix<T>> make_matrix(const FormatEntry& entry, const CsrMatrix<T>& csr,
                                                 const ContextPtr& context, const FormatParams& params,
                                                 std::string_view kernel_name, std::size_t most_bytes) {
+  if (context->space() == Space::host)
+    if (const std::string why = detail::why_not_on_host(entry); !why.empty())
+      throw FormatRefused(entry.id, why);
   const Kernel& kernel = find_kernel(entry, kernel_name, context->space());
   const FormatParams asked = resolve_params(entry, params, &kernel);
   const detail::DeviceScope scope(*context);

@@ -14,6 +14,8 @@ struct PartShare {
   std::string_view format;
   std::int64_t entries = 0;
   std::size_t bytes = 0;  // 0 for a part without entries, which is not stored
+  // "GPU" or "host" for a part of a matrix that both share; empty: in the memory of the matrix.
+  std::string_view where = {};
 };
 
 // Ability of a matrix of several parts that each are a matrix.

@@ -37,6 +37,8 @@ std::vector<KernelRow> kernel_rows(const FormatEntry& entry) {
       row->spaces.push_back(to_string(space));
       if (has_deterministic_mode(entry, kernel, space)) row->deterministic.push_back(to_string(space));
     }
+  // For a device only, in a build without CUDA.
+  if (rows.empty()) rows.push_back({"native", "its kernel is one of a GPU", {}, {}, {}});
   return rows;
 }
 

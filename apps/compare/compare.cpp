@@ -24,6 +24,7 @@
 #include "core/statistics.hpp"
 #include "formats/catalogue.hpp"
 #include "formats/choose.hpp"
+#include "operators/kernel_admission.hpp"
 #include "solvers/options.hpp"
 
 namespace protean::apps {
@@ -156,7 +157,9 @@ class Comparer {
       stage("measuring the copy bandwidth");
       result_.copy_bandwidth[space == Space::device] = copy_bandwidth(place.context);
       if (space == Space::device) result_.lines_of_x = count_lines(system.csr.pattern);
-      for (const FormatEntry* entry : entries_in(space))
+      for (const FormatEntry* entry : entries_in(space)) {
+        if (space == Space::host && entry->kernels.empty() && wanted({.name = "native"}))
+          result_.variants.push_back(not_on_a_host(*entry));
         for (const Kernel& kernel : kernels_in(*entry, space)) {
           if (!wanted(kernel)) continue;
           if (Variant* const same = find_same(*entry, kernel, space)) {
@@ -176,6 +179,7 @@ class Comparer {
           }
           result_.variants.push_back(std::move(variant));
         }
+      }
     }
     spend_the_rest(spaces, places);
     note_presets_left_out();
@@ -302,11 +306,24 @@ class Comparer {
                         entries_in(space).size(), catalogue().size(), to_string(space)));
   }
 
+  static Variant not_on_a_host(const FormatEntry& entry) {
+    Variant variant;
+    variant.format = entry.id, variant.kernel = "native", variant.space = Space::host;
+    variant.deterministic = entry.traits.deterministic;
+    variant.status = "refused", variant.why = detail::why_not_on_host(entry);
+    return variant;
+  }
+
   void require_kernels(const std::vector<Space>& spaces) const {
     for (const Space space : spaces)
       for (const FormatEntry* entry : selection_.entries)
         for (const Kernel& kernel : kernels_in(*entry, space))
           if (wanted(kernel)) return;
+    if (selection_.entries.size() == 1)
+      if (const FormatEntry* const entry = selection_.entries.front();
+          spaces.front() == Space::host && entry->kernels.empty())
+        throw BadArgument(fmt::format("--formats {}: format {} has no kernel on the host: {}",
+                                      arguments_.formats, entry->id, detail::why_not_on_host(*entry)));
     throw BadArgument(fmt::format(
         "no format of --formats {} has a kernel of --kernels {} on the {}; `protean formats` lists both",
         selection_.shortlisted ? "all" : arguments_.formats, arguments_.kernels, to_string(spaces.front())));

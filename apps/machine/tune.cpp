@@ -58,7 +58,8 @@ std::vector<FormatAndKernel> formats_and_kernels(Space space, const std::vector<
     if (!named.empty() && std::find(named.begin(), named.end(), entry) == named.end()) continue;
     const auto kernels = kernels_in(*entry, space);
     for (const Kernel& kernel : kernels)
-      if (kernel.unavailable.empty() && entry->traits.exact_values)
+      // One that a GPU and the host share measures itself in each solve.
+      if (kernel.unavailable.empty() && entry->traits.exact_values && !entry->kernels.empty())
         result.push_back({entry, kernel.name,
                           &kernel == &kernels.front() ? std::string(entry->id)
                                                       : fmt::format("{}/{}", entry->id, kernel.name)});

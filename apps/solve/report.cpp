@@ -133,14 +133,22 @@ void add_costs(Json& json, const SolveRecord& r) {
                       {"deterministic", r.problem.op.deterministic},
                       {"parameters", parameters_json(r.parameters)},
                       {"products", r.products}};
-  for (const PartShare& part : r.parts)
-    json["operator"]["parts"].push_back(
-        {{"format", part.format}, {"entries", part.entries}, {"bytes", part.bytes}});
+  for (const PartShare& part : r.parts) {
+    Json& one = json["operator"]["parts"].emplace_back(
+        Json{{"format", part.format}, {"entries", part.entries}, {"bytes", part.bytes}});
+    if (!part.where.empty()) one["where"] = part.where;
+  }
   if (!r.tuning.choices.empty()) {
     Json& tuning = json["operator"]["tuning"];
     tuning = {{"settled", r.tuning.settled}, {"measurements", r.tuning.measurements}};
     for (const Tuning::Choice& choice : r.tuning.choices)
       tuning["choices"].push_back({{"option", choice.option}, {"value", choice.value}, {"by", choice.by}});
+    if (r.tuning.predicted_seconds > 0) {
+      tuning["corrections"] = r.tuning.corrections;
+      tuning["predicted_seconds"] = r.tuning.predicted_seconds;
+      if (r.tuning.measured_seconds > 0) tuning["measured_seconds"] = r.tuning.measured_seconds;
+    }
+    if (!r.tuning.note.empty()) tuning["note"] = r.tuning.note;
   }
   json["preconditioner"] = {{"type", r.problem.preconditioner.type}, {"bytes", r.preconditioner_bytes}};
   if (!r.preconditioner_reason.empty())
@@ -339,6 +347,12 @@ std::string summary(const SolveRecord& r) {
       choices.push_back(fmt::format("{} {} ({})", choice.option, choice.value, choice.by));
     row("", fmt::format("options: {}{}", fmt::join(choices, ", "),
                         r.tuning.settled ? "" : "; the solve ended before all were tried"));
+    if (r.tuning.predicted_seconds > 0)
+      row("", fmt::format("a product: predicted {}, {}; {} {}", duration(r.tuning.predicted_seconds),
+                          r.tuning.measured_seconds > 0 ? "measured " + duration(r.tuning.measured_seconds)
+                                                        : "not measured with these options yet",
+                          r.tuning.corrections, r.tuning.corrections == 1 ? "correction" : "corrections"));
+    if (!r.tuning.note.empty()) row("", "options stay as they are: " + r.tuning.note);
   }
   if (r.vector_kernels != VectorKernels::native)
     row("", fmt::format("vector operations: {}", to_string(r.vector_kernels)));

@@ -407,6 +407,10 @@ class SolveRun {
   void judge() {
     record_.products = matrix_->products();
     if (const Ability<HasTuning> tuned = matrix_->A().abilities().tuning) record_.tuning = tuned->tuning();
+    // Products may have moved rows from part to part.
+    if (const Ability<HasParts> composed = matrix_->A().abilities().parts;
+        composed && record_.switches.empty())
+      record_.parts = composed->part_shares();
     record_.advice = advise(*host_, system_.csr, record_);
     if (record_.result.iterations > 0 && record_.result.reason != StopReason::interrupted)
       record_.note = note_on_null_space(*host_, system_.csr, problem_);

@@ -280,9 +280,9 @@ std::string text_of(std::span<const PartShare> shares) {
   for (const PartShare& share : shares) all += share.entries;
   std::vector<std::string> items;
   for (const PartShare& share : shares)
-    items.push_back(
-        fmt::format("{}({:.0f}%)", share.format,
-                    all > 0 ? 100 * static_cast<double>(share.entries) / static_cast<double>(all) : 100.0));
+    items.push_back(fmt::format(
+        "{}{}({:.0f}%)", share.format, share.where.empty() ? "" : fmt::format(" on the {}", share.where),
+        all > 0 ? 100 * static_cast<double>(share.entries) / static_cast<double>(all) : 100.0));
   return fmt::format("{}", fmt::join(items, " "));
 }
 

@@ -20,6 +20,7 @@ class Event {
     PROTEAN_CUDA_CHECK(cudaEventElapsedTime(&milliseconds, begin.event_, event_));
     return 1e-3 * static_cast<double>(milliseconds);
   }
+  cudaEvent_t get() const noexcept { return event_; }
 
  private:
   cudaEvent_t event_ = nullptr;

@@ -264,6 +264,23 @@ TEST_F(Compare, TakesTheFormatsThatAutoConsidersAndThatOfTheProblem) {
   EXPECT_EQ(compared({"--formats", "all"}).size(), catalogue().size());
 }
 
+// A format that needs a GPU is a row among others, and an error where it is alone.
+TEST_F(Compare, AFormatWithoutKernelsOnTheHostIsRefusedWithTheReason) {
+  write("p.yaml", "matrix: {generate: {kind: poisson-2d, n: 10}}\n");
+  const Outcome both = run({"compare", "p.yaml", "--formats", "split,csr", "--report", "r.json"});
+  EXPECT_EQ(both.code, 0) << both.err;
+  const Json report = Json::parse(slurp(work_ / "r.json"));
+  const auto& results = report["results"];
+  const auto row =
+      std::find_if(results.begin(), results.end(), [](const Json& v) { return v["format"] == "split"; });
+  ASSERT_NE(row, results.end());
+  EXPECT_EQ((*row)["status"], "refused");
+  EXPECT_NE((*row)["why"].get<std::string>().find("needs a GPU"), std::string::npos) << (*row)["why"];
+  const Outcome alone = run({"compare", "p.yaml", "--formats", "split"});
+  EXPECT_EQ(alone.code, 2);
+  EXPECT_NE(alone.err.find("needs a GPU"), std::string::npos) << alone.err;
+}
+
 // On the host csr-scalar and csr-vector are the same: mappings of a GPU's threads. sell and ell-warp are not
 // sell-c-sigma: their parameters are fixed or chosen.
 TEST_F(Compare, WhatIsTheSameComputationRunsOnce) {

@@ -120,6 +120,29 @@ TEST(Report, SaysWhatAMatrixChose) {
   EXPECT_EQ(row().find(unsettled), std::string::npos);
   record.tuning.settled = false;
   EXPECT_NE(row().find("unroll 4 (time); " + unsettled), std::string::npos) << row();
+  EXPECT_EQ(row().find("a product: predicted"), std::string::npos);
+}
+
+TEST(Report, SaysWhatAMatrixPredictedAndWhatItTook) {
+  apps::SolveRecord record = record_of_different_numbers();
+  record.parts = {{"csr", 75, 900, "GPU"}, {"ell", 25, 300, "host"}};
+  record.tuning.choices = {{"share", "75", "time"}};
+  record.tuning.corrections = 2, record.tuning.predicted_seconds = 2e-5;
+  const auto report = [&] { return Json::parse(apps::report_json(record))["operator"]; };
+  EXPECT_EQ(report()["tuning"]["corrections"], 2);
+  EXPECT_EQ(report()["tuning"]["predicted_seconds"], 2e-5);
+  EXPECT_FALSE(report()["tuning"].contains("measured_seconds"));
+  EXPECT_FALSE(report()["tuning"].contains("note"));
+  EXPECT_EQ(report()["parts"], Json::parse(R"([{"format": "csr", "entries": 75, "bytes": 900, "where": "GPU"},
+                                               {"format": "ell", "entries": 25, "bytes": 300, "where": "host"}])"));
+  EXPECT_NE(apps::summary(record).find("not measured"), std::string::npos) << apps::summary(record);
+  record.tuning.measured_seconds = 4e-5, record.tuning.note = "no memory";
+  EXPECT_EQ(report()["tuning"]["measured_seconds"], 4e-5);
+  EXPECT_EQ(report()["tuning"]["note"], "no memory");
+  const std::string text = apps::summary(record);
+  for (const char* part : {"csr on the GPU(75%) ell on the host(25%)",
+                           "predicted 20 us, measured 40 us; 2 corrections", "stay as they are: no memory"})
+    EXPECT_NE(text.find(part), std::string::npos) << part << '\n' << text;
 }
 
 TEST(Report, TheSummaryHasTheTimeOfAnIterationOfTheSolveAlone) {

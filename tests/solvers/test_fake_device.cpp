@@ -140,6 +140,17 @@ TEST(FakeDevice, UploadAndDownloadAreExact) {
 
 class FakeDeviceFormats : public testing::TestWithParam<const FormatEntry*> {
  protected:
+  // Bit for bit, or within `near` of the size of a number.
+  template <class T>
+  static void expect_same(const std::vector<T>& found, const std::vector<T>& wanted, double near) {
+    if (!GetParam()->kernels.empty()) {
+      EXPECT_EQ(found, wanted);
+      return;
+    }
+    ASSERT_EQ(found.size(), wanted.size());
+    for (std::size_t i = 0; i < found.size(); ++i)
+      EXPECT_NEAR(found[i], wanted[i], near * std::fabs(static_cast<double>(wanted[i]))) << i;
+  }
   // A matrix that the format does not refuse.
   static CsrMatrix<double> general(int n) {
     const char* const kind = GetParam()->traits.symmetric_only ? "poisson-3d" : "convection-diffusion-3d";
@@ -148,25 +159,27 @@ class FakeDeviceFormats : public testing::TestWithParam<const FormatEntry*> {
 };
 
 // The fake device runs the kernels of the host in the same order, so every format and method gives the same
-// bits.
+// bits. A format without kernels on the host is compared with csr, whose dot products with a product add in another
+// order.
 TEST_P(FakeDeviceFormats, SolveAsTheHostDoes) {
   const ContextPtr device = fake_device_context();
+  const FormatEntry& of_host = GetParam()->kernels.empty() ? find_format("csr") : *GetParam();
   const auto spd = generate(test_context(), "poisson-2d", {{"n", 20}});
   const auto other = general(7);
   for (const char* method : {"cg", "bicgstab", "gmres"})
     for (const bool jacobi : {false, true}) {
       const auto& csr = method == std::string("cg") ? spd : other;
-      const auto host = solve<double>(test_context(), *GetParam(), csr, method, jacobi);
+      const auto host = solve<double>(test_context(), of_host, csr, method, jacobi);
       const auto there = solve<double>(device, fake_format(GetParam()->id), csr, method, jacobi);
       EXPECT_TRUE(there.report.converged()) << there.report.detail;
       EXPECT_EQ(there.report.iterations, host.report.iterations) << method;
-      EXPECT_EQ(there.x, host.x) << method;
+      expect_same(there.x, host.x, 1e-10);
     }
   const auto single = convert_values<float, double>(test_context(), spd);
   SolverOptions options;
   options.stopping.relative_tolerance = 1e-4;
-  EXPECT_EQ(solve<float>(device, fake_format(GetParam()->id), single, "cg", true, options).x,
-            solve<float>(test_context(), *GetParam(), single, "cg", true, options).x);
+  expect_same(solve<float>(device, fake_format(GetParam()->id), single, "cg", true, options).x,
+              solve<float>(test_context(), of_host, single, "cg", true, options).x, 1e-4);
   EXPECT_EQ(allocated_bytes(*device), 0u) << "device memory is not freed";
 }
 

@@ -478,6 +478,7 @@ TEST(NewValues, AreSeenByJacobiInEveryFormat) {
   const CsrMatrix<double> before = generate(test_context(), "poisson-2d", {{"n", 12}}),
                           after = rescaled(before);
   for (const FormatEntry* format : layouts()) {
+    if (format->kernels.empty()) continue;
     SCOPED_TRACE(format->id);
     const auto fresh = make_matrix(*format, after, test_context(), most_tolerant(*format));
     const auto M_fresh = make_preconditioner<double>("jacobi", *fresh);

@@ -1,0 +1,30 @@
+// split on a GPU: engines/split_link.cu has the copies and the clocks. There is no other code: the format of each part
+// has its own.
+#include "formats/engines/split_link.cuh"
+
+namespace protean::formats {
+namespace {
+
+Admission admit(const Context& context, const SparsityPattern& pattern, const FormatParams& params,
+                std::size_t value_bytes) {
+  return admit_split(split_on_device(), context, pattern, params, value_bytes);
+}
+template <class T>
+std::unique_ptr<AssembledMatrix<T>> make(const BuildRequest<T>& request) {
+  return make_split(split_on_device(), request);
+}
+
+constexpr Kernel kernels[] = {{.name = "native",
+                               .device = true,
+                               .make_f64 = make<double>,
+                               .make_f32 = make<float>,
+                               .deterministic = false}};
+
+}  // namespace
+
+namespace device_code {
+extern const DeviceCode split;
+constinit const DeviceCode split{kernels, admit};
+}  // namespace device_code
+
+}  // namespace protean::formats
