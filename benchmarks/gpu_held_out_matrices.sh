@@ -61,7 +61,8 @@ training() {
   for name in scircuit/1 mac_econ_fwd500/1 raefsky3/1 bbmat/1 mc2depi/1 rma10/1 cop20k_A/1 consph/1 webbase-1M/1; do
     run "like-${name%/*}" --preset "friends/$name"
   done
-  for name in 5/0/0.05/0.05 5/100/0.95/0.5 20/0/0.5/0.95 20/1000/0.05/0.5 100/0/0.95/1.4 10/0/0.5/1.4 50/100/0.05/0.05; do
+  for name in 5/0/0.05/0.05 5/100/0.95/0.5 20/0/0.5/0.95 20/1000/0.05/0.5 100/0/0.95/1.4 10/0/0.5/1.4 \
+    50/100/0.05/0.05; do
     run "t1-$(tr /. -p <<<"$name")" --preset "table1/small/$name"
   done
   for name in 5/0/0.95/0.95 20/0/0.5/0.5 20/100/0.95/1.4 50/0/0.05/0.95; do
@@ -99,7 +100,8 @@ held_out() {
   each artificial n "150000" mean=40 deviation=30 distribution=gamma similarity=0.1 neighbours=0.1 seed=5
   each artificial n "25000" mean=180 deviation=60 similarity=0.5 neighbours=1.2 bandwidth=0.2 seed=5
   local name mean skew similarity neighbours
-  for name in scircuit mac_econ_fwd500 raefsky3 bbmat conf5_4-8x8-15 mc2depi rma10 cop20k_A consph cant pdb1HYS shipsec1; do
+  for name in scircuit mac_econ_fwd500 raefsky3 bbmat conf5_4-8x8-15 mc2depi rma10 cop20k_A consph cant pdb1HYS \
+    shipsec1; do
     run "like-$name" --preset "friends/$name/5"
   done
   for mean in 5 20 50; do

@@ -26,7 +26,8 @@ namespace protean::bench {
 namespace {
 
 constexpr const char* usage =
-    "usage: selection_benchmark --truth TABLE.yaml --folder DIR [--space host|device] [--names FILE] [--set held-out]\n"
+    "usage: selection_benchmark --truth TABLE.yaml --folder DIR [--space host|device] [--names FILE] [--set "
+    "held-out]\n"
     "                           [--machine TABLE.yaml] [--json FILE]\n"
     "  --truth    a table of protean tune that has the matrices, which are DIR/NAME.mtx.xz or DIR/NAME.pbin\n"
     "  --space    whose times of the tables count; the matrices are looked at on the host\n"

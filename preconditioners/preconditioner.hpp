@@ -334,10 +334,10 @@ struct PreconditionerEntry {
 //             the tentative prolongator in double precision. For the time of a setup it takes as much memory again as A
 //             P and an array of keys for the entries of P, and A in csr where that is not its format. M^-1 r runs there
 //             without waiting for the host, and can be recorded. With l1-jacobi, new values of the same pattern go into
-//             the matrices that are there. The threads of the host make the levels, of entries that are copied there, where the device cannot; figures() then has one
-//             of these, with the value 1: setup_on_host_unsorted_rows (columns of A do not ascend),
-//             setup_on_host_too_many_entries (of A, or of a product of its levels: 2^31 or more),
-//             setup_on_host_entries_elsewhere (the operator gives its entries in host memory),
+//             the matrices that are there. The threads of the host make the levels, of entries that are copied there,
+//             where the device cannot; figures() then has one of these, with the value 1: setup_on_host_unsorted_rows
+//             (columns of A do not ascend), setup_on_host_too_many_entries (of A, or of a product of its levels: 2^31
+//             or more), setup_on_host_entries_elsewhere (the operator gives its entries in host memory),
 //             setup_on_host_refused_entries (the device has found something wrong with them, and the host has not).
 //   Errors    BadMatrix for entries that are not finite and for products of them that T cannot hold; those of chebyshev
 //             and ssor for these smoothers; ShapeMismatch where `unknowns` does not divide the rows. A row that is
@@ -382,9 +382,9 @@ std::span<const PreconditionerEntry> preconditioners() noexcept;
 // ShapeMismatch for a rectangular A, NotAvailable for solve cusparse on a host or in deterministic mode, and for one
 // that its entry says is not available.
 //
-// An ensure() that throws leaves M as it was, but for these: on a device, where the last step fails, in which the device
-// changes values that M has, M is unusable (BadArgument says so) until an ensure() succeeds; chebyshev and amg compute
-// with A itself.
+// An ensure() that throws leaves M as it was, but for these: on a device, where the last step fails, in which the
+// device changes values that M has, M is unusable (BadArgument says so) until an ensure() succeeds; chebyshev and amg
+// compute with A itself.
 //
 // ensure() throws BadArgument where A lacks an ability that is needed (HasDiagonal, entries), and BadMatrix for an
 // entry that is not finite (with row and column; jacobi reads the diagonal alone, chebyshev that and products), for a

@@ -221,8 +221,8 @@ struct CsrPlan {
 // Threads a row, by the mean length.
 int usual_lanes(double mean) { return mean > 120 ? 32 : mean > 60 ? 16 : mean > 30 ? 8 : 4; }
 
-// Whether the group that has the longest row is expected to work long after all others: it takes that row in steps, each
-// of which waits for two loads. Estimates in microseconds; where they are near each other, rows are the choice.
+// Whether the group that has the longest row is expected to work long after all others: it takes that row in steps,
+// each of which waits for two loads. Estimates in microseconds; where they are near each other, rows are the choice.
 bool waits_for_longest(double longest, double entries, const CsrPlan& plan) {
   constexpr double step = 0.25, others_begin = 3, entry = 12 / 2.5e6;  // 12 bytes at 2.5 TB/s
   const int steps_at_a_time = plan.two_rows ? 1 : OneRow::steps;
@@ -252,7 +252,8 @@ CsrPlan::Division division_for(const RowLengths& lengths, double rows, double en
   const bool small = (entries < 4e6 && busy > 0.75) || (entries < 1e6 && longest < 16 * lanes);
   const bool even =
       busy > (mean > 60 ? 0.82 : 0.9) && (mean > 48 || (mean > 20 && 2 * lengths.aligned > sample_rows));
-  if (may_take_rows && (few_rows || small || even) && !waits_for_longest(longest, entries, plan)) return Division::rows;
+  if (may_take_rows && (few_rows || small || even) && !waits_for_longest(longest, entries, plan))
+    return Division::rows;
   return longest > entries / 64 || (mean < 4 && longest > 1000) ? Division::runs : Division::tiles;
 }
 
@@ -282,7 +283,8 @@ CsrPlan plan(const Context& context, const SparsityPattern& pattern, const Forma
   PROTEAN_CUDA_CHECK(cudaGetLastError());
   const RowLengths lengths = read_back(context, result.data());
   const bool may_take_rows = balance == "auto";
-  const bool few_rows = may_take_rows && widen(plan, pattern.rows, static_cast<double>(lengths.longest), context);
+  const bool few_rows =
+      may_take_rows && widen(plan, pattern.rows, static_cast<double>(lengths.longest), context);
   plan.division = division_for(lengths, rows, entries, plan, few_rows, may_take_rows);
   plan.weighted = lengths.tile_rows > most_tile_rows;
   if (plan.division == CsrPlan::Division::runs) plan.counts = run_counts(context, pattern);

@@ -41,9 +41,9 @@ struct MachineTable {
 };
 
 // The table for this processor's vector instructions: measured on a host with AVX-512 or on one with AVX2, each with
-// two threads, and on one H200 and one H100. It has no prices of orders. The tables are operators/policy/builtin_machine.tsv and
-// builtin_avx2.tsv, which benchmarks/make_machine_table.py writes and the build embeds; the first call reads them.
-// The heads of these files name the measurements in docs/results.
+// two threads, and on one H200 and one H100. It has no prices of orders. The tables are
+// operators/policy/builtin_machine.tsv and builtin_avx2.tsv, which benchmarks/make_machine_table.py writes and the
+// build embeds; the first call reads them. The heads of these files name the measurements in docs/results.
 const MachineTable& builtin_machine();
 
 // The matrix whose times are predicted. Bytes are those that admit() returns, or an estimate.
@@ -115,9 +115,9 @@ class CostModel {
   // A product in csr, predicted as by absolute(); 0 where the table has no time of this space. With reference() for csr
   // and relative() it is the part of absolute() that all formats share.
   double csr_seconds(const CostQuery& query) const;
-  // Whether a storage format, with one of its kernels, is worth a look: it is one of the few that together are nearly as
-  // fast as all, over solves of several lengths on the measured matrices; csr, which is always looked at, is not among
-  // them.
+  // Whether a storage format, with one of its kernels, is worth a look: it is one of the few that together are nearly
+  // as fast as all, over solves of several lengths on the measured matrices; csr, which is always looked at, is not
+  // among them.
   bool may_be_fastest(std::string_view format) const;
 
  private:

@@ -14,7 +14,8 @@ void fail_cuda_call(std::int64_t n, bool lost = false) noexcept;
 // Whether it has come to that since the last fail_cuda_call(), and the name of the first call that failed.
 bool cuda_call_has_failed() noexcept;
 std::string failed_cuda_call();
-// Whether all that failed gives something back, as cudaFree() does: nobody can say so, and nothing depends on it.
+// Whether all that failed gives something back, as cudaFree() does, or asks for the device of the thread, so that it
+// can be given back: nobody can say so, and nothing depends on it.
 bool only_releases_have_failed() noexcept;
 
 }  // namespace protean::test

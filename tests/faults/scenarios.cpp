@@ -314,8 +314,8 @@ std::vector<Scenario> solve_scenarios(Where where) {
                                     return answer_of(**M);
                                   }};
                    }});
-    // With new values. Where the setup fails, M is what it was or refuses to be applied, but for chebyshev and amg, which
-    // compute with A itself.
+    // With new values. Where the setup fails, M is what it was or refuses to be applied, but for chebyshev and amg,
+    // which compute with A itself.
     const bool kept = id != "chebyshev" && id != "amg" && comparable;
     all.push_back({"new values for " + id, context,
                    [=] {

@@ -1,6 +1,6 @@
 // The programs of libFuzzer, fuzz_readers and fuzz_library: for each the build defines PROTEAN_FUZZ_READERS or
-// PROTEAN_FUZZ_LIBRARY. The name by which a program is called, fuzz_<target>, says which target it runs; the build makes
-// links of these names.
+// PROTEAN_FUZZ_LIBRARY. The name by which a program is called, fuzz_<target>, says which target it runs; the build
+// makes links of these names.
 #include <array>
 #include <cstring>
 #include <string>

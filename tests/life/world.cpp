@@ -110,7 +110,7 @@ std::string describe(const OperatorSpec& spec) {
 FormatSpec pick_format(Place place, unsigned number) {
   std::vector<const FormatEntry*> entries;
   for (const FormatEntry* entry : layouts_of_any_matrix())
-    if (!on_gpu(place) || entry->device)
+    if (on_gpu(place) ? entry->device != nullptr : !entry->kernels.empty())
       entries.push_back(place == Place::simulated ? &fake_format(entry->id) : entry);
   const auto take = [&number](std::size_t of) {
     const std::size_t one = number % of;
