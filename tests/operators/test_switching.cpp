@@ -31,7 +31,8 @@ std::vector<Case> cases() {
   for (const Space space : {Space::host, Space::device})
     for (const SwitchedSystem& system : switched_systems)
       for (const FormatEntry* from : catalogue())
-        if (holds(*from, system) && (space == Space::host || from->device || Context::device_count() == 0))
+        if (holds(*from, system) &&
+            (space == Space::host ? !from->kernels.empty() : from->device || Context::device_count() == 0))
           list.push_back({&system, from, space});
   return list;
 }
