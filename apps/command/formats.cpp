@@ -10,6 +10,7 @@
 #include "apps/report/output.hpp"
 #include "core/error.hpp"
 #include "formats/catalogue.hpp"
+#include "operators/kernel_admission.hpp"
 
 namespace protean::apps {
 namespace {
@@ -38,7 +39,8 @@ std::vector<KernelRow> kernel_rows(const FormatEntry& entry) {
       if (has_deterministic_mode(entry, kernel, space)) row->deterministic.push_back(to_string(space));
     }
   // For a device only, in a build without CUDA.
-  if (rows.empty()) rows.push_back({"native", "its kernel is one of a GPU", {}, {}, {}});
+  if (rows.empty() && !detail::why_not_on_host(entry).empty())
+    rows.push_back({"native", "its kernel is one of a GPU", {}, {}, {}});
   return rows;
 }
 

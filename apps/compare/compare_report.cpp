@@ -44,7 +44,7 @@ Json timing_json(const Timing& t) {
 }
 
 Json variant_json(const Comparison& c, const Variant& v) {
-  Json json;
+  Json json = Json::object();
   json["format"] = v.format, json["kernel"] = v.kernel, json["space"] = to_string(v.space);
   json["parameters"] = parameters_json(v.parameters);
   json["deterministic"] = v.deterministic;
@@ -92,7 +92,7 @@ std::string title(const Comparison& c) {
 }
 
 Json comparison_json(const Comparison& c) {
-  Json json;
+  Json json = Json::object();
   json["title"] = title(c);
   json["matrix"] = {{"rows", c.rows}, {"cols", c.rows}, {"nonzeros", c.nonzeros}};
   json["rhs"] = {{"given", c.problem.rhs.given}, {"text", rhs_text(c.problem.rhs)}};
@@ -151,7 +151,7 @@ std::string_view family_of(std::string_view id) {
 // the others.
 Json page_json(const Comparison& c, std::size_t points) {
   const bool spaces = two_spaces(c);
-  Json json;
+  Json json = Json::object();
   json["title"] = title(c);
   json["rows"] = c.rows, json["nnz"] = c.nonzeros;
   json["method"] = c.problem.solver.method;
@@ -291,7 +291,7 @@ std::vector<SelectorSummary> selector_summaries(const std::vector<Comparison>& c
 std::string compare_json(const std::vector<Comparison>& comparisons, const std::vector<std::string>& broken,
                          bool suite) {
   if (!suite) return comparisons.empty() ? std::string("{}\n") : text(comparison_json(comparisons.front()));
-  Json json;
+  Json json = Json::object();
   json["suite"] = Json::array();
   for (const Comparison& c : comparisons) json["suite"].push_back(comparison_json(c));
   json["broken"] = broken;
@@ -342,7 +342,7 @@ std::string compare_html(const std::vector<Comparison>& comparisons) {
   for (const Comparison& c : comparisons) runs += c.variants.size();
   // The whole page must stay below 2 MB, however large the suite is. A point takes about 15 bytes.
   const std::size_t points = std::clamp<std::size_t>(60000 / runs, 8, 300);
-  Json data;
+  Json data = Json::object();
   const MachineInfo machine = machine_info();
   data["machine"] = machine.cpu, data["version"] = build_info().version;
   data["problems"] = Json::array();

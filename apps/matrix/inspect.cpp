@@ -242,7 +242,7 @@ double roof_gflops(const Statistics& s, double bandwidth) {
 
 Json to_json(const Inspection& i) {
   const Statistics& s = i.statistics;
-  Json json;
+  Json json = Json::object();
   json["matrix"] = i.name;
   json["rows"] = s.rows, json["cols"] = s.cols, json["nonzeros"] = s.nonzeros;
   json["features"] = {{"memory_footprint_mib", s.features.memory_footprint_mib},
@@ -282,6 +282,7 @@ Json to_json(const Inspection& i) {
   json["order_forecast"] = {{"lines_of_row", i.forecast.lines_now},
                             {"lines_of_row_reached", i.forecast.lines_reached},
                             {"product_ratio", i.forecast.product_ratio}};
+  json["structure"]["block_fill"] = Json::object();
   for (std::size_t k = 0; k < 3; ++k)
     json["structure"]["block_fill"][std::to_string(k + 2)] = {{"blocks", s.block_fill[k].blocks},
                                                               {"fill", s.block_fill[k].fill}};

@@ -43,9 +43,11 @@ std::string_view baseline_name(Baseline baseline) {
 
 namespace {
 
+// Objects and arrays begin as such: one that this library makes of null while it adds to it is lost, and ends the
+// process, where there is no memory for it.
 Json fem_json(const MatrixSpec& matrix) {
   const fem::Spec& spec = *matrix.fem;
-  Json json;
+  Json json = Json::object();
   if (spec.shape == fem::Shape::hexahedron) json["degree"] = spec.degree;
   if (matrix.mesh) {
     json["mesh"] = matrix.mesh.given;
@@ -61,7 +63,7 @@ Json fem_json(const MatrixSpec& matrix) {
 }
 
 Json generated_json(const MatrixSpec& matrix) {
-  Json json;
+  Json json = Json::object();
   json["kind"] = matrix.kind;
   const auto params = matrix.fem ? std::span<const GeneratorParam>() : find_generator(matrix.kind).params;
   for (const GeneratorParam& param : params) {
@@ -79,7 +81,7 @@ Json generated_json(const MatrixSpec& matrix) {
 }
 
 Json matrix_json(const MatrixSpec& matrix) {
-  Json json;
+  Json json = Json::object();
   if (matrix.file) {
     json["file"] = matrix.file.given;
     json["duplicates"] = matrix.duplicates == Duplicates::sum ? "sum" : "refuse";
@@ -120,7 +122,7 @@ Json operator_json(const Problem& p) {
 }
 
 Json point_json(const SchedulePoint& point) {
-  Json entry;
+  Json entry = Json::object();
   if (point.trigger == ScheduleTrigger::iteration)
     entry[std::string(to_string(point.trigger))] = static_cast<std::int64_t>(point.at);
   else
@@ -145,6 +147,7 @@ Json schedule_json(const ScheduleSpec& schedule) {
       json[std::string(option.name)] = value_json(option, schedule.policy);
     if (schedule.overlapped) json["overlapped"] = *schedule.overlapped;
   }
+  if (!schedule.points.empty()) json = Json::array();
   for (const SchedulePoint& point : schedule.points) json.push_back(point_json(point));
   return json;
 }
@@ -169,11 +172,11 @@ Json preconditioner_json(const PreconditionerSpec& spec) {
 }  // namespace
 
 Json problem_json(const Problem& p) {
-  Json json;
+  Json json = Json::object();
   if (!p.title.empty()) json["title"] = p.title;
   json["matrix"] = matrix_json(p.matrix);
   if (p.rhs.from_solution)
-    json["rhs"]["solution"] = vector_json(p.rhs.vector, "ones", 1);
+    json["rhs"] = {{"solution", vector_json(p.rhs.vector, "ones", 1)}};
   else
     json["rhs"] = vector_json(p.rhs.vector, "", 0);
   json["initial_guess"] = vector_json(p.initial_guess, "zero", 0);

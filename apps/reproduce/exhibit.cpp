@@ -99,7 +99,7 @@ std::string_view verdict(const Finding& finding) {
 }
 
 std::string exhibit_json(const Exhibit& e) {
-  Json json;
+  Json json = Json::object();
   json["protean_reproduce"] = schema;
   json["id"] = e.id, json["paper"] = e.paper, json["title"] = e.title;
   json["size"] = e.size, json["space"] = e.space;

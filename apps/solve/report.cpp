@@ -133,6 +133,7 @@ void add_costs(Json& json, const SolveRecord& r) {
                       {"deterministic", r.problem.op.deterministic},
                       {"parameters", parameters_json(r.parameters)},
                       {"products", r.products}};
+  if (!r.parts.empty()) json["operator"]["parts"] = Json::array();
   for (const PartShare& part : r.parts) {
     Json& one = json["operator"]["parts"].emplace_back(
         Json{{"format", part.format}, {"entries", part.entries}, {"bytes", part.bytes}});
@@ -140,7 +141,9 @@ void add_costs(Json& json, const SolveRecord& r) {
   }
   if (!r.tuning.choices.empty()) {
     Json& tuning = json["operator"]["tuning"];
-    tuning = {{"settled", r.tuning.settled}, {"measurements", r.tuning.measurements}};
+    tuning = {{"settled", r.tuning.settled},
+              {"measurements", r.tuning.measurements},
+              {"choices", Json::array()}};
     for (const Tuning::Choice& choice : r.tuning.choices)
       tuning["choices"].push_back({{"option", choice.option}, {"value", choice.value}, {"by", choice.by}});
     if (r.tuning.predicted_seconds > 0) {
@@ -240,7 +243,7 @@ std::string switch_text(const SwitchRecord& record) {
 std::string report_json(const SolveRecord& r) { return text(report_object(r)); }
 
 Json report_object(const SolveRecord& r) {
-  Json json;
+  Json json = Json::object();
   add_result(json, r);
   add_costs(json, r);
   add_switches(json, r);
