@@ -141,9 +141,8 @@ void add_costs(Json& json, const SolveRecord& r) {
   }
   if (!r.tuning.choices.empty()) {
     Json& tuning = json["operator"]["tuning"];
-    tuning = {{"settled", r.tuning.settled},
-              {"measurements", r.tuning.measurements},
-              {"choices", Json::array()}};
+    tuning = {
+        {"settled", r.tuning.settled}, {"measurements", r.tuning.measurements}, {"choices", Json::array()}};
     for (const Tuning::Choice& choice : r.tuning.choices)
       tuning["choices"].push_back({{"option", choice.option}, {"value", choice.value}, {"by", choice.by}});
     if (r.tuning.predicted_seconds > 0) {
