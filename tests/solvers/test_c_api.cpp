@@ -160,11 +160,13 @@ TEST_F(CApi, EveryNumberIsAnOption) {
   for (const std::string& name : names("option")) {
     bool read = false;
     for (const std::string& method : names("method"))
-      for (const char* id : {"none", "ic", "ssor", "block-jacobi", "chebyshev", "isai", "auto"}) {
+      for (const char* id :
+           {"none", "ic", "ssor", "block-jacobi", "chebyshev", "isai", "subdomain-ilu0", "auto"}) {
         create(method.c_str(), find_solver(method).symmetric || method == "bicgstab" ? id : "none");
         const bool in_unit = name == "relative_tolerance" || name == "strong_threshold" ||
                              name == "strength" || name == "omega";
-        const protean_status status = protean_solver_set(solver, name.c_str(), in_unit ? 0.5 : 2);
+        const double value = in_unit ? 0.5 : name == "overlap" ? 1 : 2;
+        const protean_status status = protean_solver_set(solver, name.c_str(), value);
         if (status == PROTEAN_OK) {
           read = true, ++taken;
         } else {
