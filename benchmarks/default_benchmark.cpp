@@ -96,7 +96,7 @@ nlohmann::json measure(const ContextPtr& host, const ContextPtr& context, const 
   const auto A = make_matrix(find_format("csr"), csr, context);
   Vector<double> x(context, csr.cols()), y(context, csr.rows());
   fill<double>(*context, 1.0, x.view());
-  const CostModel model(builtin_machine(), context->space());
+  const CostModel model(context->space());
   // One iteration: the look alone, since nothing is converted.
   const ChoiceOptions choosing{.space = context->space(), .expected_iterations = 1};
   std::vector<double> product, survey, choice;
@@ -110,7 +110,8 @@ nlohmann::json measure(const ContextPtr& host, const ContextPtr& context, const 
     Stopwatch clock;
     (void)survey_formats(*context, csr.pattern, false, sizeof(double), false, &model);
     survey.push_back(clock.lap());
-    (void)make_chosen_matrix(csr, context, choosing);
+    (void)is_sorted(*context, csr.pattern);
+    (void)choose_format(context, csr.pattern, model, choosing);
     choice.push_back(clock.lap());
   }
   const double one = median(product), base = median(ways[0].seconds);

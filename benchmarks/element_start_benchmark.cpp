@@ -213,7 +213,7 @@ class Bench {
     if (policy) {
       AutoSwitchOptions how;
       how.goal = options_.tolerance, how.policy.overlapped = overlapped;
-      const CostModel model(builtin_machine(), context->space());
+      const CostModel model(context->space());
       switcher.emplace(
           A, model, [&A, model] { return survey_formats(*A.elements(), &model); }, how);
       observer = &*switcher;

@@ -262,7 +262,7 @@ int run(const Options& options) {
   const ContextPtr context = options.space == "device" ? Context::device() : host;
   if (!have_boost_rcm()) fmt::print("The Boost Graph Library is not in this build\n");
   const apps::ChosenMachine chosen = apps::choose_machine(options.machine);
-  Bench bench{options, host, context, options.machine.empty() ? nullptr : &chosen.table};
+  Bench bench{options, host, context, options.machine.empty() ? nullptr : chosen.table()};
   const std::vector<GpuMatrix> list =
       options.matrices.empty()
           ? gpu_matrices()

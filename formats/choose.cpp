@@ -66,7 +66,10 @@ ChosenMatrix<T> make_chosen_matrix(const CsrMatrix<T>& csr, const ContextPtr& co
   options.value_bytes = sizeof(T);
   const bool here = options.space == Space::host;
   if (here) check_arrays(csr);
-  const CostModel model(options.machine ? *options.machine : builtin_machine(), options.space);
+  const CostModel model = model_of(options.machine, options.space);
+  if (options.selector.empty() || options.selector == default_selector)
+    if (std::string why = too_few_for_a_look(*context, csr.pattern, model, options); !why.empty())
+      return plain(std::move(why));
   if (!is_sorted(*context, csr.pattern))
     return plain("csr, the only format for rows whose columns do not ascend (sorted_copy() sorts)");
   if (!options.symmetric && asks_for_symmetry(csr.pattern, model)) {

@@ -225,7 +225,7 @@ void Block::begin_policy(std::int64_t expected_products) {
   ask_others(options);
   of_these_values_ = 0;
   if (switcher_) return switcher_->begin(options);
-  const protean::CostModel model(protean::builtin_machine(), protean::Space::host);
+  const protean::CostModel model(protean::Space::host);
   switcher_ = std::make_unique<protean::AutoSwitcher<double>>(
       *adaptive_, model, [this, model] { return protean::survey_formats(*adaptive_, model); }, options);
 }

@@ -42,7 +42,7 @@ std::unique_ptr<AssembledMatrix<T>> in_format(const ContextPtr& context, const C
                               .products_per_iteration = 2,
                               .deterministic = context->deterministic(),
                               .value_bytes = sizeof(T)};
-  const CostModel model(builtin_machine(), context->space());
+  const CostModel model(context->space());
   format = (pattern.space == Space::host ? choose_format(pattern, model, options)
                                          : choose_format(context, pattern, model, options))
                .id;

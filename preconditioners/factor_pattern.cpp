@@ -12,26 +12,35 @@ namespace {
 
 // A pattern whose row i has the columns row(i), ascending, but for the diagonal.
 template <class Row>
-std::shared_ptr<SweepPattern> off_the_diagonal(const ContextPtr& context, std::int64_t n, Row row) {
+std::shared_ptr<SweepPattern> off_the_diagonal(const ContextPtr& context, std::int64_t n,
+                                               std::int64_t entries, Row row) {
   auto made = std::make_shared<SweepPattern>();
   made->n = n;
-  // The columns below i, and those above.
-  const auto cut = [&](std::int64_t i) {
-    const std::span<const std::int32_t> all = row(i);
-    const auto middle = std::lower_bound(all.begin(), all.end(), i);
-    const auto below = static_cast<std::size_t>(middle - all.begin());
-    const bool diagonal = middle != all.end() && *middle == i;
-    return std::pair(all.first(below), all.subspan(below + (diagonal ? 1 : 0)));
-  };
+  // Where the columns above i begin; those below i end there or one before.
+  Buffer<std::int32_t> below(context, n), above(context, n);
+  parallel(useful_parts(*context, entries), [&](int part, int parts) {
+    const Range rows = even_range(n, part, parts);
+    constexpr std::size_t few = 32;  // columns that are counted faster than bisected
+    for (std::int64_t i = rows.begin; i < rows.end; ++i) {
+      const std::span<const std::int32_t> all = row(i);
+      std::int32_t before = 0;
+      if (all.size() <= few)
+        for (const std::int32_t j : all) before += j < i;
+      else
+        before = static_cast<std::int32_t>(std::lower_bound(all.begin(), all.end(), i) - all.begin());
+      const auto size = static_cast<std::int32_t>(all.size());
+      below[i] = before;
+      above[i] = size - before - (before < size && all[static_cast<std::size_t>(before)] == i);
+    }
+  });
   set_row_sizes(
-      context, *made, [&](std::int64_t i) { return static_cast<std::int64_t>(cut(i).first.size()); },
-      [&](std::int64_t i) { return static_cast<std::int64_t>(cut(i).second.size()); });
+      context, *made, [&](std::int64_t i) { return below[i]; }, [&](std::int64_t i) { return above[i]; });
   parallel(useful_parts(*context, made->col.size()), [&](int part, int parts) {
     const Range rows = even_range(n, part, parts);
     for (std::int64_t i = rows.begin; i < rows.end; ++i) {
-      const auto [below, above] = cut(i);
-      std::copy(below.begin(), below.end(), made->col.data() + made->lower(i).begin);
-      std::reverse_copy(above.begin(), above.end(), made->col.data() + made->upper(i).begin);
+      const std::span<const std::int32_t> all = row(i);
+      std::copy(all.begin(), all.begin() + below[i], made->col.data() + made->lower(i).begin);
+      std::reverse_copy(all.end() - above[i], all.end(), made->col.data() + made->upper(i).begin);
     }
   });
   return made;
@@ -43,7 +52,7 @@ std::shared_ptr<SweepPattern> off_the_diagonal(const ContextPtr& context, std::i
 std::shared_ptr<SweepPattern> pattern_of_factors(const ContextPtr& context, const SparsityPattern& A,
                                                  std::int64_t fill) {
   const std::int64_t n = A.rows;
-  if (fill == 0) return off_the_diagonal(context, n, [&](std::int64_t i) { return A.row(i); });
+  if (fill == 0) return off_the_diagonal(context, n, A.nonzeros, [&](std::int64_t i) { return A.row(i); });
   std::vector<std::int32_t> col;    // of row i: ptr[i] .. ptr[i + 1], those of U from mid[i]
   std::vector<std::int64_t> level;  // of each entry of col
   std::vector<std::int64_t> ptr(static_cast<std::size_t>(n) + 1), mid(static_cast<std::size_t>(n));
@@ -87,7 +96,7 @@ std::shared_ptr<SweepPattern> pattern_of_factors(const ContextPtr& context, cons
     }
     ptr[i + 1] = static_cast<std::int64_t>(col.size());
   }
-  return off_the_diagonal(context, n, [&](std::int64_t i) {
+  return off_the_diagonal(context, n, static_cast<std::int64_t>(col.size()), [&](std::int64_t i) {
     return std::span<const std::int32_t>(col).subspan(static_cast<std::size_t>(ptr[i]),
                                                       static_cast<std::size_t>(ptr[i + 1] - ptr[i]));
   });
@@ -135,6 +144,39 @@ Buffer<std::int32_t> mirrors_of(const ContextPtr& context, const SweepPattern& p
     for (std::int64_t p = lower.begin; p < lower.end; ++p) mirror[p] = --left[pattern.col[p]];
   }
   return mirror;
+}
+
+namespace {
+
+Buffer<std::uint8_t> rows_like_next(const ContextPtr& context, const SweepPattern& pattern) {
+  if (pattern.coloured || pattern.n == 0) return {};
+  Buffer<std::uint8_t> like(context, pattern.n);
+  std::vector<std::int64_t> found(static_cast<std::size_t>(useful_parts(*context, pattern.col.size())));
+  parallel(static_cast<int>(found.size()), [&](int part, int parts) {
+    const Range rows = even_range(pattern.n, part, parts);
+    std::int64_t& count = found[static_cast<std::size_t>(part)];
+    for (std::int64_t k = rows.begin; k < rows.end; ++k) {
+      like[k] = 0;
+      if (k + 1 == pattern.n) continue;
+      // From the last column to the first, so k + 1 comes last.
+      const Range row = pattern.upper(k), next = pattern.upper(k + 1);
+      const std::int32_t *const own = pattern.col.data() + row.begin, *const other =
+                                                                          pattern.col.data() + next.begin;
+      like[k] = row.size() == next.size() + 1 && own[next.size()] == k + 1 &&
+                std::equal(other, other + next.size(), own);
+      count += like[k];
+    }
+  });
+  std::int64_t all = 0;
+  for (const std::int64_t count : found) all += count;
+  return all > 0 ? std::move(like) : Buffer<std::uint8_t>();
+}
+
+}  // namespace
+
+FactorPlan plan_factors(const ContextPtr& context, const SweepPattern& pattern, bool symmetric) {
+  return {symmetric ? mirrors_of(context, pattern) : Buffer<std::int32_t>(),
+          rows_like_next(context, pattern)};
 }
 
 }  // namespace protean::detail

@@ -17,34 +17,42 @@
 namespace protean::detail {
 namespace {
 
+// Rows of U that are alike and are subtracted together: the three displacements of a node.
+constexpr int most_alike = 3;
+
+// Threads from which rows are factored level by level. Two threads took 1.4 to 2.4 times as long as one that goes through
+// the rows in their order (docs/results/incomplete-host.md).
+constexpr int threads_worth_levels = 4;
+
 constexpr double first_shift = 1e-3, largest_shift = 1e4;
 
 // One attempt to factor A + shift diag(A).
 template <class T>
 class Factorization {
  public:
-  // mirror: mirrors_of() the pattern for ic, empty for ilu.
   Factorization(const ContextPtr& context, const CsrMatrix<T>& csr, const Vector<T>& diagonal,
-                const SweepPattern& pattern, const Buffer<std::int32_t>& mirror, bool with_fill,
-                SweepValues<T>& values)
+                const SweepPattern& pattern, const FactorPlan& plan, bool with_fill, SweepValues<T>& values)
       : context_(*context),
         csr_(csr),
         diagonal_(diagonal.data()),
         n_(pattern.n),
         pattern_(pattern),
         col_(pattern.col.data()),
-        mirror_(mirror.data()),
+        mirror_(plan.mirror.data()),
+        like_next_(plan.like_next.size() > 0 ? plan.like_next.data() : nullptr),
         with_fill_(with_fill),
         entries_(values.entries.data()),
         d_(values.d.data()),
-        rows_(context, pattern.n * (pattern.forward.parallel(*context) ? context->threads() : 1)) {
+        alone_(!pattern.coloured && context->threads() < threads_worth_levels),
+        rows_(context, pattern.n * (!alone_ && pattern.forward.parallel(*context) ? context->threads() : 1)) {
     std::fill(rows_.begin(), rows_.end(), T(0));
   }
 
   // The smallest of the rows found with a bad pivot; n if there is none.
   std::int64_t operator()(bool symmetric, T shift) {
+    overflow_ = false;
     std::atomic<std::int64_t> bad{n_};
-    pattern_.forward.run(context_, [&, symmetric, shift](std::int64_t i, int part) {
+    const auto factor_row = [&, symmetric, shift](std::int64_t i, int part) {
       T* const x = rows_.data() + part * n_;
       const T pivot = symmetric ? cholesky_row(i, x, shift) : lu_row(i, x, shift);
       const T smallest = 64 * std::numeric_limits<T>::epsilon() * std::abs(diagonal_[i]);
@@ -58,10 +66,20 @@ class Factorization {
       // U of the pivot form: D (row of U). Rows of ic are still needed without D.
       const T factor = symmetric ? T(1) : d_[i];
       for (std::int64_t p = upper.begin; p < upper.end; ++p) entries_[p] = factor * x[col_[p]];
-    });
+      if (symmetric) return;
+      const Range lower = pattern_.lower(i);
+      if (!all_finite(upper) || !all_finite(lower)) overflow_ = true;
+    };
+    if (alone_)
+      for (std::int64_t i = 0; i < n_; ++i) factor_row(i, 0);
+    else
+      pattern_.forward.run(context_, factor_row);
     if (symmetric && bad == n_) scale_upper();
     return bad;
   }
+
+  // Whether an entry of the factors that the last attempt left is not finite.
+  bool overflow() const noexcept { return overflow_; }
 
  private:
   // x_j := a_ij for the columns of row i of the factors. Entries of x elsewhere are left over from other rows: they are
@@ -84,12 +102,21 @@ class Factorization {
     scatter(i, x, false);
     x[i] = diagonal_[i] * (T(1) + shift);
     const Range lower = pattern_.lower(i);
-    for (std::int64_t p = lower.begin; p < lower.end; ++p) {
-      const std::int64_t k = col_[p];
-      const Range row = pattern_.upper(k);
-      const T w = x[k];
-      subtract(x, w, row.begin, row.end);
-      entries_[p] = w * d_[k];
+    for (std::int64_t p = lower.begin; p < lower.end;) {
+      const int count = rows_alike(p, lower.end);
+      T w[most_alike] = {};
+      const T* row[most_alike] = {};
+      for (int r = 0; r < count; ++r) {
+        const std::int64_t k = col_[p + r];
+        w[r] = x[k], entries_[p + r] = w[r] * d_[k];
+        const Range all = pattern_.upper(k);
+        row[r] = entries_ + all.begin;
+        // The columns that the rows behind it do not have: the next ones of these, k + 1 the last.
+        for (int s = r + 1; s < count; ++s) x[k + s - r] -= w[r] * entries_[all.end - (s - r)];
+      }
+      const Range last = pattern_.upper(col_[p + count - 1]);
+      subtract(count, x, w, row, col_ + last.begin, last.size());
+      p += count;
     }
     return x[i];
   }
@@ -100,19 +127,54 @@ class Factorization {
     scatter(i, x, !pattern_.coloured);
     T pivot = diagonal_[i] * (T(1) + shift);
     const Range lower = pattern_.lower(i);
-    for (std::int64_t p = lower.begin; p < lower.end; ++p) {
-      const std::int64_t k = col_[p], begin = pattern_.upper(k).begin, mine = begin + mirror_[p];
-      const T l = entries_[mine] * d_[k];
-      subtract(x, l, begin, mine);
-      pivot -= l * entries_[mine];
-      entries_[p] = l;
+    for (std::int64_t p = lower.begin; p < lower.end;) {
+      const int count = rows_alike(p, lower.end);
+      T w[most_alike] = {};
+      const T* row[most_alike] = {};
+      const std::int64_t before = mirror_[p];  // so many columns of each of these rows come after i
+      for (int r = 0; r < count; ++r) {
+        const std::int64_t k = col_[p + r];
+        row[r] = entries_ + pattern_.upper(k).begin;
+        const T mine = row[r][before];
+        w[r] = mine * d_[k], entries_[p + r] = w[r];
+        pivot -= w[r] * mine;
+      }
+      subtract(count, x, w, row, col_ + pattern_.upper(col_[p]).begin, before);
+      p += count;
     }
     return pivot;
   }
 
-  // x_j -= w times the entry of column j, for the entries of U at these places.
-  void subtract(T* x, T w, std::int64_t begin, std::int64_t end) const {
-    for (std::int64_t q = begin; q < end; ++q) x[col_[q]] -= w * entries_[q];
+  // How many entries of L from p on belong to rows of U that are alike, as far as one subtraction takes them.
+  int rows_alike(std::int64_t p, std::int64_t end) const {
+    int count = 1;
+    if (like_next_)
+      while (count < most_alike && p + count < end && like_next_[col_[p + count - 1]] != 0 &&
+             col_[p + count] == col_[p + count - 1] + 1)
+        ++count;
+    return count;
+  }
+
+  // x_j -= w[r] times the entry of column j in row[r], row after row, for the first `size` columns of these rows.
+  static void subtract(int rows, T* x, const T* w, const T* const* row, const std::int32_t* col,
+                       std::int64_t size) {
+    switch (rows) {
+      case 1:
+        return subtract_rows<1>(x, w, row, col, size);
+      case 2:
+        return subtract_rows<2>(x, w, row, col, size);
+      default:
+        return subtract_rows<most_alike>(x, w, row, col, size);
+    }
+  }
+  template <int rows>
+  static void subtract_rows(T* x, const T* w, const T* const* row, const std::int32_t* col,
+                            std::int64_t size) {
+    for (std::int64_t q = 0; q < size; ++q) {
+      T value = x[col[q]];
+      for (int r = 0; r < rows; ++r) value -= w[r] * row[r][q];
+      x[col[q]] = value;
+    }
   }
 
   // The rows of U times D: the entries of L, bit for bit.
@@ -122,8 +184,15 @@ class Factorization {
       for (std::int64_t i = rows.begin; i < rows.end; ++i) {
         const Range upper = pattern_.upper(i);
         for (std::int64_t p = upper.begin; p < upper.end; ++p) entries_[p] *= d_[i];
+        if (!all_finite(upper)) overflow_ = true;
       }
     });
+  }
+
+  bool all_finite(const Range& entries) const noexcept {
+    T sum = 0;  // NaN where one is infinite or NaN
+    for (std::int64_t p = entries.begin; p < entries.end; ++p) sum += T(0) * entries_[p];
+    return sum == T(0);
   }
 
   const Context& context_;
@@ -132,9 +201,12 @@ class Factorization {
   std::int64_t n_;
   const SweepPattern& pattern_;
   const std::int32_t *col_, *mirror_;
+  const std::uint8_t* like_next_;  // null: no row is like the next one
   bool with_fill_;
   T *entries_, *d_;
+  bool alone_;
   Buffer<T> rows_;  // n for each part
+  std::atomic<bool> overflow_ = false;
 };
 
 // The first shift with which attempt(shift) finds no bad pivot; it returns the smallest row that has one, or n.
@@ -185,12 +257,12 @@ void refuse_asymmetry(std::string_view name, bool with_fill, double asymmetry) {
 
 template <class T>
 double factor(const FactorTask& task, const ContextPtr& host, const CsrMatrix<T>& csr,
-              const Vector<T>& diagonal, const SweepPattern& pattern, const Buffer<std::int32_t>& mirror,
-              bool with_fill, SweepValues<T>& values) {
-  Factorization<T> attempt(host, csr, diagonal, pattern, mirror, with_fill, values);
+              const Vector<T>& diagonal, const SweepPattern& pattern, const FactorPlan& plan, bool with_fill,
+              SweepValues<T>& values) {
+  Factorization<T> attempt(host, csr, diagonal, pattern, plan, with_fill, values);
   const double shift = find_shift<T>(
       task, [&](T alpha) { return attempt(task.symmetric, alpha); }, pattern.n);
-  require_no_overflow<T>(*host, task.name, values.entries.data(), values.entries.size());
+  if (attempt.overflow()) refuse_overflow<T>(task.name);
   return shift;
 }
 
@@ -218,7 +290,7 @@ double factor_on_device(const FactorTask& task, const ContextPtr& host, DeviceFa
                                   const CsrMatrix<T>&);                                                  \
   template void refuse_asymmetry<T>(std::string_view, bool, double);                                     \
   template double factor<T>(const FactorTask&, const ContextPtr&, const CsrMatrix<T>&, const Vector<T>&, \
-                            const SweepPattern&, const Buffer<std::int32_t>&, bool, SweepValues<T>&);    \
+                            const SweepPattern&, const FactorPlan&, bool, SweepValues<T>&);              \
   template double factor_on_device<T>(const FactorTask&, const ContextPtr&, DeviceFactors<T>&,           \
                                       const CsrMatrix<T>&);
 PROTEAN_INSTANTIATE(float)

@@ -12,6 +12,7 @@
 #include "core/csr.hpp"
 #include "core/vector.hpp"
 #include "preconditioners/device_factors.hpp"
+#include "preconditioners/factor_pattern.hpp"
 #include "preconditioners/preconditioner.hpp"
 #include "preconditioners/sweeps.hpp"
 
@@ -24,12 +25,11 @@ struct FactorTask {
   ZeroDiagonal zero_diagonal;
 };
 
-// Factors csr on the host; returns alpha. diagonal: usable_diagonal(). mirror: mirrors_of() the pattern of a symmetric
-// matrix, else empty. with_fill: the pattern has more than the entries of csr. Throws BadMatrix.
+// Factors csr on the host; returns alpha. diagonal: usable_diagonal(). plan: plan_factors() of the pattern. with_fill: the pattern has more than the entries of csr. Throws BadMatrix.
 template <class T>
 double factor(const FactorTask& task, const ContextPtr& host, const CsrMatrix<T>& csr,
-              const Vector<T>& diagonal, const SweepPattern& pattern, const Buffer<std::int32_t>& mirror,
-              bool with_fill, SweepValues<T>& values);
+              const Vector<T>& diagonal, const SweepPattern& pattern, const FactorPlan& plan, bool with_fill,
+              SweepValues<T>& values);
 // Factors csr, which lies on the device, there; returns alpha. What the device refuses is copied to the host, which
 // finds the message. Throws BadMatrix as the host, also where a symmetric matrix is needed and csr is none; the pattern
 // of a symmetric one must be symmetric.

@@ -5,10 +5,10 @@
 //
 // Both are stored as M = (I + L) D^-1 (I + U): L strictly lower, U strictly upper, D^-1 the pivots (factorization.hpp).
 //
-// Memory: 4 bytes and a value for each kept entry off the diagonal, 4 bytes for each of L in ic, 20 bytes and two
-// values a row; solve sweeps: two values a row more. Solves by levels, on a host with several threads where that is
-// faster: 4 bytes an entry and 52 bytes a row more. While it is set up again, the values twice, and n values for each
-// thread.
+// Memory: 4 bytes and a value for each kept entry off the diagonal, 4 bytes for each of L in ic, 21 bytes and two
+// values a row; solve sweeps: two values a row more. After new values on a host the values twice, since fresh memory costs
+// as much as the factors. Solves by levels, on a host with several threads where that is
+// faster: 4 bytes an entry and 52 bytes a row more. While it is set up, n values for each thread.
 //
 // On a device with ordering colours the device colours (device_colours.hpp; where it hands that over, the host colours
 // and finds the pattern), factors and solves (device_factors.hpp), and new values of A do not come to the host. Else
@@ -108,21 +108,32 @@ class Incomplete final : public BySolving<T>, public HasMultiProduct<T> {
     if (factors_ && !analyse) return refactor(A);
     if (on_device && coloured_there(A)) return;
     const CsrMatrix<T> csr = finite_rows(A, host, name());
-    if (symmetric_) require_symmetric(*host, csr, analyse || pattern_->coloured);
-    const Vector<T> diagonal = usable_diagonal<T>(name(), host, csr, options_.zero_diagonal, symmetric_);
+    // The places of mirrored entries, which a factorization without fill needs anyway, also find what is not symmetric.
+    const bool by_mirrors =
+        symmetric_ && fill_ == 0 && (analyse ? !may_colour(on_device) : !pattern_->coloured);
+    if (symmetric_ && !by_mirrors) refuse_asymmetry<T>(name(), fill_ > 0, asymmetry<T>(*host, csr));
+    Vector<T> diagonal;
+    const auto read_diagonal = [&] {
+      diagonal = usable_diagonal<T>(name(), host, csr, options_.zero_diagonal, symmetric_);
+    };
+    if (!by_mirrors) read_diagonal();
     std::shared_ptr<const SweepPattern> pattern = pattern_;
-    std::shared_ptr<const Buffer<std::int32_t>> mirror = mirror_;
+    std::shared_ptr<const FactorPlan> plan = plan_;
     std::unique_ptr<LevelSolve<T>> levels;
     Colours colours;
     if (analyse) {
       pattern = find_pattern(host, csr, on_device, colours);
       if (on_device && pattern->coloured && options_.solve != TriangularSolve::sweeps)
         return begin_on_device(A, csr, std::move(pattern));
-      mirror = std::make_shared<Buffer<std::int32_t>>(symmetric_ ? mirrors_of(host, *pattern)
-                                                                 : Buffer<std::int32_t>());
+      plan = std::make_shared<FactorPlan>(plan_factors(host, *pattern, symmetric_));
     }
-    SweepValues<T> values(host, *pattern);
-    const double shift = factor<T>(task(), host, csr, diagonal, *pattern, *mirror, fill_ > 0, values);
+    if (by_mirrors) {
+      refuse_asymmetry<T>(name(), false, mirrored_asymmetry(*host, csr, *pattern, plan->mirror, analyse));
+      read_diagonal();
+    }
+    SweepValues<T> values =
+        analyse || spare_.d.size() != pattern->n ? SweepValues<T>(host, *pattern) : std::move(spare_);
+    const double shift = factor<T>(task(), host, csr, diagonal, *pattern, *plan, fill_ > 0, values);
     if (on_device) {
       if (analyse) {
         MeasuredSolves measured;
@@ -143,9 +154,12 @@ class Incomplete final : public BySolving<T>, public HasMultiProduct<T> {
       }
       if (analyse) levels_ = std::move(levels);
       if (levels_ && !analyse) levels_->set_values(*pattern, values);
-      values_ = levels_ ? SweepValues<T>() : std::move(values);
+      // What new values were written to, or those before, are written to the next time.
+      std::swap(values_, values);
+      spare_ = analyse ? SweepValues<T>() : std::move(values);
+      if (levels_) spare_ = std::move(values_), values_ = SweepValues<T>();
     }
-    pattern_ = std::move(pattern), mirror_ = std::move(mirror), shift_ = shift;
+    pattern_ = std::move(pattern), plan_ = std::move(plan), shift_ = shift;
   }
 
   void solve(VectorView<const T> r, VectorView<T> z) const override {
@@ -157,8 +171,9 @@ class Incomplete final : public BySolving<T>, public HasMultiProduct<T> {
                      work_.data() + pattern_->n);
   }
   std::size_t bytes_of_arrays() const noexcept override {
-    return (pattern_ ? pattern_->bytes() : 0) + (mirror_ ? mirror_->bytes() : 0) + values_.bytes() +
-           work_.bytes() + (levels_ ? levels_->bytes() : 0) + (on_device_ ? on_device_->bytes() : 0);
+    return (pattern_ ? pattern_->bytes() : 0) + (plan_ ? plan_->bytes() : 0) + values_.bytes() +
+           spare_.bytes() + work_.bytes() + (levels_ ? levels_->bytes() : 0) +
+           (on_device_ ? on_device_->bytes() : 0);
   }
 
   std::string_view no_multi_product() const noexcept override {
@@ -219,7 +234,7 @@ class Incomplete final : public BySolving<T>, public HasMultiProduct<T> {
     const double shift = factor_on_device<T>(task(), host_, *made, there);
     made->keep();
     factors_ = made.get(), on_device_ = std::move(made), ++layouts_;
-    measured_ = {}, shift_ = shift, mirror_ = nullptr;
+    measured_ = {}, shift_ = shift, plan_ = nullptr;
     pattern_ = std::move(pattern);
   }
 
@@ -275,37 +290,48 @@ class Incomplete final : public BySolving<T>, public HasMultiProduct<T> {
     return seconds(true) < seconds(false);
   }
 
-  // asymmetry() of new values in the pattern of these factors, by the places of the mirrored entries.
-  double kept_asymmetry(const Context& context, const CsrMatrix<T>& csr) const {
+  // asymmetry() of a matrix with these factors in natural order, by the places of the mirrored entries. checked: whether
+  // its pattern is symmetric is not known yet.
+  static double mirrored_asymmetry(const Context& context, const CsrMatrix<T>& csr,
+                                   const SweepPattern& pattern, const Buffer<std::int32_t>& mirror,
+                                   bool checked) {
     struct Largest {
       double difference = 0, value = 0;
     };
+    constexpr double infinity = std::numeric_limits<double>::infinity();
+    const SparsityPattern& a = csr.pattern;
+    // As many entries on either side, and each below the diagonal with another one above: then all have one.
+    if (checked &&
+        pattern.lower_ptr[pattern.n] != pattern.upper_ptr[pattern.n] - pattern.lower_ptr[pattern.n])
+      return infinity;
     const int workers = useful_parts(context, csr.nonzeros());
     std::vector<Largest> found(static_cast<std::size_t>(workers));
     parallel(workers, [&](int part, int parts) {
       const Range rows = even_range(csr.rows(), part, parts);
       T difference = 0, value = 0;
+      bool symmetric = true;
       for (std::int64_t i = rows.begin; i < rows.end; ++i) {
-        const std::int64_t first = csr.pattern.row_ptr[i], end = csr.pattern.row_ptr[i + 1];
+        const std::int64_t first = a.row_ptr[i], end = a.row_ptr[i + 1];
         for (std::int64_t p = first; p < end; ++p) value = std::max(value, std::abs(csr.values[p]));
-        const Range lower = pattern_->lower(i);
+        const Range lower = pattern.lower(i);
         for (std::int64_t p = lower.begin; p < lower.end; ++p) {
-          const std::int64_t behind = csr.pattern.row_ptr[pattern_->col[p] + 1] - 1 - (*mirror_)[p];
+          const std::int32_t k = pattern.col[p];
+          const std::int64_t behind = a.row_ptr[k + 1] - 1 - mirror[p];
+          if (checked && (mirror[p] < 0 || a.col[behind] != i)) {
+            symmetric = false;
+            break;
+          }
           difference =
               std::max(difference, std::abs(csr.values[first + p - lower.begin] - csr.values[behind]));
         }
       }
-      found[static_cast<std::size_t>(part)] = {static_cast<double>(difference), static_cast<double>(value)};
+      found[static_cast<std::size_t>(part)] = {symmetric ? static_cast<double>(difference) : infinity,
+                                               static_cast<double>(value)};
     });
     Largest all;
     for (const Largest& one : found)
       all = {std::max(all.difference, one.difference), std::max(all.value, one.value)};
-    return all.difference == 0 ? 0 : all.difference / all.value;
-  }
-
-  void require_symmetric(const Context& context, const CsrMatrix<T>& csr, bool wholly) const {
-    refuse_asymmetry<T>(name(), fill_ > 0,
-                        wholly || fill_ > 0 ? asymmetry<T>(context, csr) : kept_asymmetry(context, csr));
+    return all.difference == 0 ? 0 : all.difference == infinity ? infinity : all.difference / all.value;
   }
 
   PreconditionerOptions options_;
@@ -315,9 +341,10 @@ class Incomplete final : public BySolving<T>, public HasMultiProduct<T> {
   double shift_ = 0;
   ContextPtr host_;  // where a device's matrix is factored
   std::shared_ptr<const SweepPattern> pattern_;
-  std::shared_ptr<const Buffer<std::int32_t>> mirror_;  // mirrors_of() it for ic, else empty
-  SweepValues<T> values_;                               // on a host, unless levels_ has them
-  std::unique_ptr<LevelSolve<T>> levels_;               // where several threads of a host are faster
+  std::shared_ptr<const FactorPlan> plan_;
+  SweepValues<T> values_;                  // on a host, unless levels_ has them
+  SweepValues<T> spare_;                   // for the next new values on a host
+  std::unique_ptr<LevelSolve<T>> levels_;  // where several threads of a host are faster
   mutable std::mutex work_mutex_;
   mutable Buffer<T> work_;  // of sweeps on a host
   std::unique_ptr<DeviceSweep<T>> on_device_;

@@ -166,13 +166,13 @@ class Isai final : public BySolving<T> {
   // What follows from the pattern.
   struct Known {
     std::shared_ptr<SweepPattern> factors;
-    Buffer<std::int32_t> mirror;  // mirrors_of() the factors, on a host
+    FactorPlan plan;  // of the factors, on a host
     PatternHere X, Y;
     Buffer<std::int64_t> place;  // of each entry of X in X^T (isai), in the space of the context
     std::unique_ptr<DeviceFactors<T>> on_device;
     std::string format_of_X, format_of_Y;
     std::size_t bytes() const noexcept {
-      return (factors ? factors->bytes() : 0) + mirror.bytes() + X.bytes() + Y.bytes() + place.bytes() +
+      return (factors ? factors->bytes() : 0) + plan.bytes() + X.bytes() + Y.bytes() + place.bytes() +
              (on_device ? on_device->bytes() : 0);
     }
   };
@@ -182,7 +182,7 @@ class Isai final : public BySolving<T> {
     made->factors = pattern_of_factors(host_, A, 0);
     find_levels(host_, *made->factors, false);
     const SweepPattern& factors = *made->factors;
-    if (symmetric_ && !on_device) made->mirror = mirrors_of(host_, factors);
+    if (!on_device) made->plan = plan_factors(host_, factors, symmetric_);
     auto X = std::make_shared<const Graph>(power_pattern(*host_, factors, true, options_.power));
     Graph Y;
     Buffer<std::int64_t> place;
@@ -267,7 +267,7 @@ class Isai final : public BySolving<T> {
     const Vector<T> diagonal = usable_diagonal<T>(name(), host_, csr, options_.zero_diagonal, symmetric_);
     const SweepPattern& factors = *known->factors;
     SweepValues<T> values(host_, factors);
-    const double shift = factor<T>(task(), host_, csr, diagonal, factors, known->mirror, false, values);
+    const double shift = factor<T>(task(), host_, csr, diagonal, factors, known->plan, false, values);
     Buffer<T> x(host_, known->X.graph->size()), y(host_, known->Y.graph->size());
     const T *const entries = values.entries.data(), *const d = values.d.data();
     const std::int32_t* const col = factors.col.data();

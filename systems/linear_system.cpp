@@ -331,8 +331,7 @@ SolveReport SystemSolver<T>::run(SystemMatrix<T>& matrix, VectorView<const T> b,
     // A format that is kept serves the solves that follow. How many these are nobody knows: as many as there were.
     // Element matrices with new values are assembled anew, so each solve must pay for itself.
     if (!matrix.of_elements()) options.following_iterations = sequence_->all_iterations;
-    AutoSwitcher<T>& switcher =
-        matrix.begin_policy(settings_.machine ? *settings_.machine : builtin_machine(), options, observer);
+    AutoSwitcher<T>& switcher = matrix.begin_policy(settings_.machine, options, observer);
     switcher.on_switch = settings_.on_note;
     SolveReport report;
     {

@@ -315,13 +315,13 @@ void keep_selected(std::vector<SwitchTarget>& found, const FormatSelector& selec
 }  // namespace
 
 template <class T>
-AutoSwitcher<T>& SystemMatrix<T>::begin_policy(const MachineTable& machine, const AutoSwitchOptions& options,
+AutoSwitcher<T>& SystemMatrix<T>::begin_policy(const MachineTable* machine, const AutoSwitchOptions& options,
                                                SolveObserver* inner) {
-  if (switcher_ && machine_ == &machine && selector_ == options.selector) {
+  if (switcher_ && machine_ == machine && selector_ == options.selector) {
     switcher_->begin(options, inner);
     return *switcher_;
   }
-  const CostModel model(machine, context_->space());
+  const CostModel model = model_of(machine, context_->space());
   const SparsityPattern on_host = csr_.pattern.space == Space::device &&
                                           given_.pattern.space == Space::host &&
                                           adaptive_->order_id() == "none"
@@ -340,7 +340,7 @@ AutoSwitcher<T>& SystemMatrix<T>::begin_policy(const MachineTable& machine, cons
   ChoiceOptions question;
   question.space = context_->space(), question.deterministic = context_->deterministic();
   question.expected_iterations = options.expected_iterations, question.value_bytes = sizeof(T);
-  question.machine = &machine;
+  question.machine = machine;
   switcher_ = std::make_unique<AutoSwitcher<T>>(
       *adaptive_, model,
       [this, model, on_host, named, question, selector = options.selector] {
@@ -355,7 +355,7 @@ AutoSwitcher<T>& SystemMatrix<T>::begin_policy(const MachineTable& machine, cons
         return found;
       },
       options, inner);
-  machine_ = &machine, selector_ = options.selector;
+  machine_ = machine, selector_ = options.selector;
   return *switcher_;
 }
 

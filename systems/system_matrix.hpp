@@ -88,8 +88,9 @@ class SystemMatrix {
   // BadMatrix for rows that are not sorted.
   AdaptiveOperator<T>& make_adaptive();
   AdaptiveOperator<T>* adaptive() const noexcept { return adaptive_.get(); }
-  // The policy of this matrix for the next solve. It remembers earlier ones. After make_adaptive().
-  AutoSwitcher<T>& begin_policy(const MachineTable& machine, const AutoSwitchOptions& options,
+  // The policy of this matrix for the next solve. It remembers earlier ones. After make_adaptive(). machine: null for
+  // the built-in table.
+  AutoSwitcher<T>& begin_policy(const MachineTable* machine, const AutoSwitchOptions& options,
                                 SolveObserver* inner);
 
   // New values of the same pattern, in the order of the CSR arrays: in the space in which the matrix was given. The

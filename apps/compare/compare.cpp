@@ -132,11 +132,10 @@ class Comparer {
     result_.rows = system.csr.rows(), result_.nonzeros = system.csr.nonzeros();
     result_.read_seconds = clock_.total();
     symmetric_ = !first_asymmetry(*host, system.csr.pattern, system.csr.values);
-    const TunedMachine machine = choose_machine({}).table;
+    const ChosenMachine machine = choose_machine({});
     for (const Space space : spaces)
-      if (const MeasuredRoof* const roof = roof_of(machine, space))
-        result_.roofs[space == Space::device] = *roof;
-    const FormatChoice choice = choose_format(system.csr.pattern, CostModel(machine, spaces.front()),
+      if (const MeasuredRoof* const roof = machine.roof(space)) result_.roofs[space == Space::device] = *roof;
+    const FormatChoice choice = choose_format(system.csr.pattern, machine.model(spaces.front()),
                                               {.space = spaces.front(), .symmetric = symmetric_});
     result_.automatic_reason = choice.reason;
     ask(system.csr.pattern, spaces.front());
@@ -203,9 +202,8 @@ class Comparer {
         .products_per_iteration = static_cast<double>(find_solver(problem.solver.method).products),
         .deterministic = problem.op.deterministic,
         .symmetric = symmetric_,
-        .machine = &machine.table};
-    result_.selectors =
-        ask_selectors(selection_.selectors, pattern, CostModel(machine.table, space), options);
+        .machine = machine.table()};
+    result_.selectors = ask_selectors(selection_.selectors, pattern, machine.model(space), options);
   }
 
   // What the choices cost by the times of the comparison.
@@ -285,7 +283,7 @@ class Comparer {
         always.push_back(&find_format(verdict.format));
     if (problem.op.format != "auto") always.push_back(&find_format(problem.op.format));
     const auto ranked = rank_formats(
-        pattern, CostModel(choose_machine({}).table, space),
+        pattern, choose_machine({}).model(space),
         {.space = space,
          .expected_iterations = problem.op.expected_iterations,
          .products_per_iteration = static_cast<double>(find_solver(problem.solver.method).products),

@@ -154,13 +154,14 @@ TunedMachine read_machine(const std::string& file) {
 ChosenMachine choose_machine(const std::string& file) {
   std::string name = file;
   if (const char* variable = std::getenv("PROTEAN_MACHINE"); name.empty() && variable) name = variable;
-  if (name.empty()) return {{builtin_machine()}, "built in"};
+  if (name.empty()) return {{}, "built in"};
   ChosenMachine chosen{read_machine(name), name};
   for (const Space space : {Space::host, Space::device}) {
     const auto here = [&](const MeasuredMatrix& matrix) { return matrix.space == space; };
-    if (std::any_of(chosen.table.matrices.begin(), chosen.table.matrices.end(), here)) continue;
+    std::vector<MeasuredMatrix>& matrices = chosen.own->matrices;
+    if (std::any_of(matrices.begin(), matrices.end(), here)) continue;
     for (const MeasuredMatrix& matrix : builtin_machine().matrices)
-      if (here(matrix)) chosen.table.matrices.push_back(matrix);
+      if (here(matrix)) matrices.push_back(matrix);
   }
   return chosen;
 }

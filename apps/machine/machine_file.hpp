@@ -1,5 +1,6 @@
 // The machine table as a file. `protean tune` writes it, `schedule: {policy: auto, machine: FILE}` reads it.
 #pragma once
+#include <optional>
 #include <string>
 
 #include "apps/machine/measure.hpp"
@@ -26,8 +27,13 @@ const MeasuredRoof* roof_of(const TunedMachine& machine, Space space);
 // variable PROTEAN_MACHINE names; without both, the built-in table. If a file has no matrix of a space, the
 // built-in table is used for that space.
 struct ChosenMachine {
-  TunedMachine table;  // the built-in table has no roofs
-  std::string from;    // "built in", or the path of the file
+  std::optional<TunedMachine> own;  // none: the built-in table, which is read when something is asked of it
+  std::string from;                 // "built in", or the path of the file
+
+  const MachineTable* table() const noexcept { return own ? &*own : nullptr; }  // null: the built-in one
+  CostModel model(Space space) const { return model_of(table(), space); }
+  // Null where the table has none, as the built-in one.
+  const MeasuredRoof* roof(Space space) const { return own ? roof_of(*own, space) : nullptr; }
 };
 ChosenMachine choose_machine(const std::string& file);
 

@@ -211,9 +211,9 @@ Inspection inspect_matrix(const ContextPtr& host, const CsrMatrix<double>& csr, 
       result.null_vectors = null_vectors(*alone, csr);
     }
   });
-  const TunedMachine machine = choose_machine({}).table;
-  if (const MeasuredRoof* const roof = roof_of(machine, Space::host)) result.roof = *roof;
-  const CostModel model(machine, Space::host);
+  const ChosenMachine machine = choose_machine({});
+  if (const MeasuredRoof* const roof = machine.roof(Space::host)) result.roof = *roof;
+  const CostModel model = machine.model(Space::host);
   const ChoiceOptions options{.symmetric = square && !first_asymmetry(*host, csr.pattern, csr.values)};
   result.choice = choose_format(csr.pattern, model, options);
   for (const FormatEntry* entry :

@@ -136,7 +136,7 @@ std::string describe(const ScheduleEvent& event, const AdaptiveOperator<double>&
 }
 
 // The problem as settings of a solve, which all entrances share.
-SolveSettings settings_of(const Problem& problem, const ContextPtr& context, const MachineTable& machine) {
+SolveSettings settings_of(const Problem& problem, const ContextPtr& context, const MachineTable* machine) {
   SolveSettings settings;
   settings.method = problem.solver.method, settings.solver = problem.solver.options;
   if (problem.preconditioner.parts.empty())
@@ -147,7 +147,7 @@ SolveSettings settings_of(const Problem& problem, const ContextPtr& context, con
   settings.format = problem.op.format, settings.parameters = problem.op.parameters;
   settings.kernel = problem.op.kernel, settings.order = problem.matrix.order;
   settings.policy = problem.schedule.automatic, settings.policy_options = problem.schedule.policy;
-  settings.overlapped = problem.schedule.overlapped, settings.machine = &machine;
+  settings.overlapped = problem.schedule.overlapped, settings.machine = machine;
   settings.schedule = problem.schedule.points;
   settings.context = context;
   settings.expected_iterations = problem.op.expected_iterations;
@@ -291,7 +291,7 @@ class SolveRun {
       record_.seconds.upload = clock_.lap();
     }
     machine_ = choose_machine(problem_.schedule.machine.path);
-    SolveSettings settings = settings_of(problem_, context_, machine_.table);
+    SolveSettings settings = settings_of(problem_, context_, machine_.table());
     settings.on_stage = [this](std::string_view what) {
       if (what != "solving") progress_.stage(std::string(what));
     };
@@ -467,9 +467,9 @@ class SolveRun {
     options.space = context_->space(), options.deterministic = context_->deterministic();
     options.expected_iterations = problem_.op.expected_iterations;
     options.products_per_iteration = static_cast<double>(find_solver(problem_.solver.method).products);
-    options.machine = &machine_.table;
-    const CostModel model(machine_.table, options.space);
-    const std::vector<RankedFormat> ranked = rank_formats(system_.csr.pattern, model, options);
+    options.machine = machine_.table();
+    const std::vector<RankedFormat> ranked =
+        rank_formats(system_.csr.pattern, machine_.model(options.space), options);
     record_.policy = {false,
                       machine_.from,
                       candidates_of(ranked),

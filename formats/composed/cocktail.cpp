@@ -410,7 +410,7 @@ ComposedPlan plan_by_table(const Context& context, const SparsityPattern& patter
 ComposedPlan plan_cocktail(const Context& context, const SparsityPattern& pattern, const FormatParams& params,
                            std::size_t value_bytes, const CutTools& tools) {
   if (params.word("plan") == "bytes") return plan_by_bytes(context, pattern, params, value_bytes, tools);
-  return plan_by_table(context, pattern, value_bytes, tools, CostModel(builtin_machine(), context.space()));
+  return plan_by_table(context, pattern, value_bytes, tools, CostModel(context.space()));
 }
 
 namespace {

@@ -164,7 +164,7 @@ SplitForecast split_forecast(const SplitLinkSpeed& link, const SparsityPattern& 
   const auto n = static_cast<double>(std::max<std::int64_t>(1, pattern.nonzeros));
   // A line through the times of the whole matrix and of one of half its rows.
   const auto line = [&](Space space) {
-    const CostModel model(builtin_machine(), space);
+    const CostModel model(space);
     const std::size_t bytes = pattern.bytes() + static_cast<std::size_t>(pattern.nonzeros) * value_bytes;
     const double whole = model.csr_seconds({pattern.rows, pattern.nonzeros, bytes}),
                  half = model.csr_seconds({pattern.rows / 2, pattern.nonzeros / 2, bytes / 2});

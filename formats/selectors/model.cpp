@@ -25,6 +25,17 @@ double expected_products(const ChoiceOptions& options) {
   return iterations * options.products_per_iteration;
 }
 
+// Seconds of a look at the formats of a matrix, with what it needs to know of it: the median of what was measured
+// (docs/results/default-host.md, default-gpu.md).
+constexpr double look_on_host = 2e-4, look_on_device = 7e-4;
+
+CostQuery query_of(const Context& context, const SparsityPattern& pattern, const ChoiceOptions& options) {
+  CostQuery query{pattern.rows, pattern.nonzeros,
+                  pattern.bytes() + static_cast<std::size_t>(pattern.nonzeros) * options.value_bytes};
+  query.row_changes = row_changes(context, pattern);
+  return query;
+}
+
 bool is_csr(const RankedFormat& format) { return format.entry->id == "csr"; }
 
 class ModelSelector final : public FormatSelector {
@@ -92,9 +103,7 @@ std::vector<RankedFormat> rank_by_cost(const Context& context, const SparsityPat
                                              options.value_bytes, options.symmetric, likely)
                             : survey_formats(context, pattern, options.deterministic, options.value_bytes,
                                              options.symmetric, likely);
-  CostQuery query{pattern.rows, pattern.nonzeros,
-                  pattern.bytes() + static_cast<std::size_t>(pattern.nonzeros) * options.value_bytes};
-  query.row_changes = row_changes(context, pattern);
+  CostQuery query = query_of(context, pattern, options);
   for (const SwitchTarget& format : surveyed)
     if (format.spec.name() == "sell-packed") query.packed_bytes = format.bytes;
 
@@ -119,6 +128,21 @@ std::vector<RankedFormat> rank_by_cost(const Context& context, const SparsityPat
     return a.cost.known != b.cost.known ? a.cost.known : a.total_seconds < b.total_seconds;
   });
   return ranked;
+}
+
+std::string too_few_for_a_look(const Context& context, const SparsityPattern& pattern, const CostModel& model,
+                               const ChoiceOptions& options) {
+  if (options.expected_iterations <= 0 || pattern.nonzeros < least_entries_to_convert) return {};
+  const double look = options.space == Space::host ? look_on_host : look_on_device;
+  const CostQuery query = query_of(context, pattern, options);
+  const double saving = model.expected_saving(query, expected_products(options));
+  // Of a space without times nothing is expected; the selector says so.
+  if (saving >= look || model.csr_seconds(query) <= 0) return {};
+  return fmt::format(
+      "{} iterations are too few for a look at other formats: it takes about {:.2g} ms, and formats save "
+      "{:.2g} ms "
+      "in the mean of such solves",
+      options.expected_iterations, 1e3 * look, 1e3 * saving);
 }
 
 namespace selector_entries {

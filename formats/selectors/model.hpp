@@ -1,5 +1,6 @@
 // The cost model as a selector, and the ranking behind it.
 #pragma once
+#include <string>
 #include <vector>
 
 #include "formats/choose.hpp"
@@ -12,5 +13,10 @@ namespace protean {
 std::vector<RankedFormat> rank_by_cost(const Context& context, const SparsityPattern& pattern,
                                        const CostModel& model, const ChoiceOptions& options,
                                        bool likely_only);
+
+// Why a known number of iterations is too few for a look at the formats; empty if they are enough, or not known. A look
+// takes a time that hardly depends on the matrix. It is worth it where more than that can be expected to be saved.
+std::string too_few_for_a_look(const Context& context, const SparsityPattern& pattern, const CostModel& model,
+                               const ChoiceOptions& options);
 
 }  // namespace protean

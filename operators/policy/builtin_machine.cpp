@@ -93,19 +93,23 @@ MeasuredFormat read_format(Fields& fields) {
 
 }  // namespace
 
-MachineTable parse_machine_lines(std::string_view text, std::string_view file) {
+MachineTable parse_machine_lines(std::string_view text, std::string_view file, std::optional<Space> only) {
   MachineTable table;
+  bool passed_over = false;  // the matrix to which lines of formats belong
   for (std::int64_t number = 1; !text.empty(); ++number) {
     const std::string_view line = text.substr(0, text.find('\n'));
     text.remove_prefix(std::min(line.size() + 1, text.size()));
     if (line.empty() || line.front() == '#') continue;
+    if (passed_over && line.starts_with("format\t")) continue;
     Fields fields(line, file, number);
     const std::string_view kind = fields.word();
     if (kind == "machine")
       table.machine = fields.word();
-    else if (kind == "matrix")
-      table.matrices.push_back(read_matrix(fields));
-    else if (kind == "format" && !table.matrices.empty())
+    else if (kind == "matrix") {
+      MeasuredMatrix matrix = read_matrix(fields);
+      passed_over = only && matrix.space != *only;
+      if (!passed_over) table.matrices.push_back(std::move(matrix));
+    } else if (kind == "format" && !table.matrices.empty())
       table.matrices.back().formats.push_back(read_format(fields));
     else
       fields.fail("is not one of a machine, a matrix, or a format of the matrix before it");
@@ -120,11 +124,13 @@ bool of_elements(const MeasuredFormat& format) {
   return format.format.starts_with("lma-") || format.format == "assembly" || format.format == "csr";
 }
 
+MachineTable read_builtin(BuiltinHost host, std::optional<Space> only);
+
 // The host of these lines, with what was measured on the other machine alone: the GPU, and element matrices
 // relative to csr. Assembled formats with few measurements there would change what is known of them here.
-MachineTable host_of_its_own(std::string_view lines, std::string_view file) {
-  MachineTable table = parse_machine_lines(lines, file);
-  const MachineTable& other = builtin_machine(BuiltinHost::avx512);
+MachineTable host_of_its_own(std::string_view lines, std::string_view file, std::optional<Space> only) {
+  MachineTable table = parse_machine_lines(lines, file, only);
+  const MachineTable other = read_builtin(BuiltinHost::avx512, only);
   table.machine += "; others: " + other.machine;
   for (MeasuredMatrix matrix : other.matrices) {
     if (matrix.space == Space::host) {
@@ -138,20 +144,34 @@ MachineTable host_of_its_own(std::string_view lines, std::string_view file) {
   return table;
 }
 
+MachineTable read_builtin(BuiltinHost host, std::optional<Space> only) {
+  switch (host) {
+    case BuiltinHost::avx512:
+      return parse_machine_lines(builtin_machine_lines, "builtin_machine.tsv", only);
+    case BuiltinHost::amd_avx512:
+      return host_of_its_own(builtin_amd_avx512_lines, "builtin_amd_avx512.tsv", only);
+    case BuiltinHost::avx2:
+      break;
+  }
+  return host_of_its_own(builtin_avx2_lines, "builtin_avx2.tsv", only);
+}
+
 }  // namespace
 
 const MachineTable& builtin_machine(BuiltinHost host) {
   if (host == BuiltinHost::avx512) {
-    static const MachineTable table = parse_machine_lines(builtin_machine_lines, "builtin_machine.tsv");
+    static const MachineTable table = read_builtin(BuiltinHost::avx512, {});
     return table;
   }
   if (host == BuiltinHost::amd_avx512) {
-    static const MachineTable table = host_of_its_own(builtin_amd_avx512_lines, "builtin_amd_avx512.tsv");
+    static const MachineTable table = read_builtin(BuiltinHost::amd_avx512, {});
     return table;
   }
-  static const MachineTable table = host_of_its_own(builtin_avx2_lines, "builtin_avx2.tsv");
+  static const MachineTable table = read_builtin(BuiltinHost::avx2, {});
   return table;
 }
+
+MachineTable builtin_machine(BuiltinHost host, Space only) { return read_builtin(host, only); }
 
 BuiltinHost builtin_host() {
   // Asked once: the instruction behind it leaves a virtual machine each time, 30 microseconds in all.

@@ -1,5 +1,6 @@
 // The built-in machine tables and their text. Private to the library.
 #pragma once
+#include <optional>
 #include <string_view>
 
 #include "operators/policy/cost_model.hpp"
@@ -12,7 +13,9 @@ namespace protean {
 //   format   NAME  BYTES  SECONDS_OF_A_PRODUCT  SECONDS_OF_A_CONVERSION_FROM_CSR
 // The formats of a matrix follow it. Empty lines and lines that begin with # mean nothing. Throws BadFile, which
 // names `file` and the line.
-MachineTable parse_machine_lines(std::string_view text, std::string_view file);
+// With `only`, the matrices of the other space and their formats are passed over without a look at their fields.
+MachineTable parse_machine_lines(std::string_view text, std::string_view file,
+                                 std::optional<Space> only = std::nullopt);
 
 // The hosts that were measured: products of the formats compare differently with other vector instructions, and those
 // of AMD and Intel with AVX-512 do, too (docs/results/selection-host.md). Of hosts of files of their own, what they did
@@ -25,6 +28,9 @@ enum class BuiltinHost {
 
 // The table of a host.
 const MachineTable& builtin_machine(BuiltinHost host);
+// Its matrices of one space. It is read anew, without the other space, so that who asks about a host need not wait for
+// the times of GPUs.
+MachineTable builtin_machine(BuiltinHost host, Space only);
 // The host that is like this processor: avx2 where Highway does not find AVX-512, else amd_avx512 for a processor of
 // AMD and avx512 for any other.
 BuiltinHost builtin_host();

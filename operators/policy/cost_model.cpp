@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/transfer.hpp"
+#include "operators/policy/builtin_machine.hpp"
 
 namespace protean {
 namespace {
@@ -171,6 +172,11 @@ struct CostModel::Samples {
   };
   std::vector<Measured> matrices;
   std::vector<double> log_csr_bandwidth;  // of matrices[i]
+  // Of matrices[i] in the likely formats, in products of csr.
+  struct Gain {
+    double saved, conversion;  // by each product, and once
+  };
+  std::vector<std::vector<Gain>> gains;
   std::unordered_map<std::string, std::vector<Sample>, HashOfText, std::equal_to<>> of_format;
   std::unordered_set<std::string, HashOfText, std::equal_to<>>
       likely;  // names of formats without their kernels
@@ -185,6 +191,13 @@ struct CostModel::Samples {
     }
     // The solve waits for the look at each of these formats, so they are few.
     choose_few(measured);
+    for (const MeasuredMatrix* const matrix : measured) {
+      const double product = find(*matrix, csr)->product_seconds;
+      std::vector<Gain>& of_matrix = gains.emplace_back();
+      for (const MeasuredFormat& own : matrix->formats)
+        if (own.product_seconds < product && likely.contains(own.format))
+          of_matrix.push_back({1 - own.product_seconds / product, own.convert_seconds / product});
+    }
   }
 
   const std::vector<Sample>& in(std::string_view format) const {
@@ -267,19 +280,24 @@ struct CostModel::Samples {
   }
 };
 
-std::shared_ptr<const CostModel::Samples> CostModel::samples_of(const MachineTable& table, Space space) {
-  if (&table != &builtin_machine()) return std::make_shared<const Samples>(table, space);
-  static const auto on_host = std::make_shared<const Samples>(builtin_machine(), Space::host),
-                    on_device = std::make_shared<const Samples>(builtin_machine(), Space::device);
-  return space == Space::host ? on_host : on_device;
+const CostModel::Samples& CostModel::builtin_samples(Space space) {
+  const auto read = [](Space part) { return Samples(builtin_machine(builtin_host(), part), part); };
+  if (space == Space::host) {
+    static const Samples on_host = read(Space::host);
+    return on_host;
+  }
+  static const Samples on_device = read(Space::device);
+  return on_device;
 }
 
-CostModel::CostModel(const MachineTable& table, Space space) : samples_(samples_of(table, space)) {}
+CostModel::CostModel(const MachineTable& table, Space space)
+    : space_(space), samples_(std::make_shared<const Samples>(table, space)) {}
 
 CostModel::Estimate CostModel::estimate(const CostQuery& query, std::string_view format,
                                         std::size_t bytes) const {
   double total = 0, closest = 0, sum = 0, squares = 0;
-  const std::vector<Samples::Sample>& samples = samples_->in(format);
+  const Samples& all = samples();
+  const std::vector<Samples::Sample>& samples = all.in(format);
   Estimate result;
   if (samples.empty()) return result;
   std::vector<Weighted> conversions;
@@ -287,7 +305,7 @@ CostModel::Estimate CostModel::estimate(const CostQuery& query, std::string_view
   const Size size(query);
   const double relative = size.relative(bytes);
   for (const Samples::Sample& sample : samples) {
-    const double w = weight(size, relative, samples_->matrices[sample.matrix], sample.relative_bytes);
+    const double w = weight(size, relative, all.matrices[sample.matrix], sample.relative_bytes);
     total += w, closest = std::max(closest, w);
     sum += w * sample.log_bandwidth, squares += w * squared(sample.log_bandwidth);
     conversions.push_back({sample.log_conversion, w + conversion_base_weight});
@@ -302,16 +320,31 @@ CostModel::Estimate CostModel::estimate(const CostQuery& query, std::string_view
   return result;
 }
 
-bool CostModel::may_be_fastest(std::string_view format) const { return samples_->likely.contains(format); }
+bool CostModel::may_be_fastest(std::string_view format) const { return samples().likely.contains(format); }
 
 double CostModel::csr_bandwidth(const CostQuery& query) const {
   double total = 0, sum = 0;
   const Size size(query);
-  for (std::size_t i = 0; i < samples_->matrices.size(); ++i) {
-    const double w = weight(size, 0, samples_->matrices[i], 0);  // csr has as many bytes as csr
-    total += w, sum += w * samples_->log_csr_bandwidth[i];
+  const Samples& all = samples();
+  for (std::size_t i = 0; i < all.matrices.size(); ++i) {
+    const double w = weight(size, 0, all.matrices[i], 0);  // csr has as many bytes as csr
+    total += w, sum += w * all.log_csr_bandwidth[i];
   }
   return total > 0 ? std::exp(sum / total) : 0;
+}
+
+double CostModel::expected_saving(const CostQuery& query, double products) const {
+  const Samples& all = samples();
+  double total = 0, sum = 0;
+  const Size size(query);
+  for (std::size_t i = 0; i < all.matrices.size(); ++i) {
+    const double w = weight(size, 0, all.matrices[i], 0);
+    double most = 0;
+    for (const Samples::Gain& gain : all.gains[i])
+      most = std::max(most, products * gain.saved - gain.conversion);
+    total += w, sum += w * most;
+  }
+  return total > 0 ? sum / total * csr_seconds(query) : 0;
 }
 
 CostModel::Reference CostModel::reference(const CostQuery& query, std::string_view running,
@@ -354,7 +387,7 @@ CostPrediction CostModel::assembly(const CostQuery& query, std::string_view runn
 }
 
 bool CostModel::knows_order(std::string_view id) const {
-  return !samples_->in(std::string(order_prefix) + std::string(id)).empty();
+  return !samples().in(std::string(order_prefix) + std::string(id)).empty();
 }
 
 CostPrediction CostModel::ordering(const CostQuery& query, std::string_view id, std::string_view running,

@@ -43,7 +43,7 @@ struct MachineTable {
 // The table for this processor's vector instructions: measured on a host with AVX-512 or on one with AVX2, each with
 // two threads, and on one H200 and one H100. It has no prices of orders. The tables are
 // operators/policy/builtin_machine.tsv and builtin_avx2.tsv, which benchmarks/make_machine_table.py writes and the
-// build embeds; the first call reads them. The heads of these files name the measurements in docs/results.
+// build embeds; the first call reads them, in 1 to 2 ms. The heads of these files name the measurements in docs/results.
 const MachineTable& builtin_machine();
 
 // The matrix whose times are predicted. Bytes are those that admit() returns, or an estimate.
@@ -83,8 +83,11 @@ struct CostPrediction {
 class CostModel {
  public:
   // Copies the times of this space, sorted by format, so that a prediction reads those of its format alone.
-  // Models of the built-in table share one copy. Time O(entries of the table).
+  // Time O(entries of the table).
   CostModel(const MachineTable& table, Space space);
+  // Of the built-in table. Nothing is read before the first question, and then only the part of this space, once in a
+  // process: a solve that ends before it asks does not wait for it.
+  explicit CostModel(Space space) : space_(space) {}
 
   // The part of a prediction that depends on the running format alone.
   struct Reference {
@@ -115,6 +118,11 @@ class CostModel {
   // A product in csr, predicted as by absolute(); 0 where the table has no time of this space. With reference() for csr
   // and relative() it is the part of absolute() that all formats share.
   double csr_seconds(const CostQuery& query) const;
+  // The time that the best of the formats worth a look saves in so many products, conversion counted, in the mean over
+  // the measured matrices; of one in which nothing saves time, 0. Matrices of similar size and rows count more. So it
+  // is what a look at the formats of a matrix can be expected to bring, before anything but its size is known. 0 where
+  // the table has no time of this space. Time O(matrices of the table).
+  double expected_saving(const CostQuery& query, double products) const;
   // Whether a storage format, with one of its kernels, is worth a look: it is one of the few that together are nearly
   // as fast as all, over solves of several lengths on the measured matrices; csr, which is always looked at, is not
   // among them.
@@ -130,9 +138,16 @@ class CostModel {
   double csr_bandwidth(const CostQuery& query) const;  // bytes per second; 0 if unknown
 
   struct PROTEAN_HIDDEN Samples;
-  static std::shared_ptr<const Samples> samples_of(const MachineTable& table, Space space);
+  const Samples& samples() const { return samples_ ? *samples_ : builtin_samples(space_); }
+  static const Samples& builtin_samples(Space space);
 
-  std::shared_ptr<const Samples> samples_;
+  Space space_;
+  std::shared_ptr<const Samples> samples_;  // null: those of the built-in table
 };
+
+// The model of `table`, or of the built-in one if there is none.
+inline CostModel model_of(const MachineTable* table, Space space) {
+  return table ? CostModel(*table, space) : CostModel(space);
+}
 
 }  // namespace protean

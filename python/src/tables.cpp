@@ -142,7 +142,7 @@ nb::tuple choose(Matrix<T>& matrix, std::int64_t expected_iterations, const std:
   {
     const nb::gil_scoped_release no_gil;
     options.space = matrix.context()->space();
-    const CostModel model(builtin_machine(), options.space);
+    const CostModel model(options.space);
     options.symmetric = pattern.rows == pattern.cols && !first_asymmetry<T>(*host, pattern, csr.values);
     choice = choose_format(pattern, model, options);
     ranked = rank_formats(pattern, model, options);

@@ -194,7 +194,7 @@ TEST_F(SmallRules, ATableOfTheHostAloneLeavesTheGpuToTheBuiltInOne) {
   write_machine();
   const apps::ChosenMachine chosen = apps::choose_machine((work_ / "machine.yaml").string());
   const auto in = [&](Space space) {
-    return std::count_if(chosen.table.matrices.begin(), chosen.table.matrices.end(),
+    return std::count_if(chosen.table()->matrices.begin(), chosen.table()->matrices.end(),
                          [&](const MeasuredMatrix& m) { return m.space == space; });
   };
   EXPECT_EQ(in(Space::host), 1);

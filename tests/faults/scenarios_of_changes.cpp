@@ -164,7 +164,7 @@ Scenario policy(Where where, bool overlapped) {
               Object(Where where, bool overlapped)
                   : A(placed(context_at(where), csr), matrix_at(where, "csr", csr), options()),
                     switcher(
-                        A, CostModel(builtin_machine(), A.context()->space()),
+                        A, CostModel(A.context()->space()),
                         [space = A.context()->space(), pattern = csr.pattern] {
                           return survey_formats(pattern, space);
                         },

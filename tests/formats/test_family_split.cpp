@@ -181,8 +181,7 @@ TEST(SplitForecast, IsThatOfTheTableAndTheLink) {
              quick = formats::split_forecast({1e-6, 1e12}, csr.pattern, 8);
   for (const auto& [space, speed] :
        {std::pair{Space::device, quick.device}, std::pair{Space::host, quick.host}}) {
-    const double table =
-        CostModel(builtin_machine(), space).csr_seconds({csr.rows(), csr.nonzeros(), csr.bytes()});
+    const double table = CostModel(space).csr_seconds({csr.rows(), csr.nonzeros(), csr.bytes()});
     EXPECT_GT(table, 0);
     EXPECT_GE(speed.per_entry, 0);
     EXPECT_GE(speed.fixed, 0);
@@ -480,8 +479,7 @@ TEST(SplitFormat, IsTakenByNameOnly) {
   EXPECT_TRUE(find_format("split").traits.chosen_by_name);
   const auto csr = generate(test_context(), "poisson-2d", {{"n", 30}});
   for (const Space space : {Space::host, Space::device})
-    for (const RankedFormat& ranked :
-         rank_formats(csr.pattern, CostModel(builtin_machine(), space), {.space = space}))
+    for (const RankedFormat& ranked : rank_formats(csr.pattern, CostModel(space), {.space = space}))
       EXPECT_NE(ranked.entry->id, "split");
 }
 

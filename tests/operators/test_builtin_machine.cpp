@@ -139,6 +139,40 @@ TEST(BuiltinMachine, EachProcessorHasItsHost) {
   }
 }
 
+// What is read for one space is what the whole table has of it, and the model that reads it itself predicts the same.
+TEST(BuiltinMachine, APartIsThatOfTheWhole) {
+  for (const BuiltinHost host : {BuiltinHost::avx512, BuiltinHost::amd_avx512, BuiltinHost::avx2})
+    for (const Space space : {Space::host, Space::device}) {
+      SCOPED_TRACE(std::to_string(static_cast<int>(host)) + std::string(to_string(space)));
+      const MachineTable part = builtin_machine(host, space);
+      std::vector<MeasuredMatrix> whole = builtin_machine(host).matrices;
+      std::erase_if(whole, [&](const MeasuredMatrix& matrix) { return matrix.space != space; });
+      EXPECT_EQ(part.machine, builtin_machine(host).machine);
+      ASSERT_EQ(part.matrices.size(), whole.size());
+      for (std::size_t i = 0; i < whole.size(); ++i) expect_same(part.matrices[i], whole[i]);
+    }
+}
+
+TEST(BuiltinMachine, AModelThatReadsItItselfPredictsTheSame) {
+  for (const Space space : {Space::host, Space::device}) {
+    const CostModel whole(builtin_machine(), space), itself(space), of_none = model_of(nullptr, space);
+    const CostQuery query{50000, 350000, 4400004};
+    for (const std::string_view format :
+         {"csr", "sell-packed", "dia", "ell", "bcsr", "csr5", "no-such-format"}) {
+      const CostPrediction expected = whole.absolute(query, format, 4000000);
+      for (const CostModel* const model : {&itself, &of_none}) {
+        const CostPrediction prediction = model->absolute(query, format, 4000000);
+        EXPECT_EQ(prediction.known, expected.known) << format;
+        EXPECT_EQ(prediction.product_seconds, expected.product_seconds) << format;
+        EXPECT_EQ(prediction.convert_seconds, expected.convert_seconds) << format;
+        EXPECT_EQ(model->may_be_fastest(format), whole.may_be_fastest(format)) << format;
+      }
+    }
+    const MachineTable table{"test", {{"a", space, 1000, 7000, {{"csr", 88004, 2e-6, 0}}}}};
+    EXPECT_FALSE(model_of(&table, space).absolute(query, "dia", 4000000).known);
+  }
+}
+
 // A model may live longer than its table. Of a format that a matrix has twice, the first counts; a matrix
 // without csr says nothing.
 TEST(CostModel, KeepsWhatItNeedsOfTheTable) {

@@ -339,8 +339,7 @@ TEST(CostModel, FewFormatsAreLookedAt) {
 
 // The policy estimates the prices of orders on a GPU from levels and rows where a table has none.
 TEST(BuiltinMachine, HasNoPricesOfOrders) {
-  for (const Space space : {Space::host, Space::device})
-    EXPECT_FALSE(CostModel(builtin_machine(), space).knows_order("rcm"));
+  for (const Space space : {Space::host, Space::device}) EXPECT_FALSE(CostModel(space).knows_order("rcm"));
 }
 
 }  // namespace

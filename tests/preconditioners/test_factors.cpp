@@ -4,7 +4,9 @@
 #include <cstdint>
 #include <limits>
 #include <numeric>
+#include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/csr_view.hpp"
@@ -152,6 +154,87 @@ TEST_P(Factors, WhatTheHostRefusesIsRefusedByName) {
       EXPECT_SAYS(refused(A, id, options), "row 5, column 5 is nan");
       if (symmetric) { EXPECT_SAYS(refused(convection_2d(4, 1), id, options), "needs a symmetric matrix"); }
     }
+}
+
+// Nodes of 1 to 5 unknowns, each coupled with some others: rows of one node have the same columns, and a factorization
+// on the host subtracts up to three of them at once. Rows of different nodes may be alike by chance.
+Dense of_nodes(unsigned seed, bool symmetric) {
+  std::mt19937 random(seed);
+  std::vector<std::int64_t> node;
+  for (int k = 0; k < 16; ++k) node.insert(node.end(), 1 + random() % 5, k);
+  std::vector<char> coupled(16 * 16);
+  for (int k = 0; k < 16; ++k)
+    for (int l = 0; l <= k; ++l) coupled[k * 16 + l] = coupled[l * 16 + k] = k == l || random() % 4 == 0;
+  Dense A(static_cast<std::int64_t>(node.size()));
+  for (std::int64_t i = 0; i < A.n; ++i)
+    for (std::int64_t j = 0; j < A.n; ++j)
+      if (coupled[node[i] * 16 + node[j]]) A(i, j) = static_cast<int>(random() % 15) - 7.5L;
+  for (std::int64_t i = 0; i < A.n; ++i) {
+    long double sum = 1;
+    for (std::int64_t j = 0; j < A.n; ++j) {
+      if (symmetric && j < i) A(i, j) = A(j, i);
+      if (j != i) sum += std::abs(A(i, j));
+    }
+    A(i, i) = sum;
+  }
+  return A;
+}
+
+TEST_P(Factors, RowsOfANodeAreSubtractedTogether) {
+  PreconditionerOptions natural;
+  natural.ordering = FactorOrdering::natural;
+  for (unsigned seed = 1; seed <= 6; ++seed) {
+    SCOPED_TRACE(seed);
+    const Dense A = of_nodes(seed, true), B = of_nodes(seed, false);
+    for (const int fill : {0, 1}) {
+      const Dense expected = inverse(incomplete_product(A, fill));
+      const auto named = [&](const char* without, const char* with) { return fill == 0 ? without : with; };
+      PreconditionerOptions options = natural;
+      options.fill = fill;
+      expect_same(dense(*ready_with_read<double>(named("ic0", "ic"), *matrix(sparse(A)), options)), expected,
+                  1e-13);
+      expect_same(dense(*ready_with_read<float>(named("ic0", "ic"), *matrix(sparse<float>(A)), options)),
+                  expected, 1e-5);
+      expect_same(dense(*ready_with_read<double>(named("ilu0", "ilu"), *matrix(sparse(B)), options)),
+                  inverse(incomplete_product(B, fill)), 1e-12);
+    }
+  }
+}
+
+// A pattern with as many entries above as below the diagonal, in every row and column, that is not symmetric.
+TEST_P(Factors, APatternThatOnlyCountsLikeASymmetricOneIsRefused) {
+  Dense A = diagonal_matrix({9, 9, 9, 9, 9, 9});
+  for (const auto& [i, j] :
+       {std::pair{1, 0}, {2, 1}, {3, 2}, {4, 3}, {5, 4}, {0, 2}, {1, 3}, {2, 4}, {3, 5}, {0, 5}})
+    A(i, j) = 1;
+  for (const char* id : {"ic0", "isai"})
+    EXPECT_SAYS(message<BadMatrix>([&] { (void)ready<double>(id, *matrix(sparse(A))); }),
+                "the pattern of this one is not symmetric");
+}
+
+// New values, again and again, give what a new object gives, bit for bit; a refused one between them changes nothing.
+TEST_P(Factors, NewValuesAgainAndAgainAreThoseOfANewObject) {
+  for (const char* id : {"ic0", "ic", "ilu0", "ilu"}) {
+    SCOPED_TRACE(id);
+    const CsrMatrix<double> csr = sparse(of_nodes(7, true));
+    const auto A = matrix(csr);
+    const auto M = ready<double>(id, *A);
+    const std::vector<double> r = right_hand_side<double>(csr.rows());
+    std::vector<double> values(csr.values, csr.values + csr.nonzeros());
+    for (int turn = 0; turn < 5; ++turn) {
+      SCOPED_TRACE(turn);
+      if (turn == 2) {
+        const std::vector<double> before = apply(*M, r), bad(values.size(), 0.0);
+        A->update_values(placed(context_, with_values(csr, bad.data())));
+        EXPECT_THROW(M->ensure(*A), BadMatrix);
+        EXPECT_EQ(apply(*M, r), before);
+      }
+      for (double& value : values) value *= 1.5;
+      A->update_values(placed(context_, with_values(csr, values.data())));
+      M->ensure(*A);
+      EXPECT_EQ(apply(*M, r), apply(*ready<double>(id, *matrix(with_values(csr, values.data()))), r));
+    }
+  }
 }
 
 // On a device new values are factored there: what is wrong with them has the message of the host, and M is kept.

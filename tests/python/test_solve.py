@@ -95,7 +95,8 @@ def test_a_schedule_changes_the_format():
 
 def test_a_refused_change_is_told():
     A = convection(20)
-    report = protean.solve(A, np.ones(400), method="bicgstab", schedule=[{"at_iteration": 2, "format": "sss"}])
+    point = {"at_iteration": 2, "format": "sss", "overlapped": False}
+    report = protean.solve(A, np.ones(400), method="bicgstab", schedule=[point])
     assert report.converged and not report.switches
     (failed,) = report.failed_switches
     assert failed["to"] == "sss" and failed["why"] in report.explain()

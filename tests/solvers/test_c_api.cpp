@@ -838,7 +838,7 @@ TEST_F(CCallback, FunctionsInSinglePrecision) {
 
 TEST_F(CApi, FormatAutoIsThatOfCpp) {
   const auto a = generate(test_context(), "poisson-2d", {{"n", 40}});
-  const auto expected = choose_format(a.pattern, CostModel(builtin_machine(), Space::host));
+  const auto expected = choose_format(a.pattern, CostModel(Space::host));
   ASSERT_NE(expected.id, "csr");
   // The solve chooses, since the method matters. "auto" is the default, too. Without a number of iterations a policy
   // would change the format in the middle of a longer solve.

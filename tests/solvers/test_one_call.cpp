@@ -67,7 +67,7 @@ TEST(AutoFormat, TakesOnlyDeterministicKernelsInThatMode) {
   const auto csr = generate(context, "poisson-3d", {{"n", 20}});
   const auto A = make_matrix("auto", csr, context);
   const ChoiceOptions options{.deterministic = true};
-  EXPECT_EQ(A->name(), choose_format(csr.pattern, CostModel(builtin_machine(), Space::host), options).id);
+  EXPECT_EQ(A->name(), choose_format(csr.pattern, CostModel(Space::host), options).id);
 }
 
 // A band, but 100 rows between the samples have their entries anywhere: the choice sees a band.
@@ -302,7 +302,7 @@ TEST(OneCall, APolicyOutOfRangeIsRefused) {
   EXPECT_TRUE(has(message_of<BadArgument>([&] { (void)one({.policy_options = {.worst_factor = 2}}); }),
                   "worst_factor is for a policy, and the solve has none: leave it at 1.05"));
   AdaptiveOperator<double> A(one.csr, make_matrix("csr", one.csr, test_context()));
-  const CostModel model(builtin_machine(), Space::host);
+  const CostModel model(Space::host);
   AutoSwitchOptions options;
   options.policy.payback = std::numeric_limits<double>::quiet_NaN();
   EXPECT_TRUE(has(message_of<BadArgument>([&] {

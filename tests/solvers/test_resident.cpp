@@ -501,7 +501,7 @@ TEST_F(Resident, ByThePolicyButNotByASchedule) {
   options.stopping.relative_tolerance = 1e-10;
   const auto solver = make_solver<double>("cg", options);
   {
-    AutoSwitcher<double> switcher(A, CostModel(builtin_machine(), Space::device),
+    AutoSwitcher<double> switcher(A, CostModel(Space::device),
                                   [&] { return survey_formats(csr.pattern, Space::device); }, {});
     const SolveReport report = solver->solve(A, b.read(), x.view(), nullptr, &switcher);
     switcher.finish();
@@ -524,7 +524,7 @@ TEST_F(Resident, ByThePolicyButNotByASchedule) {
   EXPECT_EQ(A.history().size(), 1u);
   // Then the policy again: what is running now are diagonals.
   x = Placed<double>(context(), std::vector<double>(static_cast<std::size_t>(csr.rows()), 0));
-  AutoSwitcher<double> switcher(A, CostModel(builtin_machine(), Space::device),
+  AutoSwitcher<double> switcher(A, CostModel(Space::device),
                                 [&] { return survey_formats(csr.pattern, Space::device); }, {});
   const SolveReport last = solver->solve(A, b.read(), x.view(), nullptr, &switcher);
   EXPECT_TRUE(last.converged());
