@@ -1,6 +1,7 @@
-// How good the choice of format is on measured matrices: the format that choose_format() takes by one machine table,
-// and what it costs by another one, of the same machine, in which these matrices were measured (`protean tune
-// --matrices`). Nothing is measured here, so that the result does not depend on the load of the machine.
+// How good the choice of format is on measured matrices: the format that is taken by one machine table, and what it
+// costs by another one, of the same machine, in which these matrices were measured (`protean tune --matrices`). Where
+// formats are tried before a long solve, their times are those of that table, too, and all conversions and products of
+// the tries count. Nothing is measured here, so that the result does not depend on the load of the machine.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -19,7 +20,9 @@
 #include "benchmarks/sources.hpp"
 #include "core/io/matrix_market.hpp"
 #include "formats/choose.hpp"
+#include "formats/selectors/selector.hpp"
 #include "formats/survey.hpp"
+#include "formats/trials.hpp"
 #include "operators/policy/cost_model.hpp"
 
 namespace protean::bench {
@@ -35,8 +38,12 @@ constexpr const char* usage =
     "table\n"
     "  --machine  the table by which is chosen instead of the built-in one\n";
 
-// Iterations for which a format is chosen; the last stands for the product alone.
-constexpr std::int64_t iterations[] = {30, 300, 1000000};
+// For how many products a format is chosen, and how. A million stands for the product alone.
+struct Question {
+  std::int64_t products;
+  bool tries;  // or the first of the ranking, for any number
+};
+constexpr Question questions[] = {{30, true}, {300, true}, {30000, true}, {1000000, false}, {1000000, true}};
 
 struct Regret {
   std::vector<double> to_best, to_csr;
@@ -72,6 +79,52 @@ double total(const MeasuredFormat& format, double products) {
   return (format.format == "csr" ? 0 : format.convert_seconds) + products * format.product_seconds;
 }
 
+// The format that is taken, and the seconds of the solve with all that was tried before it.
+struct Taken {
+  std::string format;
+  double seconds = 0;
+  int tries = 0;
+};
+
+Taken take(const CsrMatrix<double>& csr, const CostModel& model, const ChoiceOptions& options, bool tries,
+           const std::map<std::string, MeasuredFormat>& truth) {
+  const MeasuredFormat& plain = truth.at("csr");
+  const auto products = static_cast<double>(options.expected_iterations);
+  const auto ranked = find_selector(default_selector).rank(SelectorQuestion(csr.pattern, model, options));
+  const auto in_csr = std::find_if(ranked.begin(), ranked.end(),
+                                   [](const SelectedFormat& format) { return format.entry->id == "csr"; });
+  std::vector<Trials::Prospect> prospects;
+  for (const SelectedFormat& one : ranked)
+    prospects.push_back(one.entry->id == "csr" || !(in_csr->product_seconds > 0)
+                            ? Trials::Prospect()
+                            : Trials::Prospect{one.product_seconds / in_csr->product_seconds,
+                                               one.convert_seconds / in_csr->product_seconds,
+                                               one.uncertainty});
+  Trials trials(std::move(prospects), tries ? products : 0);
+  double spent = trials.next() ? Trials::products_of_a_try * plain.product_seconds : 0;
+  bool asked = false;
+  while (const auto which = trials.next()) {
+    asked = true;
+    const auto found = truth.find(std::string(ranked[*which].entry->id));
+    if (found == truth.end()) {
+      trials.refused(*which);
+      continue;
+    }
+    const MeasuredFormat& format = found->second;
+    spent += format.convert_seconds + Trials::products_of_a_try * format.product_seconds;
+    trials.tried(*which, format.product_seconds / plain.product_seconds,
+                 format.convert_seconds / plain.product_seconds);
+  }
+  if (asked) {
+    const std::string best = trials.best() ? std::string(ranked[*trials.best()].entry->id) : "csr";
+    return {best, spent + products * truth.at(best).product_seconds, trials.count()};
+  }
+  // A format that the whole matrix refuses: csr is taken then.
+  const std::string first(ranked.front().entry->id);
+  const auto found = truth.find(first);
+  return {first, total(found == truth.end() ? plain : found->second, products), 0};
+}
+
 }  // namespace
 }  // namespace protean::bench
 
@@ -97,7 +150,7 @@ int main(int argc, char** argv) {
   const CostModel model(machine_file.empty() ? builtin_machine() : chosen_by, space);
   const std::map<std::string, std::string> sets = read_sets(names);
   const ContextPtr context = Context::host(2);
-  std::map<std::int64_t, Regret> regrets;
+  std::vector<Regret> regrets(std::size(questions));
   std::vector<double> conversion_errors, product_errors;
   nlohmann::json rows = nlohmann::json::array();
   for (const MeasuredMatrix& measured : truth.matrices) {
@@ -129,24 +182,24 @@ int main(int argc, char** argv) {
     const bool symmetric = is_symmetric(context, csr);
     nlohmann::json row = {{"matrix", measured.matrix}, {"choices", nlohmann::json::array()}};
     std::string line = fmt::format("{:18}", measured.matrix);
-    for (const std::int64_t count : iterations) {
-      ChoiceOptions options{.space = space, .expected_iterations = count};
+    for (std::size_t q = 0; q < std::size(questions); ++q) {
+      const Question& question = questions[q];
+      ChoiceOptions options{.space = space, .expected_iterations = question.products};
       options.symmetric = symmetric;
-      const FormatChoice choice = choose_format(csr.pattern, model, options);
-      const auto products = static_cast<double>(count);
-      const auto found = formats.find(std::string(choice.id));
-      // A format that the whole matrix refuses: csr is taken then.
-      const MeasuredFormat& taken = found == formats.end() ? plain : found->second;
+      const auto products = static_cast<double>(question.products);
+      const Taken taken = take(csr, model, options, question.tries, formats);
       const auto best = std::min_element(formats.begin(), formats.end(), [&](const auto& a, const auto& b) {
         return total(a.second, products) < total(b.second, products);
       });
-      Regret& regret = regrets[count];
-      regret.to_best.push_back(total(taken, products) / total(best->second, products));
-      regret.to_csr.push_back(total(taken, products) / total(plain, products));
-      line += fmt::format(" | {:13} {:13} {:5.2f} {:5.2f}", choice.id, best->first, regret.to_best.back(),
+      Regret& regret = regrets[q];
+      regret.to_best.push_back(taken.seconds / total(best->second, products));
+      regret.to_csr.push_back(taken.seconds / total(plain, products));
+      line += fmt::format(" | {:13} {:13} {:5.2f} {:5.2f}", taken.format, best->first, regret.to_best.back(),
                           regret.to_csr.back());
-      row["choices"].push_back({{"iterations", count},
-                                {"chosen", choice.id},
+      row["choices"].push_back({{"iterations", question.products},
+                                {"with_tries", question.tries},
+                                {"tries", taken.tries},
+                                {"chosen", taken.format},
                                 {"best", best->first},
                                 {"to_best", regret.to_best.back()},
                                 {"to_csr", regret.to_csr.back()}});
@@ -155,16 +208,20 @@ int main(int argc, char** argv) {
     rows.push_back(std::move(row));
   }
   nlohmann::json summary = nlohmann::json::array();
-  for (const auto& [count, regret] : regrets) {
+  for (std::size_t q = 0; q < std::size(questions); ++q) {
+    const Regret& regret = regrets[q];
     const auto slower = static_cast<double>(
         std::count_if(regret.to_csr.begin(), regret.to_csr.end(), [](double ratio) { return ratio > 1.02; }));
     fmt::print(
-        "{:8} iterations: {} matrices, to the best {:.3f} in the mean, {:.2f} at 95 %, {:.2f} at worst; to "
+        "{:8} iterations, {}: {} matrices, to the best {:.3f} in the mean, {:.2f} at 95 %, {:.2f} at worst; "
+        "to "
         "csr "
         "{:.3f} in the mean, {:.2f} at worst, {} slower than 1.02\n",
-        count, regret.to_best.size(), mean_of(regret.to_best), quantile(regret.to_best, 0.95),
+        questions[q].products, questions[q].tries ? "tries where they pay" : "by prediction",
+        regret.to_best.size(), mean_of(regret.to_best), quantile(regret.to_best, 0.95),
         quantile(regret.to_best, 1), mean_of(regret.to_csr), quantile(regret.to_csr, 1), slower);
-    summary.push_back({{"iterations", count},
+    summary.push_back({{"iterations", questions[q].products},
+                       {"with_tries", questions[q].tries},
                        {"matrices", regret.to_best.size()},
                        {"to_best_mean", mean_of(regret.to_best)},
                        {"to_best_95", quantile(regret.to_best, 0.95)},

@@ -4,17 +4,23 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <optional>
 
+#include "core/blas1.hpp"
 #include "core/error.hpp"
 #include "core/locality.hpp"
 #include "core/ordering.hpp"
 #include "core/statistics.hpp"
 #include "core/transfer.hpp"
+#include "core/vector.hpp"
 #include "core/watch.hpp"
 #include "formats/catalogue.hpp"
 #include "formats/selectors/model.hpp"
 #include "formats/selectors/selector.hpp"
 #include "formats/survey.hpp"
+#include "formats/trials.hpp"
 #include "operators/multi_product.hpp"
 
 namespace protean {
@@ -46,6 +52,99 @@ FormatChoice chosen_by(const SelectorQuestion& question) {
 // So many formats are tried where the matrix refuses them: each plan costs the time of some products.
 constexpr int most_tried = 3;
 
+double expected_products(const ChoiceOptions& options) {
+  const auto iterations =
+      static_cast<double>(options.expected_iterations > 0 ? options.expected_iterations : assumed_iterations);
+  return iterations * options.products_per_iteration;
+}
+
+bool by_default_selector(const ChoiceOptions& options) {
+  return options.selector.empty() || options.selector == default_selector;
+}
+
+// Measures products with a vector of ones.
+template <class T>
+class ProductTimer {
+ public:
+  ProductTimer(const ContextPtr& context, const CsrMatrix<T>& csr)
+      : context_(context), x_(context, csr.cols()), y_(context, csr.rows()) {
+    fill<T>(*context, T(1), x_.view());
+  }
+  // One product to warm up, and the shorter of two runs of several.
+  double operator()(const LinearOperator<T>& A) {
+    constexpr int runs = 2, each = (Trials::products_of_a_try - 1) / runs;
+    A.apply(x_, y_);
+    double shortest = INFINITY;
+    for (int run = 0; run < runs; ++run) {
+      context_->synchronize();
+      const auto begin = Clock::now();
+      for (int k = 0; k < each; ++k) A.apply(x_, y_);
+      context_->synchronize();
+      shortest = std::min(shortest, std::chrono::duration<double>(Clock::now() - begin).count() / each);
+    }
+    return shortest;
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  ContextPtr context_;
+  Vector<T> x_, y_;
+};
+
+// The fastest of the formats that Trials names, built and measured; nothing where it names none.
+template <class T>
+std::optional<ChosenMatrix<T>> try_formats(const CsrMatrix<T>& csr, const ContextPtr& context,
+                                           const ChoiceOptions& options,
+                                           const std::vector<SelectedFormat>& ranked) {
+  const auto plain = std::find_if(ranked.begin(), ranked.end(),
+                                  [](const SelectedFormat& format) { return format.entry->id == "csr"; });
+  if (plain == ranked.end() || !(plain->product_seconds > 0)) return {};
+  std::vector<Trials::Prospect> prospects;  // of csr nothing is expected
+  for (const SelectedFormat& format : ranked)
+    prospects.push_back(format.entry->id == "csr"
+                            ? Trials::Prospect()
+                            : Trials::Prospect{format.product_seconds / plain->product_seconds,
+                                               format.convert_seconds / plain->product_seconds,
+                                               format.uncertainty});
+  Trials trials(std::move(prospects), expected_products(options));
+  if (!trials.next()) return {};
+
+  ChosenMatrix<T> result{.matrix = make_matrix(find_format("csr"), csr, context), .reason = {}};
+  result.choice.wanted = ranked.front().entry->id, result.choice.taken = "csr";
+  std::string account;
+  ProductTimer<T> seconds(context, csr);
+  const double product = seconds(*result.matrix);
+  if (!(product > 0)) return {};
+  while (const auto which = trials.next()) {
+    const SelectedFormat& format = ranked[*which];
+    const std::string_view id = format.entry->id;
+    account += fmt::format("{}{} ", account.empty() ? "" : ", ", id);
+    try {
+      const auto begin = std::chrono::steady_clock::now();
+      auto made = make_matrix(*format.entry, csr, context, format.parameters);
+      context->synchronize();
+      const double conversion =
+          std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() / product;
+      const double own = seconds(*made) / product;
+      account += fmt::format("{:.0f} %", 100 * own);
+      trials.tried(*which, own, conversion);
+      if (trials.best() == which) result.matrix = std::move(made), result.choice.taken = id;
+    } catch (const FormatRefused& error) {
+      account += "refused";
+      trials.refused(*which);
+      if (id == result.choice.wanted) result.choice.refused = error.what();
+    } catch (const OutOfMemory& error) {
+      account += "out of memory";
+      if (id == result.choice.wanted) result.choice.refused = error.what();
+      break;
+    }
+  }
+  result.reason =
+      fmt::format("{}: the fastest of those tried for {} iterations; products measured, csr 100 %, {}",
+                  result.choice.taken, options.expected_iterations, account);
+  return result;
+}
+
 }  // namespace
 
 template <class T>
@@ -67,7 +166,7 @@ ChosenMatrix<T> make_chosen_matrix(const CsrMatrix<T>& csr, const ContextPtr& co
   const bool here = options.space == Space::host;
   if (here) check_arrays(csr);
   const CostModel model = model_of(options.machine, options.space);
-  if (options.selector.empty() || options.selector == default_selector)
+  if (by_default_selector(options))
     if (std::string why = too_few_for_a_look(*context, csr.pattern, model, options); !why.empty())
       return plain(std::move(why));
   if (!is_sorted(*context, csr.pattern))
@@ -79,6 +178,11 @@ ChosenMatrix<T> make_chosen_matrix(const CsrMatrix<T>& csr, const ContextPtr& co
   }
   const std::vector<SelectedFormat> ranked = ranked_by(
       SelectorQuestion(context, csr.pattern, on_host ? &on_host->pattern : nullptr, model, options));
+  // Which format is the fastest differs between two measurements, and sums have other rounding in each.
+  if (by_default_selector(options) && options.expected_iterations > 0 && !options.deterministic &&
+      !several_columns)
+    if (std::optional<ChosenMatrix<T>> tried = try_formats(csr, context, options, ranked))
+      return *std::move(tried);
   const std::string_view wanted = ranked.front().entry->id;
   if (wanted == "csr") return plain(ranked.front().reason);
   ChosenMatrix<T> result;
@@ -115,16 +219,6 @@ ChosenMatrix<T> make_chosen_matrix(const CsrMatrix<T>& csr, const ContextPtr& co
     }
   return result;
 }
-
-namespace {
-
-double expected_products(const ChoiceOptions& options) {
-  const auto iterations =
-      static_cast<double>(options.expected_iterations > 0 ? options.expected_iterations : assumed_iterations);
-  return iterations * options.products_per_iteration;
-}
-
-}  // namespace
 
 std::vector<RankedFormat> rank_formats(const SparsityPattern& pattern, const CostModel& model,
                                        const ChoiceOptions& options) {
