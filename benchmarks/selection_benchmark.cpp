@@ -90,7 +90,9 @@ Taken take(const CsrMatrix<double>& csr, const CostModel& model, const ChoiceOpt
            const std::map<std::string, MeasuredFormat>& truth) {
   const MeasuredFormat& plain = truth.at("csr");
   const auto products = static_cast<double>(options.expected_iterations);
-  const auto ranked = find_selector(default_selector).rank(SelectorQuestion(csr.pattern, model, options));
+  const bool long_solve = tries && products >= products_worth_trials;
+  const CostModel asked_of = long_solve ? model.with_rare_formats() : model;
+  const auto ranked = find_selector(default_selector).rank(SelectorQuestion(csr.pattern, asked_of, options));
   const auto in_csr = std::find_if(ranked.begin(), ranked.end(),
                                    [](const SelectedFormat& format) { return format.entry->id == "csr"; });
   std::vector<Trials::Prospect> prospects;

@@ -165,7 +165,11 @@ ChosenMatrix<T> make_chosen_matrix(const CsrMatrix<T>& csr, const ContextPtr& co
   options.value_bytes = sizeof(T);
   const bool here = options.space == Space::host;
   if (here) check_arrays(csr);
-  const CostModel model = model_of(options.machine, options.space);
+  const bool may_try = by_default_selector(options) && options.expected_iterations > 0 &&
+                       expected_products(options) >= products_worth_trials && !options.deterministic &&
+                       !several_columns;
+  CostModel model = model_of(options.machine, options.space);
+  if (may_try) model = model.with_rare_formats();
   if (by_default_selector(options))
     if (std::string why = too_few_for_a_look(*context, csr.pattern, model, options); !why.empty())
       return plain(std::move(why));
@@ -179,8 +183,7 @@ ChosenMatrix<T> make_chosen_matrix(const CsrMatrix<T>& csr, const ContextPtr& co
   const std::vector<SelectedFormat> ranked = ranked_by(
       SelectorQuestion(context, csr.pattern, on_host ? &on_host->pattern : nullptr, model, options));
   // Which format is the fastest differs between two measurements, and sums have other rounding in each.
-  if (by_default_selector(options) && options.expected_iterations > 0 && !options.deterministic &&
-      !several_columns)
+  if (may_try)
     if (std::optional<ChosenMatrix<T>> tried = try_formats(csr, context, options, ranked))
       return *std::move(tried);
   const std::string_view wanted = ranked.front().entry->id;

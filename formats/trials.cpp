@@ -8,7 +8,7 @@
 namespace protean {
 namespace {
 
-constexpr int most_tries = 4;
+constexpr int most_tries = 6;
 constexpr double share_of_tries = 0.02, conversion_margin = 2.5, most_longer = 8;
 constexpr double least_gain = 0.005;       // of the time of the solve
 constexpr double least_faster = 0.98;      // a format must be as much faster than the best: less is noise

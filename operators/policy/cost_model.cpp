@@ -178,8 +178,8 @@ struct CostModel::Samples {
   };
   std::vector<std::vector<Gain>> gains;
   std::unordered_map<std::string, std::vector<Sample>, HashOfText, std::equal_to<>> of_format;
-  std::unordered_set<std::string, HashOfText, std::equal_to<>>
-      likely;  // names of formats without their kernels
+  // Names of formats without their kernels, and with those that long solves have time for.
+  std::unordered_set<std::string, HashOfText, std::equal_to<>> likely, likely_or_rare;
 
   Samples(const MachineTable& table, Space space) {
     std::vector<const MeasuredMatrix*> measured;
@@ -217,8 +217,8 @@ struct CostModel::Samples {
   // have (docs/results/selection-host.md).
   void choose_few(const std::vector<const MeasuredMatrix*>& measured) {
     constexpr double lengths[] = {100, 300, 1000, 1e6};  // of solves, in products
-    constexpr double least_gain = 0.003;
-    constexpr std::size_t most = 8;
+    constexpr double least_gain = 0.003, least_gain_of_rare = 0.0005;
+    constexpr std::size_t most = 8, most_with_rare = 16;
     constexpr double believed = 2;  // larger losses count as this one: a single wrong time must not decide
     if (measured.empty()) return;
     const std::size_t solves = measured.size() * std::size(lengths);
@@ -244,14 +244,16 @@ struct CostModel::Samples {
       return sum / static_cast<double>(solves);
     };
     double loss = loss_with(taken);
-    while (likely.size() < most) {
+    while (likely_or_rare.size() < most_with_rare) {
       std::string_view next;
-      double least = loss - least_gain;
+      double least = loss - least_gain_of_rare;
       for (const auto& [format, all_of_it] : seconds)
         if (const double with = loss_with(all_of_it); with < least || (with == least && format < next))
           next = format, least = with;
       if (next.empty()) return;
-      likely.insert(std::string(next)), loss = least;
+      if (likely.size() == likely_or_rare.size() && likely.size() < most && least < loss - least_gain)
+        likely.insert(std::string(next));
+      likely_or_rare.insert(std::string(next)), loss = least;
       const std::vector<double>& own = seconds[next];
       for (std::size_t i = 0; i < solves; ++i) taken[i] = std::min(taken[i], own[i]);
     }
@@ -320,7 +322,15 @@ CostModel::Estimate CostModel::estimate(const CostQuery& query, std::string_view
   return result;
 }
 
-bool CostModel::may_be_fastest(std::string_view format) const { return samples().likely.contains(format); }
+bool CostModel::may_be_fastest(std::string_view format) const {
+  return (with_rare_ ? samples().likely_or_rare : samples().likely).contains(format);
+}
+
+CostModel CostModel::with_rare_formats() const {
+  CostModel model = *this;
+  model.with_rare_ = true;
+  return model;
+}
 
 double CostModel::csr_bandwidth(const CostQuery& query) const {
   double total = 0, sum = 0;

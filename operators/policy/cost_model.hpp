@@ -127,6 +127,8 @@ class CostModel {
   // as fast as all, over solves of several lengths on the measured matrices; csr, which is always looked at, is not
   // among them.
   bool may_be_fastest(std::string_view format) const;
+  // The same model, to which twice as many formats are worth a look: for solves so long that the look does not matter.
+  CostModel with_rare_formats() const;
 
  private:
   struct Estimate {
@@ -142,6 +144,7 @@ class CostModel {
   static const Samples& builtin_samples(Space space);
 
   Space space_;
+  bool with_rare_ = false;
   std::shared_ptr<const Samples> samples_;  // null: those of the built-in table
 };
 

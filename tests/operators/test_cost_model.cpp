@@ -331,6 +331,11 @@ TEST(CostModel, FewFormatsAreLookedAt) {
   int own = 0;
   for (int i = 2; i < 12; ++i) own += model.may_be_fastest("own" + std::to_string(i));
   EXPECT_EQ(own, 7);
+  // Long solves look at more: all of these, but nothing without a gain.
+  const CostModel more = model.with_rare_formats();
+  for (int i = 2; i < 12; ++i) EXPECT_TRUE(more.may_be_fastest("own" + std::to_string(i)));
+  for (const char* id : {"ell", "nearly", "dear", "own0"})
+    EXPECT_EQ(more.may_be_fastest(id), model.may_be_fastest(id)) << id;
   for (MeasuredMatrix& matrix : table.matrices) matrix.space = Space::device;
   const CostModel there(table, Space::device);
   EXPECT_NE(there.may_be_fastest("ell"), there.may_be_fastest("nearly"));
