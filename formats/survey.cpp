@@ -73,11 +73,16 @@ void add_block(std::vector<Block>& blocks, std::int64_t row, std::int64_t rows) 
 }
 
 // Why formats that give each row to one thread are refused: because of one very long row. Nothing if they are
-// not. The two thresholds are estimates.
-std::optional<std::string> refusal_of_whole_rows(const SparsityPattern& pattern, std::int64_t longest) {
+// not. On a device all wait for its thread; the two thresholds there are estimates. On a host its thread has other rows,
+// too, so only a row that is much of the whole work is too long: sell-packed and bcsr were up to 1.5 times as fast as csr
+// on matrices whose longest row is 100 to 1,000 times as long as the mean (docs/results/selection-host.md).
+std::optional<std::string> refusal_of_whole_rows(const SparsityPattern& pattern, std::int64_t longest,
+                                                 Space space) {
+  constexpr std::int64_t share_on_host = 16;
   if (pattern.rows == 0) return {};
   const double mean = static_cast<double>(pattern.nonzeros) / static_cast<double>(pattern.rows);
   if (longest <= 1000 || static_cast<double>(longest) <= 50 * mean) return {};
+  if (space == Space::host && longest <= pattern.nonzeros / share_on_host) return {};
   return fmt::format(
       "the longest row has {} entries, the mean is {:.1f}; take a format that shares a row between threads, "
       "such as csr",
@@ -329,7 +334,7 @@ std::vector<SwitchTarget> survey(const Source& source, Space space, bool determi
                          (rows + 1) * pattern.row_ptr.width() + rows * value_bytes;
   }
   const formats::LongestRow longest = source.longest_row();
-  samples.whole_rows_refused = refusal_of_whole_rows(pattern, longest.entries);
+  samples.whole_rows_refused = refusal_of_whole_rows(pattern, longest.entries, space);
   if (!blocks.empty()) {
     const Block& first = blocks.front();
     samples.one_block = source.take(one, {{first.first, std::min(first.first + grain, first.second)}});
@@ -403,8 +408,8 @@ std::vector<SwitchTarget> survey_formats(const ElementOperator<T>& elements, con
   Samples samples{std::move(sample)};
   const SparsityPattern& pattern = samples.rows.pattern;
   samples.bytes = csr_bytes(pattern, sizeof(T)) * (samples.rows.share > 0 ? 1 / samples.rows.share : 1);
-  samples.whole_rows_refused =
-      refusal_of_whole_rows(pattern, formats::find_longest_row(*one, pattern).entries);
+  samples.whole_rows_refused = refusal_of_whole_rows(
+      pattern, formats::find_longest_row(*one, pattern).entries, elements.context()->space());
   return ask_all(one, samples, elements.context()->space(), false, sizeof(T), model);
 }
 template std::vector<SwitchTarget> survey_formats<float>(const ElementOperator<float>&, const CostModel*);

@@ -10,8 +10,10 @@ namespace {
 
 constexpr int most_tries = 6;
 constexpr double share_of_tries = 0.02, conversion_margin = 2.5, most_longer = 8;
-constexpr double least_gain = 0.005;       // of the time of the solve
-constexpr double least_faster = 0.98;      // a format must be as much faster than the best: less is noise
+constexpr double least_gain = 0.005;   // of the time of the solve
+constexpr double least_faster = 0.98;  // a format must be as much faster than the best: less is noise
+// The least deviation of a prediction: where the table is of another machine, its formats compare otherwise than here.
+constexpr double least_deviation = 0.3;
 constexpr double cost_of_building = 1.25;  // of a conversion, as the policy doubts it
 
 double normal_distribution(double x) { return 0.5 * std::erfc(-x / std::numbers::sqrt2); }
@@ -39,8 +41,9 @@ std::optional<std::size_t> Trials::next() const {
     if (left_[i] == 0 || !(one.product > 0)) continue;
     const double conversion = longer_ * one.conversion, measuring = products_of_a_try * one.product;
     if (spent_ + conversion_margin * conversion + measuring > share_of_tries * solve) continue;
-    const double gain = products_ * expected_saving(product_, one.product, one.uncertainty) -
-                        cost_of_building * conversion - measuring;
+    const double gain =
+        products_ * expected_saving(product_, one.product, std::max(one.uncertainty, least_deviation)) -
+        cost_of_building * conversion - measuring;
     if (gain > most) found = i, most = gain;
   }
   return found;
