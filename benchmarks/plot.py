@@ -47,12 +47,12 @@ class Plot:
         dash = ' stroke-dasharray="5 4"' if dashed else ""
         self.items.append(f'<polyline points="{text}" fill="none" stroke="{colour}" stroke-width="1.5"{dash}/>')
 
-    def legend(self, entries, x=None):
+    def legend(self, entries, x=None, y=34):
         x = self.left + 20 if x is None else x
         for i, (label, colour) in enumerate(entries):
-            y = 34 + 18 * i
-            self.items.append(f'<circle cx="{x:.1f}" cy="{y}" r="4" fill="{colour}"/><text x="{x + 10:.1f}" '
-                              f'y="{y + 4}">{label}</text>')
+            at = y + 18 * i
+            self.items.append(f'<circle cx="{x:.1f}" cy="{at}" r="4" fill="{colour}"/><text x="{x + 10:.1f}" '
+                              f'y="{at + 4}">{label}</text>')
 
     def write(self, path, *beside):
         """This plot and others beside it."""
