@@ -290,8 +290,8 @@ class Incomplete final : public BySolving<T>, public HasMultiProduct<T> {
     return seconds(true) < seconds(false);
   }
 
-  // asymmetry() of a matrix with these factors in natural order, by the places of the mirrored entries. checked: whether
-  // its pattern is symmetric is not known yet.
+  // asymmetry() of a matrix with these factors in natural order, by the places of the mirrored entries.
+  // checked: whether its pattern is symmetric is not known yet.
   static double mirrored_asymmetry(const Context& context, const CsrMatrix<T>& csr,
                                    const SweepPattern& pattern, const Buffer<std::int32_t>& mirror,
                                    bool checked) {

@@ -141,7 +141,7 @@ class CostModel {
 
   struct PROTEAN_HIDDEN Samples;
   const Samples& samples() const { return samples_ ? *samples_ : builtin_samples(space_); }
-  static const Samples& builtin_samples(Space space);
+  PROTEAN_HIDDEN static const Samples& builtin_samples(Space space);
 
   Space space_;
   bool with_rare_ = false;

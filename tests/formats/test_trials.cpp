@@ -122,7 +122,8 @@ TEST(ChosenMatrix, ForManyIterationsProductsAreMeasured) {
                        VectorView<double>{y.data(), csr.rows()});
   EXPECT_TRUE(product_is_right<double>(csr, 1, x, 0, {}, y));
 
-  // Not where the same bits are asked for, for few iterations, or for several columns, of which one product says little.
+  // Not where the same bits are asked for, for few iterations, or for several columns, of which one product says
+  // little.
   const auto same = Context::host(2, {.deterministic = true});
   for (const std::string& reason :
        {make_chosen_matrix(csr, same, many).reason,
