@@ -25,7 +25,8 @@ struct FactorTask {
   ZeroDiagonal zero_diagonal;
 };
 
-// Factors csr on the host; returns alpha. diagonal: usable_diagonal(). plan: plan_factors() of the pattern. with_fill: the pattern has more than the entries of csr. Throws BadMatrix.
+// Factors csr on the host; returns alpha. diagonal: usable_diagonal(). plan: plan_factors() of the pattern.
+// with_fill: the pattern has more than the entries of csr. Throws BadMatrix.
 template <class T>
 double factor(const FactorTask& task, const ContextPtr& host, const CsrMatrix<T>& csr,
               const Vector<T>& diagonal, const SweepPattern& pattern, const FactorPlan& plan, bool with_fill,
