@@ -1,6 +1,6 @@
-// The format that is taken before a long solve, measured beside the others: make_chosen_matrix() for a million iterations
-// builds and measures formats, and then csr and all formats that it may look at are measured here, in turns. So it shows
-// what the measurement before the solve is worth on a machine with its noise.
+// The format that is taken before a long solve, measured beside the others: make_chosen_matrix() for a million
+// iterations builds and measures formats, and then csr and all formats that it may look at are measured here, in turns.
+// So it shows what the measurement before the solve is worth on a machine with its noise.
 #include <fmt/format.h>
 
 #include <algorithm>

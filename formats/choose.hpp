@@ -127,10 +127,10 @@ struct ChosenMatrix {
 };
 // In the format that choose_format() names by the machine table of `options`. With the default selector:
 // - Where fewer iterations are expected than a look at the formats is worth, csr, without a look.
-// - Where many are expected (products_worth_trials products, formats/trials.hpp) and neither several columns nor the same
-//   bits are asked for, up to six formats are built one after another and measured, and the fastest is taken. That costs
-//   at most 2 % of the expected time, unless a conversion takes far longer than predicted, and needs the memory of csr and
-//   two formats.
+// - Where many are expected (products_worth_trials products, formats/trials.hpp) and neither several columns nor the
+//   same bits are asked for, up to six formats are built one after another and measured, and the fastest is taken. That
+//   costs at most 2 % of the expected time, unless a conversion takes far longer than predicted, and needs the memory
+//   of csr and two formats.
 // Where the whole matrix is refused (the
 // choice sees a sample only), the next format of the selector's ranking that is expected to be faster than csr is
 // tried, three in all. csr where all of them refuse, where rows are not sorted, where the free memory does not suffice,

@@ -20,8 +20,8 @@ namespace {
 // Rows of U that are alike and are subtracted together: the three displacements of a node.
 constexpr int most_alike = 3;
 
-// Threads from which rows are factored level by level. Two threads took 1.4 to 2.4 times as long as one that goes through
-// the rows in their order (docs/results/incomplete-host.md).
+// Threads from which rows are factored level by level. Two threads took 1.4 to 2.4 times as long as one that goes
+// through the rows in their order (docs/results/incomplete-host.md).
 constexpr int threads_worth_levels = 4;
 
 constexpr double first_shift = 1e-3, largest_shift = 1e4;

@@ -43,7 +43,8 @@ struct MachineTable {
 // The table for this processor's vector instructions: measured on a host with AVX-512 or on one with AVX2, each with
 // two threads, and on one H200 and one H100. It has no prices of orders. The tables are
 // operators/policy/builtin_machine.tsv and builtin_avx2.tsv, which benchmarks/make_machine_table.py writes and the
-// build embeds; the first call reads them, in 1 to 2 ms. The heads of these files name the measurements in docs/results.
+// build embeds; the first call reads them, in 1 to 2 ms. The heads of these files name the measurements in
+// docs/results.
 const MachineTable& builtin_machine();
 
 // The matrix whose times are predicted. Bytes are those that admit() returns, or an estimate.
