@@ -52,12 +52,6 @@ FormatChoice chosen_by(const SelectorQuestion& question) {
 // So many formats are tried where the matrix refuses them: each plan costs the time of some products.
 constexpr int most_tried = 3;
 
-double expected_products(const ChoiceOptions& options) {
-  const auto iterations =
-      static_cast<double>(options.expected_iterations > 0 ? options.expected_iterations : assumed_iterations);
-  return iterations * options.products_per_iteration;
-}
-
 bool by_default_selector(const ChoiceOptions& options) {
   return options.selector.empty() || options.selector == default_selector;
 }
@@ -106,7 +100,7 @@ std::optional<ChosenMatrix<T>> try_formats(const CsrMatrix<T>& csr, const Contex
                             : Trials::Prospect{format.product_seconds / plain->product_seconds,
                                                format.convert_seconds / plain->product_seconds,
                                                format.uncertainty});
-  Trials trials(std::move(prospects), expected_products(options));
+  Trials trials(std::move(prospects), options.products());
   if (!trials.next()) return {};
 
   ChosenMatrix<T> result{.matrix = make_matrix(find_format("csr"), csr, context), .reason = {}};
@@ -166,7 +160,7 @@ ChosenMatrix<T> make_chosen_matrix(const CsrMatrix<T>& csr, const ContextPtr& co
   const bool here = options.space == Space::host;
   if (here) check_arrays(csr);
   const bool may_try = by_default_selector(options) && options.expected_iterations > 0 &&
-                       expected_products(options) >= products_worth_trials && !options.deterministic &&
+                       options.products() >= products_worth_trials && !options.deterministic &&
                        !several_columns;
   CostModel model = model_of(options.machine, options.space);
   if (may_try) model = model.with_rare_formats();
@@ -272,7 +266,7 @@ OrderChoice choose_order(const SparsityPattern& pattern, const ChoiceOptions& op
     return {"none", fmt::format("x of {} rows stays in the caches in any order", pattern.rows)};
   const OrderForecast forecast = forecast_order(pattern, value_bytes);
   const std::string lines = lines_text(forecast);
-  const double products = expected_products(options), saved = products * (1 - forecast.product_ratio);
+  const double products = options.products(), saved = products * (1 - forecast.product_ratio);
   if (saved <= order_products)
     return {
         "none",

@@ -26,6 +26,9 @@ inline constexpr std::string_view default_selector = "model";
 // The formats beside csr that a policy considers, of the ranking of a selector that was named.
 inline constexpr int policy_candidates = 3;
 
+// Iterations that a choice reckons with where nobody says how many there will be.
+inline constexpr std::int64_t assumed_iterations = 300;
+
 struct ChoiceOptions {
   Space space = Space::host;
   std::int64_t expected_iterations = 0;  // 0: unknown, assumed_iterations are used
@@ -36,8 +39,13 @@ struct ChoiceOptions {
   const MachineTable* machine = nullptr;  // of make_chosen_matrix(); null: the built-in one
   // What chooses the format (docs/selectors.md): a selection system of the literature, or one of ours.
   std::string_view selector = default_selector;
+
+  // That the solve is expected to need.
+  double products() const noexcept {
+    return static_cast<double>(expected_iterations > 0 ? expected_iterations : assumed_iterations) *
+           products_per_iteration;
+  }
 };
-inline constexpr std::int64_t assumed_iterations = 300;
 // Below this many entries no conversion is worth its time.
 inline constexpr std::int64_t least_entries_to_convert = 1000;
 

@@ -19,12 +19,6 @@ constexpr double least_saving = 0.05, least_saved_products = 5;
 // Predictions are doubted as the policy doubts them.
 constexpr double pessimism = PolicyOptions{}.pessimism, convert_margin = PolicyOptions{}.convert_margin;
 
-double expected_products(const ChoiceOptions& options) {
-  const auto iterations =
-      static_cast<double>(options.expected_iterations > 0 ? options.expected_iterations : assumed_iterations);
-  return iterations * options.products_per_iteration;
-}
-
 // Seconds of a look at the formats of a matrix, with what it needs to know of it: the median of what was measured
 // (docs/results/default-host.md, default-gpu.md). It takes up to five times as long, so twice that must be saved.
 constexpr double look_on_host = 2e-4, look_on_device = 7e-4, least_worth = 2;
@@ -95,7 +89,7 @@ class ModelSelector final : public FormatSelector {
 std::vector<RankedFormat> rank_by_cost(const Context& context, const SparsityPattern& pattern,
                                        const CostModel& model, const ChoiceOptions& options,
                                        bool likely_only) {
-  const double products = expected_products(options);
+  const double products = options.products();
   const CostModel* const likely = likely_only ? &model : nullptr;
   // On the host formats of either space are asked about.
   const auto surveyed = pattern.space == Space::host
@@ -135,7 +129,7 @@ std::string too_few_for_a_look(const Context& context, const SparsityPattern& pa
   if (options.expected_iterations <= 0 || pattern.nonzeros < least_entries_to_convert) return {};
   const double look = options.space == Space::host ? look_on_host : look_on_device;
   const CostQuery query = query_of(context, pattern, options);
-  const double saving = model.expected_saving(query, expected_products(options));
+  const double saving = model.expected_saving(query, options.products());
   // Of a space without times nothing is expected; the selector says so.
   if (saving >= least_worth * look || model.csr_seconds(query) <= 0) return {};
   return fmt::format(

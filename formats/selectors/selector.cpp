@@ -79,12 +79,6 @@ const SparsityPattern& SelectorQuestion::pattern() const {
 
 const TrainedModels& SelectorQuestion::trained() const { return trained_ ? *trained_ : builtin_trained(); }
 
-double SelectorQuestion::products() const noexcept {
-  const auto iterations = static_cast<double>(options_.expected_iterations > 0 ? options_.expected_iterations
-                                                                               : assumed_iterations);
-  return iterations * options_.products_per_iteration;
-}
-
 double SelectorQuestion::csr_bytes() const noexcept {
   return static_cast<double>(pattern_.bytes()) +
          static_cast<double>(pattern_.nonzeros) * static_cast<double>(options_.value_bytes);

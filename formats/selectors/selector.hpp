@@ -47,7 +47,7 @@ class SelectorQuestion {
   const ChoiceOptions& options() const noexcept { return options_; }
   const MachineTable& machine() const { return options_.machine ? *options_.machine : builtin_machine(); }
   const TrainedModels& trained() const;
-  double products() const noexcept;         // that the solve is expected to need
+  double products() const noexcept { return options_.products(); }
   double csr_bytes() const noexcept;        // of pattern and values
   double csr_seconds() const;               // of a product, by the cost model; 0: not known
   const PatternFeatures& features() const;  // computed at the first call

@@ -346,7 +346,7 @@ void as_in_cpp() {
   };
   for (const Case& one : {Case{"cg", "auto", "none", false}, Case{"bicgstab", "auto", "auto", true},
                           Case{"gmres", "sell-c-sigma", "rcm", false}, Case{"idr", "csr", "length", true}}) {
-    Problem s(40);
+    Problem s(150);  // so large that a look at the formats is worth it
     protean_petsc::Options options;
     options.method = one.method, options.matrix.format = one.format, options.matrix.order = one.order;
     s.ours(options, one.jacobi ? PCJACOBI : PCNONE);
