@@ -6,6 +6,7 @@
 #include <limits>
 #include <numeric>
 
+#include "core/behind.hpp"
 #include "formats/engines/row_order.hpp"
 #include "formats/engines/row_view.hpp"
 #include "formats/engines/rows.hpp"
@@ -436,12 +437,12 @@ class BroMatrix final : public RowViewMatrix<T, BroMatrix<T>> {
       for (std::int64_t p = slice_borders_[i] * view.h; p < end; ++p) {
         const std::int64_t s = p / view.h, lanes = view.lanes(s), lane = p % view.h;
         const RowOfSource its = row_of_source(pattern, sizes_.shape, perm(), p);
-        T* value = values_.data() + view.h * view.col_ptr[s] + lane;
+        T* value = behind(values_.data(), view.h * view.col_ptr[s] + lane);
         if constexpr (!structure) {
           for (std::int64_t k = its.begin; k < its.middle; ++k, value += lanes) *value = csr.values[k];
           continue;
         }
-        FieldWriter writer(symbols_.data() + view.h * view.symbol_ptr[s] + lane, lanes);
+        FieldWriter writer(behind(symbols_.data(), view.h * view.symbol_ptr[s] + lane), lanes);
         std::int32_t before = -1;
         std::int64_t k = its.begin;
         for (std::int64_t slot = view.col_ptr[s]; slot < view.col_ptr[s + 1]; ++slot, ++k, value += lanes) {
@@ -482,7 +483,7 @@ class BroMatrix final : public RowViewMatrix<T, BroMatrix<T>> {
         for (std::int64_t n = range.begin; n < range.end; ++n) {
           writers.clear();
           for (int lane = 0; lane < shape.W; ++lane)
-            writers.emplace_back(tail_symbols_.data() + interval_symbol_[n] + lane, shape.W);
+            writers.emplace_back(behind(tail_symbols_.data(), interval_symbol_[n] + lane), shape.W);
           for_interval(sizes_, n, rows, [&](std::int64_t k, std::int32_t row) {
             const auto lane = static_cast<std::size_t>(k % shape.W);
             writers[lane].put(static_cast<std::uint32_t>(row - (k < shape.W ? base_[n] : last[lane])),

@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "core/behind.hpp"
 #include "core/bisect.hpp"
 #include "formats/engines/diagonal_view.hpp"
 #include "formats/engines/row_view.hpp"
@@ -310,8 +311,8 @@ class HackMatrix : public LineMatrix<T, HackMatrix<T>> {
           for (std::int64_t i = r - top; i < last; i += piece) {
             const std::int64_t tall = std::min(piece, last - i);
             for (std::int64_t j = 0; j < tall; j += byte) {
-              T* const line = pieces.data() + j;
-              std::uint8_t* const bits = packed.data() + j / byte;
+              T* const line = behind(pieces.data(), j);
+              std::uint8_t* const bits = behind(packed.data(), j / byte);
               const std::int64_t row = top + i + j, filled = std::min({byte, tall - j, rows - row});
               if (filled == byte && row_ptr[row + byte] - row_ptr[row] == byte * count) {
                 // Every row has an entry on every diagonal: no place has to be looked up.
