@@ -1,5 +1,8 @@
 #include "core/context.hpp"
 
+#include <algorithm>
+#include <string>
+
 #include "core/device_checks.hpp"
 #include "core/error.hpp"
 #include "core/parallel.hpp"
@@ -50,10 +53,14 @@ Context::Context(Space space, int threads) : space_(space), threads_(threads), d
 Context::~Context() = default;
 
 std::shared_ptr<Context> Context::host(int threads, const HostOptions& options) {
-  if (threads < 0)
-    throw BadArgument("the number of threads is " + std::to_string(threads) + "; give 0 (all) or more");
+  // As operator.threads: workspaces have a part for each thread, so a number that no machine has would take all memory.
+  constexpr int most_threads = 1024;
+  if (threads < 0 || threads > most_threads)
+    throw BadArgument("the number of threads is " + std::to_string(threads) + "; give 1 to " +
+                      std::to_string(most_threads) + ", or 0 (all)");
   detail::require_vector_kernels(options.vector_kernels, Space::host, options.deterministic);
-  std::shared_ptr<Context> context(new Context(Space::host, threads > 0 ? threads : available_threads()));
+  std::shared_ptr<Context> context(
+      new Context(Space::host, threads > 0 ? threads : std::min(available_threads(), most_threads)));
   context->options_ = options;
 #if defined(PROTEAN_HAVE_KOKKOS)
   if (options.vector_kernels == VectorKernels::kokkos) start_kokkos(*context);

@@ -123,7 +123,9 @@ TEST(Error, OnlyNamesThatAreNearAreSuggested) {
 }
 
 TEST(Context, NumbersOfThreadsBelowZeroAreRefused) {
-  EXPECT_THROW((void)Context::host(-1), BadArgument);
+  for (const int threads : {-1, 1025, std::numeric_limits<int>::max()})
+    EXPECT_THROW((void)Context::host(threads), BadArgument) << threads;
+  EXPECT_EQ(Context::host(1024)->threads(), 1024);
   EXPECT_EQ(Context::host(3)->threads(), 3);
   EXPECT_GE(Context::host(0)->threads(), 1);
 }
