@@ -11,6 +11,7 @@
 #include <iterator>
 #include <limits>
 
+#include "core/behind.hpp"
 #include "formats/engines/diagonals.hpp"
 #include "formats/private/ordered-inl.hpp"
 #include "formats/simd_gather-inl.hpp"
@@ -62,8 +63,8 @@ HWY_INLINE void inner(D d, Block<in_blocks, View, Lines, T>& b, T& dot) {
     }
     hn::Vec<D> sum[U];
     for (int u = 0; u < U; ++u) sum[u] = hn::Zero(d);
-    const T* const values = b.view.values + b.r;
-    const T* const x = job.x + b.r;
+    const T* const values = behind(b.view.values, b.r);
+    const T* const x = behind(job.x, b.r);  // null where the matrix has no columns
     for (auto l = b.lines; l.more(); l.next())
       for (int u = 0; u < U; ++u) {
         const auto value = hn::LoadU(d, values + l.at + u * N);
