@@ -63,7 +63,7 @@ const char* protean_status_name(protean_status status);
 const char* protean_name(const char* kind, int64_t index);
 
 /* A context says where work runs. threads: 1 to 1024, or 0, which uses OMP_NUM_THREADS, or all processors if it is
- * not set.
+ * not set, and 1024 at most.
  * ordinal: number of the GPU, from 0. */
 protean_status protean_context_host(int threads, protean_context** context);
 protean_status protean_context_device(int ordinal, protean_context** context);

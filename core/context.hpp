@@ -58,9 +58,9 @@ std::shared_ptr<Context> simulated_context(std::shared_ptr<SimulatedDevice>, Spa
 // give each a context with fewer threads.
 class Context {
  public:
-  // Host memory. Threads 0: OMP_NUM_THREADS where it is set, else what affinity and control group allow.
-  // Throws BadArgument for a negative number and for more than 1024, NotAvailable for vector kernels that are not in
-  // this build or not deterministic where that is asked for.
+  // Host memory. Threads 0: OMP_NUM_THREADS where it is set, else what affinity and control group allow;
+  // 1024 at most. Throws BadArgument for a negative number and for more than 1024, NotAvailable for vector kernels that
+  // are not in this build or not deterministic where that is asked for.
   static std::shared_ptr<Context> host(int threads = 0, const HostOptions& options = {});
 
   // The memory of GPU number `ordinal`, with a stream, cuBLAS and cuSPARSE handles and a memory pool of its
