@@ -22,33 +22,47 @@ struct Couplings {
   MatrixView<T> A;
   const std::int32_t *ptr, *col;  // the nodes of the columns of each node
   double unit, square_of_strength;
-  double* own;  // norms of diagonal blocks
+  double* own;      // norms of diagonal blocks
+  double* squares;  // of the norm of the block of each of these nodes; null where each row is a node
 
   PROTEAN_HOST_DEVICE double square(std::int32_t p) const {
     const double a = static_cast<double>(A.values[p]) / unit;
     return a * a;
   }
-  // The square of the norm of a block. at: the entry, where each row is a node.
-  PROTEAN_HOST_DEVICE double square_of_block(std::int64_t node, std::int32_t other, std::int32_t at) const {
-    if (nodes.single()) return square(at);
-    const auto begin = static_cast<std::int32_t>(nodes.begin(other)),
-               end = static_cast<std::int32_t>(nodes.begin(other + 1));
-    double sum = 0;
-    for (std::int64_t i = nodes.begin(node); i < nodes.begin(node + 1); ++i)
-      for (std::int32_t p = lower_bound(A.col, A.ptr[i], A.ptr[i + 1], begin);
-           p < A.ptr[i + 1] && A.col[p] < end; ++p)
-        sum += square(p);
-    return sum;
+  PROTEAN_HOST_DEVICE double square_of_block(std::int32_t e) const {
+    return squares ? squares[e] : square(e);
+  }
+  // Lanes share the blocks.
+  template <class Own>
+  PROTEAN_HOST_DEVICE void find_squares(std::int64_t node, const Own& lane) const {
+    for (std::int32_t e = ptr[node] + lane.id; e < ptr[node + 1]; e += Own::count) {
+      const auto begin = static_cast<std::int32_t>(nodes.begin(col[e])),
+                 end = static_cast<std::int32_t>(nodes.begin(col[e] + 1));
+      double sum = 0;
+      for (std::int64_t i = nodes.begin(node); i < nodes.begin(node + 1); ++i)
+        for (std::int32_t p = lower_bound(A.col, A.ptr[i], A.ptr[i + 1], begin);
+             p < A.ptr[i + 1] && A.col[p] < end; ++p)
+          sum += square(p);
+      squares[e] = sum;
+    }
   }
   PROTEAN_HOST_DEVICE void find_own(std::int64_t node) const {
-    double sum = 0;
-    for (std::int32_t e = ptr[node]; e < ptr[node + 1]; ++e)
-      if (col[e] == node) sum = square_of_block(node, static_cast<std::int32_t>(node), e);
-    own[node] = std::sqrt(sum);
+    const std::int32_t end = ptr[node + 1],
+                       e = lower_bound(col, ptr[node], end, static_cast<std::int32_t>(node));
+    own[node] = e < end && col[e] == node ? std::sqrt(square_of_block(e)) : 0;
   }
   PROTEAN_HOST_DEVICE bool strong(std::int64_t node, std::int32_t e) const {
     const std::int32_t other = col[e];
-    return other != node && square_of_block(node, other, e) > square_of_strength * own[node] * own[other];
+    return other != node && square_of_block(e) > square_of_strength * own[node] * own[other];
+  }
+};
+
+template <class T>
+struct FindSquares {
+  Couplings<T> couplings;
+  template <class Own>
+  PROTEAN_HOST_DEVICE void operator()(std::int64_t node, const Own& own) const {
+    couplings.find_squares(node, own);
   }
 };
 
@@ -101,18 +115,25 @@ SparsityPattern node_pattern(const Work& work, const DeviceLevel<T>& level, cons
   return unite(work, nodes.count, nodes.count, NodeTerms{view_of(nodes), A.row_ptr.p32, A.col}, mean, count);
 }
 
-// Prepares what does not depend on the strength; `own` has room for a number a node.
+// What does not depend on the strength: a view, and the memory that it needs.
+template <class T>
+struct PreparedCouplings {
+  Buffer<double> own, squares;
+  Couplings<T> view;
+};
 template <class T, class Work>
-Couplings<T> couplings_of(const Work& work, const DeviceLevel<T>& level, const DeviceNodes& nodes,
-                          const SparsityPattern& near, double* own) {
-  const Couplings<T> made{view_of(nodes),
-                          view_of(level.csr),
-                          near.row_ptr.p32,
-                          near.col,
-                          std::max(level.largest, 1e-300),
-                          0,
-                          own};
-  work.each(nodes.count, [=] PROTEAN_ON_DEVICE(std::int64_t node) { made.find_own(node); });
+PreparedCouplings<T> couplings_of(const Work& work, const DeviceLevel<T>& level, const DeviceNodes& nodes,
+                                  const SparsityPattern& near) {
+  PreparedCouplings<T> made{Buffer<double>(work.context, nodes.count), {}, {}};
+  if (!view_of(nodes).single()) made.squares = Buffer<double>(work.context, near.nonzeros);
+  made.view = {
+      view_of(nodes),  view_of(level.csr), near.row_ptr.p32, near.col, std::max(level.largest, 1e-300), 0,
+      made.own.data(), made.squares.data()};
+  const Couplings<T> view = made.view;
+  if (view.squares)
+    work.rows(nodes.count, lanes_for(near.nonzeros, std::max<std::int64_t>(nodes.count, 1)),
+              FindSquares<T>{view});
+  work.each(nodes.count, [=] PROTEAN_ON_DEVICE(std::int64_t node) { view.find_own(node); });
   return made;
 }
 
@@ -427,9 +448,11 @@ std::shared_ptr<DeviceStructure> structure(const Work& work, const DeviceLevel<T
                                            const std::shared_ptr<DeviceStructure>& kept) {
   auto made = std::make_shared<DeviceStructure>();
   {
-    const SparsityPattern near = node_pattern(work, level, nodes);
-    Buffer<double> own(work.context, nodes.count);
-    const Couplings<T> couplings = couplings_of(work, level, nodes, near, own.data());
+    const bool single = view_of(nodes).single();
+    if (!single) made->near = kept ? kept->near : node_pattern(work, level, nodes);
+    const PreparedCouplings<T> prepared =
+        couplings_of(work, level, nodes, single ? level.csr.pattern : made->near);
+    const Couplings<T>& couplings = prepared.view;
     double strength = rules.strength;
     if (kept && !kept->halved && are_couplings(work, couplings, strength, kept->strong)) return kept;
     made->strong = strong_couplings(work, couplings, nodes.count, strength);

@@ -2,6 +2,7 @@
 #include "preconditioners/device_levels.hpp"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstring>
 #include <numeric>
 #include <utility>
@@ -15,7 +16,7 @@ namespace {
 // One after another. Sums are those of fixed_sum(), so they have the bits of a host.
 struct SimulatedWork {
   ContextPtr context;
-  static constexpr std::int64_t folds = 1;
+  static std::int64_t memory_of_group(int) { return 384; }
 
   template <class F>
   void each(std::int64_t n, const F& f) const {
@@ -26,6 +27,13 @@ struct SimulatedWork {
   void rows(std::int64_t n, int, const F& f) const {
     const DeviceWork work(*context);
     for (std::int64_t i = 0; i < n; ++i) f(i, levels::Lanes<1>());
+  }
+  template <class F>
+  void rows_with_memory(std::int64_t n, int, std::int64_t bytes, const F& f) const {
+    Buffer<double> memory(context, (bytes + 7) / 8);
+    const DeviceWork work(*context);
+    for (std::int64_t i = 0; i < n; ++i)
+      f(i, levels::Lanes<1>(), reinterpret_cast<std::byte*>(memory.data()));
   }
   template <class F>
   void tables(std::int64_t n, int, std::int64_t size, const F& f) const {
@@ -56,12 +64,14 @@ struct SimulatedWork {
     for (std::int64_t i = 0; i < n; ++i) levels::raise_to(result, levels::bits_of(f(i)));
   }
   template <class F>
-  void fold(std::int64_t n, const levels::Pivot* before, levels::Pivot* after, const F& f) const {
+  void fold(std::int64_t n, std::int64_t steps, const F& f) const {
     const DeviceWork work(*context);
-    const levels::Pivot pivot = before ? *before : levels::Pivot::none();
-    levels::Pivot best = levels::Pivot::none();
-    for (std::int64_t e = 0; e < n; ++e) best.take(f(e, pivot));
-    *after = best;
+    levels::Pivot pivot = levels::Pivot::none();
+    for (std::int64_t step = 0; step < steps; ++step) {
+      levels::Pivot best = levels::Pivot::none();
+      for (std::int64_t e = 0; e < n; ++e) best.take(f(step, e, pivot));
+      pivot = best;
+    }
   }
   template <class Number>
   void scan(Number* data, std::int64_t n) const {
@@ -88,8 +98,8 @@ struct SimulatedWork {
 }  // namespace
 
 std::size_t DeviceStructure::bytes(bool coarse_matrix) const noexcept {
-  return strong.bytes() + aggregate.bytes() + coarse.bytes() + tentative.bytes() + AP.bytes() +
-         transposition.bytes() + (format_of_P == "csr" ? 0 : P.bytes()) +
+  return strong.bytes() + (near.rows > 0 ? near.bytes() : 0) + aggregate.bytes() + coarse.bytes() +
+         tentative.bytes() + AP.bytes() + transposition.bytes() + (format_of_P == "csr" ? 0 : P.bytes()) +
          (format_of_R == "csr" ? 0 : R.bytes()) +
          (coarse_matrix && format == "csr" ? 0 : coarse_pattern.bytes());
 }

@@ -9,7 +9,7 @@
 // Products of sparse matrices are our own kernels, not cuSPARSE's: cusparseSpGEMM() does not say in which order it
 // adds, its workspace grows with the number of all products of entries, and cusparseSpGEMMreuse() keeps one for as long
 // as new values may come. Here a row of A B is found in a small hash table, and its values are added in the order of
-// the columns of A, as on a host, without memory beside the result. Nobody has measured which is faster.
+// the columns of A, as on a host, without device memory beside the result. Nobody has measured which is faster.
 #pragma once
 #include <cstdint>
 #include <exception>
@@ -44,6 +44,7 @@ struct DeviceLevel {
 // What does not depend on the values of a level but through its strong couplings. Patterns lie in device memory.
 struct DeviceStructure {
   SparsityPattern strong;  // of nodes
+  SparsityPattern near;    // the nodes of the columns of each node; empty where each row is a node
   bool halved = false;     // the strength, since most nodes were coupled with none
   std::int64_t aggregates = 0;
   Buffer<std::int32_t> aggregate;  // of each node; -1: none

@@ -132,23 +132,36 @@ struct ProlongatorRow {
   }
   template <class Own>
   PROTEAN_HOST_DEVICE void operator()(std::int64_t i, const Own& own) const {
-    const std::int32_t node = nodes.node(i);
+    const std::int32_t node = nodes.node(i), end = ptr[i + 1], end_of_A = A.ptr[i + 1];
     const double factor = -omega / divisors[i];
-    for (std::int32_t e = ptr[i] + own.id; e < ptr[i + 1]; e += Own::count) {
-      const std::int32_t a = coarse.node(col[e]);
-      const std::int64_t k = col[e] - coarse.begin(a);
-      double sum = aggregate[node] == a ? tentative[i * vectors + k] : 0;
-      for (std::int32_t p = A.ptr[i]; p < A.ptr[i + 1]; ++p) {
-        std::int64_t row = A.col[p];
-        std::int32_t other = nodes.node(row);
-        if (!joined(node, other)) {
-          const std::int64_t same = nodes.begin(node) + row - nodes.begin(other);
-          row = same < nodes.begin(node + 1) ? same : i, other = node;
+    for (std::int32_t begin = ptr[i]; begin < end; begin += Own::count) {
+      const std::int32_t e = begin + own.id;
+      const bool mine = e < end;
+      const std::int32_t a = mine ? coarse.node(col[e]) : -1;
+      const std::int64_t k = mine ? col[e] - coarse.begin(a) : 0;
+      double sum = mine && aggregate[node] == a ? tentative[i * vectors + k] : 0;
+      for (std::int32_t first = A.ptr[i]; first < end_of_A; first += Own::count) {
+        // Each lane looks at one entry of A: its aggregate, and the row and the factor of the tentative prolongator.
+        std::int32_t to = -1, from = 0;
+        double term = 0;
+        if (const std::int32_t p = first + own.id; p < end_of_A) {
+          std::int64_t row = A.col[p];
+          std::int32_t other = nodes.node(row);
+          if (!joined(node, other)) {
+            const std::int64_t same = nodes.begin(node) + row - nodes.begin(other);
+            row = same < nodes.begin(node + 1) ? same : i, other = node;
+          }
+          to = aggregate[other], from = static_cast<std::int32_t>(row);
+          term = factor * static_cast<double>(A.values[p]);
         }
-        if (aggregate[other] == a)
-          sum += factor * static_cast<double>(A.values[p]) * tentative[row * vectors + k];
+        const int count = end_of_A - first < Own::count ? end_of_A - first : Own::count;
+        for (int s = 0; s < count; ++s) {
+          const std::int32_t aggregate_of = own.of(to, s), row = own.of(from, s);
+          const double one = own.of(term, s);
+          if (mine && aggregate_of == a) sum += one * tentative[row * vectors + k];
+        }
       }
-      values[e] = static_cast<T>(sum);
+      if (mine) values[e] = static_cast<T>(sum);
     }
   }
 };
@@ -176,7 +189,7 @@ CsrMatrix<T> prolongator(const Work& work, const DeviceLevel<T>& level, const De
   const SparsityPattern& P = structure.P;
   Buffer<T> values(work.context, P.nonzeros);
   work.rows(
-      P.rows, lanes_for(P.nonzeros, std::max<std::int64_t>(P.rows, 1)),
+      P.rows, lanes_for(2 * P.nonzeros, std::max<std::int64_t>(P.rows, 1)),
       ProlongatorRow<T>{view_of(nodes), view_of(structure.coarse), view_of(level.csr), D.data(), omega,
                         structure.strong.row_ptr.p32, structure.strong.col, structure.aggregate.data(),
                         structure.tentative.data(), nodes.vectors, P.row_ptr.p32, P.col, values.data()});
@@ -339,19 +352,22 @@ struct Pivot {
   }
 };
 
-// invert_dense(), one kernel for each pivot, from one array into another: it exchanges row and column of the pivot with
-// row and column k, and eliminates. f(e, pivot) is called for each entry e with the best pivot of the last step, and
-// returns its own candidate for the next.
+// invert_dense(), a step for each pivot, from one array into another: step k + 1 exchanges row and column of the pivot
+// with row and column k, and eliminates; step 0 only copies. f(step, e, pivot) is called for each entry e with the best
+// pivot of the step before, and returns its own candidate for the next.
 struct EliminateEntry {
-  std::int64_t n, k;
+  std::int64_t n;
   double smallest;
-  const double* from;
-  double* to;
-  const std::int32_t* order;  // the row, and n later the column, of the matrix that each one is
-  std::int32_t *next_order, *rank;
+  double *even, *odd;  // what steps of even numbers read, and what they write
+  // The row, and n later the column, of the matrix that each one is.
+  std::int32_t *even_order, *odd_order, *rank;
 
-  PROTEAN_HOST_DEVICE Pivot operator()(std::int64_t e, const Pivot& pivot) const {
-    const Pivot none = Pivot::none();
+  PROTEAN_HOST_DEVICE Pivot operator()(std::int64_t step, std::int64_t e, const Pivot& pivot) const {
+    const std::int64_t k = step - 1;
+    const bool is_even = step % 2 == 0;
+    const double* const from = is_even ? even : odd;
+    const std::int32_t* const order = is_even ? even_order : odd_order;
+    std::int32_t* const next_order = is_even ? odd_order : even_order;
     const std::int64_t i = e / n, j = e % n;
     const bool taken = k >= 0 && pivot.size > smallest;
     double value = from[e];
@@ -374,10 +390,10 @@ struct EliminateEntry {
     } else if (i == 0) {
       next_order[j] = order[j], next_order[n + j] = order[n + j];
     }
-    to[e] = value;
-    Pivot own = none;
+    (is_even ? odd : even)[e] = value;
+    Pivot own = Pivot::none();
     if (i > k && j > k) own.size = size_of(value), own.rank = i == j ? i : n + e;
-    if (k >= 0 && !taken) own = none;
+    if (k >= 0 && !taken) own = Pivot::none();
     return own;
   }
 };
@@ -415,13 +431,8 @@ bool dense(const Work& work, const DeviceLevel<T>& level, VectorView<T> inverse)
   std::int32_t *order = orders.data(), *next_order = orders.data() + 2 * n, *const rank = ranks.data();
   work.each(
       n, [=] PROTEAN_ON_DEVICE(std::int64_t i) { order[i] = order[n + i] = static_cast<std::int32_t>(i); });
-  Buffer<Pivot> pivots(work.context, 2 * Work::folds);
-  Pivot *before = pivots.data(), *after = pivots.data() + Work::folds;
-  for (std::int64_t k = -1; k < n; ++k) {
-    work.fold(n * n, k < 0 ? nullptr : before, after,
-              EliminateEntry{n, k, rounding_terms * eps * largest, a, b, order, next_order, rank});
-    std::swap(a, b), std::swap(order, next_order), std::swap(before, after);
-  }
+  work.fold(n * n, n + 1, EliminateEntry{n, rounding_terms * eps * largest, a, b, order, next_order, rank});
+  if ((n + 1) % 2 == 1) std::swap(a, b), std::swap(order, next_order);
   // The leading block is that of the inverse.
   work.each(n * n, [=] PROTEAN_ON_DEVICE(std::int64_t e) {
     const std::int64_t i = e / n, j = e % n;
@@ -480,9 +491,7 @@ class LevelWorkOn final : public LevelWork<T> {
   SparsityPattern couplings(const DeviceLevel<T>& level, const DeviceNodes& nodes,
                             double strength) const override {
     const SparsityPattern near = node_pattern(work_, level, nodes);
-    Buffer<double> own(work_.context, nodes.count);
-    return strong_couplings(work_, couplings_of(work_, level, nodes, near, own.data()), nodes.count,
-                            strength);
+    return strong_couplings(work_, couplings_of(work_, level, nodes, near).view, nodes.count, strength);
   }
   std::int64_t aggregate(const SparsityPattern& couplings, Buffer<std::int32_t>& of) const override {
     return levels::aggregate(work_, couplings, of);

@@ -5,10 +5,13 @@
 //   rows(n, lanes, f)                      f(i, own), where `own` are the lanes of a warp that share i
 //   tables(n, lanes, size, f)              f(i, own, table), with a table of so many numbers for each group of lanes:
 //                                          -1 at first, and left so by f
+//   rows_with_memory(n, lanes, bytes, f)   f(i, own, memory), with so many bytes (a multiple of 8, memory_of_group(lanes) at
+//                                          most) that these lanes share, of any content
 //   sum(n, result, f)                      result := the sum of f(i), in a fixed order
 //   sum_rows(n, lanes, result, f)          the same of f(i, own), whose lanes return the same
 //   largest(n, result, f)                  result := the largest f(i) >= 0
-//   fold(n, before, after, f)              after := the best f(e, pivot), pivot the best of `before` (EliminateEntry)
+//   fold(n, steps, f)                      f(step, e, pivot) for all e, step after step; pivot: the best that the step before
+//                                          has returned (EliminateEntry)
 //   scan(data, n)                          data[i] := data[0] + ... + data[i - 1]
 //   sort(keys, items, n, bits)             pairs by their keys, stable
 //   fill(data, n, byte)
@@ -17,6 +20,7 @@
 #pragma once
 #include <algorithm>
 #include <bit>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <memory>
@@ -123,6 +127,16 @@ struct Lanes {
     for (int step = lanes / 2; step > 0; step /= 2) value += __shfl_xor_sync(mask, value, step, lanes);
 #endif
     return value;
+  }
+  // That of lane k.
+  template <class Number>
+  PROTEAN_HOST_DEVICE Number of(Number value, int k) const {
+#if defined(__CUDA_ARCH__)
+    return __shfl_sync(mask, value, k, lanes);
+#else
+    (void)k;
+    return value;
+#endif
   }
   PROTEAN_HOST_DEVICE Count largest(Count value) const {
 #if defined(__CUDA_ARCH__)
@@ -521,25 +535,48 @@ SparsityPattern transpose(const Work& work, const SparsityPattern& pattern,
 // ---- Values of products.
 
 // Row i of A B: the entries of a row of B have different columns, so that lanes share them; those of A are taken one
-// after another.
+// after another. A row of up to `most` entries is added up in the memory of the lanes.
 template <class T>
 struct ProductRow {
   MatrixView<T> A, B;
   const std::int32_t *ptr, *col;
   T* values;
+  std::int32_t most;
 
+  static std::int64_t bytes(std::int64_t most) { return most * static_cast<std::int64_t>(sizeof(T) + 4); }
+
+  // columns: of the row, and sums: as many.
   template <class Own>
-  PROTEAN_HOST_DEVICE void operator()(std::int64_t i, const Own& own) const {
-    const std::int32_t begin = ptr[i], end = ptr[i + 1];
-    for (std::int32_t q = begin + own.id; q < end; q += Own::count) values[q] = 0;
+  PROTEAN_HOST_DEVICE void add_up(std::int64_t i, const Own& own, const std::int32_t* columns, T* sums,
+                                  std::int32_t length) const {
+    for (std::int32_t q = own.id; q < length; q += Own::count) sums[q] = 0;
     own.sync();
-    for (std::int32_t p = A.ptr[i]; p < A.ptr[i + 1]; ++p) {
-      const T a = A.values[p];
-      const std::int32_t k = A.col[p];
-      for (std::int32_t q = B.ptr[k] + own.id; q < B.ptr[k + 1]; q += Own::count)
-        values[lower_bound(col, begin, end, B.col[q])] += a * B.values[q];
-      own.sync();
+    const std::int32_t end = A.ptr[i + 1];
+    for (std::int32_t first = A.ptr[i]; first < end; first += Own::count) {
+      // Each lane reads one entry of A, so that none waits for several.
+      const bool mine = first + own.id < end;
+      const T value = mine ? A.values[first + own.id] : T(0);
+      const std::int32_t row = mine ? A.col[first + own.id] : 0, row_begin = mine ? B.ptr[row] : 0,
+                         row_end = mine ? B.ptr[row + 1] : 0;
+      const int count = end - first < Own::count ? end - first : Own::count;
+      for (int k = 0; k < count; ++k) {
+        const T a = own.of(value, k);
+        const std::int32_t last = own.of(row_end, k);
+        for (std::int32_t q = own.of(row_begin, k) + own.id; q < last; q += Own::count)
+          sums[lower_bound(columns, std::int32_t{0}, length, B.col[q])] += a * B.values[q];
+        own.sync();
+      }
     }
+  }
+  template <class Own>
+  PROTEAN_HOST_DEVICE void operator()(std::int64_t i, const Own& own, std::byte* memory) const {
+    const std::int32_t begin = ptr[i], length = ptr[i + 1] - begin;
+    if (length > most) return add_up(i, own, col + begin, values + begin, length);
+    T* const sums = reinterpret_cast<T*>(memory);
+    auto* const columns = reinterpret_cast<std::int32_t*>(sums + most);
+    for (std::int32_t q = own.id; q < length; q += Own::count) columns[q] = col[begin + q];
+    add_up(i, own, columns, sums, length);
+    for (std::int32_t q = own.id; q < length; q += Own::count) values[begin + q] = sums[q];
   }
 };
 
@@ -547,8 +584,14 @@ template <class T, class Work>
 CsrMatrix<T> product(const Work& work, const CsrMatrix<T>& A, const CsrMatrix<T>& B,
                      const SparsityPattern& pattern) {
   Buffer<T> values(work.context, pattern.nonzeros);
-  work.rows(A.rows(), lanes_for(B.nonzeros(), B.rows()),
-            ProductRow<T>{view_of(A), view_of(B), pattern.row_ptr.p32, pattern.col, values.data()});
+  const int lanes = lanes_for(B.nonzeros(), B.rows());
+  // Room for rows of twice the mean length, in even numbers.
+  const std::int64_t mean = pattern.rows > 0 ? pattern.nonzeros / pattern.rows : 0,
+                     room = work.memory_of_group(lanes) / ProductRow<T>::bytes(2) * 2,
+                     most = std::min(room, 2 * mean + 8);
+  work.rows_with_memory(A.rows(), lanes, ProductRow<T>::bytes(most),
+                        ProductRow<T>{view_of(A), view_of(B), pattern.row_ptr.p32, pattern.col, values.data(),
+                                      static_cast<std::int32_t>(most)});
   return matrix_in(pattern, std::move(values));
 }
 

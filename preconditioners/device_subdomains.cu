@@ -309,28 +309,6 @@ void with_row(int lanes, std::int64_t columns, F f) {
     with_columns(std::integral_constant<int, 1>());
 }
 
-// launch() with shared memory.
-template <class... Parameters, class... Arguments>
-void launch_with_memory(const DeviceState& state, void (*kernel)(Parameters...), std::int64_t blocks,
-                        int threads, std::int64_t bytes, Arguments&&... arguments) {
-  cudaLaunchAttribute overlap{};
-  overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  overlap.val.programmaticStreamSerializationAllowed = 1;
-  cudaLaunchConfig_t config{};
-  config.gridDim = dim3(static_cast<unsigned>(blocks));
-  config.blockDim = dim3(static_cast<unsigned>(threads));
-  config.dynamicSmemBytes = static_cast<std::size_t>(bytes);
-  config.stream = state.stream;
-  config.attrs = &overlap, config.numAttrs = state.overlap ? 1 : 0;
-  PROTEAN_CUDA_CHECK(cudaLaunchKernelEx(&config, kernel, std::forward<Arguments>(arguments)...));
-}
-
-template <class Kernel>
-void allow(Kernel* kernel, std::int64_t bytes) {
-  PROTEAN_CUDA_CHECK(
-      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)));
-}
-
 }  // namespace
 
 std::int64_t shared_memory_of_block(const Context& context) {
@@ -347,10 +325,10 @@ void prepare_subdomains(const Context& context, const SubdomainLaunch& how) {
   const std::int64_t most = shared_memory_of_block(context);
   for (const std::int64_t columns : {1, 2, 4})
     with_row(how.lower_lanes, columns,
-             [&](auto lanes, auto n) { allow(solve_kernel<lanes(), n(), T>, most); });
+             [&](auto lanes, auto n) { allow_memory(solve_kernel<lanes(), n(), T>, most); });
   with_row(how.factor_lanes, 1, [&](auto lanes, auto) {
-    allow(factor_kernel<lanes(), T, std::int32_t>, most),
-        allow(factor_kernel<lanes(), T, std::int64_t>, most);
+    allow_memory(factor_kernel<lanes(), T, std::int32_t>, most),
+        allow_memory(factor_kernel<lanes(), T, std::int64_t>, most);
   });
 }
 

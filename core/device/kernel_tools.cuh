@@ -33,20 +33,35 @@ __device__ inline bool stopped(const int* stop) {
   return stop && *stop;
 }
 
-// Launches a kernel in which every thread begins with stopped() or wait_for_stream(). If DeviceState::overlap
-// is set, its blocks may be placed on the device while the kernel before still runs.
+// Launches a kernel in which every thread begins with stopped() or wait_for_stream(), with so many bytes of shared memory
+// for each block beside what the kernel declares. If DeviceState::overlap is set, its blocks may be placed on the device
+// while the kernel before still runs.
 template <class... Parameters, class... Arguments>
-void launch(const DeviceState& state, void (*kernel)(Parameters...), std::int64_t blocks, int threads,
-            Arguments&&... arguments) {
+void launch_with_memory(const DeviceState& state, void (*kernel)(Parameters...), std::int64_t blocks,
+                        int threads, std::int64_t bytes, Arguments&&... arguments) {
   cudaLaunchAttribute overlap{};
   overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
   overlap.val.programmaticStreamSerializationAllowed = 1;
   cudaLaunchConfig_t config{};
   config.gridDim = dim3(static_cast<unsigned>(blocks)),
   config.blockDim = dim3(static_cast<unsigned>(threads));
+  config.dynamicSmemBytes = static_cast<std::size_t>(bytes);
   config.stream = state.stream;
   config.attrs = &overlap, config.numAttrs = state.overlap ? 1 : 0;
   PROTEAN_CUDA_CHECK(cudaLaunchKernelEx(&config, kernel, std::forward<Arguments>(arguments)...));
+}
+template <class... Parameters, class... Arguments>
+void launch(const DeviceState& state, void (*kernel)(Parameters...), std::int64_t blocks, int threads,
+            Arguments&&... arguments) {
+  launch_with_memory(state, kernel, blocks, threads, 0, std::forward<Arguments>(arguments)...);
+}
+
+// Without this a kernel may have 48 KB of shared memory. Other threads may launch it with other sizes meanwhile, so
+// `bytes` is what any of them takes: shared_memory_of_block().
+template <class Kernel>
+void allow_memory(Kernel* kernel, std::int64_t bytes) {
+  PROTEAN_CUDA_CHECK(
+      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)));
 }
 
 // Sum over the first `lanes` (a power of two) neighbouring lanes, in all of them; a fixed order.
