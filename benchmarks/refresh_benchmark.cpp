@@ -6,9 +6,9 @@
 // -div((1 + u^2) grad u) = s in a cube with n elements along a side, trilinear hexahedra or six linear tetrahedra in
 // the place of each, u = 0 on its boundary. The source s grows from step to step; each step is one of Picard's
 // iteration: the conductivity of an element is that of the last u at its centre. So all systems have one pattern, and
-// values that change slowly. The matrices are assembled before anything is timed; each way solves the same systems from
-// x = 0, in csr, so that the preconditioner alone makes the difference. clock cpu: the time of the process on
-// processors, for one thread on a machine that is not alone.
+// values that change slowly. The matrices are assembled before anything is timed, on a device their arrays lie there;
+// each way solves the same systems from x = 0, in csr, so that the preconditioner alone makes the difference. clock cpu:
+// the time of the process on processors, for one thread on a machine that is not alone.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -21,6 +21,8 @@
 #include <vector>
 
 #include "apps/fem/problem.hpp"
+#include "core/parallel.hpp"
+#include "core/transfer.hpp"
 #include "protean.hpp"
 #include "report.hpp"
 #include "systems/seconds.hpp"
@@ -35,11 +37,12 @@ struct Options {
 
 double processor_seconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 
-// The systems of all steps.
+// The systems of all steps, in the memory of `context`.
 class Sequence {
  public:
-  Sequence(const ContextPtr& host, const std::string& shape, int n, int steps)
+  Sequence(const ContextPtr& host, const ContextPtr& context, const std::string& shape, int n, int steps)
       : host_(host), fem_(apps::fem::make_system(*host, spec(shape, n))) {
+    const bool on_device = context->space() == Space::device;
     const std::int64_t nodes = static_cast<std::int64_t>(fem_.mesh.nodes.size());
     row_of_.assign(static_cast<std::size_t>(nodes), 0);
     for (const std::int64_t node : fem_.constrained) row_of_[static_cast<std::size_t>(node)] = -1;
@@ -47,21 +50,26 @@ class Sequence {
     for (std::int64_t& row : row_of_) row = row < 0 ? -1 : rows++;
     std::vector<double> u(static_cast<std::size_t>(rows), 0.0);
     b.assign(u.size(), 1.0 / (static_cast<double>(n) * n * n));  // a source of 1, lumped
+    Vector<double> right(context, rows), solution(context, rows);
     for (int step = 0; step < steps; ++step) {
       const CsrMatrix<double> csr = assembled(u);
-      if (step == 0) first = csr;
-      values.emplace_back(csr.values, csr.values + csr.nonzeros());
+      if (step == 0) first = on_device ? upload(context, csr) : csr;
+      values.emplace_back(context, csr.nonzeros());
+      copy<double>(*context, VectorView<const double>{csr.values, csr.nonzeros()}, values.back());
       std::vector<double> source = b;
       for (double& one : source) one *= largest_source * (1 + step) / steps;
-      SolveSettings settings{.preconditioner = "amg", .format = "csr", .context = host};
+      SolveSettings settings{.preconditioner = "amg", .format = "csr", .context = context};
       settings.solver.stopping.relative_tolerance = 1e-6;
-      (void)solve<double>(csr, {source.data(), rows}, {u.data(), rows}, settings);
+      copy<double>(*context, VectorView<const double>{source.data(), rows}, right);
+      copy<double>(*context, VectorView<const double>{u.data(), rows}, solution);
+      (void)solve<double>(with_values(first, values.back().data()), right, solution.view(), settings);
+      copy<double>(*context, solution, VectorView<double>{u.data(), rows});
     }
     largest_u = *std::max_element(u.begin(), u.end());
   }
 
   CsrMatrix<double> first;
-  std::vector<std::vector<double>> values;
+  std::vector<Vector<double>> values;
   std::vector<double> b;
   double largest_u = 0;
 
@@ -78,14 +86,17 @@ class Sequence {
     const auto per = static_cast<std::size_t>(fem_.mesh.nodes_of_element());
     const auto elements = static_cast<std::size_t>(fem_.mesh.elements());
     const std::size_t entries = matrices.size() / elements;
-    for (std::size_t e = 0; e < elements; ++e) {
-      double middle = 0;
-      for (std::size_t k = 0; k < per; ++k)
-        if (const std::int64_t row = row_of_[static_cast<std::size_t>(fem_.mesh.connectivity[e * per + k])];
-            row >= 0)
-          middle += u[static_cast<std::size_t>(row)] / static_cast<double>(per);
-      for (std::size_t k = 0; k < entries; ++k) matrices[e * entries + k] *= 1 + middle * middle;
-    }
+    protean::parallel(host_->threads(), [&](int part, int parts) {
+      const Range mine = even_range(static_cast<std::int64_t>(elements), part, parts);
+      for (auto e = static_cast<std::size_t>(mine.begin); e < static_cast<std::size_t>(mine.end); ++e) {
+        double middle = 0;
+        for (std::size_t k = 0; k < per; ++k)
+          if (const std::int64_t row = row_of_[static_cast<std::size_t>(fem_.mesh.connectivity[e * per + k])];
+              row >= 0)
+            middle += u[static_cast<std::size_t>(row)] / static_cast<double>(per);
+        for (std::size_t k = 0; k < entries; ++k) matrices[e * entries + k] *= 1 + middle * middle;
+      }
+    });
     ElementOptions options;
     options.symmetric = true, options.constrained = fem_.constrained;
     options.constrained_rows = ConstrainedRows::eliminate;
@@ -216,11 +227,11 @@ int main(int argc, char** argv) {
     if (name == "--json") options.json = value;
   }
   const ContextPtr host = Context::host(options.threads);
-  const bench::Sequence sequence(host, options.shape, options.n, options.steps);
+  const ContextPtr context = options.space == "device" ? Context::device() : host;
+  const bench::Sequence sequence(host, context, options.shape, options.n, options.steps);
   fmt::print("{} rows, {} entries, {} steps, largest u {:.3g}\n", sequence.first.rows(),
              sequence.first.nonzeros(), options.steps, sequence.largest_u);
   if (options.clock == "cpu") Stopwatch::other_clock = bench::processor_seconds;
-  const ContextPtr context = options.space == "device" ? Context::device() : host;
   const nlohmann::json ways = bench::Bench(options, sequence, context)();
   if (!options.json.empty())
     bench::write_json(options.json, {{"machine", bench::machine(options.threads)},

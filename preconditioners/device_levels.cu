@@ -216,8 +216,9 @@ struct GpuWork {
   }
   template <class F>
   void sum_rows(std::int64_t n, int lanes, double* result, const F& f) const {
-    const std::int64_t blocks =
-        std::clamp<std::int64_t>(blocks_of_rows(n, lanes), 1, resident_groups(lanes) * lanes / block_size);
+    // As many threads as a processor may hold, since each waits for one row after another.
+    const std::int64_t blocks = std::clamp<std::int64_t>(
+        blocks_of_rows(n, lanes), 1, std::int64_t{state().processors} * (2 * resident_threads / block_size));
     Buffer<double> parts(context, blocks);
     Buffer<unsigned> arrived(context, 1);
     fill(arrived.data(), 1, 0);

@@ -8,6 +8,8 @@
 #     runs there, or in the sources: at least one process for each target, one for each processor in all. A target that
 #     crashes is begun again until the time is over. A target that is named twice gets twice the processors.
 #
+# LONGEST=N in the environment: inputs of at most so many bytes (4096). Short ones run several times as fast.
+#
 # OUT/counts.md has a line for each target: inputs, seconds, inputs a second, crashes, commit. OUT/TARGET has the inputs
 # that reached something new, OUT/crashes those that broke a promise. Exit code 1: there are some.
 set -euo pipefail
@@ -68,7 +70,7 @@ worker() {
     round=$((round + 1))
     # Without -entropic=0 the fuzzer counts features for two thirds of the time of the larger programs.
     LD_LIBRARY_PATH="$programs${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" OMP_NUM_THREADS=1 "$programs/fuzz_$target" \
-      -max_total_time=$((end - SECONDS)) -max_len=4096 -entropic=0 -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \
+      -max_total_time=$((end - SECONDS)) -max_len="${LONGEST:-4096}" -entropic=0 -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \
       -artifact_prefix="$out/crashes/$target-" "$out/$target" "$corpus/$target" \
       >"$out/logs/$target-$number-$round.log" 2>&1 && break
   done
