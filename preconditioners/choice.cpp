@@ -5,10 +5,14 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <span>
+#include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "core/parallel.hpp"
 #include "core/statistics.hpp"
+#include "core/transfer.hpp"
 
 namespace protean::detail {
 namespace {
@@ -23,47 +27,93 @@ constexpr ChoiceCandidate table[] = {
     {"amg", Space::host, false, true, true, 20, 0, 4.5, 200, 0.25},
     {"ic0", Space::host, true, true, false, 0, 0.42, 2, 40, 0.5},
     {"ilu0", Space::host, false, false, false, 0, 0.25, 2, 40, 0.5},
-    {"amg", Space::device, false, true, true, 20, 0, 6.2, 6000, 0.25},
+    {"amg", Space::device, false, true, true, 20, 0, 4.6, 150, 0.25, 40e-6, 10e-3},
 };
 
 }  // namespace
 
 std::span<const ChoiceCandidate> choice_candidates() noexcept { return table; }
 
+namespace {
+
+// Of entries off the diagonal.
+struct Sums {
+  double positive = 0, all = 0;
+  bool good = true;  // each diagonal entry is there and positive
+
+  template <class T>
+  void add_row(std::int64_t i, std::span<const std::int32_t> columns, const T* values) {
+    bool diagonal = false;
+    for (std::size_t k = 0; k < columns.size(); ++k) {
+      const auto a = static_cast<double>(values[k]);
+      if (columns[k] == i) {
+        diagonal = a > 0;
+        continue;
+      }
+      all += std::abs(a), positive += std::max(a, 0.0);
+    }
+    good = good && diagonal;
+  }
+  void add(const Sums& other) { positive += other.positive, all += other.all, good = good && other.good; }
+  bool diffusion() const { return good && positive <= most_positive * all; }
+};
+
+}  // namespace
+
 template <class T>
 ChoiceTraits choice_traits(const Context& host, const CsrMatrix<T>& csr) {
   ChoiceTraits traits;
   const double difference = asymmetry<T>(host, csr);
   traits.symmetric = difference <= std::sqrt(std::numeric_limits<T>::epsilon());
-  struct Sums {
-    double positive = 0, all = 0;
-    bool good = true;
-  };
   const int workers = useful_parts(host, csr.nonzeros());
   std::vector<Sums> sums(static_cast<std::size_t>(workers));
   parallel(workers, [&](int part, int parts) {
     const Range rows = even_range(csr.rows(), part, parts);
     Sums own;
-    for (std::int64_t i = rows.begin; i < rows.end; ++i) {
-      bool diagonal = false;
-      for (std::int64_t p = csr.pattern.row_ptr[i]; p < csr.pattern.row_ptr[i + 1]; ++p) {
-        const auto a = static_cast<double>(csr.values[p]);
-        if (csr.pattern.col[p] == i) {
-          diagonal = a > 0;
-          continue;
-        }
-        own.all += std::abs(a), own.positive += std::max(a, 0.0);
-      }
-      own.good = own.good && diagonal;
-    }
+    for (std::int64_t i = rows.begin; i < rows.end; ++i)
+      own.add_row(i, csr.pattern.row(i), csr.values + csr.pattern.row_ptr[i]);
     sums[static_cast<std::size_t>(part)] = own;
   });
   Sums total;
-  for (const Sums& one : sums)
-    total.positive += one.positive, total.all += one.all, total.good = total.good && one.good;
-  traits.diffusion = total.good && total.positive <= most_positive * total.all;
+  for (const Sums& one : sums) total.add(one);
+  traits.diffusion = total.diffusion();
   return traits;
 }
+
+template <class T>
+ChoiceTraits sampled_traits(const Context& context, const CsrMatrix<T>& csr) {
+  constexpr std::int64_t parts = 32, most_rows = 256;
+  const bool all = csr.rows() <= parts * most_rows;
+  Sums total;
+  std::vector<std::int32_t> columns;
+  std::vector<T> values;
+  const auto fetch = [&](auto& to, const auto* from, std::int64_t begin, std::int64_t end) {
+    to.resize(static_cast<std::size_t>(end - begin));
+    copy_bytes(context, to.data(), Space::host, from + begin, csr.pattern.space,
+               to.size() * sizeof(*to.data()));
+  };
+  csr.pattern.row_ptr.visit([&](const auto* ptr) {
+    std::vector<std::remove_cvref_t<decltype(*ptr)>> begins;
+    for (std::int64_t part = 0; part < (all ? 1 : parts); ++part) {
+      const std::int64_t first = all ? 0 : even_range(csr.rows(), static_cast<int>(part), parts).begin,
+                         count = all ? csr.rows() : most_rows;
+      fetch(begins, ptr, first, first + count + 1);
+      fetch(columns, csr.pattern.col, begins.front(), begins.back());
+      fetch(values, csr.values, begins.front(), begins.back());
+      for (std::int64_t i = 0; i < count; ++i) {
+        const auto at = static_cast<std::size_t>(i);
+        const auto begin = static_cast<std::size_t>(begins[at] - begins.front()),
+                   end = static_cast<std::size_t>(begins[at + 1] - begins.front());
+        total.add_row(first + i, std::span(columns).subspan(begin, end - begin), values.data() + begin);
+      }
+    }
+  });
+  ChoiceTraits traits;
+  traits.diffusion = total.diffusion();
+  return traits;
+}
+template ChoiceTraits sampled_traits<float>(const Context&, const CsrMatrix<float>&);
+template ChoiceTraits sampled_traits<double>(const Context&, const CsrMatrix<double>&);
 template ChoiceTraits choice_traits<float>(const Context&, const CsrMatrix<float>&);
 template ChoiceTraits choice_traits<double>(const Context&, const CsrMatrix<double>&);
 
@@ -117,9 +167,15 @@ void PreconditionerChoice::consider(const std::function<ChoiceTraits()>& traits)
   for (const ChoiceCandidate& one : table) {
     if (one.space != situation_.space || tried(one) || (situation_.needs_symmetric && !one.symmetric))
       continue;
-    Predicted predicted{&one, std::max(one.least, one.factor * iterations) * one.price};
-    predicted.gain = remaining * (now - predicted.solve) - one.setup;
-    predicted.risk = one.setup + one.worst * iterations;
+    const bool has_seconds = one.iteration_seconds > 0 || one.setup_seconds > 0;
+    if (has_seconds && unit() == 0) continue;
+    const auto in_iterations = [&](double seconds) { return seconds > 0 ? seconds / unit() : 0; };
+    Predicted predicted{&one};
+    predicted.solve =
+        std::max(one.least, one.factor * iterations) * (one.price + in_iterations(one.iteration_seconds));
+    predicted.setup = one.setup + in_iterations(one.setup_seconds);
+    predicted.gain = remaining * (now - predicted.solve) - predicted.setup;
+    predicted.risk = predicted.setup + one.worst * iterations;
     // Where jacobi does not solve the system at all, nothing can be lost: the strongest one.
     if (jacobi_failed_) {
       if (current_) continue;
@@ -140,7 +196,7 @@ void PreconditionerChoice::consider(const std::function<ChoiceTraits()>& traits)
                   : fmt::format(
                         "{} is tried: jacobi takes {:.0f} iterations; predicted are {:.0f} of jacobi's "
                         "iterations for each of {:.0f} solves, and {:.0f} for the setup",
-                        current_->id, iterations, best.solve, remaining, current_->setup);
+                        current_->id, iterations, best.solve, remaining, best.setup);
     return;
   }
   if (current_) return;

@@ -35,6 +35,10 @@ struct ChoiceTraits {
 };
 template <class T>
 ChoiceTraits choice_traits(const Context& host, const CsrMatrix<T>& csr);
+// Of some thousand rows of a matrix in the memory of a device: to copy all of it would take longer than some solves. It
+// does not look for symmetry, which no candidate on a device needs.
+template <class T>
+ChoiceTraits sampled_traits(const Context& context, const CsrMatrix<T>& csr);
 
 struct ChoiceCandidate {
   std::string_view id;
@@ -47,6 +51,9 @@ struct ChoiceCandidate {
   double price;  // of an iteration, in those of jacobi
   double setup;  // in iterations of jacobi
   double worst;  // solves of jacobi that one with it takes longer, where it is the worst
+  // What an iteration and the setup take beside these in any system, in seconds: launches, and waiting for the device.
+  // Where they are not 0, jacobi solves a system first, so that its iterations have a length.
+  double iteration_seconds = 0, setup_seconds = 0;
 };
 std::span<const ChoiceCandidate> choice_candidates() noexcept;
 
@@ -79,7 +86,7 @@ class PreconditionerChoice {
  private:
   struct Predicted {
     const ChoiceCandidate* candidate = nullptr;
-    double solve = 0, gain = 0, risk = 0;
+    double solve = 0, setup = 0, gain = 0, risk = 0;
   };
   // One that was in use, and the seconds of its solves with later setups.
   struct Known {

@@ -228,7 +228,11 @@ void SystemSolver<T>::choose_preconditioner(const LinearOperator<T>& A) {
   Sequence& now = *sequence_;
   const std::string_view id = now.choice.decide([&]() -> detail::ChoiceTraits {
     if (!A.abilities().rows) return {.entries = false};
-    const ContextPtr host = A.context()->space() == Space::host ? A.context() : Context::host();
+    const bool on_host = A.context()->space() == Space::host;
+    if (!on_host)
+      if (const std::optional<CsrMatrix<T>> csr = csr_of(A); csr && csr->pattern.space == Space::device)
+        return detail::sampled_traits<T>(*A.context(), *csr);
+    const ContextPtr host = on_host ? A.context() : Context::host();
     return detail::choice_traits<T>(*host, rows_on_host(A, host, "auto"));
   });
   if (id == now.chosen->taken()) return;

@@ -4,12 +4,14 @@
 #include <vector>
 
 #include "core/generate/generate.hpp"
+#include "core/transfer.hpp"
 #include "gtest/gtest.h"
 #include "preconditioners/choice.hpp"
 #include "preconditioners/chosen.hpp"
 #include "preconditioners/dense_reference.hpp"
 #include "preconditioners/preconditioner.hpp"
 #include "solvers/systems.hpp"
+#include "support/fake_device.hpp"
 
 namespace protean::test {
 namespace {
@@ -216,6 +218,42 @@ TEST(Choice, TraitsOfMatrices) {
   EXPECT_FALSE(of(sparse(negative)).diffusion);
   negative(3, 3) = 0;
   EXPECT_FALSE(of(sparse(negative)).diffusion);
+}
+
+// A sample of the rows of a matrix on a device.
+TEST(Choice, SampledTraits) {
+  const ContextPtr device = fake_device_context();
+  const auto of = [&](const CsrMatrix<double>& csr) {
+    return detail::sampled_traits<double>(*device, upload(device, csr)).diffusion;
+  };
+  for (const char* kind : {"poisson-2d", "poisson-3d", "elasticity-3d"})
+    for (const double n : {6.0, 24.0}) {  // all rows, and a part of them
+      const CsrMatrix<double> csr = generate(test_context(), kind, {{"n", n}});
+      EXPECT_EQ(of(csr), detail::choice_traits<double>(*test_context(), csr).diffusion) << kind << ' ' << n;
+    }
+  Dense negative = poisson_2d(5);
+  negative(3, 3) = -4;
+  EXPECT_FALSE(of(sparse(negative)));
+  EXPECT_TRUE(of(csr_from_triplets<double>(test_context(), 0, 0, std::vector<Triplet<double>>{})));
+}
+
+// On a device an iteration has a length in seconds, so that small systems stay with jacobi and large ones do not.
+TEST(Choice, OnADeviceMultigridIsForLargeSystems) {
+  const auto diffusion = [] { return ChoiceTraits{.symmetric = true, .diffusion = true}; };
+  const auto ends_with = [&](std::int64_t iterations, double seconds_of_iteration, std::int64_t expected) {
+    PreconditionerChoice choice({.space = Space::device, .needs_symmetric = true, .expected = expected});
+    for (int step = 0; step < 40; ++step) {
+      if (choice.decide(diffusion) == "amg") return step;
+      choice.note_solve(iterations, static_cast<double>(iterations) * seconds_of_iteration, true);
+    }
+    return -1;
+  };
+  EXPECT_EQ(ends_with(140, 127e-6, 50), 1) << "a million rows, 50 solves";
+  const int unknown = ends_with(140, 127e-6, 0);
+  EXPECT_GT(unknown, 5);
+  EXPECT_LT(unknown, 30);
+  EXPECT_EQ(ends_with(140, 6e-6, 50), -1) << "a small system";
+  EXPECT_EQ(ends_with(60, 127e-6, 50), -1) << "few iterations";
 }
 
 TEST(Choice, EveryCandidateCanBeMade) {
