@@ -42,7 +42,28 @@ struct Way {
   std::int64_t iterations = 0;
   std::vector<double> seconds = {};
   int changes = 0;
+  nlohmann::json account = {};  // of the policy, in the last run
 };
+
+// When the policy decided what, and what its changes took.
+nlohmann::json account_of(const SolveResult& result) {
+  nlohmann::json all = nlohmann::json::array();
+  for (const DecisionRecord& one : result.decisions)
+    all.push_back({{"iteration", one.iteration},
+                   {"seconds", one.seconds},
+                   {"action", to_string(one.action)},
+                   {"format", one.format},
+                   {"excess", one.excess_seconds},
+                   {"allowed", one.allowed_seconds},
+                   {"worst", one.worst_seconds}});
+  for (const SwitchRecord& one : result.switches)
+    all.push_back({{"iteration", one.iteration},
+                   {"action", "changed"},
+                   {"format", one.to},
+                   {"convert_seconds", one.convert_seconds},
+                   {"wait_seconds", one.wait_seconds}});
+  return all;
+}
 
 std::vector<double> right_side(std::int64_t rows) {
   std::vector<double> b(static_cast<std::size_t>(rows));
@@ -64,6 +85,7 @@ void run(Way& way, const CsrMatrix<double>& csr, const Vector<double>& b, const 
   way.seconds.push_back(clock.lap());
   way.iterations = result.report.iterations, way.format = result.format, way.reason = result.format_reason;
   way.changes = static_cast<int>(result.switches.size());
+  way.account = account_of(result);
 }
 
 nlohmann::json measure(const ContextPtr& host, const ContextPtr& context, const Options& options,
@@ -128,7 +150,8 @@ nlohmann::json measure(const ContextPtr& host, const ContextPtr& context, const 
                    {"iterations", way.iterations},
                    {"format", way.format},
                    {"reason", way.reason},
-                   {"changes", way.changes}});
+                   {"changes", way.changes},
+                   {"account", way.account}});
   }
   return {{"matrix", name},           {"method", plain.method},
           {"rows", csr.rows()},       {"nonzeros", csr.nonzeros()},
@@ -175,8 +198,12 @@ int main(int argc, char** argv) {
     else
       fmt::print("{}: skipped, it is not in the folder\n", source.name);
   }
-  if (device && options.matrices.empty())
-    for (const GpuMatrix& matrix : gpu_matrices(0.2)) add(matrix.name, matrix.make(host));
+  const auto asked = [&](const std::string& name) {
+    return options.matrices.empty() || std::ranges::find(options.matrices, name) != options.matrices.end();
+  };
+  if (device)
+    for (const GpuMatrix& matrix : gpu_matrices(0.2))
+      if (asked(matrix.name)) add(matrix.name, matrix.make(host));
   if (!options.json.empty())
     write_json(options.json, {{"machine", machine(options.threads)},
                               {"space", options.space},
