@@ -18,6 +18,7 @@ namespace {
 
 // Stretches and balls: as many as have about so many entries.
 constexpr std::int64_t least_samples = 4, most_samples = 16, sampled_entries = 200000;
+constexpr std::size_t columns_between_checkpoints = 4096;
 constexpr double deep_below = 0.97;  // with a smaller ratio an order is worth a closer look
 
 // Counts different numbers below `size`; clear() takes no time.
@@ -83,8 +84,13 @@ class Ball {
   // `rows` rows of the frontier are expanded. They are all rows of a level, or the last rows that are expanded.
   void expand(std::int64_t rows, std::span<const std::int32_t> columns) {
     sizes_.push_back(std::ssize(rows_) - done()), levels_.push_back(done() + rows);
-    for (const std::int32_t col : columns)
-      if (known_->add(col)) rows_.push_back(col);
+    // A solve that ends waits for this, so that it must not take long to notice.
+    for (std::size_t first = 0; first < columns.size(); first += columns_between_checkpoints) {
+      detail::checkpoint();
+      for (const std::int32_t col :
+           columns.subspan(first, std::min<std::size_t>(columns_between_checkpoints, columns.size() - first)))
+        if (known_->add(col)) rows_.push_back(col);
+    }
   }
 
   std::int32_t start() const { return rows_.front(); }
@@ -152,8 +158,10 @@ class Reader {
       detail::checkpoint();
       const std::int64_t end = std::min(first + stretch, std::ssize(rows));
       lines.clear();
-      for (std::int64_t k = read_.begin[first]; k < read_.begin[end]; ++k)
+      for (std::int64_t k = read_.begin[first]; k < read_.begin[end]; ++k) {
+        if (k % static_cast<std::int64_t>(columns_between_checkpoints) == 0) detail::checkpoint();
         count += lines.add(static_cast<std::int32_t>(read_.columns[k] / line_entries));
+      }
     }
     return count;
   }
