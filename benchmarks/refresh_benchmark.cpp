@@ -6,9 +6,9 @@
 // -div((1 + u^2) grad u) = s in a cube with n elements along a side, trilinear hexahedra or six linear tetrahedra in
 // the place of each, u = 0 on its boundary. The source s grows from step to step; each step is one of Picard's
 // iteration: the conductivity of an element is that of the last u at its centre. So all systems have one pattern, and
-// values that change slowly. The matrices are assembled before anything is timed, on a device their arrays lie there;
-// each way solves the same systems from x = 0, in csr, so that the preconditioner alone makes the difference. clock cpu:
-// the time of the process on processors, for one thread on a machine that is not alone.
+// values that change slowly. The matrices are assembled before anything is timed, on a device their arrays lie there.
+// Each way solves the same systems from x = 0, in csr, so that the preconditioner alone makes the difference. clock
+// cpu: the time of the process on processors, for one thread on a machine that is not alone.
 #include <fmt/format.h>
 
 #include <algorithm>

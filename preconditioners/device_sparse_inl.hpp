@@ -5,13 +5,13 @@
 //   rows(n, lanes, f)                      f(i, own), where `own` are the lanes of a warp that share i
 //   tables(n, lanes, size, f)              f(i, own, table), with a table of so many numbers for each group of lanes:
 //                                          -1 at first, and left so by f
-//   rows_with_memory(n, lanes, bytes, f)   f(i, own, memory), with so many bytes (a multiple of 8, memory_of_group(lanes) at
-//                                          most) that these lanes share, of any content
+//   rows_with_memory(n, lanes, bytes, f)   f(i, own, memory), with so many bytes that these lanes share, of any content;
+//                                          a multiple of 8, and memory_of_group(lanes) at most
 //   sum(n, result, f)                      result := the sum of f(i), in a fixed order
 //   sum_rows(n, lanes, result, f)          the same of f(i, own), whose lanes return the same
 //   largest(n, result, f)                  result := the largest f(i) >= 0
-//   fold(n, steps, f)                      f(step, e, pivot) for all e, step after step; pivot: the best that the step before
-//                                          has returned (EliminateEntry)
+//   fold(n, steps, f)                      f(step, e, pivot) for all e, step after step; pivot: the best that the step
+//                                          before has returned (EliminateEntry)
 //   scan(data, n)                          data[i] := data[0] + ... + data[i - 1]
 //   sort(keys, items, n, bits)             pairs by their keys, stable
 //   fill(data, n, byte)

@@ -33,9 +33,9 @@ __device__ inline bool stopped(const int* stop) {
   return stop && *stop;
 }
 
-// Launches a kernel in which every thread begins with stopped() or wait_for_stream(), with so many bytes of shared memory
-// for each block beside what the kernel declares. If DeviceState::overlap is set, its blocks may be placed on the device
-// while the kernel before still runs.
+// Launches a kernel in which every thread begins with stopped() or wait_for_stream(), with so many bytes of
+// shared memory for each block beside what the kernel declares. If DeviceState::overlap is set, its blocks may
+// be placed on the device while the kernel before still runs.
 template <class... Parameters, class... Arguments>
 void launch_with_memory(const DeviceState& state, void (*kernel)(Parameters...), std::int64_t blocks,
                         int threads, std::int64_t bytes, Arguments&&... arguments) {
@@ -56,8 +56,8 @@ void launch(const DeviceState& state, void (*kernel)(Parameters...), std::int64_
   launch_with_memory(state, kernel, blocks, threads, 0, std::forward<Arguments>(arguments)...);
 }
 
-// Without this a kernel may have 48 KB of shared memory. Other threads may launch it with other sizes meanwhile, so
-// `bytes` is what any of them takes: shared_memory_of_block().
+// Without this a kernel may have 48 KB of shared memory. Other threads may launch it with other sizes meanwhile,
+// so `bytes` is what any of them takes: shared_memory_of_block().
 template <class Kernel>
 void allow_memory(Kernel* kernel, std::int64_t bytes) {
   PROTEAN_CUDA_CHECK(

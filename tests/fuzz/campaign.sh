@@ -70,7 +70,8 @@ worker() {
     round=$((round + 1))
     # Without -entropic=0 the fuzzer counts features for two thirds of the time of the larger programs.
     LD_LIBRARY_PATH="$programs${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" OMP_NUM_THREADS=1 "$programs/fuzz_$target" \
-      -max_total_time=$((end - SECONDS)) -max_len="${LONGEST:-4096}" -entropic=0 -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \
+      -max_total_time=$((end - SECONDS)) -max_len="${LONGEST:-4096}" -entropic=0 -timeout=10 -rss_limit_mb=2048 \
+      -print_final_stats=1 \
       -artifact_prefix="$out/crashes/$target-" "$out/$target" "$corpus/$target" \
       >"$out/logs/$target-$number-$round.log" 2>&1 && break
   done
