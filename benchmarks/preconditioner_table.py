@@ -2,8 +2,8 @@
 r"""A Markdown table of preconditioners from reports of `protean solve`.
 
     preconditioner_table.py REPORT.json [REPORT.json ...] > preconditioners.md
-    preconditioner_table.py --protean build/cuda-release/protean --space device --runs 2 \
-        --page docs/results/preconditioners-gpu.md
+    preconditioner_table.py --protean build/cpu-release/protean --runs 2 \
+        --page docs/results/preconditioners-host.md
 
 The second form runs the solves first: the systems below, or those that --systems names, with each preconditioner,
 --runs times each, and keeps problem files and reports in --folder. A solve that takes longer than --seconds ends, and
