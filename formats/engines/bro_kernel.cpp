@@ -9,6 +9,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "core/behind.hpp"
 #include "formats/engines/bro.hpp"
 #include "formats/engines/rows.hpp"
 #include "formats/host_support.hpp"
@@ -63,8 +64,8 @@ std::int64_t lanes_of_slice(D d, const BroProduct<T>& job, std::int64_t s, std::
   const BroView<T>& a = job.view;
   const std::int64_t lanes = a.lanes(s), first = a.col_ptr[s], end = a.col_ptr[s + 1];
   for (; lane + rows <= lanes; lane += rows) {
-    Streams<U, decltype(d32)> streams(d32, a.symbols + a.h * a.symbol_ptr[s] + lane, lanes);
-    const T* values = a.values + a.h * first + lane;
+    Streams<U, decltype(d32)> streams(d32, behind(a.symbols, a.h * a.symbol_ptr[s] + lane), lanes);
+    const T* values = behind(a.values, a.h * first + lane);
     hn::Vec<decltype(signed32)> col[U];
     hn::Vec<decltype(d32)> step[U];
     hn::Vec<D> sum[U];
