@@ -160,8 +160,9 @@ TEST_P(Multi, AColumnKeepsItsBitsInAnyCompany) {
     matrices.emplace_back(
         std::to_string(2 * width + 1) + " diagonals",
         generate(test_context(), "banded", {{"n", 310.0}, {"lower", width * 1.0}, {"upper", width * 1.0}}));
-  for (const auto& [name, csr] : matrices) {
+  for (const auto& [name, csr_of_name] : matrices) {
     SCOPED_TRACE(name);
+    const CsrMatrix<double>& csr = csr_of_name;
     const auto A = make(csr, context_);
     if (!A) continue;
     const auto x = sample_columns<double>(csr.cols(), 17, 5);
