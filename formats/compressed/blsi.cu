@@ -91,12 +91,12 @@ class Blsi final : public RowViewOnDevice<T, Blsi<T, Word>> {
   void do_apply(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const override {
     if (index_.size() == 0) return scale(*this->context(), this->rows(), beta, y.data);
     // A product overwrites the workspace before it reads it.
-    const SegmentView<T, PackedIndex<T, Word>> A{this->rows(),
-                                                 index_.size(),
-                                                 {row_view()},
-                                                 values_.data(),
-                                                 const_cast<std::int32_t*>(carry_row_.data()),
-                                                 const_cast<T*>(carry_value_.data())};
+    const EntrySegments<T, PackedIndex<T, Word>> A{this->rows(),
+                                                   index_.size(),
+                                                   {row_view()},
+                                                   values_.data(),
+                                                   const_cast<std::int32_t*>(carry_row_.data()),
+                                                   const_cast<T*>(carry_value_.data())};
     multiply_segments(*this->context(), A, alpha, x.data, beta, y.data);
   }
 

@@ -154,12 +154,12 @@ class CooSegmented final : public CooArrays<T> {
   void do_apply(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const override {
     if (this->nonzeros() == 0) return scale(*this->context(), this->rows(), beta, y.data);
     // A product overwrites the workspace before it reads it.
-    const SegmentView<T, CooIndex> A{this->rows(),
-                                     this->nonzeros(),
-                                     {this->row_.data(), this->col_.data()},
-                                     this->values_.data(),
-                                     const_cast<std::int32_t*>(carry_row_.data()),
-                                     const_cast<T*>(carry_value_.data())};
+    const EntrySegments<T, CooIndex> A{this->rows(),
+                                       this->nonzeros(),
+                                       {this->row_.data(), this->col_.data()},
+                                       this->values_.data(),
+                                       const_cast<std::int32_t*>(carry_row_.data()),
+                                       const_cast<T*>(carry_value_.data())};
     multiply_segments(*this->context(), A, alpha, x.data, beta, y.data);
   }
 

@@ -37,6 +37,7 @@
 #include <string>
 #include <vector>
 
+#include "core/behind.hpp"
 #include "core/bisect.hpp"
 #include "core/host_device.hpp"
 #include "formats/engines/bits.hpp"
@@ -116,6 +117,7 @@ struct BroView {
   template <class F>
   PROTEAN_HOST_DEVICE void for_slots(std::int64_t p, F&& f) const {
     const std::int64_t s = p / h, count = lanes(s);
+    if (col_ptr[s] == col_ptr[s + 1]) return;  // there may be no symbols at all
     FieldReader reader(symbols + h * symbol_ptr[s] + p % h, count);
     std::int64_t place = h * col_ptr[s] + p % h;
     std::int32_t at = -1;
@@ -142,7 +144,7 @@ struct BroView {
   // The row of entry k of the tail.
   PROTEAN_HOST_DEVICE std::int64_t row_of_entry(std::int64_t k) const {
     const std::int64_t interval = std::int64_t{W} * q, i = k / interval, lane = k % interval % W;
-    FieldReader reader(tail_symbols + interval_symbol[i] + lane, W);
+    FieldReader reader(behind(tail_symbols, interval_symbol[i] + lane), W);
     std::int64_t at = base[i];
     for (std::int64_t step = k % interval / W; step >= 0; --step) at += reader.take(width[i]);
     return at;

@@ -31,7 +31,7 @@ enum class Way { by_length, masked, plain_sums, simd };
 constexpr int masked_chunk = 8;
 
 template <bool with_dot, bool plain, bool scattered = false, class T, class P>
-HWY_INLINE void finish_row(const RowsWork<T, P>& w, std::int64_t r, T sum, RowCarry<T>& carry) {
+HWY_INLINE void finish_row(const RowsWork<T, P>& w, std::int64_t r, T sum, ShareCarry<T>& carry) {
   const std::int64_t to = scattered ? w.target[r] : r;
   if constexpr (plain)
     w.y[to] = sum;
@@ -44,7 +44,7 @@ HWY_INLINE void finish_row(const RowsWork<T, P>& w, std::int64_t r, T sum, RowCa
 // branches than the one that asks for the next length.
 template <int length, bool with_dot, bool plain, class T, class P>
 HWY_INLINE std::int64_t rows_of_length(const RowsWork<T, P>& w, std::int64_t r, std::int64_t row_end, P& k,
-                                       RowCarry<T>& carry) {
+                                       ShareCarry<T>& carry) {
   do {
     if (w.prefetch) prefetch_ahead(k, w.values, w.col);
     finish_row<with_dot, plain>(w, r, short_dot<length>(w.values + k, w.col + k, w.x), carry);
@@ -54,10 +54,10 @@ HWY_INLINE std::int64_t rows_of_length(const RowsWork<T, P>& w, std::int64_t r, 
 }
 
 template <class T, class P, bool with_dot, bool plain, Way way, bool scattered = false>
-RowCarry<T> product_of_share(const RowsWork<T, P>& w, const RowShare& share) {
+ShareCarry<T> product_of_share(const RowsWork<T, P>& w, const RowShare& share) {
   constexpr int shortest = way == Way::plain_sums ? 16 : 4;
   P k = static_cast<P>(share.k_begin), prefetched = k;
-  RowCarry<T> carry;
+  ShareCarry<T> carry;
   for (std::int64_t r = share.row_begin; r < share.row_end;) {
     const P end = w.row_ptr[r + 1];
     if constexpr (way == Way::by_length) {
@@ -99,8 +99,8 @@ RowCarry<T> product_of_share(const RowsWork<T, P>& w, const RowShare& share) {
 
 // The same for rows of a list. Entries do not follow one another, so the hardware's prefetcher must do.
 template <class T, class P>
-RowCarry<T> product_of_list(const RowsWork<T, P>& w, const RowShare& share, bool with_dot) {
-  RowCarry<T> carry;
+ShareCarry<T> product_of_list(const RowsWork<T, P>& w, const RowShare& share, bool with_dot) {
+  ShareCarry<T> carry;
   P k = static_cast<P>(share.k_begin);
   for (std::int64_t p = share.row_begin; p < share.row_end; ++p) {
     const std::int64_t r = w.list[p];
@@ -133,7 +133,7 @@ void ordered_share(const RowsWork<T, P>& w, const RowShare& share) {
 }
 
 template <class T, class P>
-RowCarry<T> product(const RowsWork<T, P>& w, const RowShare& share, bool with_dot) {
+ShareCarry<T> product(const RowsWork<T, P>& w, const RowShare& share, bool with_dot) {
   if (w.ordered) {
     ordered_share(w, share);
     return {};
@@ -159,9 +159,9 @@ RowCarry<T> product(const RowsWork<T, P>& w, const RowShare& share, bool with_do
   }
 }
 
-#define PROTEAN_ROWS_KERNEL(name, T, P)                                             \
-  RowCarry<T> name(const RowsWork<T, P>& w, const RowShare& share, bool with_dot) { \
-    return product<T, P>(w, share, with_dot);                                       \
+#define PROTEAN_ROWS_KERNEL(name, T, P)                                               \
+  ShareCarry<T> name(const RowsWork<T, P>& w, const RowShare& share, bool with_dot) { \
+    return product<T, P>(w, share, with_dot);                                         \
   }
 PROTEAN_ROWS_KERNEL(rows_product_f64_p32, double, std::int32_t)
 PROTEAN_ROWS_KERNEL(rows_product_f64_p64, double, std::int64_t)
@@ -189,10 +189,10 @@ std::int64_t row_of_length_on_device(const Context& context, const SparsityPatte
                                      std::int64_t length);
 #endif
 
-#define PROTEAN_ROWS_PRODUCT(name, T, P)                                                       \
-  HWY_EXPORT(name);                                                                            \
-  RowCarry<T> rows_product(const RowsWork<T, P>& work, const RowShare& share, bool with_dot) { \
-    return HWY_DYNAMIC_DISPATCH(name)(work, share, with_dot);                                  \
+#define PROTEAN_ROWS_PRODUCT(name, T, P)                                                         \
+  HWY_EXPORT(name);                                                                              \
+  ShareCarry<T> rows_product(const RowsWork<T, P>& work, const RowShare& share, bool with_dot) { \
+    return HWY_DYNAMIC_DISPATCH(name)(work, share, with_dot);                                    \
   }
 PROTEAN_ROWS_PRODUCT(rows_product_f64_p32, double, std::int32_t)
 PROTEAN_ROWS_PRODUCT(rows_product_f64_p64, double, std::int64_t)

@@ -48,25 +48,27 @@ struct RowsWork {
 
 // What a share adds to the row that it begins, and to x . y.
 template <class T>
-struct RowCarry {
+struct ShareCarry {
   T row = 0, dot = 0;
 };
 
 // y := alpha A x + beta y for the rows that end in the share. With the dot product, x . A x, alpha is 1 and beta 0 or
 // 1; it has no dot product in deterministic mode.
-RowCarry<double> rows_product(const RowsWork<double, std::int32_t>& work, const RowShare& share,
-                              bool with_dot);
-RowCarry<double> rows_product(const RowsWork<double, std::int64_t>& work, const RowShare& share,
-                              bool with_dot);
-RowCarry<float> rows_product(const RowsWork<float, std::int32_t>& work, const RowShare& share, bool with_dot);
-RowCarry<float> rows_product(const RowsWork<float, std::int64_t>& work, const RowShare& share, bool with_dot);
+ShareCarry<double> rows_product(const RowsWork<double, std::int32_t>& work, const RowShare& share,
+                                bool with_dot);
+ShareCarry<double> rows_product(const RowsWork<double, std::int64_t>& work, const RowShare& share,
+                                bool with_dot);
+ShareCarry<float> rows_product(const RowsWork<float, std::int32_t>& work, const RowShare& share,
+                               bool with_dot);
+ShareCarry<float> rows_product(const RowsWork<float, std::int64_t>& work, const RowShare& share,
+                               bool with_dot);
 
 // All shares, in parallel. Returns x . y when `with_dot`.
 template <class T, class P>
 T run_shares(const RowsWork<T, P>& work, std::int64_t rows, const std::vector<RowShare>& shares,
              bool with_dot) {
   const int parts = static_cast<int>(shares.size());
-  PartialSums<RowCarry<T>> carries(parts);
+  PartialSums<ShareCarry<T>> carries(parts);
   parallel(parts, [&](int part, int) { carries[part] = rows_product(work, shares[part], with_dot); });
   T dot = 0;
   for (int part = 0; part < parts; ++part) {

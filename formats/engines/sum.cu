@@ -540,13 +540,13 @@ class SumOnDevice final : public RowViewOnDevice<T, SumOnDevice<T>>, public HasA
           continue;
         }
         // A product overwrites the workspace before it reads it.
-        const SegmentView<T, CooIndex> tail{part.rows,
-                                            part.entries,
-                                            {coo_row_.data(), col_.data() + part.col},
-                                            values_.data() + part.values,
-                                            const_cast<std::int32_t*>(carry_row_.data()),
-                                            const_cast<T*>(carry_value_.data()),
-                                            i > 0};
+        const EntrySegments<T, CooIndex> tail{part.rows,
+                                              part.entries,
+                                              {coo_row_.data(), col_.data() + part.col},
+                                              values_.data() + part.values,
+                                              const_cast<std::int32_t*>(carry_row_.data()),
+                                              const_cast<T*>(carry_value_.data()),
+                                              i > 0};
         multiply_segments(context, tail, alpha, x, keep, y);
       } else if (part.kind == PartKind::ell) {
         multiply_slots(context, slots(&part, nullptr), alpha, x, keep, y);

@@ -31,7 +31,7 @@ struct CooIndex {
 
 // Index: CooIndex, or another one with the same operator (blsi.cu).
 template <class T, class Index>
-struct SegmentView {
+struct EntrySegments {
   std::int64_t rows, size;  // size > 0
   Index index;
   const T* values;
@@ -53,7 +53,7 @@ __device__ inline void scale_rows(std::int64_t begin, std::int64_t end, T beta, 
 // The flag `stop` is read behind the first loads: read at the beginning, it took a tenth of the time of a product.
 template <class T, class Index>
 __global__ void __launch_bounds__(segment_threads)
-    segment_product(SegmentView<T, Index> A, T alpha, const T* x, T beta, T* y, const int* stop) {
+    segment_product(EntrySegments<T, Index> A, T alpha, const T* x, T beta, T* y, const int* stop) {
   device::wait_for_stream();
   const std::int64_t segment = (std::int64_t{blockIdx.x} * segment_threads + threadIdx.x) / 32;
   const std::int64_t begin = segment * segment_entries;
@@ -160,7 +160,7 @@ __global__ void __launch_bounds__(segment_carries)
 
 // y := alpha A x + beta y
 template <class T, class Index>
-void multiply_segments(const Context& context, const SegmentView<T, Index>& A, T alpha, const T* x, T beta,
+void multiply_segments(const Context& context, const EntrySegments<T, Index>& A, T alpha, const T* x, T beta,
                        T* y) {
   const DeviceState& state = context.device_state();
   const std::int64_t segments = segments_of(A.size);
