@@ -205,6 +205,8 @@ void order_by_colours(const ContextPtr& context, const SparsityPattern& pattern,
   };
   Buffer<std::uint32_t> keys(context, n);
   Buffer<std::int64_t> both(context, 2 * n + 1), found(context, 3 * (std::int64_t{count} + 1));
+  // One number of the first third has no colour; it is copied to the host with the others.
+  PROTEAN_CUDA_CHECK(cudaMemsetAsync(found.data(), 0, found.bytes(), state.stream));
   detail::copy_bytes(*context, keys.data(), Space::device, colour, Space::device, bytes_of(n, 4));
   std::int32_t* const row = made.row.data();
   launch(state, number_kernel, blocks_of(n), block_size, row, n);

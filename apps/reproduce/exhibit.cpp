@@ -149,7 +149,14 @@ std::string exhibit_json(const Exhibit& e) {
 }
 
 Exhibit parse_exhibit(std::string_view text, const std::string& file) {
-  const auto bad = [&](const std::string& what) {
+  const auto bad = [&](std::string what) {
+    // The parser shows what it has read last, each line break as nine characters.
+    constexpr std::size_t most = 400;
+    if (what.size() > most) {
+      std::size_t end = most;
+      while (end > 0 && (static_cast<unsigned char>(what[end]) & 0xC0) == 0x80) --end;  // whole characters
+      what = what.substr(0, end) + " ...";
+    }
     return BadFile(file, 0, 0,
                    fmt::format("{}; give a JSON file that `protean reproduce` has written", what));
   };
