@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Markdown tables of setup_benchmark's figures: setup_table.py FILE.json [FILE.json ...]
 
-The first table has a row for each matrix and preconditioner. "products" are those of csr. "solve only" and "with setup":
-how many times as fast as jacobi with the same matrix and method. The second one has, for each matrix, the fastest
+The first table has a row for each matrix and preconditioner. "products" are those of csr. "solve only" and "with
+setup": how many times as fast as jacobi with the same matrix and method. The second one has, for each matrix, the fastest
 preconditioner in solve only and with setup, and the geometric means.
 """
 import json
@@ -22,8 +22,8 @@ def number(value):
 def main(files):
     rows = [row for file in files for row in json.loads(pathlib.Path(file).read_text())["preconditioners"]]
     jacobi = {(row["matrix"], row["method"]): row for row in rows if row["type"] == "jacobi"}
-    print("| matrix | rows | preconditioner | iterations | setup, ms | products | new values, ms | products | M^-1 r, products "
-          "| 8 columns, products | solve, ms | solve only | with setup |")
+    print("| matrix | rows | preconditioner | iterations | setup, ms | products | new values, ms | products "
+          "| M^-1 r, products | 8 columns, products | solve, ms | solve only | with setup |")
     print("|---|--:|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|")
     best = {}
     for row in rows:

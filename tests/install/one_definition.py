@@ -42,8 +42,8 @@ def main(project):
     assert len(places) > 500, f"only {len(places)} types were found"
     several = {name: paths for name, paths in places.items() if len(paths) > 1}
     for (where, name), paths in sorted(several.items()):
-        print(f"{where}::{name} is defined in {', '.join(sorted(paths))}; give one of them another name, or put it into "
-              "an unnamed namespace")
+        print(f"{where}::{name} is defined in {', '.join(sorted(paths))}; give one of them another name, or put it "
+              "into an unnamed namespace")
     print(f"{len(places)} types in {len(files)} files")
     return 1 if several else 0
 
