@@ -2,8 +2,8 @@
 """Markdown tables of setup_benchmark's figures: setup_table.py FILE.json [FILE.json ...]
 
 The first table has a row for each matrix and preconditioner. "products" are those of csr. "solve only" and "with
-setup": how many times as fast as jacobi with the same matrix and method. The second one has, for each matrix, the fastest
-preconditioner in solve only and with setup, and the geometric means.
+setup": how many times as fast as jacobi with the same matrix and method. The second one has, for each matrix, the
+fastest preconditioner in solve only and with setup, and the geometric means.
 """
 import json
 import math
