@@ -27,7 +27,7 @@ def table(data):
 
 def picture(data, path):
     """The seconds that each way has taken after each step."""
-    most = sum(data["ways"][0]["seconds"])
+    most = max(sum(way["seconds"]) for way in data["ways"] if way["way"] in COLOURS)
     plot = Plot((0, data["steps"]), (0, most), "step", "seconds so far",
                 title=f"{data['rows']:,} rows, {data['steps']} steps, {data['space']}")
     plot.horizontals([most * k / 5 for k in range(6)], label="{:.2f}")
