@@ -84,7 +84,7 @@ class Ball {
   // `rows` rows of the frontier are expanded. They are all rows of a level, or the last rows that are expanded.
   void expand(std::int64_t rows, std::span<const std::int32_t> columns) {
     sizes_.push_back(std::ssize(rows_) - done()), levels_.push_back(done() + rows);
-    // A solve that ends waits for this, so that it must not take long to notice.
+    // The end of a solve waits for this work, so it often asks whether it is still wanted.
     for (std::size_t first = 0; first < columns.size(); first += columns_between_checkpoints) {
       detail::checkpoint();
       for (const std::int32_t col :

@@ -205,7 +205,7 @@ void order_by_colours(const ContextPtr& context, const SparsityPattern& pattern,
   };
   Buffer<std::uint32_t> keys(context, n);
   Buffer<std::int64_t> both(context, 2 * n + 1), found(context, 3 * (std::int64_t{count} + 1));
-  // One number of the first third has no colour; it is copied to the host with the others.
+  // The first third has one number more than there are colours. It is copied to the host, but not used.
   PROTEAN_CUDA_CHECK(cudaMemsetAsync(found.data(), 0, found.bytes(), state.stream));
   detail::copy_bytes(*context, keys.data(), Space::device, colour, Space::device, bytes_of(n, 4));
   std::int32_t* const row = made.row.data();
