@@ -1,28 +1,28 @@
-// What a kept preconditioner saves over the steps of a nonlinear problem, and what type auto makes of it.
+// What a kept preconditioner saves over the systems of a nonlinear problem, and what type auto makes of it.
 //
-//   refresh_benchmark [--threads N] [--n N] [--steps N] [--repeat N] [--space host|device] [--clock wall|cpu]
-//                     [--shape hex|tet] [--json FILE]
+//   refresh_benchmark [--problem diffusion|beam] [--threads N] [--n N] [--steps N] [--repeat N] [--space host|device]
+//                     [--clock wall|cpu] [--shape hex|tet] [--json FILE]
 //
-// -div((1 + u^2) grad u) = s in a cube with n elements along a side, trilinear hexahedra or six linear tetrahedra in
-// the place of each, u = 0 on its boundary. The source s grows from step to step; each step is one of Picard's
-// iteration: the conductivity of an element is that of the last u at its centre. So all systems have one pattern, and
-// values that change slowly. The matrices are assembled before anything is timed, on a device their arrays lie there.
-// Each way solves the same systems from x = 0, in csr, so that the preconditioner alone makes the difference. clock
-// cpu: the time of the process on processors, for one thread on a machine that is not alone.
+// The problems are those of nonlinear.hpp: diffusion with n = 40 and 50 systems, of shape hex or tet, or a beam with
+// n = 20 and 15 systems. All systems of one problem have one pattern, and values that change slowly. The matrices are
+// assembled before anything is timed, on a device their arrays lie there. Each way solves the same systems from x = 0 to
+// 1e-8, in csr where its name does not say otherwise, so that the preconditioner alone makes the difference. On a host
+// PETSc and Eigen solve the systems of the beam, too, with one thread. clock cpu: the time of the process on processors,
+// for one thread on a machine that is not alone.
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <ctime>
 #include <map>
 #include <optional>
 #include <string>
-#include <string_view>
+#include <utility>
 #include <vector>
 
-#include "apps/fem/problem.hpp"
-#include "core/parallel.hpp"
 #include "core/transfer.hpp"
+#include "nonlinear.hpp"
+#include "options.hpp"
+#include "peers/preconditioned.hpp"
 #include "protean.hpp"
 #include "report.hpp"
 #include "systems/seconds.hpp"
@@ -30,86 +30,23 @@
 namespace protean::bench {
 namespace {
 
+constexpr const char* usage =
+    "usage: refresh_benchmark [--problem diffusion|beam] [--threads N] [--n N] [--steps N] [--repeat N]\n"
+    "                         [--space host|device] [--clock wall|cpu] [--shape hex|tet] [--json FILE]\n";
+
 struct Options {
-  int threads = 2, n = 40, steps = 50, repeat = 3;
-  std::string space = "host", clock = "wall", shape = "hex", json;
+  std::string problem = "diffusion", space = "host", clock = "wall", shape = "hex", json;
+  int threads = 2, n = 0, steps = 0, repeat = 3;  // n, steps 0: those of the problem
 };
 
 double processor_seconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 
-// The systems of all steps, in the memory of `context`.
-class Sequence {
- public:
-  Sequence(const ContextPtr& host, const ContextPtr& context, const std::string& shape, int n, int steps)
-      : host_(host), fem_(apps::fem::make_system(*host, spec(shape, n))) {
-    const bool on_device = context->space() == Space::device;
-    const std::int64_t nodes = static_cast<std::int64_t>(fem_.mesh.nodes.size());
-    row_of_.assign(static_cast<std::size_t>(nodes), 0);
-    for (const std::int64_t node : fem_.constrained) row_of_[static_cast<std::size_t>(node)] = -1;
-    std::int64_t rows = 0;
-    for (std::int64_t& row : row_of_) row = row < 0 ? -1 : rows++;
-    std::vector<double> u(static_cast<std::size_t>(rows), 0.0);
-    b.assign(u.size(), 1.0 / (static_cast<double>(n) * n * n));  // a source of 1, lumped
-    Vector<double> right(context, rows), solution(context, rows);
-    for (int step = 0; step < steps; ++step) {
-      const CsrMatrix<double> csr = assembled(u);
-      if (step == 0) first = on_device ? upload(context, csr) : csr;
-      values.emplace_back(context, csr.nonzeros());
-      copy<double>(*context, VectorView<const double>{csr.values, csr.nonzeros()}, values.back());
-      std::vector<double> source = b;
-      for (double& one : source) one *= largest_source * (1 + step) / steps;
-      SolveSettings settings{.preconditioner = "amg", .format = "csr", .context = context};
-      settings.solver.stopping.relative_tolerance = 1e-6;
-      copy<double>(*context, VectorView<const double>{source.data(), rows}, right);
-      copy<double>(*context, VectorView<const double>{u.data(), rows}, solution);
-      (void)solve<double>(with_values(first, values.back().data()), right, solution.view(), settings);
-      copy<double>(*context, solution, VectorView<double>{u.data(), rows});
-    }
-    largest_u = *std::max_element(u.begin(), u.end());
-  }
-
-  CsrMatrix<double> first;
-  std::vector<Vector<double>> values;
-  std::vector<double> b;
-  double largest_u = 0;
-
- private:
-  static constexpr double largest_source = 100;
-  static apps::fem::Spec spec(const std::string& shape, int n) {
-    apps::fem::Spec spec;
-    if (shape == "tet") spec.shape = apps::fem::Shape::tetrahedron;
-    spec.n = n;
-    return spec;
-  }
-  CsrMatrix<double> assembled(const std::vector<double>& u) const {
-    std::vector<double> matrices = fem_.matrices;
-    const auto per = static_cast<std::size_t>(fem_.mesh.nodes_of_element());
-    const auto elements = static_cast<std::size_t>(fem_.mesh.elements());
-    const std::size_t entries = matrices.size() / elements;
-    protean::parallel(host_->threads(), [&](int part, int parts) {
-      const Range mine = even_range(static_cast<std::int64_t>(elements), part, parts);
-      for (auto e = static_cast<std::size_t>(mine.begin); e < static_cast<std::size_t>(mine.end); ++e) {
-        double middle = 0;
-        for (std::size_t k = 0; k < per; ++k)
-          if (const std::int64_t row = row_of_[static_cast<std::size_t>(fem_.mesh.connectivity[e * per + k])];
-              row >= 0)
-            middle += u[static_cast<std::size_t>(row)] / static_cast<double>(per);
-        for (std::size_t k = 0; k < entries; ++k) matrices[e * entries + k] *= 1 + middle * middle;
-      }
-    });
-    ElementOptions options;
-    options.symmetric = true, options.constrained = fem_.constrained;
-    options.constrained_rows = ConstrainedRows::eliminate;
-    const ElementGroup<double> groups[] = {
-        {fem_.mesh.elements(), fem_.mesh.nodes_of_element(), fem_.mesh.connectivity, matrices}};
-    return make_element_operator<double>(host_, static_cast<std::int64_t>(fem_.mesh.nodes.size()), groups,
-                                         options)
-        ->assemble();
-  }
-
-  ContextPtr host_;
-  apps::fem::System fem_;
-  std::vector<std::int64_t> row_of_;  // of each node; -1: on the boundary
+// How the systems are solved.
+struct Way {
+  std::string name, id;  // id: of the preconditioner, or of a library
+  PreconditionerOptions options = {};
+  std::string format = "csr";
+  bool modes = false;  // amg with the rigid body modes
 };
 
 struct Run {
@@ -121,45 +58,60 @@ struct Run {
 
 class Bench {
  public:
-  Bench(const Options& options, const Sequence& sequence, const ContextPtr& context)
+  Bench(const Options& options, const NonlinearSequence& sequence)
       : options_(options),
         sequence_(sequence),
-        context_(context),
+        context_(sequence.context),
         n_(sequence.first.rows()),
-        b_(context, n_),
-        x_(context, n_) {
-    copy<double>(*context, VectorView<const double>{sequence.b.data(), n_}, b_.view());
+        x_(context_, n_) {
+    if (sequence.coordinates.rows() > 0)
+      modes_ = rigid_body_modes(Context::host(1), sequence.coordinates.view());
   }
 
   nlohmann::json operator()() {
-    const auto with = [](std::string id, Refresh refresh, std::int64_t solves = 0) {
-      PreconditionerOptions options;
-      options.refresh = refresh, options.solves = solves;
-      return std::pair(std::move(id), options);
+    std::vector<Way> ways;
+    const auto add = [&](std::string name, std::string id, Refresh refresh, bool formats = false) -> Way& {
+      Way way{.name = std::move(name), .id = std::move(id)};
+      way.options.refresh = refresh;
+      if (formats) way.format = "auto", way.name += ", format auto";
+      ways.push_back(std::move(way));
+      return ways.back();
     };
-    const std::vector<std::pair<std::string, std::pair<std::string, PreconditionerOptions>>> ways = {
-        {"jacobi", with("jacobi", Refresh::every)},
-        {"ic0, every", with("ic0", Refresh::every)},
-        {"ic0, when-slower", with("ic0", Refresh::when_slower)},
-        {"amg, every", with("amg", Refresh::every)},
-        {"amg, when-slower", with("amg", Refresh::when_slower)},
-        {"amg, never", with("amg", Refresh::never)},
-        {"auto", with("auto", Refresh::automatic)},
-        {"auto, solves 50", with("auto", Refresh::automatic, options_.steps)}};
+    const bool beam = modes_.columns() > 0;
+    for (const bool formats : {false, true}) {
+      if (formats && !beam) continue;
+      add("jacobi", "jacobi", Refresh::every, formats);
+      add("ic0, every", "ic0", Refresh::every, formats);
+      add("ic0, when-slower", "ic0", Refresh::when_slower, formats);
+      for (const Refresh refresh : {Refresh::every, Refresh::when_slower, Refresh::never}) {
+        Way& way = add("amg, " + std::string(to_string(refresh)), "amg", refresh, formats);
+        if (beam) way.modes = true, way.options.unknowns = 3;
+      }
+      add("auto", "auto", Refresh::automatic, formats);
+      Way& told = add("auto, solves " + std::to_string(options_.steps), "auto", Refresh::automatic, formats);
+      told.options.solves = options_.steps;
+    }
+    if (beam && context_->space() == Space::host)
+      for (const std::string library : {"petsc", "eigen"})
+        for (const std::string kind : {"jacobi", "ic0"}) add(library + " " + kind, library, Refresh::every);
     std::map<std::string, std::vector<Run>> runs;
     for (int turn = 0; turn < options_.repeat; ++turn)
-      for (const auto& [name, way] : ways) runs[name].push_back(run(way.first, way.second));
+      for (const Way& way : ways) runs[way.name].push_back(run(way));
     nlohmann::json all = nlohmann::json::array();
     double jacobi = 0;
-    for (const auto& [name, way] : ways) {
+    for (const auto& [name, id, way, format, modes] : ways) {
       std::vector<Run>& turns = runs[name];
       std::sort(turns.begin(), turns.end(), [](const Run& a, const Run& b) { return a.total < b.total; });
       const Run& middle = turns[turns.size() / 2];
+      if (middle.iterations.empty()) {
+        fmt::print("  {:30} skipped: this build does not have it\n", name);
+        continue;
+      }
       if (name == "jacobi") jacobi = middle.total;
       std::int64_t sum = 0;
       for (const std::int64_t one : middle.iterations) sum += one;
       fmt::print(
-          "  {:18} {:8.3f} s, of it setups {:7.3f}, {:5} iterations, {:.2f} times as fast, ends with {}\n",
+          "  {:30} {:8.3f} s, of it setups {:7.3f}, {:5} iterations, {:.2f} times as fast, ends with {}\n",
           name, middle.total, middle.setup, sum, jacobi / middle.total, middle.used.back());
       std::vector<double> totals;
       for (const Run& one : turns) totals.push_back(one.total);
@@ -175,7 +127,8 @@ class Bench {
   }
 
  private:
-  Run run(const std::string& id, const PreconditionerOptions& options) {
+  Run run(const Way& way) {
+    if (way.id == "petsc" || way.id == "eigen") return run_library(way);
     Run made;
     std::optional<LinearSystem<double>> system;
     for (std::size_t step = 0; step < sequence_.values.size(); ++step) {
@@ -183,64 +136,106 @@ class Bench {
       context_->synchronize();
       Stopwatch clock;
       const CsrMatrix<double> csr = with_values(sequence_.first, sequence_.values[step].data());
-      if (step == 0)
-        system.emplace(csr, SolveSettings{.preconditioner = id,
-                                          .preconditioning = options,
-                                          .format = "csr",
+      if (step == 0) {
+        system.emplace(csr, SolveSettings{.preconditioner = way.id,
+                                          .preconditioning = way.options,
+                                          .format = way.format,
                                           .context = context_,
                                           .check_arrays = false});
-      else
+        if (way.modes)
+          system->solver().set_preconditioner([&](const LinearOperator<double>& A) {
+            return make_amg<double>(A, modes_.view(), way.options);
+          });
+      } else {
         system->update_values(csr);
-      const SolveResult result = system->solve(b_, x_.view());
+      }
+      const SolveResult result = system->solve(sequence_.right[step], x_.view());
       context_->synchronize();
       made.seconds.push_back(clock.lap());
       made.total += made.seconds.back(), made.setup += result.setup_seconds;
       made.iterations.push_back(result.report.iterations), made.used.push_back(result.preconditioner);
       made.worst = std::max(made.worst, result.report.true_relative);
-      if (!result.converged()) fmt::print(stderr, "{}: step {}: {}\n", id, step, result.report.advice);
+      if (!result.converged()) fmt::print(stderr, "{}: step {}: {}\n", way.name, step, result.report.advice);
+    }
+    return made;
+  }
+
+  Run run_library(const Way& way) {
+    Run made;
+    const auto n = static_cast<std::size_t>(n_);
+    for (std::size_t step = 0; step < sequence_.values.size(); ++step) {
+      const CsrMatrix<double> csr = with_values(sequence_.first, sequence_.values[step].data());
+      const double* right = sequence_.right[step].data();
+      const std::vector<double> b(right, right + n);
+      std::vector<double> x(n, 0.0);
+      const PreconditionedSolve wanted{"cg", way.name.substr(way.id.size() + 1)};
+      const auto result = way.id == "petsc" ? petsc_preconditioned(csr, b, wanted, x)
+                                            : eigen_preconditioned(csr, b, wanted, x);
+      if (!result) return {};
+      made.seconds.push_back(result->setup_seconds + result->solve_seconds);
+      made.total += made.seconds.back(), made.setup += result->setup_seconds;
+      made.iterations.push_back(result->iterations);
+      made.used.push_back(result->what.empty() ? wanted.preconditioner : result->what);
     }
     return made;
   }
 
   const Options& options_;
-  const Sequence& sequence_;
+  const NonlinearSequence& sequence_;
   ContextPtr context_;
   std::int64_t n_;
-  Vector<double> b_, x_;
+  MultiVector<double> modes_;
+  Vector<double> x_;
 };
+
+int run(Options options) {
+  const bool beam = options.problem == "beam";
+  if (options.n == 0) options.n = beam ? 20 : 40;
+  if (options.steps == 0) options.steps = beam ? 15 : 50;
+  const ContextPtr host = Context::host(options.threads);
+  const ContextPtr context = options.space == "device" ? Context::device() : host;
+  const NonlinearSequence sequence =
+      beam ? beam_sequence(host, context, options.n, options.steps)
+           : diffusion_sequence(host, context, options.shape, options.n, options.steps);
+  fmt::print("{} rows, {} entries, {} steps, {}\n", sequence.first.rows(), sequence.first.nonzeros(),
+             options.steps, sequence.about);
+  if (options.clock == "cpu") Stopwatch::other_clock = processor_seconds;
+  const nlohmann::json ways = Bench(options, sequence)();
+  if (!options.json.empty())
+    write_json(options.json, {{"machine", machine(options.threads)},
+                              {"problem", options.problem},
+                              {"space", options.space},
+                              {"clock", options.clock},
+                              {"shape", beam ? "hex" : options.shape},
+                              {"rows", sequence.first.rows()},
+                              {"nonzeros", sequence.first.nonzeros()},
+                              {"steps", options.steps},
+                              {"about", sequence.about},
+                              {"ways", ways}});
+  return 0;
+}
+
+std::optional<Options> options_of(int argc, char** argv) {
+  Options o;
+  if (!read_options(argc, argv,
+                    {{"--problem", &o.problem},
+                     {"--threads", &o.threads},
+                     {"--n", &o.n},
+                     {"--steps", &o.steps},
+                     {"--repeat", &o.repeat},
+                     {"--space", &o.space},
+                     {"--clock", &o.clock},
+                     {"--shape", &o.shape},
+                     {"--json", &o.json}}) ||
+      (o.problem != "diffusion" && o.problem != "beam"))
+    return std::nullopt;
+  return o;
+}
 
 }  // namespace
 }  // namespace protean::bench
 
 int main(int argc, char** argv) {
-  using namespace protean;
-  bench::Options options;
-  for (int i = 1; i + 1 < argc; i += 2) {
-    const std::string_view name = argv[i], value = argv[i + 1];
-    if (name == "--threads") options.threads = std::atoi(argv[i + 1]);
-    if (name == "--n") options.n = std::atoi(argv[i + 1]);
-    if (name == "--steps") options.steps = std::atoi(argv[i + 1]);
-    if (name == "--repeat") options.repeat = std::atoi(argv[i + 1]);
-    if (name == "--space") options.space = value;
-    if (name == "--clock") options.clock = value;
-    if (name == "--shape") options.shape = value;
-    if (name == "--json") options.json = value;
-  }
-  const ContextPtr host = Context::host(options.threads);
-  const ContextPtr context = options.space == "device" ? Context::device() : host;
-  const bench::Sequence sequence(host, context, options.shape, options.n, options.steps);
-  fmt::print("{} rows, {} entries, {} steps, largest u {:.3g}\n", sequence.first.rows(),
-             sequence.first.nonzeros(), options.steps, sequence.largest_u);
-  if (options.clock == "cpu") Stopwatch::other_clock = bench::processor_seconds;
-  const nlohmann::json ways = bench::Bench(options, sequence, context)();
-  if (!options.json.empty())
-    bench::write_json(options.json, {{"machine", bench::machine(options.threads)},
-                                     {"space", options.space},
-                                     {"clock", options.clock},
-                                     {"shape", options.shape},
-                                     {"rows", sequence.first.rows()},
-                                     {"nonzeros", sequence.first.nonzeros()},
-                                     {"steps", options.steps},
-                                     {"largest_u", sequence.largest_u},
-                                     {"ways", ways}});
+  return protean::bench::run_program(protean::bench::usage, protean::bench::options_of(argc, argv),
+                                     protean::bench::run);
 }
