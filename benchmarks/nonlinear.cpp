@@ -33,7 +33,8 @@ void solve_last(const NonlinearSequence& sequence, const std::string& preconditi
   const ContextPtr& context = sequence.context;
   const auto n = static_cast<std::int64_t>(b.size());
   Vector<double> right(context, n), solution(context, n);
-  SolveSettings settings{.preconditioner = preconditioner, .format = "csr", .context = context};
+  SolveSettings settings;
+  settings.preconditioner = preconditioner, settings.format = "csr", settings.context = context;
   settings.solver.stopping.relative_tolerance = tolerance;
   copy<double>(*context, VectorView<const double>{b.data(), n}, right);
   copy<double>(*context, VectorView<const double>{x.data(), n}, solution);

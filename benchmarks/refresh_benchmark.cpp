@@ -137,11 +137,10 @@ class Bench {
       Stopwatch clock;
       const CsrMatrix<double> csr = with_values(sequence_.first, sequence_.values[step].data());
       if (step == 0) {
-        system.emplace(csr, SolveSettings{.preconditioner = way.id,
-                                          .preconditioning = way.options,
-                                          .format = way.format,
-                                          .context = context_,
-                                          .check_arrays = false});
+        SolveSettings settings;
+        settings.preconditioner = way.id, settings.preconditioning = way.options;
+        settings.format = way.format, settings.context = context_, settings.check_arrays = false;
+        system.emplace(csr, settings);
         if (way.modes)
           system->solver().set_preconditioner([&](const LinearOperator<double>& A) {
             return make_amg<double>(A, modes_.view(), way.options);
