@@ -8,6 +8,8 @@
 #include <cstring>
 #include <limits>
 #include <numeric>
+#include <utility>
+#include <vector>
 
 #include "core/parallel.hpp"
 
@@ -238,17 +240,32 @@ CsrMatrix<T> sorted_copy(const ContextPtr& context, const CsrMatrix<T>& matrix, 
 template <class T>
 CsrMatrix<T> transpose(const ContextPtr& context, const CsrMatrix<T>& matrix) {
   const SparsityPattern& p = matrix.pattern;
-  std::vector<std::int64_t> next(static_cast<std::size_t>(p.cols) + 1, 0);
-  for (std::int64_t k = 0; k < p.nonzeros; ++k) ++next[p.col[k] + 1];
-  std::partial_sum(next.begin(), next.end(), next.begin());
+  // Each thread counts and places the entries of its rows. The counts of all take no more memory than the matrix.
+  const int most = useful_parts(*context, p.nonzeros);
+  const auto workers = static_cast<int>(std::clamp<std::int64_t>(p.nonzeros / (p.cols + 1), 1, most));
+  std::vector<std::vector<std::int64_t>> next(static_cast<std::size_t>(workers));
+  const auto each_entry = [&](auto f) {
+    parallel(workers, [&](int part, int parts) {
+      const Range rows = even_range(p.rows, part, parts);
+      std::vector<std::int64_t>& mine = next[static_cast<std::size_t>(part)];
+      if (mine.empty()) mine.resize(static_cast<std::size_t>(p.cols), 0);
+      for (std::int64_t r = rows.begin; r < rows.end; ++r)
+        for (std::int64_t k = p.row_ptr[r]; k < p.row_ptr[r + 1]; ++k) f(r, k, mine[p.col[k]]);
+    });
+  };
+  each_entry([](std::int64_t, std::int64_t, std::int64_t& count) { ++count; });
   CsrBuilder<T> builder(context, p.cols, p.rows, p.nonzeros);
-  for (std::int64_t c = 0; c < p.cols; ++c) builder.set_row_ptr(c + 1, next[c + 1]);
-  for (std::int64_t r = 0; r < p.rows; ++r)
-    for (std::int64_t k = p.row_ptr[r]; k < p.row_ptr[r + 1]; ++k) {
-      const std::int64_t out = next[p.col[k]]++;
-      builder.col()[out] = static_cast<std::int32_t>(r);
-      builder.values()[out] = matrix.values[k];
-    }
+  std::int64_t begin = 0;
+  for (std::int64_t c = 0; c < p.cols; ++c) {
+    for (std::vector<std::int64_t>& one : next)
+      begin += std::exchange(one[static_cast<std::size_t>(c)], begin);
+    builder.set_row_ptr(c + 1, begin);
+  }
+  each_entry([&](std::int64_t r, std::int64_t k, std::int64_t& place) {
+    const std::int64_t out = place++;
+    builder.col()[out] = static_cast<std::int32_t>(r);
+    builder.values()[out] = matrix.values[k];
+  });
   return builder.freeze();
 }
 

@@ -11,6 +11,40 @@
 namespace protean::detail {
 namespace {
 
+// y := A x. Four rows at a time, each added up in its order: the sum of one alone would wait for each of its additions.
+template <class T>
+void product(const Context& context, const CsrMatrix<T>& csr, const std::vector<double>& x,
+             std::vector<double>& y) {
+  const T* const values = csr.values;
+  const std::int32_t* const col = csr.pattern.col;
+  const auto& begin = csr.pattern.row_ptr;
+  const auto term = [&](std::int64_t p) { return static_cast<double>(values[p]) * x[at(col[p])]; };
+  parallel(useful_parts(context, csr.nonzeros()), [&](int part, int parts) {
+    constexpr std::int64_t several = 4;
+    const Range rows = even_range(csr.rows(), part, parts, several);
+    for (std::int64_t i = rows.begin; i < rows.end; i += several) {
+      const std::int64_t count = std::min(several, rows.end - i);
+      double sum[several] = {};
+      std::int64_t done = 0;  // entries of each row
+      if (count == several) {
+        std::int64_t p[several];
+        for (int r = 0; r < several; ++r) p[r] = begin[i + r];
+        std::int64_t common = begin[i + several] - p[3];
+        for (int r = 0; r < 3; ++r) common = std::min(common, p[r + 1] - p[r]);
+        double first = 0, second = 0, third = 0, fourth = 0;
+        for (; done < common; ++done)
+          first += term(p[0] + done), second += term(p[1] + done), third += term(p[2] + done),
+              fourth += term(p[3] + done);
+        sum[0] = first, sum[1] = second, sum[2] = third, sum[3] = fourth;
+      }
+      for (std::int64_t r = 0; r < count; ++r) {
+        for (std::int64_t p = begin[i + r] + done; p < begin[i + r + 1]; ++p) sum[r] += term(p);
+        y[at(i + r)] = sum[r];
+      }
+    }
+  });
+}
+
 // An estimate of the largest eigenvalue of D^-1 A.
 template <class T>
 double spectral_radius(const Context& context, const CsrMatrix<T>& csr, const std::vector<double>& diagonal) {
@@ -36,12 +70,8 @@ double spectral_radius(const Context& context, const CsrMatrix<T>& csr, const st
   squares[0] = square(x);
   for (std::size_t k = 0; k < spectral_steps; ++k) {
     const double factor = 1 / std::sqrt(squares[k]);
-    for_rows(context, n, csr.nonzeros(), [&](std::int64_t i) {
-      double sum = 0;
-      for (std::int64_t p = csr.pattern.row_ptr[i]; p < csr.pattern.row_ptr[i + 1]; ++p)
-        sum += static_cast<double>(csr.values[p]) * x[at(csr.pattern.col[p])];
-      y[at(i)] = factor * sum / weight[at(i)];
-    });
+    product(context, csr, x, y);
+    for_rows(context, n, n, [&](std::int64_t i) { y[at(i)] = factor * y[at(i)] / weight[at(i)]; });
     squares[k + 1] = square(y);
     std::swap(x, y);
   }
@@ -80,14 +110,21 @@ Buffer<T> prolongator_values(const ContextPtr& host, const CsrMatrix<T>& csr,
     const Range rows = even_range(csr.rows(), part, parts);
     std::vector<double> sum(at(structure.coarse.rows()), 0);
     std::vector<std::int32_t> joined(at(nodes.count()), -1);  // the last node that is coupled with it
-    // sum += factor * row i of T
-    const auto add = [&](double factor, std::int64_t i) {
-      const std::int32_t a = structure.aggregates.of[at(nodes.of[at(i)])];
-      if (a < 0) return;
-      const double* const t = structure.tentative.data() + structure.tentative_ptr[at(i)];
+    // What row i of T needs of its node; `last` of the node that was asked last.
+    struct Place {
+      std::int32_t node = -1, first = 0, size = 0;  // first: of the coarse columns
+      bool strong = false;
+    };
+    const auto place_of = [&](std::int32_t node) -> Place {
+      const std::int32_t a = structure.aggregates.of[at(node)];
+      if (a < 0) return {node};
       const std::int32_t first = structure.coarse.first[at(a)];
-      for (std::int32_t c = first; c < structure.coarse.first[at(a + 1)]; ++c)
-        sum[at(c)] += factor * t[c - first];
+      return {node, first, structure.coarse.first[at(a + 1)] - first};
+    };
+    // sum += factor * row i of T
+    const auto add = [&](double factor, std::int64_t i, const Place& place) {
+      const double* const t = structure.tentative.data() + structure.tentative_ptr[at(i)];
+      for (std::int32_t c = 0; c < place.size; ++c) sum[at(place.first + c)] += factor * t[c];
     };
     for (std::int64_t i = rows.begin; i < rows.end; ++i) {
       const std::int32_t node = nodes.of[at(i)];
@@ -95,17 +132,20 @@ Buffer<T> prolongator_values(const ContextPtr& host, const CsrMatrix<T>& csr,
       joined[at(node)] = node;
       for (const std::int32_t other : structure.strong.row(node)) joined[at(other)] = node;
       const double factor = -omega / diagonal[at(i)];
-      add(1, i);
+      const Place own = place_of(node);
+      add(1, i, own);
+      Place last;
       for (std::int64_t p = csr.pattern.row_ptr[i]; p < csr.pattern.row_ptr[i + 1]; ++p) {
         const std::int64_t j = csr.pattern.col[p];
         const auto a = static_cast<double>(csr.values[p]);
         const std::int32_t other = nodes.of[at(j)];
-        if (joined[at(other)] == node) {
-          add(factor * a, j);
+        if (other != last.node) last = place_of(other), last.strong = joined[at(other)] == node;
+        if (last.strong) {
+          add(factor * a, j, last);
           continue;
         }
         const std::int64_t same = nodes.first[at(node)] + j - nodes.first[at(other)];
-        add(factor * a, same < nodes.first[at(node + 1)] ? same : i);
+        add(factor * a, same < nodes.first[at(node + 1)] ? same : i, own);
       }
       T* to = values.data() + structure.P->ptr[at(i)];
       for (const std::int32_t c : structure.P->row(i)) *to++ = static_cast<T>(std::exchange(sum[at(c)], 0.0));

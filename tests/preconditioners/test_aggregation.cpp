@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <random>
 #include <set>
 #include <string>
 #include <thread>
@@ -129,6 +130,82 @@ TEST(SparseProduct, IsTheProduct) {
     for (std::int64_t p = c.pattern.row_ptr[i]; p < c.pattern.row_ptr[i + 1]; ++p)
       found(i, c.pattern.col[p]) = c.values[p];
   expect_same(found, expected, 1e-15L);
+}
+
+// Rows of nodes, which have the same columns, and columns in runs of each length: what the product takes together. Empty
+// rows, rows alone and runs next to each other are among them.
+template <class T>
+void expect_products_of_blocks(std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  const auto below = [&](std::uint64_t n) { return static_cast<std::int64_t>(random() % n); };
+  // `sizes`: rows of each node; a node has the same few groups of columns in each of its rows.
+  const auto blocks = [&](std::int64_t groups, std::int64_t& rows, std::int64_t cols) {
+    std::vector<Triplet<double>> entries;
+    rows = 0;
+    for (std::int64_t node = 0; node < groups; ++node) {
+      std::vector<std::int32_t> columns;
+      for (std::int64_t k = below(4); k > 0; --k) {
+        const std::int64_t first = below(static_cast<std::uint64_t>(cols)), size = 1 + below(19);
+        for (std::int64_t c = first; c < std::min(cols, first + size); ++c)
+          columns.push_back(static_cast<std::int32_t>(c));
+      }
+      std::sort(columns.begin(), columns.end());
+      columns.erase(std::unique(columns.begin(), columns.end()), columns.end());
+      for (std::int64_t r = 1 + below(20); r > 0; --r, ++rows)
+        for (const std::int32_t c : columns)
+          entries.push_back(
+              {static_cast<std::int32_t>(rows), c, static_cast<double>(below(2001)) / 1000 - 1});
+    }
+    const CsrMatrix<double> wide = csr_from_triplets<double>(test_context(), rows, cols, entries);
+    if constexpr (sizeof(T) == 8)
+      return wide;
+    else
+      return convert_values<T>(test_context(), wide);
+  };
+  std::int64_t inner = 0, rows = 0;
+  const CsrMatrix<T> B = blocks(60, inner, 90), A = blocks(150, rows, inner);
+  const auto pattern =
+      std::make_shared<const detail::Graph>(detail::product_pattern(*test_context(), A.pattern, B.pattern));
+  const Buffer<T> values = detail::product_values(test_context(), A, B, *pattern);
+  for (std::int64_t i = 0; i < rows; ++i) {
+    std::vector<long double> sum(90), size(90);
+    std::set<std::int32_t> columns;
+    for (std::int64_t p = A.pattern.row_ptr[i]; p < A.pattern.row_ptr[i + 1]; ++p) {
+      const std::int64_t k = A.pattern.col[p];
+      for (std::int64_t q = B.pattern.row_ptr[k]; q < B.pattern.row_ptr[k + 1]; ++q) {
+        const auto j = static_cast<std::size_t>(B.pattern.col[q]);
+        const long double term =
+            static_cast<long double>(A.values[p]) * static_cast<long double>(B.values[q]);
+        sum[j] += term, size[j] += std::abs(term), columns.insert(B.pattern.col[q]);
+      }
+    }
+    const auto row = pattern->row(i);
+    ASSERT_TRUE(std::equal(row.begin(), row.end(), columns.begin(), columns.end())) << seed << ' ' << i;
+    const long double unit =
+        static_cast<long double>(A.pattern.row_length(i) + 1) * std::numeric_limits<T>::epsilon();
+    for (std::size_t k = 0; k < row.size(); ++k) {
+      const auto j = static_cast<std::size_t>(row[k]);
+      const auto found = static_cast<long double>(
+          values.data()[pattern->ptr[static_cast<std::size_t>(i)] + static_cast<std::int64_t>(k)]);
+      ASSERT_LE(std::abs(found - sum[j]), unit * size[j]) << seed << ' ' << i << ' ' << j;
+    }
+  }
+  // The same for any number of threads.
+  const ContextPtr one = Context::host(1), three = Context::host(3);
+  for (const ContextPtr& context : {one, three}) {
+    EXPECT_EQ(detail::product_pattern(*context, A.pattern, B.pattern), *pattern);
+    const Buffer<T> again = detail::product_values(context, A, B, *pattern);
+    EXPECT_TRUE(std::equal(values.data(), values.data() + values.size(), again.data())) << seed;
+    const CsrMatrix<T> R = transpose(context, A), same = transpose(one, A);
+    ASSERT_EQ(R.nonzeros(), same.nonzeros());
+    EXPECT_TRUE(std::equal(R.values, R.values + R.nonzeros(), same.values));
+    EXPECT_TRUE(std::equal(R.pattern.col, R.pattern.col + R.nonzeros(), same.pattern.col));
+  }
+}
+
+TEST(SparseProduct, OfRowsOfNodesAndRunsOfColumns) {
+  for (std::uint64_t seed = 1; seed <= 20; ++seed)
+    expect_products_of_blocks<double>(seed), expect_products_of_blocks<float>(seed);
 }
 
 TEST(DenseInverse, OfRegularAndSingularMatrices) {
