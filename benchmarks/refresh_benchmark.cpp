@@ -1,7 +1,7 @@
 // What a kept preconditioner saves over the systems of a nonlinear problem, and what type auto makes of it.
 //
 //   refresh_benchmark [--problem diffusion|beam] [--threads N] [--n N] [--steps N] [--repeat N] [--space host|device]
-//                     [--clock wall|cpu] [--shape hex|tet] [--json FILE]
+//                     [--clock wall|cpu] [--shape hex|tet] [--only TEXT] [--json FILE]
 //
 // The problems are those of nonlinear.hpp: diffusion with n = 40 and 50 systems, of shape hex or tet, or a beam with
 // n = 20 and 15 systems. All systems of one problem have one pattern, and values that change slowly. The matrices are
@@ -23,6 +23,7 @@
 #include "nonlinear.hpp"
 #include "options.hpp"
 #include "peers/preconditioned.hpp"
+#include "preconditioners/options.hpp"
 #include "protean.hpp"
 #include "report.hpp"
 #include "systems/seconds.hpp"
@@ -32,10 +33,12 @@ namespace {
 
 constexpr const char* usage =
     "usage: refresh_benchmark [--problem diffusion|beam] [--threads N] [--n N] [--steps N] [--repeat N]\n"
-    "                         [--space host|device] [--clock wall|cpu] [--shape hex|tet] [--json FILE]\n";
+    "                         [--space host|device] [--clock wall|cpu] [--shape hex|tet] [--only TEXT]\n"
+    "                         [--json FILE]\n"
+    "  --only  the ways whose names contain this\n";
 
 struct Options {
-  std::string problem = "diffusion", space = "host", clock = "wall", shape = "hex", json;
+  std::string problem = "diffusion", space = "host", clock = "wall", shape = "hex", only, json;
   int threads = 2, n = 0, steps = 0, repeat = 3;  // n, steps 0: those of the problem
 };
 
@@ -46,7 +49,6 @@ struct Way {
   std::string name, id;  // id: of the preconditioner, or of a library
   PreconditionerOptions options = {};
   std::string format = "csr";
-  bool modes = false;  // amg with the rigid body modes
 };
 
 struct Run {
@@ -64,14 +66,17 @@ class Bench {
         context_(sequence.context),
         n_(sequence.first.rows()),
         x_(context_, n_) {
-    if (sequence.coordinates.rows() > 0)
-      modes_ = rigid_body_modes(Context::host(1), sequence.coordinates.view());
+    if (sequence.coordinates.rows() == 0) return;
+    modes_ = rigid_body_modes(Context::host(1), sequence.coordinates.view());
+    elastic_.near_null_space = &modes_, elastic_.unknowns = sequence.coordinates.columns();
   }
 
   nlohmann::json operator()() {
     std::vector<Way> ways;
     const auto add = [&](std::string name, std::string id, Refresh refresh, bool formats = false) -> Way& {
-      Way way{.name = std::move(name), .id = std::move(id)};
+      Way way;
+      way.name = std::move(name), way.id = std::move(id);
+      if (reads_near_null_space(way.id)) way.options = elastic_;
       way.options.refresh = refresh;
       if (formats) way.format = "auto", way.name += ", format auto";
       ways.push_back(std::move(way));
@@ -83,10 +88,8 @@ class Bench {
       add("jacobi", "jacobi", Refresh::every, formats);
       add("ic0, every", "ic0", Refresh::every, formats);
       add("ic0, when-slower", "ic0", Refresh::when_slower, formats);
-      for (const Refresh refresh : {Refresh::every, Refresh::when_slower, Refresh::never}) {
-        Way& way = add("amg, " + std::string(to_string(refresh)), "amg", refresh, formats);
-        if (beam) way.modes = true, way.options.unknowns = 3;
-      }
+      for (const Refresh refresh : {Refresh::every, Refresh::when_slower, Refresh::never})
+        add("amg, " + std::string(to_string(refresh)), "amg", refresh, formats);
       add("auto", "auto", Refresh::automatic, formats);
       Way& told = add("auto, solves " + std::to_string(options_.steps), "auto", Refresh::automatic, formats);
       told.options.solves = options_.steps;
@@ -94,12 +97,13 @@ class Bench {
     if (beam && context_->space() == Space::host)
       for (const std::string library : {"petsc", "eigen"})
         for (const std::string kind : {"jacobi", "ic0"}) add(library + " " + kind, library, Refresh::every);
+    std::erase_if(ways, [&](const Way& way) { return way.name.find(options_.only) == std::string::npos; });
     std::map<std::string, std::vector<Run>> runs;
     for (int turn = 0; turn < options_.repeat; ++turn)
       for (const Way& way : ways) runs[way.name].push_back(run(way));
     nlohmann::json all = nlohmann::json::array();
     double jacobi = 0;
-    for (const auto& [name, id, way, format, modes] : ways) {
+    for (const auto& [name, id, way, format] : ways) {
       std::vector<Run>& turns = runs[name];
       std::sort(turns.begin(), turns.end(), [](const Run& a, const Run& b) { return a.total < b.total; });
       const Run& middle = turns[turns.size() / 2];
@@ -141,10 +145,6 @@ class Bench {
         settings.preconditioner = way.id, settings.preconditioning = way.options;
         settings.format = way.format, settings.context = context_, settings.check_arrays = false;
         system.emplace(csr, settings);
-        if (way.modes)
-          system->solver().set_preconditioner([&](const LinearOperator<double>& A) {
-            return make_amg<double>(A, modes_.view(), way.options);
-          });
       } else {
         system->update_values(csr);
       }
@@ -183,7 +183,9 @@ class Bench {
   const NonlinearSequence& sequence_;
   ContextPtr context_;
   std::int64_t n_;
+  // Of amg and auto where the system is of an elastic body; else nothing, and the default ones.
   MultiVector<double> modes_;
+  PreconditionerOptions elastic_;
   Vector<double> x_;
 };
 
@@ -225,6 +227,7 @@ std::optional<Options> options_of(int argc, char** argv) {
                      {"--space", &o.space},
                      {"--clock", &o.clock},
                      {"--shape", &o.shape},
+                     {"--only", &o.only},
                      {"--json", &o.json}}) ||
       (o.problem != "diffusion" && o.problem != "beam"))
     return std::nullopt;

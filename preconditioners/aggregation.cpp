@@ -622,17 +622,44 @@ void require_whole_nodes(std::int64_t rows, std::int64_t unknowns) {
         fmt::format("amg: unknowns is {}, which does not divide the {} rows of the matrix", unknowns, rows));
 }
 
+// options.near_null_space for the rows of A: vector k of row i at i vectors + k.
+std::vector<double> near_null_space_of(std::int64_t rows, const MultiVector<double>& given) {
+  const MultiVectorView<const double> vectors = given;
+  require<double>(vectors, rows, vectors.columns, Space::host, "the vectors near the null space");
+  constexpr std::int64_t most = 64;
+  if (vectors.columns < 1 || vectors.columns > most)
+    throw BadArgument(fmt::format("amg takes 1 to {} vectors near the null space, and these are {}", most,
+                                  vectors.columns));
+  std::vector<double> values(at(rows * vectors.columns));
+  for (std::int64_t i = 0; i < rows; ++i)
+    for (std::int64_t k = 0; k < vectors.columns; ++k) {
+      if (!std::isfinite(vectors(i, k)))
+        throw BadArgument(fmt::format("entry {} of vector {} near the null space is {} (both count from 0)",
+                                      i, k, vectors(i, k)));
+      values[at(i * vectors.columns + k)] = vectors(i, k);
+    }
+  return values;
+}
+
 }  // namespace
 
 template <class T>
 MadePreconditioner<T> make_aggregation(const LinearOperator<T>& A, const PreconditionerOptions& options) {
   require_whole_nodes(A.rows(), options.unknowns);
-  return std::make_unique<Aggregation<T>>(A, options, options.unknowns, std::vector<double>());
+  if (!options.near_null_space)
+    return std::make_unique<Aggregation<T>>(A, options, options.unknowns, std::vector<double>());
+  PreconditionerOptions own = options;
+  own.near_null_space = nullptr;
+  return std::make_unique<Aggregation<T>>(A, own, options.near_null_space->columns(),
+                                          near_null_space_of(A.rows(), *options.near_null_space));
 }
 
 template <class T>
 MadePreconditioner<T> make_amg(const LinearOperator<T>& A, const PreconditionerOptions& options) {
   if (options.setup == AmgSetup::aggregation) return make_aggregation<T>(A, options);
+  if (options.near_null_space)
+    throw BadArgument(
+        "vectors near the null space are for amg with setup aggregation; leave them out, or take that");
   if (A.context()->space() == Space::device)
     throw NotAvailable(
         "preconditioner amg with setup classical is not for a device: it computes on the host; take setup "
@@ -666,25 +693,13 @@ namespace protean {
 template <class T>
 std::unique_ptr<Preconditioner<T>> make_amg(const LinearOperator<T>& A, MultiVectorView<const double> vectors,
                                             const PreconditionerOptions& options) {
-  if (options.setup != AmgSetup::aggregation)
-    throw BadArgument(
-        "vectors near the null space are for amg with setup aggregation; leave them out, or take that");
-  (void)make_preconditioner<T>("amg", A, options);  // its checks
   require<double>(vectors, A.rows(), vectors.columns, Space::host, "the vectors near the null space");
-  constexpr std::int64_t most = 64;
-  if (vectors.columns < 1 || vectors.columns > most)
-    throw BadArgument(fmt::format("amg takes 1 to {} vectors near the null space, and these are {}", most,
-                                  vectors.columns));
-  detail::require_whole_nodes(A.rows(), options.unknowns);
-  std::vector<double> given(detail::at(A.rows() * vectors.columns));
-  for (std::int64_t i = 0; i < A.rows(); ++i)
-    for (std::int64_t k = 0; k < vectors.columns; ++k) {
-      if (!std::isfinite(vectors(i, k)))
-        throw BadArgument(fmt::format("entry {} of vector {} near the null space is {} (both count from 0)",
-                                      i, k, vectors(i, k)));
-      given[detail::at(i * vectors.columns + k)] = vectors(i, k);
-    }
-  return std::make_unique<detail::Aggregation<T>>(A, options, vectors.columns, std::move(given));
+  MultiVector<double> copied(Context::host(1), vectors.rows, vectors.columns);
+  for (std::int64_t k = 0; k < vectors.columns; ++k)
+    for (std::int64_t i = 0; i < vectors.rows; ++i) copied.view()(i, k) = vectors(i, k);
+  PreconditionerOptions with = options;
+  with.near_null_space = &copied;
+  return make_preconditioner<T>("amg", A, with);
 }
 template std::unique_ptr<Preconditioner<float>> make_amg<float>(const LinearOperator<float>&,
                                                                 MultiVectorView<const double>,

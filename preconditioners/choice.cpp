@@ -126,7 +126,7 @@ bool PreconditionerChoice::fits(const ChoiceCandidate& candidate,
                                 const std::function<ChoiceTraits()>& traits) {
   if (!known_traits_) traits_ = traits(), known_traits_ = true;
   return traits_.entries && (!candidate.for_symmetric || traits_.symmetric) &&
-         (!candidate.for_diffusion || traits_.diffusion);
+         (!candidate.for_diffusion || traits_.diffusion || situation_.near_null_space);
 }
 
 double PreconditionerChoice::unit() const noexcept {
@@ -136,6 +136,11 @@ double PreconditionerChoice::unit() const noexcept {
 double PreconditionerChoice::jacobi_iterations() const noexcept {
   return jacobi_solves_ > 0 ? jacobi_all_iterations_ / jacobi_solves_
                             : static_cast<double>(situation_.iterations);
+}
+
+double PreconditionerChoice::iterations_of(const ChoiceCandidate& candidate) const noexcept {
+  const double least = (candidate.for_diffusion && situation_.near_null_space ? 2 : 1) * candidate.least;
+  return std::max(least, candidate.factor * jacobi_iterations());
 }
 
 double PreconditionerChoice::own_seconds() const noexcept {
@@ -172,8 +177,7 @@ void PreconditionerChoice::consider(const std::function<ChoiceTraits()>& traits)
     if (has_seconds && unit() == 0) continue;
     const auto in_iterations = [&](double seconds) { return seconds > 0 ? seconds / unit() : 0; };
     Predicted predicted{&one};
-    predicted.solve =
-        std::max(one.least, one.factor * iterations) * (one.price + in_iterations(one.iteration_seconds));
+    predicted.solve = iterations_of(one) * (one.price + in_iterations(one.iteration_seconds));
     predicted.setup = one.setup + in_iterations(one.setup_seconds);
     predicted.gain = remaining * (now - predicted.solve) - predicted.setup;
     predicted.risk = predicted.setup + one.worst * iterations;
@@ -219,6 +223,20 @@ void PreconditionerChoice::note_setup(double seconds) {
   // The first setup is paid for; what decides is whether to go on.
   if (own_setup_) own_seconds_ += seconds;
   own_setup_ = true;
+}
+
+void PreconditionerChoice::note_application(double seconds, double all) {
+  spent_ += all;
+  if (!on_trial() || jacobi_failed_ || unit() == 0) return;
+  constexpr double clearly = 1.25;  // the predicted iterations are careful
+  const double iterations = jacobi_iterations();
+  const double now = before_.candidate ? before_.seconds / unit() : iterations;
+  const double solve = iterations_of(*current_) * (1 + seconds / unit());
+  if (solve > clearly * now)
+    go_back(
+        fmt::format("one application of {} takes as long as {:.1f} iterations of jacobi, which makes {:.0f} "
+                    "of a solve, and {:.0f} before",
+                    current_->id, seconds / unit(), solve, now));
 }
 
 void PreconditionerChoice::go_back(const std::string& why) {

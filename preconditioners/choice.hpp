@@ -6,7 +6,8 @@
 //   gain   = remaining solves * (jacobi's iterations - predicted ones * their price) - setup  is positive, and
 //   risk   = setup + what a bad solve takes longer                                   is within the budget.
 // Where another one than jacobi is in use already, its measured solves take the place of jacobi's in `gain`. All are in
-// iterations of jacobi. The budget is 10 % of what jacobi alone would have taken so far (with `expected`: of
+// iterations of jacobi. One application after the setup gives the true price, so that a candidate whose applications are
+// too slow on this machine costs its setup and no solve. The budget is 10 % of what jacobi alone would have taken so far (with `expected`: of
 // all expected solves), less what was lost, plus what was gained. So the solves together take at most 10 % longer than
 // with jacobi alone, as far as a candidate costs no more than its risk says. The number of remaining solves is
 // `expected` less those done, or as many as were done. A candidate stays while its solves and later setups take less
@@ -45,7 +46,7 @@ struct ChoiceCandidate {
   Space space;
   bool for_symmetric;  // needs a symmetric matrix; else it is taken for any, where the method allows
   bool symmetric;      // M is symmetric where A is
-  bool for_diffusion;
+  bool for_diffusion;  // or for a system with near_null_space, where it takes twice `least`
   // Predicted iterations: the larger of `least` and factor times those of jacobi.
   double least, factor;
   double price;  // of an iteration, in those of jacobi
@@ -63,6 +64,7 @@ struct ChoiceSituation {
   std::int64_t expected = 0;     // solves; 0: not known
   std::int64_t iterations = 0;   // expected of a solve with jacobi; 0: not known
   bool deterministic = false;    // measured times must not decide: jacobi stays
+  bool near_null_space = false;  // aggregation is given the vectors that its coarser levels need
 };
 
 class PreconditionerChoice {
@@ -76,6 +78,11 @@ class PreconditionerChoice {
   // The setup of what decide() named took so long; it did not succeed: jacobi comes back.
   void note_setup(double seconds);
   void refuse(std::string_view why);
+  // Whether what decide() named was set up for the first time, so that one application of it should be measured. It takes
+  // so long, all that was done to find that out took `all` seconds: where that makes a solve clearly slower than before,
+  // what was in use before comes back.
+  bool on_trial() const noexcept { return current_ && own_setup_ && own_solves_ == 0; }
+  void note_application(double seconds, double all);
   // A solve with it has ended.
   void note_solve(std::int64_t iterations, double seconds, bool converged);
 
@@ -97,6 +104,7 @@ class PreconditionerChoice {
   bool fits(const ChoiceCandidate& candidate, const std::function<ChoiceTraits()>& traits);
   double unit() const noexcept;  // seconds of an iteration of jacobi; 0: not known
   double jacobi_iterations() const noexcept;
+  double iterations_of(const ChoiceCandidate& candidate) const noexcept;  // predicted
   double own_seconds() const noexcept;  // of a solve with the one in use; 0: not known
   void go_back(const std::string& why);
   void consider(const std::function<ChoiceTraits()>& traits);

@@ -9,7 +9,7 @@ constexpr std::string_view without_diagonal[] = {"none", "block-jacobi"}, block_
                            without_fill[] = {"ic0", "ilu0"}, isai[] = {"isai", "isai-lu"},
                            subdomains[] = {"subdomain-ic0", "subdomain-ilu0"},
                            subdomain_ilu0[] = {"subdomain-ilu0"};
-constexpr std::string_view automatic[] = {"auto"},
+constexpr std::string_view automatic[] = {"auto"}, levels[] = {"amg", "auto"},
                            refresh_words[] = {"auto", "every", "when-slower", "never"};
 constexpr std::string_view zero_diagonals[] = {"error", "one"}, block_words[] = {"equal", "found"},
                            solve_words[] = {"auto", "levels", "cusparse", "sweeps"},
@@ -146,7 +146,7 @@ constexpr Option<PreconditionerOptions> table[] = {
     option<&P::unknowns>(
         {.name = "unknowns",
          .range = {1, 64},
-         .readers = {amg},
+         .readers = {levels},
          .about = "unknowns of a node, such as 3 displacements, whose rows follow each other"}),
 };
 
@@ -161,9 +161,13 @@ std::string_view word_of(std::span<const std::string_view> words, Enum one) noex
 
 std::span<const Option<PreconditionerOptions>> preconditioner_options() noexcept { return table; }
 
+bool reads_near_null_space(std::string_view id) noexcept { return id == "amg" || id == "auto"; }
+
 PreconditionerOptions preconditioner_options_read_by(std::string_view id,
                                                      const PreconditionerOptions& options) {
-  return only_read(preconditioner_options(), options, id);
+  PreconditionerOptions read = only_read(preconditioner_options(), options, id);
+  if (!reads_near_null_space(id)) read.near_null_space = nullptr;
+  return read;
 }
 
 std::string_view to_string(Refresh refresh) noexcept { return word_of(refresh_words, refresh); }

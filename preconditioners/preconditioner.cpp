@@ -114,6 +114,9 @@ std::unique_ptr<Preconditioner<T>> make_preconditioner(std::string_view id, cons
                                   fmt::join(ids, ", "), did_you_mean(id, ids)));
   check_options(preconditioner_options(), options);
   require_read(preconditioner_options(), options, "preconditioner", id);
+  if (options.near_null_space && !reads_near_null_space(id))
+    throw BadArgument(fmt::format(
+        "near_null_space is for preconditioners amg and auto, and {} does not read it; leave it out", id));
   if (id == "none") return nullptr;
   if (!entry->unavailable.empty())
     throw NotAvailable(fmt::format("preconditioner {}: {}", id, entry->unavailable));

@@ -185,7 +185,12 @@ struct PreconditionerOptions {
   LevelFormat level_format = LevelFormat::automatic;  // amg with setup aggregation
   std::int64_t max_levels = 25;                       // amg: levels at most, with the finest, 1 to 100
   std::int64_t cycles = 1;                            // amg: V-cycles for each M^-1 r, 1 to 100
-  std::int64_t unknowns = 1;  // amg: unknowns of each node, whose rows follow each other, 1 to 64
+  std::int64_t unknowns = 1;  // amg, auto: unknowns of each node, whose rows follow each other, 1 to 64
+  // amg with setup aggregation, auto: vectors that A maps nearly to zero, as rigid_body_modes() of an elastic body, in host
+  // memory: rows of A x 1 to 64, in any layout. The coarser levels represent these instead of the constants. They must
+  // live as long as an auto, or a system, that was given them; amg copies them. Null: the constants. They have no entry
+  // in preconditioner_options().
+  const MultiVector<double>* near_null_space = nullptr;
   bool operator==(const PreconditionerOptions&) const = default;
 };
 
@@ -231,7 +236,7 @@ struct PreconditionerEntry {
 //
 // auto is jacobi, until a kept system (LinearSystem) finds by measured times that another one pays. From the iterations
 // of jacobi, the measured systems of docs/results/ and the number of solves (`solves`, or as many more as there were)
-// it predicts whether amg (for matrices as of diffusion problems), ic0 (symmetric ones) or ilu0 (where the method takes
+// it predicts whether amg (for matrices as of diffusion problems, and for any with near_null_space), ic0 (symmetric ones) or ilu0 (where the method takes
 // it) saves more than its setup. It tries one only where setup and a bad solve cost less than 10 % of the time of all
 // solves so far (with `solves`: of all expected ones), keeps it while it is faster, and goes back to jacobi otherwise.
 // In deterministic mode and outside a kept system it is jacobi. SolveResult::preconditioner_reason says why.
@@ -395,10 +400,8 @@ template <class T>
 PROTEAN_EXPORT std::unique_ptr<Preconditioner<T>> make_preconditioner(
     std::string_view id, const LinearOperator<T>& A, const PreconditionerOptions& options = {});
 
-// amg with setup aggregation for an A that maps the given vectors nearly to zero, as rigid bodies of an elastic one:
-// its coarser levels represent these instead of the constants. vectors: rows of A x 1 to 64 in host memory, in any
-// layout; they are copied. Throws what make_preconditioner() throws, ShapeMismatch, WrongSpace, and BadArgument for
-// another setup and for entries that are not finite.
+// amg with these vectors as options.near_null_space, in host memory; they are copied. Throws what make_preconditioner()
+// throws.
 template <class T>
 PROTEAN_EXPORT std::unique_ptr<Preconditioner<T>> make_amg(const LinearOperator<T>& A,
                                                            MultiVectorView<const double> vectors,

@@ -189,7 +189,8 @@ void SystemSolver<T>::renew_preconditioner(const LinearOperator<T>& A) {
          .needs_symmetric = make_solver<double>(settings_.method)->needs_symmetric_preconditioner(),
          .expected = settings_.preconditioning.solves,
          .iterations = settings_.expected_iterations,
-         .deterministic = A.context()->deterministic()});
+         .deterministic = A.context()->deterministic(),
+         .near_null_space = settings_.preconditioning.near_null_space != nullptr});
   }
   if (!M_) return;
   const Revision revision = A.revision();
@@ -204,6 +205,30 @@ void SystemSolver<T>::renew_preconditioner(const LinearOperator<T>& A) {
   const double seconds = clock.lap();
   now.refresh.note_setup(seconds), now.choice.note_setup(seconds);
   now.renew = false;
+  if (now.chosen && now.choice.on_trial()) measure_application(A);
+}
+
+// Of a candidate of type auto, which goes if that takes too long.
+template <class T>
+void SystemSolver<T>::measure_application(const LinearOperator<T>& A) {
+  Sequence& now = *sequence_;
+  const ContextPtr& context = A.context();
+  Stopwatch clock;
+  try {
+    Vector<T> r(context, A.rows()), z(context, A.rows());
+    fill<T>(*context, T(1), r.view());
+    M_->apply(r, z.view());  // the first one may prepare something
+    context->synchronize();
+    double all = clock.lap();
+    M_->apply(r, z.view());
+    context->synchronize();
+    const double seconds = clock.lap();
+    all += seconds;
+    now.choice.note_application(seconds, all);
+  } catch (const OutOfMemory&) { return; }
+  if (now.choice.current() == now.chosen->taken()) return;
+  now.chosen->take(now.choice.current(), A);
+  ensure_preconditioner(A);
 }
 
 // Of a composition the one that asks for setups most often.

@@ -68,6 +68,7 @@ class SystemSolver {
   void renew_preconditioner(const LinearOperator<T>& A);
   PROTEAN_HIDDEN void choose_preconditioner(const LinearOperator<T>& A);
   PROTEAN_HIDDEN void ensure_preconditioner(const LinearOperator<T>& A);
+  PROTEAN_HIDDEN void measure_application(const LinearOperator<T>& A);
   PROTEAN_HIDDEN Refresh refresh() const;
   PROTEAN_HIDDEN bool is_too_old(const SolveReport& report) const;
   SolveReport run(SystemMatrix<T>& matrix, VectorView<const T> b, VectorView<T> x, SolveObserver* observer,

@@ -90,6 +90,52 @@ TEST(Choice, ExpectedSolvesLetItTrySooner) {
   EXPECT_EQ(both.used[0], "amg");
 }
 
+// One application is measured after the setup. One that is too slow costs its setup, and no solve.
+TEST(Choice, AnApplicationThatIsTooSlowCostsNoSolve) {
+  constexpr double unit = 1e-3, jacobi = 150;
+  const auto symmetric = [] { return ChoiceTraits{.symmetric = true, .diffusion = false}; };
+  // Until ic0 is tried, whose applications take so many iterations of jacobi.
+  const auto tried = [&](double application, PreconditionerChoice& choice) {
+    for (int step = 0; step < 100; ++step) {
+      if (choice.decide(symmetric) == "ic0") {
+        EXPECT_FALSE(choice.on_trial());
+        choice.note_setup(40 * unit);
+        EXPECT_TRUE(choice.on_trial());
+        choice.note_application(application * unit, 2 * application * unit);
+        return;
+      }
+      EXPECT_FALSE(choice.on_trial());
+      choice.note_solve(static_cast<std::int64_t>(jacobi), jacobi * unit, true);
+    }
+    FAIL() << "ic0 was never tried";
+  };
+  PreconditionerChoice slow({.needs_symmetric = true}), fast({.needs_symmetric = true});
+  tried(3.5, slow), tried(1.5, fast);
+  EXPECT_EQ(fast.current(), "ic0");
+  EXPECT_EQ(slow.current(), "jacobi");
+  EXPECT_SAYS(slow.reason(), "one application of ic0 takes as long as 3.5 iterations of jacobi");
+  for (int step = 0; step < 100; ++step) {
+    EXPECT_EQ(slow.decide(symmetric), "jacobi") << "not a second time";
+    slow.note_solve(static_cast<std::int64_t>(jacobi), jacobi * unit, true);
+  }
+  // Where jacobi does not solve the system, nothing is too slow.
+  PreconditionerChoice needed({.needs_symmetric = true});
+  needed.note_solve(1000, 1, false);
+  EXPECT_EQ(needed.decide(symmetric), "ic0");
+  needed.note_setup(0.04), needed.note_application(1, 2);
+  EXPECT_EQ(needed.current(), "ic0");
+}
+
+// An elastic body is no diffusion problem; its rigid body modes make amg a candidate.
+TEST(Choice, NearNullSpaceMakesMultigridACandidate) {
+  for (const bool given : {false, true}) {
+    PreconditionerChoice choice(
+        {.needs_symmetric = true, .expected = 50, .iterations = 400, .near_null_space = given});
+    EXPECT_EQ(choice.decide([] { return ChoiceTraits{.symmetric = false, .diffusion = false}; }),
+              given ? "amg" : "jacobi");
+  }
+}
+
 // What is slower than jacobi is used once, and the solves together lose at most 10 %.
 TEST(Choice, GoesBackAndLosesLittle) {
   for (const double slow : {1.01, 1.1, 1.25})
