@@ -242,6 +242,18 @@ protean_status protean_solver_set_preconditioner(protean_solver* solver, protean
 protean_status protean_solver_set_preconditioner_f32(protean_solver* solver, protean_product_f32 apply,
                                                      protean_setup setup, void* user, int recordable);
 
+/* Vectors that the matrix maps nearly to zero, such as the rigid body modes of an elastic body: preconditioners amg (with
+ * setup aggregation) and auto take them for their coarser levels, instead of vectors of ones. values: rows x vectors,
+ * vector after vector, 1 to 64 of them; they are copied. vectors 0: back to vectors of ones. Set "unknowns" to the
+ * unknowns of a node, too. A solve of a matrix with another number of rows is refused. */
+protean_status protean_solver_set_near_null_space(protean_solver* solver, int64_t rows, int64_t vectors,
+                                                  const double* values);
+/* The rigid body modes of nodes in 2 or 3 dimensions: translations, then rotations about the middle of the nodes.
+ * coordinates: nodes x dimensions, node after node. modes, which it writes: nodes * dimensions rows x 3 or 6 vectors,
+ * vector after vector; row dimensions * i + k belongs to the displacement of node i along axis k. */
+protean_status protean_rigid_body_modes(int64_t nodes, int dimensions, const double* coordinates,
+                                        double* modes);
+
 /* One iteration of a solve. The texts are valid during the call. */
 typedef struct protean_iteration {
   int64_t iteration;        /* 0: the initial guess */

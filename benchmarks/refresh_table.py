@@ -9,6 +9,9 @@ from plot import Plot
 
 COLOURS = {"jacobi": "#444", "ic0, when-slower": "#1f77b4", "amg, every": "#9467bd", "amg, when-slower": "#2ca02c",
            "auto": "#d62728"}
+OF_BEAM = {"jacobi": "#444", "jacobi, format auto": "#1f77b4", "amg, every, format auto": "#9467bd",
+           "amg, when-slower, format auto": "#2ca02c", "auto, format auto": "#ff7f0e",
+           "auto, solves 15, format auto": "#d62728"}
 
 
 def table(data):
@@ -27,20 +30,21 @@ def table(data):
 
 def picture(data, path):
     """The seconds that each way has taken after each step."""
-    most = max(sum(way["seconds"]) for way in data["ways"] if way["way"] in COLOURS)
+    colours = OF_BEAM if data.get("problem") == "beam" else COLOURS
+    most = max(sum(way["seconds"]) for way in data["ways"] if way["way"] in colours)
     plot = Plot((0, data["steps"]), (0, most), "step", "seconds so far",
                 title=f"{data['rows']:,} rows, {data['steps']} steps, {data['space']}")
     plot.horizontals([most * k / 5 for k in range(6)], label="{:.2f}")
     plot.x_labels([(k, str(k)) for k in range(0, data["steps"] + 1, 10)])
     for way in data["ways"]:
-        if way["way"] not in COLOURS:
+        if way["way"] not in colours:
             continue
         points, total = [(0, 0)], 0
         for step, seconds in enumerate(way["seconds"], 1):
             total += seconds
             points.append((step, total))
-        plot.line(points, COLOURS[way["way"]])
-    plot.legend(list(COLOURS.items()))
+        plot.line(points, colours[way["way"]])
+    plot.legend(list(colours.items()))
     plot.write(path)
 
 

@@ -30,6 +30,7 @@
 #include "operators/ordered_operator.hpp"
 #include "operators/policy/adaptive_operator.hpp"
 #include "preconditioners/callback_preconditioner.hpp"
+#include "preconditioners/options.hpp"
 #include "preconditioners/preconditioner.hpp"
 #include "solvers/auto_switcher.hpp"
 #include "solvers/format_schedule.hpp"
@@ -60,7 +61,9 @@ struct SolverOf {
   ProductFunction<T> apply;
   typename CallbackPreconditioner<T>::Setup setup;
   bool recordable = false;
-  bool told = false;                // `system` has the present settings
+  bool told = false;  // `system` has the present settings
+  // What these refer to. It outlives the settings of `system`, so that the next one has another address.
+  std::shared_ptr<const MultiVector<double>> near_null_space;
   bool own_preconditioner = false;  // `apply` has changed since `system` was told
 };
 
@@ -89,6 +92,7 @@ struct protean_matrix {
 struct protean_solver {
   std::string method, preconditioner_id;
   Settings settings;
+  std::shared_ptr<const MultiVector<double>> near_null_space;  // to which the settings refer
   SolverOf<double> f64;
   SolverOf<float> f32;
   protean_monitor monitor = nullptr;
@@ -528,7 +532,7 @@ SystemSolver<T>& system_of(protean_solver& solver) {
     part.system = std::make_unique<SystemSolver<T>>(settings_of(solver));
   else if (!part.told)
     part.system->set(settings_of(solver));
-  part.told = true;
+  part.told = true, part.near_null_space = solver.near_null_space;
   if (part.own_preconditioner) {
     part.own_preconditioner = false;
     if (part.apply)
@@ -948,6 +952,41 @@ protean_status protean_solver_set_text(protean_solver* solver, const char* optio
     Settings settings = solver->settings;
     set_text(settings, solver->method, solver->preconditioner_id, option, value);
     accept(*solver, settings);
+  });
+}
+protean_status protean_solver_set_near_null_space(protean_solver* solver, int64_t rows, int64_t vectors,
+                                                  const double* values) {
+  return guarded([&] {
+    require_not_running(*need(solver, "solver"));
+    Settings settings = solver->settings;
+    std::shared_ptr<MultiVector<double>> given;
+    if (vectors != 0) {
+      if (!reads_near_null_space(solver->preconditioner_id))
+        throw BadArgument("vectors near the null space are for preconditioners amg and auto, and " +
+                          solver->preconditioner_id + " does not read them; leave them out");
+      constexpr std::int64_t most = 64;
+      if (vectors < 0 || vectors > most || rows < 0)
+        throw BadArgument("there are " + std::to_string(vectors) + " vectors near the null space of " +
+                          std::to_string(rows) + " rows; there may be 0 to 64, of no less than 0 rows");
+      if (rows > 0) need(values, "values");
+      given = std::make_shared<MultiVector<double>>(Context::host(1), rows, vectors);
+      std::copy_n(values, rows * vectors, given->data());
+    }
+    settings.preconditioner.near_null_space = given.get();
+    accept(*solver, settings);
+    solver->near_null_space = std::move(given);
+  });
+}
+protean_status protean_rigid_body_modes(int64_t nodes, int dimensions, const double* coordinates,
+                                        double* modes) {
+  return guarded([&] {
+    if (nodes < 0)
+      throw BadArgument("the number of nodes is " + std::to_string(nodes) + "; it must be 0 or more");
+    if (nodes > 0) need(coordinates, "coordinates"), need(modes, "modes");
+    const MultiVectorView<const double> given{coordinates, nodes, dimensions, dimensions,
+                                              VectorLayout::interleaved};
+    const MultiVector<double> made = rigid_body_modes(Context::host(1), given);
+    std::copy_n(made.data(), made.rows() * made.columns(), modes);
   });
 }
 protean_status protean_solver_set_preconditioner(protean_solver* solver, protean_product apply,

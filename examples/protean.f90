@@ -349,6 +349,21 @@ module protean
       integer(c_int), value :: recordable
       integer(c_int) :: status
     end function
+    function protean_solver_set_near_null_space(solver, rows, vectors, values) bind(c) result(status)
+      import :: c_int, c_int64_t, c_double, c_ptr
+      type(c_ptr), value :: solver
+      integer(c_int64_t), value :: rows, vectors
+      real(c_double), intent(in) :: values(*)
+      integer(c_int) :: status
+    end function
+    function protean_rigid_body_modes(nodes, dimensions, coordinates, modes) bind(c) result(status)
+      import :: c_int, c_int64_t, c_double
+      integer(c_int64_t), value :: nodes
+      integer(c_int), value :: dimensions
+      real(c_double), intent(in) :: coordinates(*)
+      real(c_double), intent(out) :: modes(*)
+      integer(c_int) :: status
+    end function
     ! monitor: c_funloc of a protean_monitor.
     function protean_solver_set_monitor(solver, monitor, user) bind(c) result(status)
       import :: c_int, c_ptr, c_funptr

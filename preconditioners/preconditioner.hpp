@@ -236,10 +236,11 @@ struct PreconditionerEntry {
 //
 // auto is jacobi, until a kept system (LinearSystem) finds by measured times that another one pays. From the iterations
 // of jacobi, the measured systems of docs/results/ and the number of solves (`solves`, or as many more as there were)
-// it predicts whether amg (for matrices as of diffusion problems, and for any with near_null_space), ic0 (symmetric ones) or ilu0 (where the method takes
-// it) saves more than its setup. It tries one only where setup and a bad solve cost less than 10 % of the time of all
-// solves so far (with `solves`: of all expected ones), keeps it while it is faster, and goes back to jacobi otherwise.
-// In deterministic mode and outside a kept system it is jacobi. SolveResult::preconditioner_reason says why.
+// it predicts whether amg (for matrices as of diffusion problems, and for any with near_null_space), ic0 (symmetric
+// ones) or ilu0 (where the method takes it) saves more than its setup. It tries one only where setup and a bad solve
+// cost less than 10 % of the time of all solves so far (with `solves`: of all expected ones), goes back to jacobi where
+// one application of it takes too long, or a solve does, and keeps it while it is faster. In deterministic mode and
+// outside a kept system it is jacobi. SolveResult::preconditioner_reason says why.
 //
 // refresh: a kept system uses an old M after new values, until it is set up again. It is in any case before the solve
 // that follows one that did not converge with old values or took more than twice the iterations of the first solve
@@ -327,7 +328,7 @@ struct PreconditionerEntry {
 //             in the order of colours, chebyshev has degree 1. At most 256 rows are inverted as a dense matrix. Where A
 //             is symmetric, M is; where A is positive definite, M is, with smoothers l1-jacobi and gauss-seidel. The
 //             coarser levels represent the constant vector of each unknown: the rows of unknown k are k, k + unknowns,
-//             k + 2 unknowns ...; make_amg() takes other vectors. The threads of the context, or its device, make the
+//             k + 2 unknowns ...; near_null_space has other ones. The threads of the context, or its device, make the
 //             levels. New values in the same pattern keep aggregates and patterns where the couplings are what they
 //             were; the bits are those of a new setup in any case. The bits do not depend on the number of threads, as
 //             far as those of products and dot products (chebyshev) do not.

@@ -12,10 +12,10 @@ namespace protean {
 
 MultiVector<double> rigid_body_modes(const ContextPtr& host, MultiVectorView<const double> coordinates) {
   const std::int64_t nodes = coordinates.rows, d = coordinates.columns;
-  require<double>(coordinates, nodes, d, Space::host, "the coordinates");
   if (d != 2 && d != 3)
     throw BadArgument(
         fmt::format("rigid body modes are for 2 or 3 coordinates of a node, and these are {}", d));
+  require<double>(coordinates, nodes, d, Space::host, "the coordinates");
   // Rotations about the middle, so that they have the size of the translations or less.
   double middle[3] = {0, 0, 0}, reach = 0;
   for (std::int64_t k = 0; k < d; ++k) {

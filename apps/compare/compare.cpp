@@ -130,6 +130,7 @@ class Comparer {
            "remove the key (--set matrix.order=none)");
     const ProblemSystem system = make_system(host, problem);
     result_.rows = system.csr.rows(), result_.nonzeros = system.csr.nonzeros();
+    read_near_null_space(host, problem.preconditioner, result_.rows);
     result_.read_seconds = clock_.total();
     symmetric_ = !first_asymmetry(*host, system.csr.pattern, system.csr.values);
     const ChosenMachine machine = choose_machine({});

@@ -315,6 +315,7 @@ class ProblemReader {
     if (spec.type != "composition") {
       PreconditionerPart part = read_preconditioner_part(section);
       spec.options = part.options;
+      read_near_null_space(section, spec);
       return;
     }
     for (const Node::Entry& entry : node.entries)
@@ -331,10 +332,34 @@ class ProblemReader {
     for (std::size_t i = 0; i < parts->items.size(); ++i) {
       const Node& item = parts->items[i];
       const KeySection one(item, fmt::format("preconditioner.parts[{}]", i), "preconditioner");
+      for (const std::string_view key : {"coordinates", "near_null_space"})
+        if (const Node* given = one.find(key))
+          fail(given->place,
+               fmt::format("{} is for a preconditioner that is not part of a composition; leave it out",
+                           one.path_of(key)));
       if (const std::string type = one.word("type"); type == "composition" || type == "none")
         fail(item.place,
              fmt::format("preconditioner.parts[{}].type is {}; a part is one of the other types", i, type));
       spec.parts.push_back(read_preconditioner_part(one));
+    }
+  }
+
+  // Files whose vectors are read with the matrix.
+  void read_near_null_space(const KeySection& section, PreconditionerSpec& spec) const {
+    for (const std::string_view key : {"coordinates", "near_null_space"}) {
+      const Node* const given = section.find(key);
+      if (!given) continue;
+      if (!reads_near_null_space(spec.type))
+        fail(given->place, fmt::format("{} is for preconditioner.type amg or auto; the type is {}",
+                                       section.path_of(key), spec.type));
+      if (spec.options.setup != AmgSetup::aggregation)
+        fail(given->place, fmt::format("{} is for preconditioner.setup aggregation", section.path_of(key)));
+      if (spec.coordinates)
+        fail(given->place,
+             "preconditioner has both 'coordinates' and 'near_null_space'; give one of them: the modes of "
+             "rigid bodies "
+             "are made of coordinates");
+      (key == "coordinates" ? spec.coordinates : spec.near_null_space) = read_path(section, key);
     }
   }
 

@@ -74,6 +74,9 @@ struct SolverSpec {
 struct PreconditionerSpec {
   std::string type = "none";  // of preconditioners(), or composition
   PreconditionerOptions options;
+  FilePath coordinates, near_null_space;  // one of them at most
+  std::shared_ptr<const MultiVector<double>>
+      vectors;                                  // to which the options refer; see read_near_null_space()
   Composition combine = Composition::additive;  // composition
   std::vector<PreconditionerPart> parts;        // composition
 };

@@ -183,6 +183,12 @@ std::vector<KeyDoc> make_table() {
   keys.push_back(word("preconditioner", "type", "none", preconditioner_types(), "the preconditioner"));
   add_options(keys, "preconditioner", preconditioner_options());
   const std::vector<KeyDoc> others = {
+      file("preconditioner", "coordinates",
+           "amg, auto: of the nodes of an elastic body, nodes x 2 or 3; coarser levels represent its rigid "
+           "body "
+           "modes, and unknowns is 2 or 3"),
+      file("preconditioner", "near_null_space",
+           "amg, auto: vectors that A maps nearly to zero; coarser levels represent them"),
       word("preconditioner", "combine", to_string(Composition::additive), composition_words(),
            "composition: how its parts are applied"),
       other("preconditioner", "parts", "list of maps with the keys of preconditioner", none,

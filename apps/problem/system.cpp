@@ -2,9 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <memory>
 #include <string>
+#include <utility>
 
 #include "core/blas1.hpp"
 #include "core/io/matrix_market.hpp"
@@ -191,6 +194,43 @@ ProblemSystem make_system(const ContextPtr& host, const Problem& problem, const 
   if (problem.rhs.from_solution)
     multiply_solutions(*make_matrix(find_format("csr"), csr, host), host, system);
   return system;
+}
+
+void read_near_null_space(const ContextPtr& host, PreconditionerSpec& spec, std::int64_t rows) {
+  const bool places = static_cast<bool>(spec.coordinates);
+  const FilePath& file = places ? spec.coordinates : spec.near_null_space;
+  if (!file) return;
+  const VectorColumns read = read_vectors(host, file.path);
+  const std::int64_t columns = read.columns, length = columns == 0 ? 0 : read.entries.size() / columns;
+  const MultiVectorView<const double> vectors{read.entries.data(), length, columns, length};
+  const std::string found = fmt::format("'{}' has {} x {} numbers", file.path, length, columns);
+  if (!places) {
+    if (length != rows || columns < 1 || columns > 64)
+      fail(file.place,
+           fmt::format(
+               "preconditioner.near_null_space: {}; it must have {} rows, as the matrix, and 1 to 64 columns",
+               found, rows));
+    auto copied = std::make_shared<MultiVector<double>>(host, length, columns);
+    std::copy_n(read.entries.data(), length * columns, copied->data());
+    spec.vectors = std::move(copied);
+  } else {
+    if ((columns != 2 && columns != 3) || length * columns != rows)
+      fail(file.place,
+           fmt::format("preconditioner.coordinates: {}; it must have 2 or 3 columns and a row for each node, "
+                       "and the matrix has {} rows, one for each displacement of a node",
+                       found, rows));
+    if (spec.options.unknowns != 1 && spec.options.unknowns != columns)
+      fail(file.place,
+           fmt::format("preconditioner.coordinates: {}, and preconditioner.unknowns is {}; leave that out",
+                       found, spec.options.unknowns));
+    try {
+      spec.vectors = std::make_shared<const MultiVector<double>>(rigid_body_modes(host, vectors));
+    } catch (const BadArgument& error) {
+      fail(file.place, fmt::format("preconditioner.coordinates: '{}': {}", file.path, error.what()));
+    }
+    spec.options.unknowns = columns;
+  }
+  spec.options.near_null_space = spec.vectors.get();
 }
 
 double relative_error(VectorView<const double> x, VectorView<const double> exact) {

@@ -41,6 +41,10 @@ struct ProblemSystem {
 ProblemSystem make_system(const ContextPtr& host, const Problem& problem, const ContextPtr& context = nullptr,
                           bool several = false);
 
+// Reads the file of preconditioner.coordinates or near_null_space, where there is one, and sets the options of the
+// preconditioner, for a matrix of so many rows. Throws BadFile.
+void read_near_null_space(const ContextPtr& host, PreconditionerSpec& spec, std::int64_t rows);
+
 // Returns the vector in the memory of `target`. `device` makes the copy.
 Vector<double> moved(const ContextPtr& target, const Context& device, Vector<double>&& vector);
 

@@ -197,6 +197,12 @@ void require_counterparts(const Problem& p) {
              "PETSc's by petsc_options: '-pc_type NAME'",
              p.preconditioner.type, names_of(preconditioner_names)));
   require_carried(place, preconditioner_options(), p.preconditioner.options, M->options, "preconditioner");
+  for (const FilePath& file : {p.preconditioner.coordinates, p.preconditioner.near_null_space})
+    if (file)
+      fail(
+          file.place,
+          "vectors near the null space have no counterpart in engine petsc here; solve on one rank, or leave "
+          "coordinates and near_null_space out");
   if (p.op.space == Space::device)
     fail(place, "operator.space device has no counterpart in engine petsc, whose formats are on the host");
   if (p.op.deterministic)

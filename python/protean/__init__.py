@@ -17,7 +17,7 @@ from . import _core, errors, linalg
 from ._convert import get_threads, set_threads
 from ._device import DeviceArray
 from ._matrix import Matrix, matrix
-from ._preconditioner import Preconditioner, preconditioner
+from ._preconditioner import Preconditioner, preconditioner, rigid_body_modes
 from ._solve import Column, Iteration, Report, Solver, solve
 from ._survey import Choice, choose, compare, formats, inspect, methods, options, preconditioners
 from ._table import Table
@@ -46,6 +46,7 @@ __all__ = [
     "options",
     "preconditioner",
     "preconditioners",
+    "rigid_body_modes",
     "set_threads",
     "solve",
 ]

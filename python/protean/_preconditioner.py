@@ -120,7 +120,8 @@ def preconditioner(name: str, A: Any, **options: Any) -> Preconditioner:
     A : Matrix, sparse array or matrix, or array of shape (n, n)
         The matrix.
     **options
-        Options of the preconditioner (`options`), such as ``fill=2``.
+        Options of the preconditioner (`options`), such as ``fill=2``. "amg" and "auto" also take ``near_null_space``, an
+        array of shape (n, k) with vectors that A maps nearly to zero, such as that of `rigid_body_modes`.
 
     Returns
     -------
@@ -136,6 +137,34 @@ def preconditioner(name: str, A: Any, **options: Any) -> Preconditioner:
     array([0.5 , 0.25])
     """
     return Preconditioner(A if isinstance(A, Matrix) else matrix(A), {"type": name, **options})
+
+
+def rigid_body_modes(coordinates: Any) -> Any:
+    """The rigid body modes of an elastic body, for ``near_null_space`` of "amg" and "auto".
+
+    Parameters
+    ----------
+    coordinates : array of shape (nodes, 2) or (nodes, 3)
+        Where the nodes are.
+
+    Returns
+    -------
+    ndarray of shape (nodes * 2, 3) or (nodes * 3, 6)
+        Translations, then rotations about the middle of the nodes. Row d i + k belongs to the displacement of node i along
+        axis k, d being the number of coordinates.
+
+    Examples
+    --------
+    >>> import numpy as np, protean
+    >>> B = protean.rigid_body_modes(np.array([[0.0, 0.0], [2.0, 0.0], [0.0, 2.0]]))
+    >>> B.shape
+    (6, 3)
+    >>> elastic = {"type": "amg", "unknowns": 2, "near_null_space": B}
+    """
+    array = np.asarray(coordinates, dtype=np.float64)
+    if array.ndim != 2:
+        raise ShapeMismatch(f"the coordinates have {array.ndim} dimensions; they must have two, nodes x axes")
+    return _core.rigid_body_modes(array)
 
 
 def _ordinal(M: Matrix | Preconditioner) -> int:

@@ -93,11 +93,11 @@ class NamedSource final : public PreconditionerSource<T> {
  public:
   explicit NamedSource(nb::handle given) : named_(preconditioner_of(given)) {}
   std::unique_ptr<Preconditioner<T>> make(const LinearOperator<T>& A) const override {
-    return make_preconditioner<T>(named_.first, A, named_.second);
+    return make_preconditioner<T>(named_.id, A, named_.options);
   }
 
  private:
-  std::pair<std::string, PreconditionerOptions> named_;
+  NamedPreconditioner named_;
 };
 
 template <class T>
@@ -205,8 +205,8 @@ void bind(nb::module_& m, const std::string& suffix) {
   nb::class_<Own, Source>(m, ("Preconditioner" + suffix).c_str())
       .def("__init__",
            [](Own* self, std::shared_ptr<Matrix<T>> matrix, nb::handle given) {
-             const auto [id, options] = preconditioner_of(given);
-             new (self) Own(std::move(matrix), id, options);
+             const NamedPreconditioner named = preconditioner_of(given);
+             new (self) Own(std::move(matrix), named.id, named.options);
            })
       .def(
           "apply",

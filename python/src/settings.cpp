@@ -1,7 +1,7 @@
 #include "settings.hpp"
 
 #include <algorithm>
-#include <tuple>
+#include <utility>
 
 #include "core/error.hpp"
 #include "formats/catalogue.hpp"
@@ -98,14 +98,36 @@ std::vector<std::string_view> ids_of_preconditioners() {
   return ids;
 }
 
-void set_preconditioner(SolveSettings& settings, nb::handle given) {
+// A copy of an array of rows x vectors.
+std::shared_ptr<const MultiVector<double>> near_null_space_of(nb::handle given) {
+  ColumnsArray<const double> array;
+  try {
+    array = nb::cast<ColumnsArray<const double>>(given);
+  } catch (const nb::cast_error&) {
+    throw BadArgument(
+        "near_null_space is of type " + type_of(given) +
+        "; it must be an array of numbers with two dimensions, rows of the matrix x vectors, such as that "
+        "of rigid_body_modes()");
+  }
+  const auto rows = static_cast<std::int64_t>(array.shape(0)),
+             columns = static_cast<std::int64_t>(array.shape(1));
+  auto made = std::make_shared<MultiVector<double>>(Context::host(1), rows, columns);
+  for (std::int64_t k = 0; k < columns; ++k)
+    for (std::int64_t i = 0; i < rows; ++i)
+      made->view()(i, k) = array.data()[i * array.stride(0) + k * array.stride(1)];
+  return made;
+}
+
+void set_preconditioner(Settings& all, nb::handle given) {
+  SolveSettings& settings = all.settings;
   if (nb::isinstance<nb::dict>(given) && nb::borrow<nb::dict>(given).contains("parts")) {
     for (const auto& [key, value] : nb::borrow<nb::dict>(given)) {
       const std::string name = word(key, "a key of preconditioner");
       if (name == "parts") {
         for (const nb::handle part : nb::borrow<nb::sequence>(value)) {
-          auto [id, options] = preconditioner_of(part);
+          auto [id, options, near_null_space] = preconditioner_of(part);
           settings.parts.push_back({std::move(id), options});
+          all.near_null_spaces.push_back(std::move(near_null_space));
         }
       } else if (name == "combine") {
         const std::string wanted = word(value, "combine");
@@ -122,7 +144,9 @@ void set_preconditioner(SolveSettings& settings, nb::handle given) {
     }
     return;
   }
-  std::tie(settings.preconditioner, settings.preconditioning) = preconditioner_of(given);
+  auto [id, options, near_null_space] = preconditioner_of(given);
+  settings.preconditioner = std::move(id), settings.preconditioning = options;
+  all.near_null_spaces.push_back(std::move(near_null_space));
 }
 
 void set_policy(SolveSettings& settings, nb::handle given) {
@@ -218,10 +242,10 @@ FormatParams parameters_of(nb::handle given) {
   return params;
 }
 
-std::pair<std::string, PreconditionerOptions> preconditioner_of(nb::handle given) {
-  PreconditionerOptions options;
-  std::string id = "none";
-  if (given.is_none()) return {id, options};
+NamedPreconditioner preconditioner_of(nb::handle given) {
+  NamedPreconditioner made;
+  auto& [id, options, near_null_space] = made;
+  if (given.is_none()) return made;
   if (nb::isinstance<nb::str>(given)) {
     id = word(given, "preconditioner");
   } else if (nb::isinstance<nb::dict>(given)) {
@@ -236,28 +260,38 @@ std::pair<std::string, PreconditionerOptions> preconditioner_of(nb::handle given
   }
   const std::vector<std::string_view> ids = ids_of_preconditioners();
   if (std::find(ids.begin(), ids.end(), id) == ids.end()) refuse_name("preconditioner", id, ids);
-  if (!nb::isinstance<nb::dict>(given)) return {id, options};
+  if (!nb::isinstance<nb::dict>(given)) return made;
   for (const auto& [key, value] : nb::borrow<nb::dict>(given)) {
     const std::string name = word(key, "a key of preconditioner");
     if (name == "type" || set_option(preconditioner_options(), options, name, value, "preconditioner", id))
       continue;
-    std::vector<std::string_view> names = {"type"};
+    if (name == "near_null_space") {
+      if (value.is_none()) continue;
+      if (!reads_near_null_space(id))
+        throw BadArgument("near_null_space is for preconditioners amg and auto, and " + id +
+                          " does not read it; leave it out");
+      near_null_space = near_null_space_of(value);
+      options.near_null_space = near_null_space.get();
+      continue;
+    }
+    std::vector<std::string_view> names = {"type", "near_null_space"};
     add_names(preconditioner_options(), names);
     refuse_name("option of a preconditioner", name, names);
   }
   require_in_use(preconditioner_options(), options);
-  return {id, options};
+  return made;
 }
 
-SolveSettings settings_of(const nb::dict& keywords) {
-  SolveSettings settings;
+Settings settings_of(const nb::dict& keywords) {
+  Settings all;
+  SolveSettings& settings = all.settings;
   if (keywords.contains("method")) settings.method = word(keywords["method"], "method");
   (void)find_solver(settings.method);
   for (const auto& [key, value] : keywords) {
     const std::string name = word(key, "a keyword");
     if (name == "method") {
     } else if (name == "preconditioner") {
-      set_preconditioner(settings, value);
+      set_preconditioner(all, value);
     } else if (name == "format") {
       settings.format = word(value, name);
     } else if (name == "parameters") {
@@ -286,7 +320,7 @@ SolveSettings settings_of(const nb::dict& keywords) {
   }
   require_in_use(solver_options(), settings.solver);
   check(settings);
-  return settings;
+  return all;
 }
 
 }  // namespace protean::python

@@ -223,7 +223,7 @@ MultiSolveResult run_columns(SystemSolver<T>& solver, Matrix<T>& matrix, const D
 template <class T>
 class KeptSolver {
  public:
-  KeptSolver(const nb::dict& keywords, Source<T> source) : solver_(settings_of(keywords)) {
+  KeptSolver(const nb::dict& keywords, Source<T> source) : KeptSolver(settings_of(keywords)) {
     use(solver_, std::move(source));
   }
 
@@ -295,6 +295,10 @@ class KeptSolver {
     KeptSolver& solver_;
   };
 
+  explicit KeptSolver(Settings all)
+      : near_null_spaces_(std::move(all.near_null_spaces)), solver_(std::move(all.settings)) {}
+
+  std::vector<std::shared_ptr<const MultiVector<double>>> near_null_spaces_;
   SystemSolver<T> solver_;
   bool running_ = false;
 };

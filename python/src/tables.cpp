@@ -246,6 +246,24 @@ void bind_tables(nb::module_& m) {
   m.def("methods", methods);
   m.def("preconditioners", preconditioner_list);
   m.def("options", options);
+  m.def(
+      "rigid_body_modes",
+      [](const ColumnsArray<const double>& coordinates) {
+        const auto nodes = static_cast<std::int64_t>(coordinates.shape(0)),
+                   axes = static_cast<std::int64_t>(coordinates.shape(1));
+        MultiVector<double> copied(Context::host(1), nodes, axes);
+        for (std::int64_t k = 0; k < axes; ++k)
+          for (std::int64_t i = 0; i < nodes; ++i)
+            copied.view()(i, k) = coordinates.data()[i * coordinates.stride(0) + k * coordinates.stride(1)];
+        const MultiVector<double> modes = rigid_body_modes(Context::host(1), copied.view());
+        // rows x vectors, vector after vector
+        const auto rows = static_cast<std::size_t>(modes.rows()),
+                   vectors = static_cast<std::size_t>(modes.columns());
+        return nb::cast(
+            nb::ndarray<nb::numpy, const double, nb::ndim<2>, nb::f_contig>(modes.data(), {rows, vectors}),
+            nb::rv_policy::copy);
+      },
+      nb::arg("coordinates"));
   m.def("default_threads", [] { return context_of(0)->threads(); });
   bind<double>(m);
   bind<float>(m);

@@ -610,6 +610,58 @@ TEST_F(Command, ReportsThePreconditioner) {
 }
 
 // The report has each option that the preconditioner reads, so that it says what was solved.
+// Of a body of 6 x 6 x 6 elements, whose nodes with the smallest x are fixed and removed. amg takes fewer iterations with
+// the coordinates of the nodes, and with the translations given as vectors as many as with unknowns: 3 alone.
+TEST_F(Command, VectorsNearTheNullSpaceOfAnElasticBody) {
+  write("p.yaml",
+        "matrix: {generate: {kind: elasticity-3d, n: 6}}\nrhs: {value: 1}\n"
+        "preconditioner: {type: amg, unknowns: 3}\noperator: {format: csr}\noutput: {report: r.json}\n");
+  std::string places = "%%MatrixMarket matrix array real general\n294 3\n",
+              translations = "%%MatrixMarket matrix array real general\n882 3\n";
+  for (int axis = 0; axis < 3; ++axis)
+    for (int node = 0; node < 294; ++node) {
+      const int at[] = {node % 6 + 1, node / 6 % 7, node / 42};
+      places += std::to_string(at[axis]) + "\n";
+      for (int k = 0; k < 3; ++k) translations += axis == k ? "1\n" : "0\n";
+    }
+  write("places.mtx", places), write("translations.mtx", translations);
+  const auto iterations = [&](std::vector<std::string> more) {
+    std::vector<std::string> words = {"solve", "p.yaml"};
+    words.insert(words.end(), more.begin(), more.end());
+    const Outcome o = run(words);
+    EXPECT_EQ(o.code, 0) << o.err;
+    return Json::parse(files().at("r.json"))["iterations"].get<int>();
+  };
+  const int constants = iterations({}),
+            modes = iterations({"--set", "preconditioner={type: amg, coordinates: places.mtx}"});
+  EXPECT_LT(modes, constants);
+  EXPECT_EQ(iterations({"--set", "preconditioner.coordinates=places.mtx"}), modes);
+  EXPECT_EQ(iterations({"--set", "preconditioner.near_null_space=translations.mtx"}), constants);
+  // compare solves in the same way.
+  EXPECT_EQ(run({"compare", "p.yaml", "--formats", "csr", "--set", "preconditioner.coordinates=places.mtx",
+                 "--report", "c.json"})
+                .code,
+            0);
+  EXPECT_NE(files().at("c.json").find("\"iterations\": " + std::to_string(modes)), std::string::npos)
+      << files().at("c.json");
+  const std::pair<const char*, const char*> wrong[] = {
+      {"preconditioner={type: amg, coordinates: translations.mtx}",
+       "a row for each node, and the matrix has 882 rows"},
+      {"preconditioner={type: amg, near_null_space: places.mtx}", "it must have 882 rows, as the matrix"},
+      {"preconditioner={type: amg, unknowns: 2, coordinates: places.mtx}", "preconditioner.unknowns is 2"},
+      {"preconditioner={type: jacobi, coordinates: places.mtx}", "is for preconditioner.type amg or auto"},
+      {"preconditioner={type: amg, near_null_space: translations.mtx, coordinates: places.mtx}", "has both"},
+      {"preconditioner={type: composition, parts: [{type: amg, coordinates: places.mtx}]}",
+       "not part of a composition"},
+      {"preconditioner={type: amg, coordinates: nothing.mtx}", "nothing.mtx"},
+  };
+  for (const auto& [set, text] : wrong) {
+    const Outcome o = run({"solve", "p.yaml", "--set", set});
+    EXPECT_EQ(o.code, 2) << set;
+    EXPECT_NE(o.err.find(text), std::string::npos) << o.err;
+  }
+}
+
 TEST_F(Command, ReportsTheOptionsOfEveryPreconditioner) {
   write("p.yaml", poisson);
   for (const PreconditionerEntry& entry : preconditioners()) {

@@ -29,6 +29,8 @@ class CommandFiles : public CommandTest {
     write("p.yaml",
           "matrix: {file: m.mtx}\nrhs: {file: b.mtx}\ninitial_guess: {file: x0.mtx}\n"
           "schedule: {policy: auto, machine: table.yaml}\n");
+    write("amg.yaml", "matrix: {file: m.mtx}\npreconditioner: {type: amg, near_null_space: b.mtx}\n");
+    write("body.yaml", "matrix: {file: m.mtx}\npreconditioner: {type: auto, coordinates: x0.mtx}\n");
     write("exact.yaml", "matrix: {file: m.mtx}\nrhs: {solution: {file: b.mtx}}\n");
     write("fem.yaml", "matrix: {generate: {kind: fem-tet, mesh: mesh.msh}}\n");
     write("suite.yaml", "suite: [p.yaml, fem.yaml]\n");
@@ -67,6 +69,8 @@ TEST_F(CommandFiles, NoOutputOfSolveOverwritesAnInput) {
                      "output." + key + " would overwrite ");
   }
   expect_refused({"solve", "exact.yaml", "--report", "b.mtx"}, "rhs.solution.file");
+  expect_refused({"solve", "amg.yaml", "--report", "b.mtx"}, "preconditioner.near_null_space");
+  expect_refused({"solve", "body.yaml", "--report", "x0.mtx"}, "preconditioner.coordinates");
   expect_refused({"solve", "fem.yaml", "--report", "mesh.msh"}, "matrix.generate.mesh");
 }
 
@@ -135,6 +139,8 @@ TEST_F(CommandFiles, InputsThatAreNoFilesAreRefusedAtOnce) {
       for (const char* command : {"solve", "compare", "inspect"})
         expect_refused({command, "p.yaml", "--set", key + ("=" + path)}, why);
     expect_refused({"solve", "exact.yaml", "--set", "rhs.solution.file=" + path}, why);
+    expect_refused({"solve", "amg.yaml", "--set", "preconditioner.near_null_space=" + path}, why);
+    expect_refused({"solve", "body.yaml", "--set", "preconditioner.coordinates=" + path}, why);
     for (const char* command : {"solve", "compare", "inspect"})
       expect_refused({command, "fem.yaml", "--set", "matrix.generate.mesh=" + path}, why);
     for (const char* command : {"solve", "compare", "inspect"}) expect_refused({command, path}, why);

@@ -231,6 +231,8 @@ class Sequence {
         return changed(matrix);
       case 20:
         return void(checked(protean_matrix_watch(matrix.handle)));
+      case 21:
+        return set_near_null_space(solver);
       default:
         return solve(solver, matrix);
     }
@@ -660,6 +662,17 @@ class Sequence {
                       solver.handle, (b & 12) == 0 ? nullptr : precondition<float>, prepare, user, 0)
                 : protean_solver_set_preconditioner(
                       solver.handle, (b & 12) == 0 ? nullptr : precondition<double>, prepare, user, 0));
+  }
+  void set_near_null_space(Solver& solver) {
+    // Of a body of a few nodes, whose modes serve matrices of as many rows, or nonsense.
+    const int dimensions = in_.rarely() ? static_cast<int>(in_.below(5)) : 2 + static_cast<int>(in_.below(2));
+    const auto nodes = static_cast<std::int64_t>(in_.below(12));
+    std::vector<double> coordinates(static_cast<std::size_t>(nodes) * 5), modes(coordinates.size() * 6);
+    for (double& one : coordinates) one = in_.rarely() ? nonsense_number(in_) : in_.below(16);
+    checked(protean_rigid_body_modes(nodes, dimensions, coordinates.data(), modes.data()));
+    const std::int64_t vectors = in_.below(8);
+    checked(protean_solver_set_near_null_space(solver.handle, nodes * dimensions, vectors,
+                                               in_.rarely() ? nullptr : modes.data()));
   }
   void schedule(Solver& solver) {
     const char* const trigger = in_.rarely() ? name(in_, "trigger") : "at_iteration";

@@ -19,8 +19,10 @@
 #include "preconditioners/aggregates.hpp"
 #include "preconditioners/dense_inverse.hpp"
 #include "preconditioners/dense_reference.hpp"
+#include "preconditioners/options.hpp"
 #include "preconditioners/preconditioner.hpp"
 #include "preconditioners/sparse_product.hpp"
+#include "protean.hpp"
 #include "solvers/systems.hpp"
 
 namespace protean::test {
@@ -330,6 +332,18 @@ TEST(Aggregation, ConvectionAndDiffusion) {
 }
 
 // Nodes of an elastic body: one vector for each displacement, and better its rigid body modes.
+// elasticity-3d: node (k (n + 1) + j) n + i - 1 lies at (i, j, k) / n; i = 0 is clamped.
+MultiVector<double> places_of_nodes(std::int64_t n) {
+  const std::int64_t m = n + 1;
+  MultiVector<double> coordinates(test_context(), n * m * m, 3);
+  for (std::int64_t node = 0; node < n * m * m; ++node) {
+    coordinates.view()(node, 0) = static_cast<double>(node % n + 1) / static_cast<double>(n);
+    coordinates.view()(node, 1) = static_cast<double>(node / n % m) / static_cast<double>(n);
+    coordinates.view()(node, 2) = static_cast<double>(node / n / m) / static_cast<double>(n);
+  }
+  return coordinates;
+}
+
 TEST(Aggregation, Elasticity) {
   const std::int64_t n = 12, m = n + 1;
   const CsrMatrix<double> csr = poisson("elasticity-3d", static_cast<double>(n));
@@ -337,14 +351,7 @@ TEST(Aggregation, Elasticity) {
                      blocks = iterations(csr, "cg", "amg", {.unknowns = 3});
   EXPECT_LT(blocks, scalar);
   EXPECT_LT(2 * blocks, iterations(csr, "cg", "jacobi"));
-  // Node (k (n + 1) + j) n + i - 1 lies at (i, j, k) / n; i = 0 is clamped.
-  MultiVector<double> coordinates(test_context(), n * m * m, 3);
-  for (std::int64_t node = 0; node < n * m * m; ++node) {
-    coordinates.view()(node, 0) = static_cast<double>(node % n + 1) / static_cast<double>(n);
-    coordinates.view()(node, 1) = static_cast<double>(node / n % m) / static_cast<double>(n);
-    coordinates.view()(node, 2) = static_cast<double>(node / n / m) / static_cast<double>(n);
-  }
-  const MultiVector<double> modes = rigid_body_modes(test_context(), coordinates);
+  const MultiVector<double> modes = rigid_body_modes(test_context(), places_of_nodes(n));
   ASSERT_EQ(modes.columns(), 6);
   const auto A = assembled(csr);
   // Away from the clamped face the body does not resist them.
@@ -357,7 +364,41 @@ TEST(Aggregation, Elasticity) {
   }
   const auto M = make_amg<double>(*A, modes, {.unknowns = 3});
   M->ensure(*A);
-  EXPECT_LT(solved(csr, "cg", *M, *A).iterations, blocks);
+  const std::int64_t with_modes = solved(csr, "cg", *M, *A).iterations;
+  EXPECT_LT(with_modes, blocks);
+  // The same as an option of every entrance: M alone, one call, and a kept system with new values.
+  const PreconditionerOptions options{.unknowns = 3, .near_null_space = &modes};
+  const std::vector<double> r = right_hand_side<double>(csr.rows());
+  EXPECT_EQ(applied(*ready<double>("amg", *A, options), r), applied(*M, r));
+  SolveSettings settings;
+  settings.preconditioner = "amg", settings.preconditioning = options, settings.format = "csr";
+  settings.context = test_context();
+  std::vector<double> x(r.size(), 0.0);
+  EXPECT_EQ(solve<double>(csr, view(r), view(x), settings).report.iterations, with_modes);
+  LinearSystem<double> system(csr, settings);
+  for (int step = 0; step < 2; ++step) {
+    std::fill(x.begin(), x.end(), 0.0);
+    EXPECT_EQ(system.solve(view(r), view(x)).report.iterations, with_modes) << step;
+    system.update_values(csr.values);
+  }
+}
+
+TEST(Aggregation, OthersRefuseVectorsNearTheNullSpace) {
+  const auto A = assembled(sparse(poisson_2d(20)));
+  MultiVector<double> B(test_context(), 400, 1);
+  for (std::int64_t i = 0; i < 400; ++i) B.view()(i, 0) = 1;
+  const PreconditionerOptions options{.near_null_space = &B};
+  for (const PreconditionerEntry& entry : preconditioners()) {
+    if (!entry.unavailable.empty()) continue;
+    if (reads_near_null_space(entry.id)) {
+      EXPECT_NE(make_preconditioner<double>(entry.id, *A, options), nullptr) << entry.id;
+      EXPECT_EQ(preconditioner_options_read_by(entry.id, options), options) << entry.id;
+      continue;
+    }
+    EXPECT_SAYS(message<BadArgument>([&] { make_preconditioner<double>(entry.id, *A, options); }),
+                "near_null_space is for preconditioners amg and auto, and " + std::string(entry.id));
+    EXPECT_EQ(preconditioner_options_read_by(entry.id, options).near_null_space, nullptr) << entry.id;
+  }
 }
 
 TEST(Aggregation, GivenVectorsAreChecked) {

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from matrices import convection, of, poisson
 
 import protean
@@ -191,6 +192,80 @@ def test_a_kept_solver_keeps_its_preconditioner():
     assert again.seconds["setup"] < first.seconds["setup"]
     M.update(1.01 * A.data)
     assert solver.solve(M, np.ones(900)).converged
+
+
+def elastic_plate(n):
+    """Plane stress, bilinear squares, n x n of them, the left edge fixed: the matrix, and the places of its nodes."""
+    nu, line = 0.3, np.array([-1, 1]) / np.sqrt(3)
+    D = np.array([[1, nu, 0], [nu, 1, 0], [0, 0, (1 - nu) / 2]]) / (1 - nu**2)
+    K = np.zeros((8, 8))
+    for s in line:
+        for t in line:
+            dx = np.array([-(1 - t), 1 - t, -(1 + t), 1 + t]) / 2
+            dy = np.array([-(1 - s), -(1 + s), 1 - s, 1 + s]) / 2
+            B = np.zeros((3, 8))
+            B[0, 0::2], B[1, 1::2], B[2, 0::2], B[2, 1::2] = dx, dy, dy, dx
+            K += B.T @ D @ B / 4
+    m = n + 1
+    first = (np.arange(n)[:, None] * m + np.arange(n)).ravel()
+    nodes = first[:, None] + np.array([0, 1, m, m + 1])
+    dofs = (2 * nodes[:, :, None] + np.arange(2)).reshape(-1, 8)
+    full = sp.coo_array(
+        (np.tile(K.ravel(), len(dofs)), (np.repeat(dofs, 8, axis=1).ravel(), np.tile(dofs, (1, 8)).ravel())),
+        shape=(2 * m * m, 2 * m * m),
+    ).tocsr()
+    free = np.flatnonzero(np.arange(m * m) % m > 0)
+    unknowns = (2 * free[:, None] + np.arange(2)).ravel()
+    return sp.csr_array(full[unknowns][:, unknowns]), np.column_stack([free % m, free // m])
+
+
+def test_rigid_body_modes_help_multigrid():
+    A, places = elastic_plate(40)
+    modes = protean.rigid_body_modes(places)
+    assert modes.shape == (A.shape[0], 3)
+    inner = np.flatnonzero(np.abs(A @ modes).max(axis=1) < 1e-12)
+    assert len(inner) > 0.9 * A.shape[0], "the free body does not resist them"
+    b = np.ones(A.shape[0])
+
+    def iterations(**options):
+        report = protean.solve(A, b, preconditioner={"type": "amg", "unknowns": 2, **options})
+        assert report.converged
+        return report.iterations
+
+    with_modes = iterations(near_null_space=modes)
+    assert with_modes < iterations()
+    # In any order of memory and type, and of the functions for SciPy.
+    assert iterations(near_null_space=np.asfortranarray(modes)) == with_modes
+    assert iterations(near_null_space=modes.astype(np.float32)) == pytest.approx(with_modes, abs=2)
+    M = protean.preconditioner("amg", A, unknowns=2, near_null_space=modes)
+    x, info = protean.linalg.cg(A, b, rtol=1e-8, M=M)
+    assert info == 0 and np.linalg.norm(b - A @ x) <= 1e-8 * np.linalg.norm(b)
+    kept = protean.Solver("cg", {"type": "auto", "unknowns": 2, "near_null_space": modes, "solves": 100000},
+                          expected_iterations=1000)
+    matrix = protean.matrix(A)
+    del modes
+    for _ in range(2):
+        report = kept.solve(matrix, b)
+        assert report.converged and report.preconditioner == "amg"
+        matrix.update(A.data)
+
+
+def test_wrong_vectors_near_the_null_space():
+    A, b = poisson(10), np.ones(100)
+    for wrong, error, text in (
+        (np.ones(100), protean.errors.BadArgument, "two dimensions"),
+        ("ones", protean.errors.BadArgument, "near_null_space is of type str"),
+        (np.ones((99, 1)), protean.errors.ShapeMismatch, "near the null space"),
+        (np.ones((100, 65)), protean.errors.BadArgument, "1 to 64"),
+        (np.full((100, 1), np.nan), protean.errors.BadArgument, "nan"),
+    ):
+        with pytest.raises(error, match=text):
+            protean.solve(A, b, preconditioner={"type": "amg", "near_null_space": wrong})
+    with pytest.raises(protean.errors.BadArgument, match="amg and auto, and jacobi"):
+        protean.solve(A, b, preconditioner={"type": "jacobi", "near_null_space": np.ones((100, 1))})
+    for wrong in (np.ones(6), np.ones((3, 4))):
+        with pytest.raises((protean.errors.ShapeMismatch, protean.errors.BadArgument)):
+            protean.rigid_body_modes(wrong)
 
 
 def test_float32():

@@ -434,6 +434,71 @@ TEST_F(CCallback, APreconditionerOfTheCallerIsUsed) {
   EXPECT_EQ(caller.preconditioned, before);
 }
 
+// Rigid body modes are those of C++, and a solver with amg takes them, or other vectors, and leaves them again.
+TEST_F(CApi, VectorsNearTheNullSpace) {
+  const std::int64_t m = 7, nodes = 6 * m * m;
+  const CsrMatrix<double> csr = generate(test_context(), "elasticity-3d", {{"n", 6}});
+  ASSERT_EQ(csr.rows(), 3 * nodes);
+  std::vector<double> places(static_cast<std::size_t>(3 * nodes)),
+      modes(static_cast<std::size_t>(18 * nodes));
+  MultiVector<double> columns(test_context(), nodes, 3);
+  for (std::int64_t node = 0; node < nodes; ++node)
+    for (std::int64_t k = 0; k < 3; ++k) {
+      const std::int64_t at[] = {node % 6 + 1, node / 6 % m, node / 6 / m};
+      places[static_cast<std::size_t>(3 * node + k)] = columns.view()(node, k) = static_cast<double>(at[k]);
+    }
+  ASSERT_EQ(protean_rigid_body_modes(nodes, 3, places.data(), modes.data()), PROTEAN_OK)
+      << protean_last_error();
+  const MultiVector<double> expected = rigid_body_modes(test_context(), columns);
+  ASSERT_EQ(expected.columns(), 6);
+  EXPECT_TRUE(std::equal(modes.begin(), modes.end(), expected.data()));
+  EXPECT_EQ(protean_rigid_body_modes(nodes, 4, places.data(), modes.data()), PROTEAN_BAD_ARGUMENT);
+  EXPECT_EQ(protean_rigid_body_modes(-1, 3, places.data(), modes.data()), PROTEAN_BAD_ARGUMENT);
+  EXPECT_EQ(protean_rigid_body_modes(nodes, 3, nullptr, modes.data()), PROTEAN_BAD_ARGUMENT);
+
+  std::vector<std::int32_t> rows;
+  for (std::int64_t r = 0; r <= csr.rows(); ++r)
+    rows.push_back(static_cast<std::int32_t>(csr.pattern.row_ptr[r]));
+  protean_matrix* body = nullptr;
+  ASSERT_EQ(protean_matrix_csr(context, csr.rows(), csr.rows(), csr.nonzeros(), rows.data(), csr.pattern.col,
+                               csr.values, 0, &body),
+            PROTEAN_OK);
+  const std::vector<double> right = sample_vector<double>(csr.rows(), 3);
+  const auto iterations = [&] {
+    std::vector<double> solution(right.size(), 0.0);
+    EXPECT_EQ(protean_solve(solver, body, right.data(), solution.data()), PROTEAN_OK) << protean_last_error();
+    return protean_solver_iterations(solver);
+  };
+  create("cg", "amg");
+  ASSERT_EQ(protean_solver_set(solver, "unknowns", 3), PROTEAN_OK);
+  const auto constants = iterations();
+  ASSERT_EQ(protean_solver_set_near_null_space(solver, 3 * nodes, 6, modes.data()), PROTEAN_OK);
+  const auto with_modes = iterations();
+  EXPECT_LT(with_modes, constants);
+  // They are copied, and others with the same address are others.
+  std::vector<double> translations(modes.begin(), modes.begin() + 9 * nodes);
+  std::fill(modes.begin(), modes.end(), 0.0);
+  EXPECT_EQ(iterations(), with_modes);
+  ASSERT_EQ(protean_solver_set_near_null_space(solver, 3 * nodes, 3, translations.data()), PROTEAN_OK);
+  EXPECT_EQ(iterations(), constants);
+  ASSERT_EQ(protean_solver_set_near_null_space(solver, 0, 0, nullptr), PROTEAN_OK);
+  EXPECT_EQ(iterations(), constants);
+  // Refused: another number of rows by the solve, the others at once.
+  ASSERT_EQ(protean_solver_set_near_null_space(solver, 3 * nodes - 3, 3, translations.data()), PROTEAN_OK);
+  std::vector<double> solution(right.size(), 0.0);
+  EXPECT_EQ(protean_solve(solver, body, right.data(), solution.data()), PROTEAN_SHAPE_MISMATCH);
+  EXPECT_EQ(protean_solver_set_near_null_space(solver, 3 * nodes, 65, modes.data()), PROTEAN_BAD_ARGUMENT);
+  EXPECT_EQ(protean_solver_set_near_null_space(solver, 3 * nodes, -1, modes.data()), PROTEAN_BAD_ARGUMENT);
+  EXPECT_EQ(protean_solver_set_near_null_space(solver, -1, 1, modes.data()), PROTEAN_BAD_ARGUMENT);
+  EXPECT_EQ(protean_solver_set_near_null_space(solver, 3 * nodes, 1, nullptr), PROTEAN_BAD_ARGUMENT);
+  EXPECT_EQ(protean_solver_set_near_null_space(nullptr, 3 * nodes, 1, modes.data()), PROTEAN_BAD_ARGUMENT);
+  create("cg", "jacobi");
+  EXPECT_EQ(protean_solver_set_near_null_space(solver, 3 * nodes, 3, translations.data()),
+            PROTEAN_BAD_ARGUMENT);
+  EXPECT_TRUE(error_has("amg and auto, and jacobi")) << protean_last_error();
+  protean_matrix_free(body);
+}
+
 TEST_F(CCallback, AFunctionThatFailsEndsTheCall) {
   const auto fails = [&](std::string_view what, std::string_view number) {
     EXPECT_EQ(solve_chain(), PROTEAN_CALLBACK_FAILED);

@@ -211,6 +211,27 @@ TEST(AutoPreconditioner, TakesWhatItIsTold) {
       << result.preconditioner_reason;
 }
 
+// An elastic body is no diffusion problem. Its rigid body modes, or others near the null space, make amg a candidate.
+TEST(AutoPreconditioner, TakesMultigridWithVectorsNearTheNullSpace) {
+  const CsrMatrix<double> csr = generate(test_context(), "elasticity-3d", {{"n", 6}});
+  MultiVector<double> translations(test_context(), csr.rows(), 3);
+  for (std::int64_t i = 0; i < csr.rows(); ++i)
+    for (std::int64_t k = 0; k < 3; ++k) translations.view()(i, k) = i % 3 == k ? 1 : 0;
+  const std::vector<double> b = sample_vector<double>(csr.rows(), 3);
+  for (const bool given : {false, true}) {
+    SolveSettings settings;
+    settings.preconditioner = "auto", settings.preconditioning.solves = 1000000;
+    settings.preconditioning.unknowns = 3;
+    if (given) settings.preconditioning.near_null_space = &translations;
+    settings.format = "csr", settings.context = test_context(), settings.expected_iterations = 500;
+    LinearSystem<double> system(csr, settings);
+    std::vector<double> x(b.size(), 0.0);
+    const SolveResult result = system.solve({b.data(), csr.rows()}, {x.data(), csr.rows()});
+    EXPECT_TRUE(result.converged()) << result.report.detail;
+    EXPECT_EQ(result.preconditioner == "amg", given) << result.preconditioner_reason;
+  }
+}
+
 // Gives its entries once, to the rule, and refuses them to a setup.
 class GivesEntriesOnce final : public LinearOperator<double>,
                                public HasDiagonal<double>,
