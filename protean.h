@@ -242,9 +242,9 @@ protean_status protean_solver_set_preconditioner(protean_solver* solver, protean
 protean_status protean_solver_set_preconditioner_f32(protean_solver* solver, protean_product_f32 apply,
                                                      protean_setup setup, void* user, int recordable);
 
-/* Vectors that the matrix maps nearly to zero, such as the rigid body modes of an elastic body: preconditioners amg (with
- * setup aggregation) and auto take them for their coarser levels, instead of vectors of ones. values: rows x vectors,
- * vector after vector, 1 to 64 of them; they are copied. vectors 0: back to vectors of ones. Set "unknowns" to the
+/* Vectors that the matrix maps nearly to zero, such as the rigid body modes of an elastic body: preconditioners amg
+ * (with setup aggregation) and auto take them for their coarser levels, instead of vectors of ones. values: rows x
+ * vectors, vector after vector, 1 to 64 of them; they are copied. vectors 0: back to vectors of ones. Set "unknowns" to the
  * unknowns of a node, too. A solve of a matrix with another number of rows is refused. */
 protean_status protean_solver_set_near_null_space(protean_solver* solver, int64_t rows, int64_t vectors,
                                                   const double* values);

@@ -5,10 +5,10 @@
 //
 // The problems are those of nonlinear.hpp: diffusion with n = 40 and 50 systems, of shape hex or tet, or a beam with
 // n = 20 and 15 systems. All systems of one problem have one pattern, and values that change slowly. The matrices are
-// assembled before anything is timed, on a device their arrays lie there. Each way solves the same systems from x = 0 to
-// 1e-8, in csr where its name does not say otherwise, so that the preconditioner alone makes the difference. On a host
-// PETSc and Eigen solve the systems of the beam, too, once, with one thread. clock cpu: the time of the process on processors,
-// for one thread on a machine that is not alone.
+// assembled before anything is timed, on a device their arrays lie there. Each way solves the same systems from x = 0
+// to 1e-8, in csr where its name does not say otherwise, so that the preconditioner alone makes the difference. On a
+// host PETSc and Eigen solve the systems of the beam, too, once, with one thread. clock cpu: the time of the process
+// on processors, for one thread on a machine that is not alone.
 #include <fmt/format.h>
 
 #include <algorithm>

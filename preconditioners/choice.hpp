@@ -6,12 +6,13 @@
 //   gain   = remaining solves * (jacobi's iterations - predicted ones * their price) - setup  is positive, and
 //   risk   = setup + what a bad solve takes longer                                   is within the budget.
 // Where another one than jacobi is in use already, its measured solves take the place of jacobi's in `gain`. All are in
-// iterations of jacobi. One application after the setup gives the true price, so that a candidate whose applications are
-// too slow on this machine costs its setup and no solve. The budget is 10 % of what jacobi alone would have taken so far (with `expected`: of
-// all expected solves), less what was lost, plus what was gained. So the solves together take at most 10 % longer than
-// with jacobi alone, as far as a candidate costs no more than its risk says. The number of remaining solves is
-// `expected` less those done, or as many as were done. A candidate stays while its solves and later setups take less
-// time than the solves of the one before it did; else that one comes back, and the candidate is not tried again.
+// iterations of jacobi. One application after the setup gives the true price, so that a candidate whose applications
+// are too slow on this machine costs its setup and no solve. The budget is 10 % of what jacobi alone would have taken
+// so far (with `expected`: of all expected solves), less what was lost, plus what was gained. So the solves together
+// take at most 10 % longer than with jacobi alone, as far as a candidate costs no more than its risk says. The number
+// of remaining solves is `expected` less those done, or as many as were done. A candidate stays while its solves and
+// later setups take less time than the solves of the one before it did; else that one comes back, and the candidate
+// is not tried again.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -78,10 +79,11 @@ class PreconditionerChoice {
   // The setup of what decide() named took so long; it did not succeed: jacobi comes back.
   void note_setup(double seconds);
   void refuse(std::string_view why);
-  // Whether what decide() named was set up for the first time, so that one application of it should be measured. It takes
-  // so long, all that was done to find that out took `all` seconds: where that makes a solve clearly slower than before,
-  // what was in use before comes back.
+  // Whether the candidate that decide() named has been set up for the first time, so that one application of it should
+  // be measured.
   bool on_trial() const noexcept { return current_ && own_setup_ && own_solves_ == 0; }
+  // One application of it takes `seconds`; to find that out took `all` seconds. Where that makes a solve clearly slower
+  // than before, what was in use before comes back.
   void note_application(double seconds, double all);
   // A solve with it has ended.
   void note_solve(std::int64_t iterations, double seconds, bool converged);

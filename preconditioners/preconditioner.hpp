@@ -186,10 +186,10 @@ struct PreconditionerOptions {
   std::int64_t max_levels = 25;                       // amg: levels at most, with the finest, 1 to 100
   std::int64_t cycles = 1;                            // amg: V-cycles for each M^-1 r, 1 to 100
   std::int64_t unknowns = 1;  // amg, auto: unknowns of each node, whose rows follow each other, 1 to 64
-  // amg with setup aggregation, auto: vectors that A maps nearly to zero, as rigid_body_modes() of an elastic body, in host
-  // memory: rows of A x 1 to 64, in any layout. The coarser levels represent these instead of the constants. They must
-  // live as long as an auto, or a system, that was given them; amg copies them. Null: the constants. They have no entry
-  // in preconditioner_options().
+  // amg with setup aggregation, auto: vectors that A maps nearly to zero, as rigid_body_modes() of an elastic body,
+  // in host memory: rows of A x 1 to 64, in any layout. The coarser levels represent these instead of the constants.
+  // They must live as long as an auto, or a system, that was given them; amg copies them. Null: the constants. They
+  // have no entry in preconditioner_options().
   const MultiVector<double>* near_null_space = nullptr;
   bool operator==(const PreconditionerOptions&) const = default;
 };

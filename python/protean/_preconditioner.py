@@ -120,8 +120,8 @@ def preconditioner(name: str, A: Any, **options: Any) -> Preconditioner:
     A : Matrix, sparse array or matrix, or array of shape (n, n)
         The matrix.
     **options
-        Options of the preconditioner (`options`), such as ``fill=2``. "amg" and "auto" also take ``near_null_space``, an
-        array of shape (n, k) with vectors that A maps nearly to zero, such as that of `rigid_body_modes`.
+        Options of the preconditioner (`options`), such as ``fill=2``. "amg" and "auto" also take ``near_null_space``,
+        an array of shape (n, k) with vectors that A maps nearly to zero, such as that of `rigid_body_modes`.
 
     Returns
     -------
@@ -150,8 +150,8 @@ def rigid_body_modes(coordinates: Any) -> Any:
     Returns
     -------
     ndarray of shape (nodes * 2, 3) or (nodes * 3, 6)
-        Translations, then rotations about the middle of the nodes. Row d i + k belongs to the displacement of node i along
-        axis k, d being the number of coordinates.
+        Translations, then rotations about the middle of the nodes. Row d i + k belongs to the displacement of node i
+        along axis k, d being the number of coordinates.
 
     Examples
     --------

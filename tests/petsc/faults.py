@@ -85,11 +85,12 @@ ended(Run(4, protean, "solve", "zero.mtx", "--method", "gmres", "--preconditione
 run = Run(2, protean, "solve", "P.yaml", "--solution", "missing/x.mtx", cwd=work)
 ended(run, "a folder for the solution that is not there", 2, "missing")
 
-# A rank that is killed in the middle of the solve. The method is gmres: the residual of its recurrence is computed anew at
-# each restart, so that it stays where rounding leaves it. That of cg goes on to zero, and PETSc's cg ends there after 7,270
-# iterations, which a fast machine does in half a second.
+# A rank that is killed in the middle of the solve. The method is gmres: the residual of its recurrence is computed
+# anew at each restart, so that it stays where rounding leaves it. That of cg goes on to zero, and PETSc's cg ends
+# there after 7,270 iterations, which a fast machine does in half a second.
 write("long.yaml", "matrix: {generate: {kind: poisson-2d, n: 200}}\nrhs: {random: 1}\n"
-      "solver: {method: gmres, relative_tolerance: 1.0e-300, absolute_tolerance: 0, max_iterations: 100000000, divergence: .inf}\n")
+      "solver: {method: gmres, relative_tolerance: 1.0e-300, absolute_tolerance: 0, max_iterations: 100000000, "
+      "divergence: .inf}\n")
 
 
 peaks = []
