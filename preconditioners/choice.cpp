@@ -234,8 +234,9 @@ void PreconditionerChoice::note_application(double seconds, double all) {
   const double solve = iterations_of(*current_) * (1 + seconds / unit());
   if (solve > clearly * now)
     go_back(
-        fmt::format("one application of {} takes as long as {:.1f} iterations of jacobi, which makes {:.0f} "
-                    "of a solve, and {:.0f} before",
+        fmt::format("one application of {} takes as long as {:.1f} iterations of jacobi, so that a solve "
+                    "would take {:.0f} "
+                    "of them; before it took {:.0f}",
                     current_->id, seconds / unit(), solve, now));
 }
 

@@ -248,11 +248,14 @@ TEST_F(CApi, WordsAreOptions) {
 
 // The setup of hypre is in a build with hypre only; its options are known in any.
 TEST_F(CApi, MultigridAndItsSetups) {
-  for (const char* option : {"aggressive_levels", "max_levels", "cycles", "unknowns"}) {
+  for (const char* option : {"aggressive_levels", "max_levels", "cycles"}) {
     EXPECT_EQ(protean_solver_set(solver, option, 2), PROTEAN_BAD_ARGUMENT);
     EXPECT_TRUE(error_has(std::string(option) + " is for preconditioner amg; the preconditioner is "))
         << protean_last_error();
   }
+  EXPECT_EQ(protean_solver_set(solver, "unknowns", 2), PROTEAN_BAD_ARGUMENT);
+  EXPECT_TRUE(error_has("unknowns is for preconditioners amg and auto; the preconditioner is "))
+      << protean_last_error();
   EXPECT_EQ(protean_solver_set_text(solver, "smoother", "jacobi"), PROTEAN_BAD_ARGUMENT);
   for (const char* word : {"l1-jacobi", "gauss-seidel", "chebyshev"})
     EXPECT_TRUE(error_has(word)) << protean_last_error();
