@@ -402,7 +402,8 @@ PROTEAN_EXPORT std::unique_ptr<Preconditioner<T>> make_preconditioner(
     std::string_view id, const LinearOperator<T>& A, const PreconditionerOptions& options = {});
 
 // amg with these vectors as options.near_null_space, in host memory; they are copied. Throws what make_preconditioner()
-// throws.
+// throws; for such vectors that is ShapeMismatch for another number of rows, WrongSpace, and BadArgument for another
+// setup, for more than 64 vectors or none, and for entries that are not finite.
 template <class T>
 PROTEAN_EXPORT std::unique_ptr<Preconditioner<T>> make_amg(const LinearOperator<T>& A,
                                                            MultiVectorView<const double> vectors,

@@ -229,6 +229,9 @@ void SystemSolver<T>::measure_application(const LinearOperator<T>& A) {
   if (now.choice.current() == now.chosen->taken()) return;
   now.chosen->take(now.choice.current(), A);
   ensure_preconditioner(A);
+  context->synchronize();
+  const double setup = clock.lap();
+  now.refresh.note_setup(setup), now.choice.note_setup(setup);
 }
 
 // Of a composition the one that asks for setups most often.
