@@ -155,7 +155,10 @@ class Source {
     return sample;
   }
 
-  formats::LongestRow longest_row() const { return formats::find_longest_row(context_, pattern_); }
+  std::int64_t longest_row() const { return formats::longest_row(context_, pattern_); }
+  std::int64_t row_of_length(std::int64_t entries) const {
+    return formats::row_of_length(context_, pattern_, entries);
+  }
 
  private:
   SparsityPattern whole(const ContextPtr& host) const {
@@ -333,16 +336,23 @@ std::vector<SwitchTarget> survey(const Source& source, Space space, bool determi
     samples.half_bytes = (nonzeros - std::min(rows, nonzeros)) / 2 * (value_bytes + 4) +
                          (rows + 1) * pattern.row_ptr.width() + rows * value_bytes;
   }
-  const formats::LongestRow longest = source.longest_row();
-  samples.whole_rows_refused = refusal_of_whole_rows(pattern, longest.entries, space);
+  const std::int64_t longest = source.longest_row();
+  samples.whole_rows_refused = refusal_of_whole_rows(pattern, longest, space);
   if (!blocks.empty()) {
     const Block& first = blocks.front();
-    samples.one_block = source.take(one, {{first.first, std::min(first.first + grain, first.second)}});
+    const std::int64_t rows = std::min(grain, first.second - first.first);
+    if (samples.rows.share < 1) {
+      // The first rows of the sample, which a device need not send again.
+      samples.one_block = Source(*one, samples.rows.pattern).take(one, {{0, rows}});
+      samples.one_block->share *= samples.rows.share;
+    } else {
+      samples.one_block = source.take(one, {{first.first, first.first + rows}});
+    }
     const std::int64_t sampled = longest_of(samples.rows.pattern);
-    if (!samples.whole_rows_refused && longest.entries > sampled) {
+    if (!samples.whole_rows_refused && longest > sampled) {
       samples.longer_by =
-          static_cast<double>(longest.entries) / static_cast<double>(std::max<std::int64_t>(sampled, 1));
-      add_block(blocks, longest.row, pattern.rows);
+          static_cast<double>(longest) / static_cast<double>(std::max<std::int64_t>(sampled, 1));
+      add_block(blocks, source.row_of_length(longest), pattern.rows);
       samples.with_longest = source.take(one, blocks);
     }
   }
@@ -408,8 +418,8 @@ std::vector<SwitchTarget> survey_formats(const ElementOperator<T>& elements, con
   Samples samples{std::move(sample)};
   const SparsityPattern& pattern = samples.rows.pattern;
   samples.bytes = csr_bytes(pattern, sizeof(T)) * (samples.rows.share > 0 ? 1 / samples.rows.share : 1);
-  samples.whole_rows_refused = refusal_of_whole_rows(
-      pattern, formats::find_longest_row(*one, pattern).entries, elements.context()->space());
+  samples.whole_rows_refused =
+      refusal_of_whole_rows(pattern, formats::longest_row(*one, pattern), elements.context()->space());
   return ask_all(one, samples, elements.context()->space(), false, sizeof(T), model);
 }
 template std::vector<SwitchTarget> survey_formats<float>(const ElementOperator<float>&, const CostModel*);

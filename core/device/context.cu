@@ -335,6 +335,14 @@ std::size_t cache_bytes(const Context& context) {
   return static_cast<std::size_t>(bytes);
 }
 
+std::int64_t shared_memory_of_block(const Context& context) {
+  constexpr int of_kernels = 1024;  // at most, of fixed size
+  int most = 0;
+  PROTEAN_CUDA_CHECK(
+      cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, context.device_state().ordinal));
+  return most - of_kernels;
+}
+
 }  // namespace device
 
 namespace detail {

@@ -356,32 +356,30 @@ bool rows_uneven(const SparsityPattern& pattern) {
 }
 
 std::int64_t longest_row(const Context& context, const SparsityPattern& pattern) {
+  if (pattern.rows == 0) return 0;
 #if defined(PROTEAN_HAVE_CUDA)
-  if (pattern.space == Space::device) return longest_row_on_device(context, pattern);
-#endif
-  return row_lengths(context, pattern).longest;
-}
-
-LongestRow find_longest_row(const Context& context, const SparsityPattern& pattern) {
-  LongestRow longest;
-  if (pattern.rows == 0) return longest;
-#if defined(PROTEAN_HAVE_CUDA)
-  if (pattern.space == Space::device && !context.simulated()) {
-    longest.entries = longest_row_on_device(context, pattern);
-    longest.row = row_of_length_on_device(context, pattern, longest.entries);
-    return longest;
-  }
+  if (pattern.space == Space::device && !context.simulated()) return longest_row_on_device(context, pattern);
 #endif
   const detail::DeviceWork work(context);  // of a simulated device
-  pattern.row_ptr.visit([&](const auto* ptr) {
-    // A first loop finds only the length, since it can run in SIMD.
+  return pattern.row_ptr.visit([&](const auto* ptr) {
     using Length = std::remove_cvref_t<decltype(ptr[0])>;
     Length most = 0;
     for (std::int64_t i = 0; i < pattern.rows; ++i) most = std::max<Length>(most, ptr[i + 1] - ptr[i]);
-    longest.entries = static_cast<std::int64_t>(most);
-    while (longest.row + 1 < pattern.rows && ptr[longest.row + 1] - ptr[longest.row] < most) ++longest.row;
+    return static_cast<std::int64_t>(most);
   });
-  return longest;
+}
+
+std::int64_t row_of_length(const Context& context, const SparsityPattern& pattern, std::int64_t entries) {
+#if defined(PROTEAN_HAVE_CUDA)
+  if (pattern.space == Space::device && !context.simulated())
+    return row_of_length_on_device(context, pattern, entries);
+#endif
+  const detail::DeviceWork work(context);
+  return pattern.row_ptr.visit([&](const auto* ptr) {
+    std::int64_t row = 0;
+    while (row + 1 < pattern.rows && ptr[row + 1] - ptr[row] != entries) ++row;
+    return row;
+  });
 }
 
 }  // namespace protean::formats

@@ -140,12 +140,9 @@ bool rows_uneven(const SparsityPattern& pattern);
 // Entries of the longest row of a pattern in the context's space. In device memory the host waits for it.
 std::int64_t longest_row(const Context& context, const SparsityPattern& pattern);
 
-// The first one of the longest rows, of a pattern in the context's space; row 0 without entries where there are no
-// rows.
-struct LongestRow {
-  std::int64_t row = 0, entries = 0;
-};
-LongestRow find_longest_row(const Context& context, const SparsityPattern& pattern);
+// The first row with so many entries, which a pattern in the context's space has. In device memory the host waits for
+// it.
+std::int64_t row_of_length(const Context& context, const SparsityPattern& pattern, std::int64_t entries);
 
 // The caller's CSR arrays, and products over shares, which the derived class sets in its constructor.
 template <class T>

@@ -97,11 +97,11 @@ TEST_P(Survey, TheSampleOfADeviceIsThatOfTheHost) {
     const PatternSample whole = sample_rows(device, there.pattern, csr_.nonzeros(), 4);
     EXPECT_EQ(whole.share, 1);
     same(whole.pattern, csr_.pattern);
-    const auto longest = formats::find_longest_row(*device, there.pattern),
-               expected = formats::find_longest_row(*context_, csr_.pattern);
-    EXPECT_EQ(longest.row, expected.row);
-    EXPECT_EQ(longest.entries, expected.entries);
-    EXPECT_EQ(csr_.pattern.row_length(longest.row), longest.entries);
+    const std::int64_t longest = formats::longest_row(*device, there.pattern),
+                       row = formats::row_of_length(*device, there.pattern, longest);
+    EXPECT_EQ(longest, formats::longest_row(*context_, csr_.pattern));
+    EXPECT_EQ(row, formats::row_of_length(*context_, csr_.pattern, longest));
+    EXPECT_EQ(csr_.pattern.row_length(row), longest);
   }
 }
 
