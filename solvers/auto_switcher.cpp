@@ -71,7 +71,7 @@ void AutoSwitcher<T>::begin(const AutoSwitchOptions& options, SolveObserver* inn
   finish();
   options_ = options, inner_ = inner, finished_ = false, leaving_ = false;
   time_.begin_another(A_.now());
-  forecast_ = {}, last_iteration_ = -1, switches_ = 0, decisions_.clear();
+  forecast_ = {}, last_iteration_ = -1, switches_ = 0, to_be_recorded_ = false, decisions_.clear();
   // What was not ready when the last solve ended is asked for again.
   if (surveying_.valid()) surveying_ = {}, survey_started_ = false;
   if (forecasting_order_.valid()) forecasting_order_ = {}, order_asked_ = false;
@@ -96,8 +96,13 @@ bool AutoSwitcher<T>::on_iteration(const IterationInfo& info) {
     first_products_ = A_.products();
   } else {
     const bool undisturbed = !build_running_ && !A_.abandoned();
-    time_.charge(now, undisturbed, undisturbed && (!surveyed_ || current_ == first_));
+    // The first recording after a change is a part of its price, also in the first format.
+    const bool recorded_anew = to_be_recorded_ && info.record_seconds != record_seconds_;
+    time_.charge(now, undisturbed, undisturbed && (!surveyed_ || current_ == first_),
+                 recorded_anew ? info.record_seconds : 0);
+    if (recorded_anew) to_be_recorded_ = false;
   }
+  record_seconds_ = info.record_seconds;
   if (inner_) {
     const bool go_on = inner_->on_iteration(info);
     time_.charge_any_format(A_.now() - now);  // the caller's observer takes as long in every format
@@ -172,6 +177,7 @@ void AutoSwitcher<T>::decide_now(const IterationInfo& info) {
                                                : 1;
   state.products_per_iteration = std::max(1.0, std::round(products_per_iteration_));
   state.permute_seconds = permuted_.vectors * permute_seconds_;
+  state.record_seconds = record_seconds_;
   state.remaining = remaining();
   state.candidates = candidates_, state.first = first_, state.current = current_;
   state.switches = switches_, state.build = build, state.building = building_, state.granted = granted_;

@@ -221,6 +221,8 @@ class AutoSwitcher final : public SolveObserver {
   double order_seconds_ = 0, order_scale_ = 1;  // predicted: to find the order and to permute the matrix
   double permute_seconds_ = 0;                  // of one vector
   bool permute_measured_ = false;
+  double record_seconds_ = 0;    // of the last recording of the steps; IterationInfo
+  bool to_be_recorded_ = false;  // the steps, after a change
   bool build_running_ = false;
 };
 

@@ -378,7 +378,8 @@ class Run final : private OrderFollower {
              .residual = residual,
              .relative_residual = control_ ? control_->relative(residual) : 0,
              .seconds = seconds(),
-             .restarts = report_.restarts};
+             .restarts = report_.restarts,
+             .record_seconds = steps_->record_seconds()};
     if (!observer_) return true;
     if (observer_->reads_solution(info_)) show_solution();
     const bool go_on = observer_->on_iteration(info_);

@@ -23,6 +23,12 @@ struct IterationInfo {
   double relative_residual = 0;  // divided by the baseline
   double seconds = 0;            // since the solve began
   std::int64_t restarts = 0;     // from the true residual so far
+  // Seconds of the host that the steps are expected to be recorded in after a change of format or order. They are those
+  // of the last recording: of its capture, of the graph, and of the surplus of its first launch. Of a first one, whose
+  // graph is made and not updated, a third of the last two counts. That of a process's first solve is larger, since the
+  // driver loads kernels. 0 before the first one, and where steps are not recorded: on a host, and on a device in
+  // one kernel or without graphs.
+  double record_seconds = 0;
 };
 
 // Called between two iterations, also after iteration 0. Only here may an operator change its storage format

@@ -18,13 +18,17 @@
 //    for itself. Later changes begin with the excess of their own iteration.
 // 3. With forecast_factor = worst_factor no change begins on the forecast, and 2. holds always.
 //
+// Where the steps of the solve are recorded (a graph of a GPU), they are recorded anew after a change and once more
+// after a way back. W has both, each as long as the last recording took (record_seconds); what one takes longer is
+// added to E.
+//
 // A change of the order of the rows is a change like any other. Its price W has the time to find the order and to
 // permute the matrix, and the vectors of the solve that are permuted at the change and on the way back. A product in
 // another order has the permutations of vectors that the preconditioner then needs, so (K) holds for iterations.
 //
 // Assumption (P) for a build while the solve waits: it takes at most convert_margin times the predicted time.
-// For a build beside the solve no assumption is needed. It is cancelled when E + (check, trial, way back)
-// reaches the bound on which it was begun, and, if it was begun on the forecast, when it has cost W. Both
+// For a build beside the solve no assumption is needed. It is cancelled when E + (check, trial, way back, both
+// recordings) reaches the bound on which it was begun, and, if it was begun on the forecast, when it has cost W. Both
 // limits are exceeded by at most the slowdown between two looks. In both cases a product of the new format is
 // assumed to take at most 1 + 2 uncertainty times the predicted time. Where it takes longer, the trial is made twice as
 // long, since other work may have disturbed it: check and trials add (1 + 2 trial_products) times the difference to E,
@@ -41,14 +45,15 @@
 namespace protean {
 namespace {
 
-constexpr double check_products = 2;  // the old and the new product are compared before a change
+constexpr double check_products = 2;       // the old and the new product are compared before a change
+constexpr double recordings_in_worst = 2;  // after a change and after the way back
 
 // Gain and cost of a change to one candidate, in seconds.
 struct Offer {
   double gain = 0;      // saved in each iteration, with the predicted product
   double low_gain = 0;  // the same with the pessimistic product
   double cost = 0;      // predicted
-  double worst = 0;     // upper bound: with margins, check, trial and way back
+  double worst = 0;     // upper bound: with margins, check, trial, way back and recordings
 };
 
 class Decider {
@@ -76,18 +81,20 @@ class Decider {
   double excess() const { return state_.seconds - state_.stay_seconds; }
   double allowed(double factor) const { return (factor - 1) * state_.stay_seconds; }
   // Upper bound of the time after the build until the policy may have gone back to the first format: the
-  // adoption and a trial, in which products are slower than predicted by two uncertainties, and the way back.
+  // adoption and a trial, in which products are slower than predicted by two uncertainties, and the way back with
+  // another recording of the steps.
   double trial_seconds(const SwitchCandidate& candidate) const {
     const double slow = candidate.product_seconds * (candidate.measured ? 1 : 1 + 2 * candidate.uncertainty);
     const double loss = std::max(0.0, slow - current_.product_seconds);
     const SwitchCandidate& first = state_.candidates[state_.first];
-    return adoption_seconds(candidate, slow) + options_.trial_products * loss +
+    return adoption_seconds(candidate, slow) + options_.trial_products * loss + state_.record_seconds +
            options_.convert_margin * first.convert_seconds + permute_seconds(candidate, first);
   }
-  // After the build: the comparison of the products, and in another order the vectors of the solve.
+  // After the build: the comparison of the products, in another order the vectors of the solve, and the recording of
+  // the steps.
   double adoption_seconds(const SwitchCandidate& candidate, double product_seconds) const {
     return check_products / 2 * (current_.product_seconds + product_seconds) +
-           permute_seconds(current_, candidate);
+           permute_seconds(current_, candidate) + state_.record_seconds;
   }
   double permute_seconds(const SwitchCandidate& from, const SwitchCandidate& to) const {
     return from.order == to.order ? 0 : state_.permute_seconds;
@@ -202,7 +209,10 @@ class Decider {
   SwitchDecision begin(std::size_t index, double granted) const {
     const SwitchCandidate& candidate = state_.candidates[index];
     const Offer o = offer(candidate);
-    Why why{.name = candidate.name, .gain_seconds = o.gain, .cost_seconds = o.worst};
+    Why why{.name = candidate.name,
+            .gain_seconds = o.gain,
+            .cost_seconds = o.worst,
+            .record_seconds = recordings_in_worst * state_.record_seconds};
     if (granted == options_.worst_factor) {
       why.reason = Reason::within_account, why.allowed_seconds = allowed(granted) - excess();
     } else {
@@ -221,11 +231,13 @@ class Decider {
               .name = candidate.name,
               .gain_seconds = o.gain,
               .cost_seconds = o.cost,
+              .record_seconds = state_.record_seconds,
               .iterations = o.cost / o.gain,
               .more_iterations = likely_iterations()};
     return {.reason = Reason::beyond_account,
             .name = candidate.name,
             .cost_seconds = o.worst,
+            .record_seconds = recordings_in_worst * state_.record_seconds,
             .allowed_seconds = std::max(allowed(options_.worst_factor) - excess(), 0.0)};
   }
 

@@ -69,6 +69,7 @@ struct PolicyState {
   double iteration_seconds = 0;  // time of one iteration in the current format without a build beside it
   double products_per_iteration = 1;
   double permute_seconds = 0;  // a change between two orders of the rows permutes the vectors of the solve
+  double record_seconds = 0;   // after each change the steps are recorded anew; 0: nothing is recorded
   Forecast remaining;
   std::span<const SwitchCandidate> candidates;
   std::size_t first = 0, current = 0;  // indices of the first format and of the current one

@@ -135,6 +135,7 @@ void AutoSwitcher<T>::switched(std::size_t candidate, const std::string& how) {
   current_ = candidate;
   candidates_[candidate].measured = false;
   time_.changed(), estimated_ = false;
+  to_be_recorded_ = true;
   next_look_ = change.iteration + options_.policy.trial_products;
   tell(change, how);
 }

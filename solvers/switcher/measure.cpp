@@ -53,6 +53,7 @@ bool AutoSwitcher<T>::measuring_pays() {
     // In iterations, which take longer than products, since the time of a product is not known yet.
     if (candidates_[i].order != candidates_[current_].order)
       cost += order_price(time_.first_pace()) / time_.first_pace();
+    if (record_seconds_ > 0) cost += record_seconds_ / time_.first_pace();
     if (likely * (1 - estimates_[i].cost.product_seconds) > cost) return true;
   }
   return false;

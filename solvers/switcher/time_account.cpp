@@ -16,8 +16,8 @@ void TimeAccount::begin(double now, double seconds) {
   stay_seconds_ += before;
 }
 
-void TimeAccount::charge(double now, bool undisturbed, bool first) {
-  const double seconds = now - last_exit_;
+void TimeAccount::charge(double now, bool undisturbed, bool first, double recorded) {
+  const double seconds = std::max(now - last_exit_ - recorded, 0.0);
   if (undisturbed && pace_.add(seconds)) ++since_change_;
   if (first) first_pace_.add(seconds);
   const double pace = first_pace_.seconds();
@@ -32,6 +32,7 @@ void TimeAccount::charge(double now, bool undisturbed, bool first) {
     burst_ = Burst{.begin = last_exit_};
   }
   burst_.first = burst_.first && first;
+  burst_.paused += recorded;
   stay_seconds_ += pace, burst_.credited += pace, ++burst_.iterations;
 }
 

@@ -21,8 +21,8 @@ class TimeAccount {
   // format.
   void begin(double now, double seconds);
   // Charges the iteration that was computed since leave(). undisturbed: without a build beside it; first: in the
-  // first format.
-  void charge(double now, bool undisturbed, bool first);
+  // first format; recorded: seconds of it in which steps were recorded anew, since the format had changed.
+  void charge(double now, bool undisturbed, bool first, double recorded = 0);
   // What takes as long in every format.
   void charge_any_format(double seconds) noexcept { stay_seconds_ += seconds; }
   // Seconds of the present call in which no iterations were computed.
@@ -56,7 +56,7 @@ class TimeAccount {
   // taken to last as long as the pace says.
   struct Burst {
     double begin = 0;
-    double paused = 0;    // seconds in which no iterations were computed
+    double paused = 0;    // seconds in which no iterations were computed, also of recordings after a change
     double credited = 0;  // seconds added to stay_seconds_
     std::int64_t iterations = 0;
     bool first = true;  // all of them in the first format, without a build beside them

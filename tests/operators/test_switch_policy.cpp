@@ -74,6 +74,14 @@ TEST(Reasons, HaveEachATextOfTheirOwn) {
       text_of({.reason = Reason::order_small_gain, .other = "lines", .share = 0.021, .least_share = 0.03}),
       "the order of the rows stays: lines, so a product of csr would save 2.1 % of its time; at least 3 % "
       "are wanted");
+  EXPECT_EQ(
+      text_of({.reason = Reason::beyond_account,
+               .name = "dia",
+               .cost_seconds = 2e-3,
+               .record_seconds = 1e-3,
+               .allowed_seconds = 1e-4}),
+      "dia may cost 2 ms (1 ms of it to record the steps anew); the account allows 100 us so far, and the "
+      "forecast does not justify more");
   EXPECT_EQ(text_of({.reason = Reason::small_gain, .least_share = 0.7}),
             "no format is expected to be faster by 70 % of an iteration");
   Situation s;
@@ -357,6 +365,92 @@ TEST(SwitchPolicy, AChangeOfOrderPermutesTheVectorsThereAndBack) {
   EXPECT_EQ(s.decide().action, SwitchAction::stay);
 }
 
+// Steps that are recorded are recorded anew after the change, and after the way back.
+TEST(SwitchPolicy, ThePriceHasARecordingThereAndBack) {
+  Situation s;
+  s.candidates[0].convert_seconds = 4;
+  const SwitchDecision without = s.decide();
+  s.state.record_seconds = 2;
+  const SwitchDecision with = s.decide();
+  EXPECT_NEAR(with.cost_seconds - without.cost_seconds, 2, 1e-12);
+  EXPECT_NEAR(with.worst_seconds - without.worst_seconds, 4, 1e-12);
+  EXPECT_EQ(with.why.reason, Reason::by_forecast);
+  EXPECT_NEAR(with.why.cost_seconds, with.worst_seconds, 1e-12);
+  EXPECT_NEAR(with.why.record_seconds, 4, 1e-12);
+  EXPECT_EQ(without.why.record_seconds, 0);
+  EXPECT_EQ(without.reason.find("record"), std::string::npos) << without.reason;
+  EXPECT_TRUE(with.reason.ends_with(" (4 s of it to record the steps anew)")) << with.reason;
+  // From one format to another, too: on the way back it is that of the first format.
+  std::array<SwitchCandidate, 3> candidates{s.candidates[0], s.candidates[1], s.candidates[1]};
+  candidates[1].measured = true, candidates[2].product_seconds = 0.4;
+  s.state.current = 1, s.state.switches = 1, s.state.candidates = candidates;
+  const SwitchDecision next = decide(s.options, s.state);
+  s.state.record_seconds = 0;
+  const SwitchDecision next_without = decide(s.options, s.state);
+  EXPECT_EQ(next.candidate, 2U);
+  EXPECT_NEAR(next.cost_seconds - next_without.cost_seconds, 2, 1e-12);
+  EXPECT_NEAR(next.worst_seconds - next_without.worst_seconds, 4, 1e-12);
+}
+
+// Conversion and check are 14.34 s at most, and an iteration saves at least 0.265 s.
+TEST(SwitchPolicy, AGainThatDoesNotPayForTwoRecordingsIsRefused) {
+  Situation s;
+  const auto decision = [&](double record_seconds, double low) {
+    s.state.record_seconds = record_seconds, s.state.remaining = {low, 1000, 4000, true};
+    return s.decide();
+  };
+  EXPECT_EQ(decision(0, 54).action, SwitchAction::stay);
+  EXPECT_EQ(decision(0, 55).action, SwitchAction::begin);
+  EXPECT_EQ(decision(1, 58).action, SwitchAction::stay) << "they pay for one recording only";
+  EXPECT_EQ(decision(1, 61).action, SwitchAction::stay) << "16.34 s are to be saved";
+  EXPECT_TRUE(s.decide().reason.starts_with("dia may cost 16.3 s (2 s of it to record the steps anew); "))
+      << s.decide().reason;
+  EXPECT_EQ(decision(1, 62).action, SwitchAction::begin);
+  EXPECT_EQ(decision(0, 61).action, SwitchAction::begin);
+}
+
+// Also where the account allows the change: what the likely iterations save is to be more than what it costs.
+TEST(SwitchPolicy, ARecordingCountsWhereTheAccountAllowsTheChange) {
+  Situation s;
+  s.state.seconds = s.state.stay_seconds = 5200;
+  s.state.remaining = {20, 42, 160, true};  // they save 12.6 s
+  EXPECT_EQ(s.decide().action, SwitchAction::begin) << "for 11.7 s";
+  EXPECT_EQ(s.decide().granted, 1.05);
+  s.state.record_seconds = 1;
+  const SwitchDecision decision = s.decide();
+  EXPECT_EQ(decision.action, SwitchAction::stay);
+  EXPECT_NE(decision.reason.find("cost 12.7 s (1 s of it to record the steps anew): that pays after 42 "),
+            std::string::npos)
+      << decision.reason;
+  s.state.remaining.likely = 43;
+  EXPECT_EQ(s.decide().action, SwitchAction::begin);
+  // The account itself.
+  s.state.remaining = {0, 0, INFINITY, false};
+  s.state.iteration = 400, s.state.seconds = s.state.stay_seconds = 320;  // 5 % of it: 16 s
+  EXPECT_EQ(s.decide().action, SwitchAction::stay) << "16.34 s";
+  s.state.record_seconds = 0.8;
+  EXPECT_EQ(s.decide().action, SwitchAction::begin) << "15.94 s";
+}
+
+TEST(SwitchPolicy, ABuildBesideTheSolveLeavesRoomForTheRecordings) {
+  Situation s;
+  s.options.overlapped = true;
+  s.state.build = BuildState::running, s.state.building = 1, s.state.granted = 1.05;
+  s.state.seconds = s.state.stay_seconds + 3;  // 5 % are 6.5 s, and the check takes 1.84 s
+  EXPECT_EQ(s.decide().action, SwitchAction::stay);
+  s.state.record_seconds = 0.8;
+  EXPECT_EQ(s.decide().action, SwitchAction::stay);
+  s.state.record_seconds = 0.9;
+  EXPECT_EQ(s.decide().action, SwitchAction::cancel);
+  // What is ready is adopted only if the rest of the solve pays for the recording that follows.
+  s.state.build = BuildState::ready, s.state.seconds = s.state.stay_seconds;
+  s.state.remaining = {8, 8, 8, true};  // they save 2.4 s; the comparison of the products takes 1.7
+  s.state.record_seconds = 0.6;
+  EXPECT_EQ(s.decide().action, SwitchAction::adopt);
+  s.state.record_seconds = 0.8;
+  EXPECT_EQ(s.decide().action, SwitchAction::stay);
+}
+
 TEST(SwitchPolicy, AdoptsWhatIsReadyUnlessTheEndIsNear) {
   Situation s;
   s.state.build = BuildState::ready, s.state.building = 1, s.state.granted = 1.25;
@@ -481,6 +575,20 @@ TEST(SwitchPolicySimulated, AShortSolveStays) {
   EXPECT_DOUBLE_EQ(outcome.seconds, outcome.stay);
 }
 
+// A solve of 90 iterations that a change helps, and a recording that takes as long as 20 of them.
+TEST(SwitchPolicySimulated, AShortSolveWithDearRecordingsStays) {
+  World world = plain_world();
+  world.formats[1].convert = world.formats[1].predicted_convert = 1;
+  world.iterations = 90, world.residual = [](std::int64_t k) { return std::pow(0.815, k); };
+  const Outcome without = simulate(world, blocking());
+  EXPECT_EQ(without.switches, 1);
+  EXPECT_LT(without.seconds, without.stay);
+  world.record = world.predicted_record = 26;
+  const Outcome outcome = simulate(world, blocking());
+  EXPECT_EQ(outcome.begun, 0);
+  EXPECT_DOUBLE_EQ(outcome.seconds, outcome.stay);
+}
+
 TEST(SwitchPolicySimulated, ASolveThatEndsRightAfterTheChange) {
   // The residual falls steadily, so thousands of iterations are forecast. The solve ends at any iteration.
   for (const bool overlapped : {false, true})
@@ -569,8 +677,8 @@ TEST(SwitchPolicySimulated, RecordedResiduals) {
 
 // Bound 1 of switch_policy.cpp after each iteration and each change, in simulations that violate all other assumptions:
 // wrong predictions of products and conversions, failing builds, misleading residuals, an end at any iteration. To the
-// bound comes only what the proof names: conversions above their margin, products slower than by two uncertainties, the
-// slowdown between two looks.
+// bound comes only what the proof names: conversions above their margin, recordings that take longer than the last one,
+// products slower than by two uncertainties, the slowdown between two looks.
 TEST(SwitchPolicySimulated, TheBoundsHoldInTenThousandRandomWorlds) {
   std::mt19937 random(11);
   const auto uniform = [&](double low, double high) {
@@ -601,6 +709,9 @@ TEST(SwitchPolicySimulated, TheBoundsHoldInTenThousandRandomWorlds) {
     };
     world.slowdown = uniform(0, 1), world.stretch = uniform(1, 4);
     world.permute = uniform(0, 10), world.predicted_permute = world.permute * std::exp(uniform(-0.7, 0.7));
+    if (uniform(0, 1) < 0.6)
+      world.record = std::exp(uniform(-2, 4)),
+      world.predicted_record = world.record * std::exp(uniform(-0.7, 0.7));
     PolicyOptions options;
     options.overlapped = trial % 2 == 0;
     if (trial % 3 == 0) options.forecast_factor = options.worst_factor;

@@ -497,6 +497,35 @@ TEST(AutoSwitcher, AMeasuredConversionCorrectsThePredictionsOfOthers) {
   }
 }
 
+// The same residuals and times: what a recording of the steps takes decides.
+TEST(AutoSwitcher, AChangeThatDoesNotPayForItsRecordingsIsRefused) {
+  for (const double record_seconds : {0.0, 10.0}) {
+    Live live;
+    live.options.policy.overlapped = false;
+    const auto switcher = live.switcher({&fast});
+    for (std::int64_t k = 0; k < 300; ++k) {
+      live.A.apply(live.b, live.x);
+      const double residual = std::pow(0.97, static_cast<double>(k));
+      EXPECT_TRUE(switcher->on_iteration({.iteration = k,
+                                          .residual = residual,
+                                          .relative_residual = residual,
+                                          .record_seconds = k > 0 ? record_seconds : 0}));
+    }
+    switcher->finish();
+    EXPECT_EQ(live.A.history().size(), record_seconds > 0 ? 0U : 1U);
+    ASSERT_FALSE(switcher->decisions().empty());
+    bool told = false;
+    for (const DecisionRecord& decision : switcher->decisions()) {
+      told = told || decision.reason.find("20 s of it to record the steps anew") != std::string::npos ||
+             decision.reason.find("10 s of it to record the steps anew") != std::string::npos;
+      if (decision.why.record_seconds == 0) continue;
+      EXPECT_GE(decision.cost_seconds, record_seconds);
+      EXPECT_GE(decision.worst_seconds, 2 * record_seconds);
+    }
+    EXPECT_EQ(told, record_seconds > 0);
+  }
+}
+
 TEST(AutoSwitcher, OptionsAreThoseOfTheStoppingRule) {
   const AutoSwitchOptions options = switch_options(
       *Context::host(1), {.relative_tolerance = 1e-5, .absolute_tolerance = 3, .max_iterations = 77});

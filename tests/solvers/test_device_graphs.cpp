@@ -9,6 +9,7 @@
 #include "core/generate/generate.hpp"
 #include "formats/catalogue.hpp"
 #include "gtest/gtest.h"
+#include "operators/callback_operator.hpp"
 #include "preconditioners/preconditioner.hpp"
 #include "solvers/solver.hpp"
 #include "support/space.hpp"
@@ -101,6 +102,48 @@ TEST_P(DeviceGraphs, WhatHasChangedIsRecordedAnew) {
   EXPECT_EQ(solve(*A, b, x).graphs_recorded, 1);
   B->update_values(placed(context_, changed));
   EXPECT_TRUE(solve(*B, b, x).converged());
+}
+
+// The observer sees what the last recording took, also while a later solve replays its graph.
+TEST_P(DeviceGraphs, ARecordingIsMeasured) {
+  struct Seen final : SolveObserver {
+    std::vector<double> all;
+    bool on_iteration(const IterationInfo& info) override {
+      all.push_back(info.record_seconds);
+      return true;
+    }
+  };
+  const auto csr = matrix(40);
+  const auto A = make_matrix(find_format("csr"), csr, context_);
+  const auto B = make_matrix(find_format("ell"), csr, context_);
+  Placed<double> b(context_, ramp(1600, 1)), x(context_, ramp(1600, 0));
+  double last = 0;
+  const auto run = [&](const LinearOperator<double>& of, Solver<double>& solver, std::int64_t recordings) {
+    fill<double>(*context_, 0.0, x.view());
+    Seen seen;
+    const SolveReport report = solver.solve(of, b.read(), x.view(), nullptr, &seen);
+    EXPECT_TRUE(report.converged()) << report.detail;
+    EXPECT_EQ(report.graphs_recorded, recordings);
+    ASSERT_GT(seen.all.size(), 2U);
+    EXPECT_EQ(seen.all[0], last) << "of the last solve";
+    for (std::size_t k = 2; k < seen.all.size(); ++k) EXPECT_EQ(seen.all[k], seen.all[1]) << k;
+    EXPECT_EQ(seen.all.back() != last, recordings > 0);
+    last = seen.all.back();
+    if (recordings > 0) { EXPECT_LT(last, report.seconds); }
+  };
+  run(*A, *solver_, 1);
+  EXPECT_GT(last, 0);
+  run(*A, *solver_, 0);
+  run(*B, *solver_, 1);
+  EXPECT_GT(last, 0);
+  // A product that cannot be recorded: the steps run by launches.
+  const CallbackOperator<double> launched(
+      context_, {1600, 1600}, ProductFunction<double>([&](const double* from, double* to, CUstream_st*) {
+        A->apply({from, 1600, Space::device}, {to, 1600, Space::device});
+      }));
+  const auto another = make_solver<double>(GetParam(), options_);
+  last = 0, run(launched, *another, 0);
+  EXPECT_EQ(last, 0);
 }
 
 TEST_P(DeviceGraphs, OtherSizesBetween) {

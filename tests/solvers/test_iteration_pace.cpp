@@ -107,6 +107,31 @@ TEST(TimeAccount, OfADeviceIsNotAheadOfTheClock) {
   EXPECT_DOUBLE_EQ(account.elapsed(9), 3.5) << "1 s before, 2 s of iterations, 0.5 s of pause";
 }
 
+// What a recording takes after a change back to the first format is spent, would not have been spent without changes,
+// and is no time of an iteration.
+TEST(TimeAccount, RecordingsAfterAChangeAreNotOfTheFirstFormat) {
+  for (const double recorded : {0.0, 7.0}) {
+    detail::TimeAccount account(true, 0);
+    double now = 0;
+    account.begin(now, 0), account.leave(now, now);
+    const auto bursts = [&](int count, double before) {
+      for (int k = 0; k < count; ++k)
+        for (int i = 0; i < 16; ++i) {
+          const double recording = k == 0 && i == 0 ? before : 0;
+          now += recording + (i == 0 ? 16.0 : 0.0);
+          account.charge(now, true, true, recording), account.leave(now, now);
+        }
+    };
+    bursts(4, 0);
+    account.changed();
+    bursts(4, recorded);
+    EXPECT_NEAR(account.elapsed(now), 128 + recorded, 1e-9);
+    EXPECT_NEAR(account.stay_seconds(), 128, 1e-9);
+    EXPECT_NEAR(account.pace(), 1, 1e-9);
+    EXPECT_NEAR(account.first_pace(), 1, 1e-9);
+  }
+}
+
 TEST(TimeAccount, CountsAnewAfterABuildAChangeAndInAnotherSolve) {
   for (const int what : {0, 1, 2}) {
     detail::TimeAccount account(false, 0);

@@ -449,6 +449,25 @@ TEST_F(Resident, AfterAnExceptionOfTheObserver) {
   }
 }
 
+TEST_F(Resident, NoStepsAreRecorded) {
+  struct Seen final : SolveObserver {
+    std::int64_t calls = 0, recorded = 0;
+    bool on_iteration(const IterationInfo& info) override {
+      ++calls, recorded += info.record_seconds != 0;
+      return true;
+    }
+  } seen;
+  const auto csr = generate(test_context(), "poisson-2d", {{"n", 40}});
+  const auto A = make_matrix(find_format("csr"), placed(context(), csr), context());
+  SolverOptions options;
+  options.device_steps = "resident";
+  const Placed<double> b(context(), wavy<double>(A->rows()));
+  Placed<double> x(context(), std::vector<double>(static_cast<std::size_t>(A->rows()), 0.0));
+  EXPECT_TRUE(make_solver<double>("cg", options)->solve(*A, b.read(), x.view(), nullptr, &seen).converged());
+  EXPECT_GT(seen.calls, 2);
+  EXPECT_EQ(seen.recorded, 0);
+}
+
 // Values that change in a running solve: it begins again from b - A x.
 TEST_F(Resident, NewValuesBetweenTwoSteps) {
   const auto csr = generate(test_context(), "poisson-2d", {{"n", 60}});

@@ -246,6 +246,17 @@ TEST_P(Methods, IterationLimit) {
   }
 }
 
+TEST_P(Methods, OnAHostNoStepsAreRecorded) {
+  const DenseOperator<double> A(matrix());
+  const auto b = right_hand_side<double>(81);
+  std::vector<double> x(81, 0.0);
+  History history;
+  const auto report = make()->solve(A, view(b), view(x), nullptr, &history);
+  EXPECT_TRUE(report.converged()) << report.detail;
+  EXPECT_GT(history.seen.size(), 2U);
+  for (const IterationInfo& info : history.seen) EXPECT_EQ(info.record_seconds, 0) << info.iteration;
+}
+
 TEST_P(Methods, InterruptedGivesTheCurrentIterate) {
   const DenseOperator<double> A(matrix());
   const auto b = right_hand_side<double>(81);
