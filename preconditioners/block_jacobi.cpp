@@ -13,8 +13,13 @@
 // with blocks of 4 rows than with Jacobi.
 //
 // Host: block after block, row by row. Device: by the columns of the blocks (device_blocks.hpp). n times the rows of
-// the largest block values on both; on a device 2 bytes a row more for blocks found, and 8 a block. Blocks are found on
-// the host, once for a pattern; a device reads and inverts them itself, all by elimination.
+// the largest block values on both. Where blocks found are not those of `equal`, 8 bytes a block more, and on a device
+// 2 a row.
+//
+// A device finds the blocks in its own pattern, once for each pattern, and inverts them, all by elimination. No entries
+// come to the host; where blocks found are not those of `equal`, a few numbers of each 1024 rows or more do. The host
+// finds the blocks where columns of a row do not ascend, and inverts them where the device finds no inverse: it has
+// other ways, and the message.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -24,7 +29,6 @@
 #include <memory>
 #include <optional>
 #include <span>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -40,8 +44,6 @@
 
 namespace protean::detail {
 namespace {
-
-constexpr std::int64_t most_rows = 64;  // of a block
 
 // A dense m x m block, row by row, and its inverse.
 class DenseBlock {
@@ -134,13 +136,17 @@ class DenseBlock {
   std::vector<double> a_, inverse_;
 };
 
-// The first rows of blocks of `size` rows, and the number of rows.
-std::vector<std::int64_t> equal_blocks(std::int64_t rows, std::int64_t size) {
-  std::vector<std::int64_t> starts;
-  for (std::int64_t first = 0; first < rows; first += size) starts.push_back(first);
-  starts.push_back(rows);
-  return starts;
-}
+// Blocks and their arrays.
+struct OwnBlocks {
+  RowBlocks rows;
+  Buffer<std::int64_t> starts;  // where `rows` needs them
+  Buffer<std::uint16_t> shape;  // on a device, where there are starts: as BlockInverses::shape
+
+  void take(Buffer<std::int64_t> first_rows) {
+    starts = std::move(first_rows);
+    rows.starts = starts.data(), rows.count = starts.size() - 1;
+  }
+};
 
 // Which rows have the columns of the row before. Columns ascend in each row of the host.
 std::vector<std::uint8_t> as_the_row_before(const Context& host, const SparsityPattern& pattern) {
@@ -157,139 +163,244 @@ std::vector<std::uint8_t> as_the_row_before(const Context& host, const SparsityP
   return as_before;
 }
 
+// [k]: the rows in groups of k rows, for k > 0.
+using RowsInGroups = std::array<unsigned, most_rows>;
+RowsInGroups rows_in_groups(const RowGroups& groups) {
+  RowsInGroups rows_in{};
+  for (std::int64_t row = 0; row < groups.n; ++row)
+    if (const int rows = groups.rows_of(row); rows > 0 && rows < most_rows)
+      rows_in[rows] += static_cast<unsigned>(rows);
+  return rows_in;
+}
+
 // The unknowns of a node, as the comment at preconditioners() defines them; 1 without nodes.
-std::int64_t unknowns_of_nodes(const std::vector<std::uint8_t>& as_before) {
-  const auto n = static_cast<std::int64_t>(as_before.size());
-  std::array<std::int64_t, most_rows + 1> rows_in{};  // groups of so many rows
-  for (std::int64_t first = 0, end = 0; first < n; first = end) {
-    for (end = first + 1; end < n && as_before[end];) ++end;
-    rows_in[std::min(end - first, most_rows)] += end - first;
-  }
-  if (2 * rows_in[1] >= n) return 1;
-  std::int64_t size = most_rows;
-  for (std::int64_t rows = rows_in[size]; size > 1 && 5 * rows < n;) rows += rows_in[--size];
+std::int64_t unknowns_of_nodes(std::int64_t n, const RowsInGroups& rows_in) {
+  if (2 * std::int64_t{rows_in[1]} >= n) return 1;
+  std::int64_t size = most_rows, rows = n;  // in groups of `size` rows or more
+  for (int k = 1; k < most_rows; ++k) rows -= rows_in[k];
+  while (size > 1 && 5 * rows < n) rows += rows_in[--size];
   return size;
 }
 
-// The first rows of blocks of at most `most` rows, and the number of rows.
-std::vector<std::int64_t> found_blocks(const std::vector<std::uint8_t>& as_before, std::int64_t most) {
-  const auto n = static_cast<std::int64_t>(as_before.size());
-  std::vector<std::int64_t> starts = {0};
-  for (std::int64_t first = 0, end = 0; first < n; first = end) {
-    for (end = first + 1; end < n && as_before[end] && end - first < most;) ++end;
-    if (end - starts.back() > most) starts.push_back(first);
+OwnBlocks find_blocks(const ContextPtr& host, const SparsityPattern& pattern, std::int64_t asked,
+                      DiagonalBlocks how) {
+  const std::int64_t n = pattern.rows;
+  std::vector<std::uint8_t> as_before;
+  if (asked == 0 || (how == DiagonalBlocks::found && asked > 1))
+    as_before = as_the_row_before(*host, pattern);
+  const RowGroups groups{n, as_before.data()};
+  OwnBlocks made;
+  made.rows = equal_blocks(n, asked > 0 ? asked : unknowns_of_nodes(n, rows_in_groups(groups)));
+  const int size = made.rows.size;
+  if (how == DiagonalBlocks::equal || size == 1) return made;
+  unsigned cut = 0;
+  const CheckBlocks check{groups, made.rows, &cut};
+  for (std::int64_t b = 0; b < made.rows.count && cut == 0; ++b) check(b);
+  if (cut == 0) return made;
+  std::int64_t count = 0;
+  for (std::int64_t row = 0; row < n; row = groups.end_of_block(row, size)) ++count;
+  Buffer<std::int64_t> starts(host, count + 1);
+  std::int64_t* start = starts.data();
+  for (std::int64_t row = 0; row < n; row = groups.end_of_block(row, size)) *start++ = row;
+  *start = n;
+  made.take(std::move(starts));
+  return made;
+}
+
+// step(i) for i = 0 .. count - 1 on the device.
+template <class Step>
+void run_step(const Context& context, std::int64_t count, const Step& step) {
+#if defined(PROTEAN_HAVE_CUDA)
+  if (!context.simulated()) return device::run_step(context, count, step);
+#endif
+  const DeviceWork open(context);
+  for (std::int64_t i = 0; i < count; ++i) step(i);
+}
+
+// Some numbers in device memory.
+template <class Number>
+Buffer<Number> placed(const ContextPtr& device, std::span<const Number> numbers) {
+  Buffer<Number> there(device, static_cast<std::int64_t>(numbers.size()));
+  copy_bytes(*device, there.data(), Space::device, numbers.data(), Space::host, there.bytes());
+  return there;
+}
+template <class Number>
+std::vector<Number> fetched(const Context& device, const Buffer<Number>& numbers) {
+  std::vector<Number> here(static_cast<std::size_t>(numbers.size()));
+  copy_bytes(device, here.data(), Space::host, numbers.data(), Space::device, numbers.bytes());
+  return here;
+}
+
+void add_shape(const ContextPtr& device, OwnBlocks& blocks) {
+  if (!blocks.rows.starts) return;
+  blocks.shape = Buffer<std::uint16_t>(device, blocks.rows.n);
+  run_step(*device, blocks.rows.count, ShapeOfBlock{blocks.rows, blocks.shape.data()});
+}
+
+// The first rows of blocks, and n, in device memory.
+Buffer<std::int64_t> starts_there(const ContextPtr& device, const RowGroups& groups, int size) {
+  const RowParts parts{groups, size};
+  Buffer<PartOfBlocks> ends(device, parts.count() * size);
+  run_step(*device, ends.size(), WalkParts{parts, ends.data()});
+  std::vector<PartBegin> begins;
+  PartBegin next{0, 0};
+  const std::vector<PartOfBlocks> known = fetched(*device, ends);
+  for (std::int64_t part = 0; part < parts.count(); ++part) {
+    begins.push_back(next);
+    const PartOfBlocks& own = known[part * size + next.row - part * parts.rows()];
+    next = {next.block + own.blocks, parts.end(part) + own.beyond};
   }
-  if (n > 0) starts.push_back(n);
+  const Buffer<PartBegin> begins_there = placed<PartBegin>(device, begins);
+  Buffer<std::int64_t> starts(device, next.block + 1);
+  run_step(*device, parts.count(), StartsOfPart{parts, begins_there.data(), starts.data()});
   return starts;
+}
+
+// The same as find_blocks(), of a pattern in device memory. Nothing where columns of a row do not ascend.
+std::optional<OwnBlocks> find_blocks_there(const ContextPtr& device, const SparsityPattern& pattern,
+                                           std::int64_t asked, DiagonalBlocks how) {
+  const std::int64_t n = pattern.rows;
+  Buffer<std::uint8_t> as_before(device, n);
+  const RowGroups groups{n, as_before.data()};
+  RowsInGroups rows_in{};  // [0]: 1 where rows are not sorted
+  if (device->simulated()) {
+    const DeviceWork open(*device);
+    pattern.row_ptr.visit([&](const auto* ptr) {
+      for (std::int64_t row = 0; row < n; ++row) {
+        bool ascending = true;
+        as_before.data()[row] = is_as_before(ptr, pattern.col, row, 0, 1, ascending);
+        if (!ascending) rows_in[0] = 1;
+      }
+    });
+    if (asked == 0 && rows_in[0] == 0) rows_in = rows_in_groups(groups);
+  } else {
+#if defined(PROTEAN_HAVE_CUDA)
+    Buffer<unsigned> counts = placed<unsigned>(device, rows_in);
+    device::compare_rows(*device, pattern, as_before.data(), counts.data());
+    if (asked == 0) device::count_groups(*device, groups, counts.data());
+    copy_bytes(*device, rows_in.data(), Space::host, counts.data(), Space::device, counts.bytes());
+#endif
+  }
+  if (rows_in[0] != 0) return std::nullopt;
+  OwnBlocks made;
+  made.rows = equal_blocks(n, asked > 0 ? asked : unknowns_of_nodes(n, rows_in));
+  if (how == DiagonalBlocks::equal || made.rows.size == 1) return made;
+  constexpr unsigned none[] = {0};
+  Buffer<unsigned> cut = placed<unsigned>(device, none);
+  run_step(*device, made.rows.count, CheckBlocks{groups, made.rows, cut.data()});
+  if (fetched(*device, cut)[0] != 0) made.take(starts_there(device, groups, made.rows.size));
+  add_shape(device, made);
+  return made;
 }
 
 template <class T>
 class BlockJacobi final : public BySolving<T> {
  public:
   BlockJacobi(const LinearOperator<T>& A, const PreconditionerOptions& options)
-      : BySolving<T>(A), asked_(options.block_size), how_(options.blocks), size_(asked_) {}
+      : BySolving<T>(A), asked_(options.block_size), how_(options.blocks) {}
 
   std::string_view name() const noexcept override { return "block-jacobi"; }
   std::vector<PreconditionerFigure> figures() const override {
     if (this->setups() == 0) return {};
-    return {{"blocks", static_cast<double>(starts_.size() - 1)}, {"block_size", static_cast<double>(size_)}};
+    return {{"blocks", static_cast<double>(blocks_.rows.count)},
+            {"block_size", static_cast<double>(blocks_.rows.size)}};
   }
 
  protected:
   void setup(const LinearOperator<T>& A, bool pattern_changed) override {
-    const ContextPtr& context = A.context();
-    const bool on_device = context->space() == Space::device, analyse = pattern_changed || starts_.empty();
-    const ContextPtr host = on_device ? Context::host() : context;
-    std::optional<CsrMatrix<T>> csr;
-    if (analyse || !on_device) csr = finite_rows(A, host, name());
-    std::vector<std::int64_t> starts = starts_;
-    std::int64_t size = size_;
-    if (analyse) std::tie(starts, size) = find_blocks(*host, csr->pattern);
-    if (!on_device) {
-      Vector<T> inverses = invert_blocks(host, *csr, starts, size, false);
-      std::swap(inverses_, inverses);
-    } else {
-      Buffer<std::uint16_t> shape;
-      Buffer<std::int64_t> starts_there;
-      if (analyse) {
-        if (how_ == DiagonalBlocks::found) shape = shape_of_rows(context, host, starts);
-        starts_there = Buffer<std::int64_t>(context, static_cast<std::int64_t>(starts.size()));
-        copy_bytes(*context, starts_there.data(), Space::device, starts.data(), Space::host,
-                   starts_there.bytes());
-      }
-      Vector<T> inverses = inverted_there(A, analyse ? starts_there : starts_there_, size);
-      // What the device cannot invert the host tries, which has other ways and the message.
-      if (inverses.size() == 0 && A.rows() > 0) {
-        if (!csr) csr = finite_rows(A, host, name());
-        inverses = invert_blocks(host, *csr, starts, size, true);
-      }
-      if (inverses_.size() != inverses.size() || inverses_.context() != context)
-        inverses_ = Vector<T>(context, inverses.size());
-      copy<T>(*context, inverses, inverses_);
-      if (analyse) std::swap(shape_, shape), std::swap(starts_there_, starts_there);
-    }
-    std::swap(starts_, starts), size_ = size;
+    const bool analyse = pattern_changed || blocks_.rows.size == 0;
+    if (A.context()->space() == Space::device) return setup_on_device(A, analyse);
+    const ContextPtr& host = A.context();
+    const CsrMatrix<T> csr = finite_rows(A, host, name());
+    OwnBlocks found;
+    if (analyse) found = find_blocks(host, csr.pattern, asked_, how_);
+    inverses_ = invert_blocks(host, csr, analyse ? found.rows : blocks_.rows, false);
+    if (analyse) std::swap(blocks_, found);
   }
 
   void solve(VectorView<const T> r, VectorView<T> z) const override {
     const Context& context = *this->context();
     if (context.space() == Space::device) return solve_on_device(r, z);
     const T* const inverses = inverses_.data();
-    parallel(useful_parts(context, r.size * size_), [&](int part, int parts) {
-      const Range mine = even_range(static_cast<std::int64_t>(starts_.size()) - 1, part, parts);
+    const RowBlocks& blocks = blocks_.rows;
+    parallel(useful_parts(context, r.size * blocks.size), [&](int part, int parts) {
+      const Range mine = even_range(blocks.count, part, parts);
       for (std::int64_t b = mine.begin; b < mine.end; ++b) {
-        const std::int64_t first = starts_[b], m = starts_[b + 1] - first;
-        const T* const block = inverses + first * size_;
+        const std::int64_t first = blocks.begin(b), m = blocks.end(b) - first;
+        const T* const block = inverses + first * blocks.size;
         for (std::int64_t i = 0; i < m; ++i) {
           T sum = 0;
-          for (std::int64_t j = 0; j < m; ++j) sum += block[i * size_ + j] * r.data[first + j];
+          for (std::int64_t j = 0; j < m; ++j) sum += block[i * blocks.size + j] * r.data[first + j];
           z.data[first + i] = sum;
         }
       }
     });
   }
   std::size_t bytes_of_arrays() const noexcept override {
-    return static_cast<std::size_t>(inverses_.size()) * sizeof(T) + shape_.bytes() + starts_there_.bytes();
+    return static_cast<std::size_t>(inverses_.size()) * sizeof(T) + blocks_.shape.bytes() +
+           blocks_.starts.bytes();
   }
 
  private:
-  // The inverses by columns, where the device finds them of its own entries; else empty.
-  Vector<T> inverted_there(const LinearOperator<T>& A, const Buffer<std::int64_t>& starts,
-                           std::int64_t size) const {
+  void setup_on_device(const LinearOperator<T>& A, bool analyse) {
     const ContextPtr& context = A.context();
-    const std::optional<CsrMatrix<T>> csr = csr_of(A);
-    if (!csr || csr->pattern.space != Space::device) return {};
-    Vector<T> inverses(context, A.rows() * size);
-    const BlockRows<T> blocks{A.rows(), std::max<std::int64_t>(starts.size() - 1, 0), static_cast<int>(size),
-                              starts.data(), inverses.data()};
+    std::optional<CsrMatrix<T>> there = csr_of(A), here;
+    if (there && there->pattern.space != Space::device) there.reset();
+    std::optional<OwnBlocks> found;
+    if (analyse && there) found = find_blocks_there(context, there->pattern, asked_, how_);
+    if (analyse && !found) {
+      const ContextPtr host = Context::host();
+      here = finite_rows(A, host, name());
+      found = find_blocks(host, here->pattern, asked_, how_);
+      if (found->rows.starts)
+        found->take(placed<std::int64_t>(context, {found->starts.begin(), found->starts.end()}));
+      add_shape(context, *found);
+    }
+    const OwnBlocks& blocks = found ? *found : blocks_;
+    Vector<T> inverses;
+    if (there) inverses = inverted_there(context, *there, blocks.rows);
+    if (inverses.size() == 0 && A.rows() > 0) {
+      there.reset();
+      const ContextPtr host = Context::host();
+      if (!here) here = finite_rows(A, host, name());
+      RowBlocks rows = blocks.rows;
+      std::vector<std::int64_t> starts;
+      if (rows.starts) starts = fetched(*context, blocks.starts), rows.starts = starts.data();
+      inverses = invert_blocks(host, *here, rows, true);
+    }
+    // New values go to the same addresses, since a solver may have recorded steps that use them.
+    const bool fits = inverses_.size() == inverses.size() && inverses_.context() == context;
+    if (!fits && inverses.context() == context) {
+      std::swap(inverses_, inverses);
+    } else {
+      if (!fits) inverses_ = Vector<T>(context, inverses.size());
+      copy<T>(*context, inverses, inverses_);
+    }
+    if (found) std::swap(blocks_, *found);
+  }
+
+  // The inverses by columns, of entries in device memory; empty where the device finds none.
+  static Vector<T> inverted_there(const ContextPtr& context, const CsrMatrix<T>& csr, const RowBlocks& rows) {
+    Vector<T> inverses(context, rows.n * rows.size);
+    const BlockRows<T> blocks{rows, inverses.data()};
     unsigned bad = 0;
     if (context->simulated()) {
-      std::vector<double> work(static_cast<std::size_t>(2 * size * size));
+      std::vector<double> work(static_cast<std::size_t>(2 * rows.size * rows.size));
       const DeviceWork open(*context);
       std::fill_n(inverses.data(), inverses.size(), T(0));
-      csr->pattern.row_ptr.visit([&](const auto* ptr) {
-        for (std::int64_t b = 0; b < blocks.blocks; ++b)
-          if (!blocks.invert(ptr, csr->pattern.col, csr->values, b, work.data(), 0, 1, [] {})) bad = 1;
+      csr.pattern.row_ptr.visit([&](const auto* ptr) {
+        for (std::int64_t b = 0; b < rows.count; ++b)
+          if (!blocks.invert(ptr, csr.pattern.col, csr.values, b, work.data(), 0, 1, [] {})) bad = 1;
       });
     } else {
 #if defined(PROTEAN_HAVE_CUDA)
       Buffer<unsigned> flag(context, 1);
       copy_bytes(*context, flag.data(), Space::device, &bad, Space::host, sizeof bad);
-      device::invert_blocks<T>(context, blocks, *csr, flag.data());
+      device::invert_blocks<T>(context, blocks, csr, flag.data());
       copy_bytes(*context, &bad, Space::host, flag.data(), Space::device, sizeof bad);
 #endif
     }
     return bad == 0 ? std::move(inverses) : Vector<T>();
-  }
-
-  // The first rows of the blocks and the number of rows; the most rows of a block.
-  std::pair<std::vector<std::int64_t>, std::int64_t> find_blocks(const Context& host,
-                                                                 const SparsityPattern& pattern) const {
-    std::vector<std::uint8_t> as_before;
-    if (asked_ == 0 || how_ == DiagonalBlocks::found) as_before = as_the_row_before(host, pattern);
-    const std::int64_t size = asked_ > 0 ? asked_ : unknowns_of_nodes(as_before);
-    return {how_ == DiagonalBlocks::found ? found_blocks(as_before, size) : equal_blocks(pattern.rows, size),
-            size};
   }
 
   static void read_block(const CsrMatrix<T>& csr, std::int64_t first, std::int64_t m, DenseBlock& block) {
@@ -302,17 +413,17 @@ class BlockJacobi final : public BySolving<T> {
 
   // The inverses of the blocks. Entry (i, j) of that of a block that begins at row `first` lies at (first + i) size +
   // j, or by columns at j n + first + i.
-  Vector<T> invert_blocks(const ContextPtr& host, const CsrMatrix<T>& csr,
-                          const std::vector<std::int64_t>& starts, std::int64_t size, bool by_columns) const {
-    const std::int64_t n = csr.rows(), blocks = static_cast<std::int64_t>(starts.size()) - 1;
+  Vector<T> invert_blocks(const ContextPtr& host, const CsrMatrix<T>& csr, const RowBlocks& blocks,
+                          bool by_columns) const {
+    const std::int64_t n = blocks.n, size = blocks.size;
     Vector<T> inverses(host, n * size);
     fill<T>(*host, T(0), inverses);
-    std::atomic<std::int64_t> bad{blocks};
+    std::atomic<std::int64_t> bad{blocks.count};
     parallel(useful_parts(*host, n * size), [&](int part, int parts) {
-      const Range mine = even_range(blocks, part, parts);
+      const Range mine = even_range(blocks.count, part, parts);
       DenseBlock block(size);
       for (std::int64_t b = mine.begin; b < mine.end; ++b) {
-        const std::int64_t first = starts[b], m = starts[b + 1] - first;
+        const std::int64_t first = blocks.begin(b), m = blocks.end(b) - first;
         read_block(csr, first, m, block);
         bool good = block.invert();
         for (std::int64_t i = 0; good && i < m; ++i)
@@ -325,7 +436,8 @@ class BlockJacobi final : public BySolving<T> {
           for (std::int64_t seen = bad.load(); b < seen && !bad.compare_exchange_weak(seen, b);) {}
       }
     });
-    if (const std::int64_t b = bad.load(); b < blocks) refuse_block(csr, starts[b], starts[b + 1], size);
+    if (const std::int64_t b = bad.load(); b < blocks.count)
+      refuse_block(csr, blocks.begin(b), blocks.end(b), size);
     return inverses;
   }
 
@@ -343,21 +455,9 @@ class BlockJacobi final : public BySolving<T> {
         in_double ? "scale the matrix, solve in double precision, " : ""));
   }
 
-  // As BlockInverses::shape.
-  static Buffer<std::uint16_t> shape_of_rows(const ContextPtr& device, const ContextPtr& host,
-                                             const std::vector<std::int64_t>& starts) {
-    const std::int64_t n = starts.back();
-    Buffer<std::uint16_t> there(device, n), shape(host, n);
-    for (std::size_t b = 0; b + 1 < starts.size(); ++b)
-      for (std::int64_t row = starts[b]; row < starts[b + 1]; ++row)
-        shape[row] = static_cast<std::uint16_t>(row - starts[b] + 256 * (starts[b + 1] - starts[b]));
-    copy_bytes(*device, there.data(), Space::device, shape.data(), Space::host, there.bytes());
-    return there;
-  }
-
   void solve_on_device(VectorView<const T> r, VectorView<T> z) const {
     const Context& context = *this->context();
-    const BlockInverses<T> blocks{z.size, static_cast<int>(size_), inverses_.data(), shape_.data()};
+    const BlockInverses<T> blocks{z.size, blocks_.rows.size, inverses_.data(), blocks_.shape.data()};
 #if defined(PROTEAN_HAVE_CUDA)
     if (!context.simulated()) return device::solve_blocks<T>(context, blocks, r, z);
 #endif
@@ -368,11 +468,8 @@ class BlockJacobi final : public BySolving<T> {
 
   const std::int64_t asked_;  // for the rows of a block; 0: find them
   const DiagonalBlocks how_;
-  std::int64_t size_;                 // the most rows of a block
-  std::vector<std::int64_t> starts_;  // the first row of each block, and the number of rows
+  OwnBlocks blocks_;
   Vector<T> inverses_;
-  Buffer<std::uint16_t> shape_;        // of rows, on a device with blocks found
-  Buffer<std::int64_t> starts_there_;  // starts_ on a device
 };
 
 }  // namespace

@@ -22,6 +22,7 @@
 #include "core/blas1.hpp"
 #include "core/error.hpp"
 #include "preconditioners/by_solving.hpp"
+#include "preconditioners/device_levels.hpp"
 #include "preconditioners/diagonal.hpp"
 #include "preconditioners/makers.hpp"
 
@@ -87,13 +88,19 @@ class Chebyshev final : public BySolving<T> {
           A.name()));
     Vector<T> inverse(context, A.rows()), unusable(context, 1);
     known->diagonal(inverse);
-    std::vector<T> d(static_cast<std::size_t>(A.rows()));
-    copy<T>(*context, inverse, {d.data(), A.rows()});
-    require_finite<T>(name(), {d.data(), A.rows()});
-    require_positive<T>(name(), {d.data(), A.rows()});
+    // What a device can divide by need not be copied to the host, which has the messages.
+    const bool looked =
+        context->space() == Space::device && level_work<T>(context)->positive_divisors(inverse.view());
+    std::vector<T> d(looked ? 0 : static_cast<std::size_t>(A.rows()));
+    const VectorView<const T> on_host{d.data(), A.rows(), Space::host};
+    if (!looked) {
+      copy<T>(*context, inverse, {d.data(), A.rows()});
+      require_finite<T>(name(), on_host);
+      require_positive<T>(name(), on_host);
+    }
     reciprocal<T>(*context, inverse, unusable.data());
-    if (fetch(*context, unusable.data()) > 0 && options_.zero_diagonal == ZeroDiagonal::error)
-      refuse_diagonal<T>(name(), {d.data(), A.rows()});
+    if (!looked && fetch(*context, unusable.data()) > 0 && options_.zero_diagonal == ZeroDiagonal::error)
+      refuse_diagonal<T>(name(), on_host);
     const double lambda = A.rows() > 0 ? safety * ritz_value(A, inverse) : 1;
     std::swap(inverse_, inverse);
     A_ = &A, lambda_ = lambda;
@@ -131,43 +138,51 @@ class Chebyshev final : public BySolving<T> {
     return value;
   }
 
-  // The largest Ritz value of D^-1 A, which is positive.
-  static double ritz_value(const LinearOperator<T>& A, const Vector<T>& inverse) {
-    const ContextPtr& context = A.context();
-    const std::int64_t n = A.rows();
-    Vector<T> r(context, n), p(context, n), q(context, n), scalars(context, 2);
-    {
-      std::vector<T> random(static_cast<std::size_t>(n));
-      std::uint64_t state = 88172645463325252u;  // xorshift64: Marsaglia, J. Stat. Softw. 8 (2003) 14
-      for (T& value : random) {
-        state ^= state << 13, state ^= state >> 7, state ^= state << 17;
-        value = static_cast<T>(static_cast<double>(state >> 11) * 0x1p-52 - 1);
-      }
-      copy<T>(*context, VectorView<const T>{random.data(), n, Space::host}, r);
+  // Xorshift64: Marsaglia, J. Stat. Softw. 8 (2003) 14.
+  static void start_vector(const Context& context, const LinearOperator<T>& A, Vector<T>& r) {
+    constexpr std::uint64_t seed = 88172645463325252u;
+    if (context.space() == Space::device) return level_work<T>(A.context())->start_vector(seed, r.view());
+    std::uint64_t state = seed;
+    for (std::int64_t i = 0; i < r.size(); ++i) {
+      state ^= state << 13, state ^= state >> 7, state ^= state << 17;
+      r[i] = static_cast<T>(static_cast<double>(state >> 11) * 0x1p-52 - 1);
     }
-    std::vector<double> alpha, beta;
-    double rz = 0, rz_first = 0, last_step = 0;
+  }
+
+  // The largest Ritz value of D^-1 A, which is positive. All steps are queued before the host reads their scalars.
+  // Steps behind the last one that counts change nothing: their vectors are 0 or not read.
+  static double ritz_value(const LinearOperator<T>& A, const Vector<T>& inverse) {
+    const Context& context = *A.context();
+    const std::int64_t n = A.rows();
+    Vector<T> r(A.context(), n), p(A.context(), n), q(A.context(), n),
+        scalars(A.context(), 2 * lanczos_steps);
+    start_vector(context, A, r);
     for (int k = 0; k < lanczos_steps; ++k) {
-      multiply<T>(*context, inverse, r, q);
-      dot<T>(*context, r, q, scalars.data());
-      const double rz_next = fetch(*context, scalars.data());
-      if (!std::isfinite(rz_next)) refuse(A, "r . D^-1 r", rz_next);
-      if (k == 0) rz_first = rz_next;
-      constexpr double eps = std::numeric_limits<T>::epsilon();
-      if (k > 0 && !(rz_next > eps * eps * rz_first)) break;  // the Krylov space is complete
-      if (!(rz_next > 0)) refuse(A, "r . D^-1 r", rz_next);
-      const double ratio = k > 0 ? rz_next / rz : 0;
-      axpby<T>(*context, T(1), q, static_cast<T>(ratio), p);  // p := z + ratio p
-      rz = rz_next;
+      T *const rz = scalars.data() + 2 * k, *const pq = rz + 1;
+      multiply<T>(context, inverse, r, q);
+      dot<T>(context, r, q, rz);
+      // p := z + (r . z) / (r . z)_before p
+      axpby<T>(context, T(1), q,
+               k > 0 ? Coefficient<T>(T(1), rz, rz - 2, Demand::nonzero) : Coefficient<T>(T(0)), p);
       A.apply(p, q);
-      dot<T>(*context, p, q, scalars.data());
-      const double pq = fetch(*context, scalars.data());
+      dot<T>(context, p, q, pq);
+      axpy<T>(context, Coefficient<T>(T(-1), rz, pq, Demand::nonzero), q, r);
+    }
+    std::vector<T> found(2 * lanczos_steps);
+    copy<T>(context, scalars, {found.data(), static_cast<std::int64_t>(found.size())});
+    std::vector<double> alpha, beta;
+    double last_step = 0;
+    for (std::size_t k = 0; k < lanczos_steps; ++k) {
+      const double rz = found[2 * k], pq = found[2 * k + 1];
+      constexpr double eps = std::numeric_limits<T>::epsilon();
+      if (!std::isfinite(rz)) refuse(A, "r . D^-1 r", rz);
+      if (k > 0 && !(rz > eps * eps * static_cast<double>(found[0]))) break;  // the Krylov space is complete
+      if (!(rz > 0)) refuse(A, "r . D^-1 r", rz);
       if (!(pq > 0) || !std::isfinite(pq)) refuse(A, "p . A p", pq);
-      const double step = rz / pq;
+      const double step = rz / pq, ratio = k > 0 ? rz / found[2 * k - 2] : 0;
       alpha.push_back(1 / step + (k > 0 ? ratio / last_step : 0));
       if (k > 0) beta.push_back(std::sqrt(ratio) / last_step);
       last_step = step;
-      axpy<T>(*context, static_cast<T>(-step), q, r);
     }
     return largest_eigenvalue(alpha, beta);
   }

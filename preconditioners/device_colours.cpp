@@ -10,14 +10,15 @@ namespace protean::detail {
 namespace {
 
 // On a simulated device, whose memory is open: row after row. False as find_colours().
-template <class Pointer>
-bool colour_rows(const ColouringRows<Pointer>& rows, int most, std::int32_t* colour, std::int32_t& count) {
+template <class Rule, class Pointer>
+bool colour_rows(const ColouringRows<Pointer>& rows, std::int32_t most, std::int32_t* colour,
+                 std::int32_t& count) {
   for (std::int64_t i = 0; i < rows.rows; ++i) {
     if (!rows.is_mirrored(i, 0, 1)) return false;
-    std::uint64_t taken = 0;
+    Rule rule;
     for (std::int64_t e = rows.ptr[i]; e < rows.ptr[i + 1] && rows.columns[e] < i; ++e)
-      taken |= std::uint64_t{1} << colour[rows.columns[e]];
-    colour[i] = free_colour(taken);
+      rule.see(colour[rows.columns[e]]);
+    colour[i] = rule.own();
     if (colour[i] < 0 || colour[i] >= most) return false;
     count = std::max(count, colour[i] + 1);
   }
@@ -52,10 +53,8 @@ void order_rows(ColouringRows<Pointer> rows, const ContextPtr& device, std::int3
       made.mirror.data()[p] = mirror_of(made.key.data(), upper, k, p);
 }
 
-}  // namespace
-
-std::optional<ColouredRows> colour_on_device(const ContextPtr& device, const SparsityPattern& pattern,
-                                             bool with_upper, int most) {
+std::optional<ColouredRows> ordered_rows(const ContextPtr& device, const SparsityPattern& pattern,
+                                         bool levels, bool with_upper, std::int32_t most) {
   const std::int64_t n = pattern.rows;
   ColouredRows made;
   made.rows = n;
@@ -63,14 +62,15 @@ std::optional<ColouredRows> colour_on_device(const ContextPtr& device, const Spa
   made.lower = Buffer<std::int64_t>(device, n + 1), made.upper = Buffer<std::int64_t>(device, n + 1);
   Buffer<std::int32_t> colour(device, n);
   std::int32_t count = 0;
-  most = std::min(most, most_colours_on_device);
   if (device->simulated()) {
     const DeviceWork open(*device);
     const bool found = pattern.row_ptr.visit([&](const auto* ptr) {
       ColouringRows<std::remove_cvref_t<decltype(*ptr)>> rows;
       rows.rows = n, rows.ptr = ptr, rows.columns = pattern.col;
       rows.colour = colour.data(), rows.with_upper = with_upper;
-      if (!colour_rows(rows, most, colour.data(), count)) return false;
+      const bool all = levels ? colour_rows<NextLevel>(rows, most, colour.data(), count)
+                              : colour_rows<FreeColour>(rows, most, colour.data(), count);
+      if (!all) return false;
       order_rows(rows, device, count, made);
       return true;
     });
@@ -78,12 +78,22 @@ std::optional<ColouredRows> colour_on_device(const ContextPtr& device, const Spa
     return made;
   }
 #if defined(PROTEAN_HAVE_CUDA)
-  if (!device::find_colours(device, pattern, most, colour.data(), count)) return std::nullopt;
+  if (!device::find_colours(device, pattern, levels, most, colour.data(), count)) return std::nullopt;
   device::order_by_colours(device, pattern, colour.data(), count, with_upper, made);
   return made;
 #else
   return std::nullopt;
 #endif
+}
+
+}  // namespace
+
+std::optional<ColouredRows> colour_on_device(const ContextPtr& device, const SparsityPattern& pattern,
+                                             bool with_upper, int most) {
+  return ordered_rows(device, pattern, false, with_upper, std::min(most, most_colours_on_device));
+}
+std::optional<ColouredRows> levels_on_device(const ContextPtr& device, const SparsityPattern& pattern) {
+  return ordered_rows(device, pattern, true, true, static_cast<std::int32_t>(pattern.rows));
 }
 
 }  // namespace protean::detail

@@ -55,10 +55,10 @@ __global__ void __launch_bounds__(block_size)
 
 // A thread for each row, blocks in the order of their tickets, so that a row waits for rows that are on the device. The
 // threads of a warp look at their neighbours in turn until all have a colour: none keeps back another one.
-template <class Pointer>
+template <class Rule, class Pointer>
 __global__ void __launch_bounds__(block_size)
-    colour_kernel(ColouringRows<Pointer> rows, int most, unsigned long long longest, std::int32_t* colour,
-                  ColourStatus* status) {
+    colour_kernel(ColouringRows<Pointer> rows, std::int32_t most, unsigned long long longest,
+                  std::int32_t* colour, ColourStatus* status) {
   wait_for_stream();
   __shared__ unsigned ticket;
   if (threadIdx.x == 0) {
@@ -70,17 +70,17 @@ __global__ void __launch_bounds__(block_size)
   std::int64_t e = 0, end = 0;
   bool done = i >= rows.rows;
   if (!done) e = rows.ptr[i], end = rows.ptr[i + 1];
-  std::uint64_t taken = 0;
+  Rule rule;
   std::int32_t own = 0;
   for (unsigned turn = 0; !__all_sync(0xffffffffu, done); ++turn) {
     if (!done) {
       while (e < end && rows.columns[e] < i) {
         const std::int32_t other = load_shared(colour + rows.columns[e]);
         if (other < 0) break;
-        taken |= std::uint64_t{1} << other, ++e;
+        rule.see(other), ++e;
       }
       if (e == end || rows.columns[e] >= i) {
-        own = detail::free_colour(taken);
+        own = rule.own();
         done = true;
         if (own < 0 || own >= most)
           atomicExch(&status->given_up, 1);
@@ -128,10 +128,11 @@ __global__ void __launch_bounds__(block_size)
 }
 
 // Of each colour, and behind the last one, lower[first] and upper[first] - upper[0].
-__global__ void entries_kernel(const std::int64_t* first, std::int32_t count, std::int64_t n,
-                               const std::int64_t* both, std::int64_t* entries) {
+__global__ void __launch_bounds__(block_size)
+    entries_kernel(const std::int64_t* first, std::int32_t count, std::int64_t n, const std::int64_t* both,
+                   std::int64_t* entries) {
   wait_for_stream();
-  const auto c = static_cast<std::int32_t>(threadIdx.x);
+  const std::int64_t c = std::int64_t{blockIdx.x} * block_size + threadIdx.x;
   if (c > count) return;
   const std::int64_t k = c < count ? first[c] : n;
   entries[c] = both[k], entries[count + 1 + c] = both[n + k] - both[n];
@@ -167,8 +168,8 @@ ColouringRows<Pointer> rows_of(const SparsityPattern& pattern, const Pointer* pt
 
 }  // namespace
 
-bool find_colours(const ContextPtr& context, const SparsityPattern& pattern, int most, std::int32_t* colour,
-                  std::int32_t& count) {
+bool find_colours(const ContextPtr& context, const SparsityPattern& pattern, bool levels, std::int32_t most,
+                  std::int32_t* colour, std::int32_t& count) {
   const std::int64_t n = pattern.rows;
   count = 0;
   if (n == 0) return true;
@@ -181,8 +182,9 @@ bool find_colours(const ContextPtr& context, const SparsityPattern& pattern, int
     using Pointer = std::remove_cvref_t<decltype(*ptr)>;
     const auto rows = rows_of(pattern, ptr);
     launch(state, mirrored_kernel<Pointer>, blocks_of_rows(n, lanes), block_size, rows, there.data());
-    launch(state, colour_kernel<Pointer>, blocks_of(n), block_size, rows, most, patience(n), colour,
-           there.data());
+    launch(state,
+           levels ? colour_kernel<detail::NextLevel, Pointer> : colour_kernel<detail::FreeColour, Pointer>,
+           blocks_of(n), block_size, rows, most, patience(n), colour, there.data());
   });
   detail::copy_bytes(*context, &status, Space::host, there.data(), Space::device, sizeof status);
   count = status.count;
@@ -219,7 +221,8 @@ void order_by_colours(const ContextPtr& context, const SparsityPattern& pattern,
     rows.colour = colour, rows.row = row, rows.place = made.place.data(), rows.with_upper = with_upper;
     launch(state, count_kernel<Pointer>, blocks_of(n), block_size, rows, both.data());
     exclusive_scan(*context, both.data(), 2 * n + 1);
-    launch(state, entries_kernel, 1, block_size, static_cast<const std::int64_t*>(found.data()), count, n,
+    launch(state, entries_kernel, blocks_of(std::int64_t{count} + 1), block_size,
+           static_cast<const std::int64_t*>(found.data()), count, n,
            static_cast<const std::int64_t*>(both.data()), found.data() + count + 1);
     detail::copy_bytes(*context, made.lower.data(), Space::device, both.data(), Space::device,
                        bytes_of(n + 1, 8));

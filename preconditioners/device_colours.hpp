@@ -1,11 +1,11 @@
-// Colours of the rows of a matrix that lies on a device, found there, and the rows in the order of the colours with
-// their entries cut into L and U. Private to preconditioners/.
+// Colours or levels of the rows of a matrix that lies on a device, found there, and the rows in the order of the
+// colours or levels with their entries cut into L and U. Private to preconditioners/.
 //
-// They are the colours of colours.hpp: row after row, the smallest one that no coupled row has. So the factors are
-// those of the host. A row waits for the colours of the rows before it with which it is coupled, in one kernel; few
-// rows do on matrices that are worth colouring. Where rows follow each other in long chains (a tridiagonal matrix has
-// one of all rows) that takes too long, and the host goes on; so it does for more than 64 colours, for an unsymmetric
-// pattern and for rows that are not sorted.
+// The colours are those of colours.hpp: row after row, the smallest one that no coupled row has. The level of a row is
+// one more than the highest of the coupled rows before it, so an elimination level after level is one in natural order.
+// So the factors are those of the host. A row waits for the rows before it with which it is coupled, in one kernel.
+// Where rows follow each other in long chains (a tridiagonal matrix has one of all rows) that takes too long, and the
+// host goes on; so it does for more than 64 colours, for an unsymmetric pattern and for rows that are not sorted.
 //
 // Workspace: 28 bytes a row; the arrays are those of DeviceFactors.
 #pragma once
@@ -21,7 +21,7 @@ namespace protean::detail {
 
 inline constexpr int most_colours_on_device = 64;
 
-// The rows of FactorView by colours, on a device.
+// The rows of FactorView by colours or levels, on a device.
 struct ColouredRows {
   std::int64_t rows = 0;
   // Of each colour, and behind the last one: its first place, and the entries of L and of U before that.
@@ -35,13 +35,25 @@ struct ColouredRows {
 // colour. Waits for the device. The pattern lies there.
 std::optional<ColouredRows> colour_on_device(const ContextPtr& device, const SparsityPattern& pattern,
                                              bool with_upper, int most);
+// The same by levels; U has the entries of later ones.
+std::optional<ColouredRows> levels_on_device(const ContextPtr& device, const SparsityPattern& pattern);
 
-// The colour of row i, when those of the rows before it are known; -1 where all have been taken.
-PROTEAN_HOST_DEVICE inline std::int32_t free_colour(std::uint64_t taken) {
-  std::int32_t colour = 0;
-  while (colour < 64 && (taken >> colour & 1) != 0) ++colour;
-  return colour < 64 ? colour : -1;
-}
+// What the coupled rows before a row leave to it.
+struct FreeColour {
+  std::uint64_t taken = 0;
+  PROTEAN_HOST_DEVICE void see(std::int32_t colour) { taken |= std::uint64_t{1} << colour; }
+  // -1 where all have been taken.
+  PROTEAN_HOST_DEVICE std::int32_t own() const {
+    std::int32_t colour = 0;
+    while (colour < 64 && (taken >> colour & 1) != 0) ++colour;
+    return colour < 64 ? colour : -1;
+  }
+};
+struct NextLevel {
+  std::int32_t next = 0;
+  PROTEAN_HOST_DEVICE void see(std::int32_t level) { next = level < next ? next : level + 1; }
+  PROTEAN_HOST_DEVICE std::int32_t own() const { return next; }
+};
 
 // What is done with one row, by some lanes.
 template <class Pointer>
@@ -114,9 +126,10 @@ struct ColouringRows {
 // Defined in device_colours.cu. CUDA builds only.
 namespace protean::device {
 
-// The colours of all rows of a pattern on the device. False where the host must find them. count: of colours.
-bool find_colours(const ContextPtr& context, const SparsityPattern& pattern, int most, std::int32_t* colour,
-                  std::int32_t& count);
+// The colours of all rows of a pattern on the device, or their levels. False where the host must find them. count: of
+// colours, `most` at most.
+bool find_colours(const ContextPtr& context, const SparsityPattern& pattern, bool levels, std::int32_t most,
+                  std::int32_t* colour, std::int32_t& count);
 // The rest of ColouredRows; colour: of each row.
 void order_by_colours(const ContextPtr& context, const SparsityPattern& pattern, const std::int32_t* colour,
                       std::int32_t count, bool with_upper, detail::ColouredRows& made);

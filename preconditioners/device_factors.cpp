@@ -196,8 +196,9 @@ FactorStatus DeviceFactors<T>::factor(const CsrMatrix<T>& csr, const FactorRules
         difference = std::max(difference, f.difference_of_row(k, 0, 1));
     for (std::int64_t k = 0; k < rows_; ++k) {
       bool good = true;
+      RowInPlace<T> own(f, k);
       status.trouble |= f.factor_row(
-          rules, k, shift, smallest_part, 0, 1, [] {}, good);
+          rules, k, shift, smallest_part, 0, 1, own, [] {}, good);
       if (!good) status.bad_row = std::min(status.bad_row, f.row[k]);
     }
     for (std::int64_t k = 0; k < rows_; ++k) status.trouble |= f.finish_row(rules, k, 0, 1);
@@ -211,8 +212,8 @@ FactorStatus DeviceFactors<T>::factor(const CsrMatrix<T>& csr, const FactorRules
   device::load_entries<T>(context, f, factor_lanes_, csr, there);
   if (rules.symmetric) device::compare_mirrored<T>(context, f, factor_lanes_, there);
   for (std::size_t s = 0; s + 1 < first_.size(); ++s)
-    device::factor_stage<T>(context, f, factor_lanes_, rules, first_[s], first_[s + 1], shift, smallest_part,
-                            there);
+    device::factor_stage<T>(context, f, factor_lanes_, col_.size(), rules, first_[s], first_[s + 1], shift,
+                            smallest_part, there);
   device::finish_factors<T>(context, f, factor_lanes_, rules, there);
   copy_bytes(context, &status, Space::host, there, Space::device, sizeof status);
 #endif

@@ -6,9 +6,11 @@
 namespace protean::device {
 namespace {
 
+using detail::FactorPivot;
 using detail::FactorRules;
 using detail::FactorStatus;
 using detail::FactorView;
+using detail::RowInPlace;
 
 // Numbers that are not negative ascend as their bits do, so the largest does not depend on the order of the threads.
 __device__ inline void keep_largest(unsigned long long* to, double value) {
@@ -45,18 +47,75 @@ __global__ void __launch_bounds__(block_size) compare_kernel(FactorView<T> f, Fa
   if (difference > 0) keep_largest(&status->largest_difference, difference);
 }
 
+// As RowInPlace, with the entries in shared memory, where the lanes of the row find keys and change values at a tenth
+// of the price. Each lane reads one of the next `lanes` pivots, so that none waits for a chain of pointers.
+template <int lanes, class T>
+struct RowInShared {
+  const FactorView<T>& f;
+  RowInPlace<T> there;
+  unsigned mask;
+  int lane;
+  T* values;
+  std::int32_t* keys;
+  FactorPivot<T> next;
+
+  __device__ RowInShared(const FactorView<T>& factors, std::int64_t k, unsigned own_mask, int own_lane,
+                         T* room, std::int32_t* key_room)
+      : f(factors), there(factors, k), mask(own_mask), lane(own_lane), values(room), keys(key_room) {
+    for (std::int32_t e = lane; e < size(); e += lanes) {
+      values[e] = there.value(e);
+      keys[e] = f.key[e < there.in_lower ? there.lower + e : there.upper + e - there.in_lower];
+    }
+    __syncwarp(mask);
+  }
+  __device__ std::int32_t size() const { return there.in_lower + there.in_upper; }
+  __device__ FactorPivot<T> pivot(std::int32_t e) {
+    const int from = e % lanes;
+    if (from == 0 && e + lane < there.in_lower) next = f.pivot_of(there.lower + e + lane);
+    FactorPivot<T> one;
+    one.begin = __shfl_sync(mask, static_cast<long long>(next.begin), from, lanes);
+    one.size = __shfl_sync(mask, next.size, from, lanes);
+    one.mirror = __shfl_sync(mask, next.mirror, from, lanes);
+    one.value = __shfl_sync(mask, next.value, from, lanes);
+    one.d = __shfl_sync(mask, next.d, from, lanes);
+    return one;
+  }
+  __device__ T& value(std::int32_t e) const { return values[e]; }
+  __device__ std::int32_t find(std::int32_t from, std::int32_t key) const {
+    return static_cast<std::int32_t>(detail::find_key(keys, from, size(), key));
+  }
+  __device__ void store() const {
+    __syncwarp(mask);
+    for (std::int32_t e = lane; e < size(); e += lanes) there.value(e) = values[e];
+  }
+};
+
+// most: entries for which the lanes of a row have room in shared memory.
 template <int lanes, class T>
 __global__ void __launch_bounds__(block_size)
-    factor_kernel(FactorView<T> f, FactorRules rules, std::int64_t begin, std::int64_t end, T shift,
-                  T smallest_part, FactorStatus* status) {
+    factor_kernel(FactorView<T> f, FactorRules rules, std::int64_t begin, std::int64_t end, std::int32_t most,
+                  T shift, T smallest_part, FactorStatus* status) {
   wait_for_stream();
+  extern __shared__ double shared_rows[];
   const std::int64_t k = begin + place_of_thread<lanes>();
   if (k >= end) return;
   const unsigned mask = lanes_of_row<lanes>();
+  const int lane = static_cast<int>(threadIdx.x) % lanes;
+  const auto sync = [mask] { __syncwarp(mask); };
   bool good = true;
-  const unsigned trouble = f.factor_row(
-      rules, k, shift, smallest_part, static_cast<int>(threadIdx.x) % lanes, lanes,
-      [mask] { __syncwarp(mask); }, good);
+  unsigned trouble = 0;
+  if (f.lower[k + 1] - f.lower[k] + f.upper[k + 1] - f.upper[k] <= most) {
+    constexpr int groups = block_size / lanes;
+    const auto group = static_cast<std::int32_t>(threadIdx.x) / lanes;
+    T* const all = reinterpret_cast<T*>(shared_rows);
+    RowInShared<lanes, T> own(f, k, mask, lane, all + group * most,
+                              reinterpret_cast<std::int32_t*>(all + groups * most) + group * most);
+    trouble = f.factor_row(rules, k, shift, smallest_part, lane, lanes, own, sync, good);
+    own.store();
+  } else {
+    RowInPlace<T> own(f, k);
+    trouble = f.factor_row(rules, k, shift, smallest_part, lane, lanes, own, sync, good);
+  }
   if (threadIdx.x % lanes != 0) return;
   if (trouble) atomicOr(&status->trouble, trouble);
   if (!good) atomicMin(&status->bad_row, f.row[k]);
@@ -129,12 +188,15 @@ void compare_mirrored(const Context& context, const FactorView<T>& f, int lanes,
 }
 
 template <class T>
-void factor_stage(const Context& context, const FactorView<T>& f, int lanes, const FactorRules& rules,
-                  std::int64_t begin, std::int64_t end, T shift, T smallest_part, FactorStatus* status) {
+void factor_stage(const Context& context, const FactorView<T>& f, int lanes, std::int64_t entries,
+                  const FactorRules& rules, std::int64_t begin, std::int64_t end, T shift, T smallest_part,
+                  FactorStatus* status) {
   if (begin == end) return;
+  const std::int32_t most = room_for_rows(entries, f.rows, lanes, sizeof(T) + 4);
   with_lanes(lanes, [&](auto n) {
-    launch(context.device_state(), factor_kernel<n(), T>, blocks_of_rows(end - begin, n()), block_size, f,
-           rules, begin, end, shift, smallest_part, status);
+    launch_with_memory(context.device_state(), factor_kernel<n(), T>, blocks_of_rows(end - begin, n()),
+                       block_size, std::int64_t{block_size / n()} * most * std::int64_t{sizeof(T) + 4}, f,
+                       rules, begin, end, most, shift, smallest_part, status);
   });
 }
 
@@ -172,8 +234,8 @@ void coloured_pass(const Context& context, const FactorView<T>& f, const std::in
   template void load_entries<T>(const Context&, const FactorView<T>&, int, const CsrMatrix<T>&,              \
                                 FactorStatus*);                                                              \
   template void compare_mirrored<T>(const Context&, const FactorView<T>&, int, FactorStatus*);               \
-  template void factor_stage<T>(const Context&, const FactorView<T>&, int, const FactorRules&, std::int64_t, \
-                                std::int64_t, T, T, FactorStatus*);                                          \
+  template void factor_stage<T>(const Context&, const FactorView<T>&, int, std::int64_t, const FactorRules&, \
+                                std::int64_t, std::int64_t, T, T, FactorStatus*);                            \
   template void finish_factors<T>(const Context&, const FactorView<T>&, int, const FactorRules&,             \
                                   FactorStatus*);                                                            \
   template void relax_entries<T>(const Context&, const FactorView<T>&, int, const FactorRules&, T, T,        \

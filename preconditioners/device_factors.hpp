@@ -64,6 +64,15 @@ struct FactorRules {
   bool symmetric, one_for_zero;
 };
 
+// What the row at place k needs of a pivot, entry e of its L: where the row of U of that column begins and ends, the
+// entry there in the column of row k (`value`; `mirror`: its number; -1 where there is none), and D.
+template <class T>
+struct FactorPivot {
+  std::int64_t begin = 0;
+  std::int32_t size = 0, mirror = -1;
+  T value = 0, d = 0;
+};
+
 template <class T>
 struct FactorView {
   std::int64_t rows = 0;
@@ -119,12 +128,21 @@ struct FactorView {
     return largest;
   }
 
-  // The factors of the row at place k of A + shift diag(A): rows of the stages before are factored. sync() lets each
-  // lane see what the others have written. Returns trouble; good: whether the pivot is. U of a symmetric matrix is
-  // still without D.
-  template <class Sync>
+  PROTEAN_HOST_DEVICE FactorPivot<T> pivot_of(std::int64_t p) const {
+    const std::int64_t other = place[col[p]];
+    FactorPivot<T> found;
+    found.begin = upper[other], found.size = static_cast<std::int32_t>(upper[other + 1] - found.begin);
+    found.mirror = mirror[p], found.d = d[col[p]];
+    if (found.mirror >= 0) found.value = values[found.begin + found.mirror];
+    return found;
+  }
+
+  // The factors of the row at place k of A + shift diag(A): rows of the stages before are factored. `own` has the
+  // entries of the row, as RowInPlace. sync() lets each lane see what the others have written. Returns trouble; good:
+  // whether the pivot is. U of a symmetric matrix is still without D.
+  template <class Row, class Sync>
   PROTEAN_HOST_DEVICE unsigned factor_row(const FactorRules& rules, std::int64_t k, T shift, T smallest_part,
-                                          int lane, int lanes, Sync sync, bool& good) const {
+                                          int lane, int lanes, Row& own, Sync sync, bool& good) const {
     unsigned trouble = 0;
     const std::int64_t i = row[k];
     T on_diagonal = diagonal[i];
@@ -134,33 +152,31 @@ struct FactorView {
     }
     if (rules.symmetric && on_diagonal < T(0)) trouble |= diagonal_negative;
     T pivot = on_diagonal * (T(1) + shift);
-    for (std::int64_t p = lower[k]; p < lower[k + 1]; ++p) {
-      const std::int64_t other = place[col[p]];
-      const T d_other = d[col[p]];
-      const std::int64_t mine = mirror[p] < 0 ? -1 : upper[other] + mirror[p];
-      T w = values[p], l = w * d_other;
-      std::int64_t first = upper[other];
+    const auto in_lower = static_cast<std::int32_t>(lower[k + 1] - lower[k]),
+               all = in_lower + static_cast<std::int32_t>(upper[k + 1] - upper[k]);
+    for (std::int32_t e = 0; e < in_lower; ++e) {
+      const FactorPivot<T> other = own.pivot(e);
+      T w = own.value(e), l = w * other.d;
+      std::int32_t first = 0;
       if (rules.symmetric) {
-        const T u = values[mine];
-        w = l = u * d_other, first = mine + 1;
-        pivot -= l * u;
-      } else if (mine >= 0) {
-        pivot -= w * values[mine];
+        w = l = other.value * other.d, first = other.mirror + 1;
+        pivot -= l * other.value;
+      } else if (other.mirror >= 0) {
+        pivot -= w * other.value;
       }
-      for (std::int64_t q = first + lane; q < upper[other + 1]; q += lanes) {
-        std::int64_t at = find_key(key, p + 1, lower[k + 1], key[q]);
-        if (at < 0) at = find_key(key, upper[k], upper[k + 1], key[q]);
-        if (at >= 0) values[at] -= w * values[q];
-      }
+      // L of a symmetric matrix follows from U.
+      const std::int32_t from = rules.symmetric ? in_lower : e + 1;
+      for (std::int64_t q = other.begin + first + lane; q < other.begin + other.size; q += lanes)
+        if (const std::int32_t at = own.find(from, key[q]); at >= 0) own.value(at) -= w * values[q];
       sync();
-      if (lane == 0) values[p] = l;
+      if (lane == 0) own.value(e) = l;
     }
     const T size = on_diagonal < T(0) ? -on_diagonal : on_diagonal,
             pivot_size = rules.symmetric || pivot > T(0) ? pivot : -pivot;
     good = pivot_size > smallest_part * size && is_finite(pivot) && is_finite(T(1) / pivot);
     const T inverse = good ? T(1) / pivot : T(1);
     if (!rules.symmetric)
-      for (std::int64_t q = upper[k] + lane; q < upper[k + 1]; q += lanes) values[q] *= inverse;
+      for (std::int32_t e = in_lower + lane; e < all; e += lanes) own.value(e) *= inverse;
     if (lane == 0) d[i] = inverse;
     return trouble;
   }
@@ -204,6 +220,32 @@ struct FactorView {
     for (std::int64_t p = lower[k] + lane; p < lower[k + 1]; p += lanes)
       if (!is_finite(values[p])) trouble |= factor_overflow;
     return trouble;
+  }
+};
+
+// The entries of the row at place k where they are stored, those of L and then those of U.
+template <class T>
+struct RowInPlace {
+  const FactorView<T>& f;
+  std::int64_t lower, upper;
+  std::int32_t in_lower, in_upper;
+
+  PROTEAN_HOST_DEVICE RowInPlace(const FactorView<T>& factors, std::int64_t k)
+      : f(factors),
+        lower(f.lower[k]),
+        upper(f.upper[k]),
+        in_lower(static_cast<std::int32_t>(f.lower[k + 1] - lower)),
+        in_upper(static_cast<std::int32_t>(f.upper[k + 1] - upper)) {}
+  PROTEAN_HOST_DEVICE FactorPivot<T> pivot(std::int32_t e) const { return f.pivot_of(lower + e); }
+  PROTEAN_HOST_DEVICE T& value(std::int32_t e) const {
+    return f.values[e < in_lower ? lower + e : upper + e - in_lower];
+  }
+  // The entry with this key among those from number `from` on; -1 if none has it.
+  PROTEAN_HOST_DEVICE std::int32_t find(std::int32_t from, std::int32_t key) const {
+    std::int64_t at = from < in_lower ? find_key(f.key, lower + from, lower + in_lower, key) : -1;
+    if (at >= 0) return static_cast<std::int32_t>(at - lower);
+    at = find_key(f.key, upper, upper + in_upper, key);
+    return at < 0 ? -1 : in_lower + static_cast<std::int32_t>(at - upper);
   }
 };
 
@@ -268,8 +310,9 @@ void load_entries(const Context& context, const detail::FactorView<T>& f, int la
 template <class T>
 void compare_mirrored(const Context& context, const detail::FactorView<T>& f, int lanes,
                       detail::FactorStatus* status);
+// entries: of L and U of all rows.
 template <class T>
-void factor_stage(const Context& context, const detail::FactorView<T>& f, int lanes,
+void factor_stage(const Context& context, const detail::FactorView<T>& f, int lanes, std::int64_t entries,
                   const detail::FactorRules& rules, std::int64_t begin, std::int64_t end, T shift,
                   T smallest_part, detail::FactorStatus* status);
 template <class T>

@@ -7,6 +7,10 @@
 
 namespace protean::detail {
 
+struct TriangleRow {
+  std::int64_t begin, end;
+};
+
 // The entries of row i of a triangle T with ones on its diagonal lie from begin(i) to end(i) of col and values, off the
 // diagonal. On a device row i lies at place place[i], on a host (place null) at i, or at n - 1 - i where `backwards`.
 template <class T>
@@ -21,23 +25,31 @@ struct TriangleRows {
   PROTEAN_HOST_DEVICE std::int64_t at(std::int64_t i) const {
     return place ? place[i] : backwards ? rows - 1 - i : i;
   }
+  PROTEAN_HOST_DEVICE TriangleRow row(std::int64_t i) const {
+    const std::int64_t k = at(i);
+    return {ptr[k], ptr[k + 1]};
+  }
 };
 
 // Row i of X: its columns, which ascend, are its pattern J, and its last one (lower) or first one is i.
 //   (X T)_ij = (I)_ij for all j in J
-// T restricted to J is a triangle, so that the values follow one after another: x_i = 1; then, from i on, each x_j that
-// is known is subtracted, times t_jk, from x_k. `lanes` of a warp share the entries of row j of T; sync() lets each see
-// what the others have written.
-template <class T, class Sync>
+// T restricted to J is a triangle, so that the values follow one after another: x_i = 1; then, from i on, each x_j
+// that is known is subtracted, times t_jk, from x_k. `lanes` of a warp share the entries of row j of T, which
+// row_of(step) of them has, the number of that step's column being number_of_step(); sync() lets each see what the
+// others have written.
+PROTEAN_HOST_DEVICE inline std::int64_t number_of_step(bool lower, std::int64_t count, std::int64_t step) {
+  return lower ? count - 1 - step : step;
+}
+template <class T, class RowOf, class Sync>
 PROTEAN_HOST_DEVICE void inverse_row(const TriangleRows<T>& t, bool lower, const std::int32_t* columns, T* x,
-                                     std::int64_t count, int lane, int lanes, Sync sync) {
+                                     std::int64_t count, int lane, int lanes, RowOf row_of, Sync sync) {
   for (std::int64_t k = lane; k < count; k += lanes) x[k] = k == (lower ? count - 1 : 0) ? T(1) : T(0);
   sync();
   for (std::int64_t step = 0; step < count; ++step) {
-    const std::int64_t here = lower ? count - 1 - step : step;
+    const std::int64_t here = number_of_step(lower, count, step);
     const T known = x[here];
-    const std::int64_t row = t.at(columns[here]);
-    for (std::int64_t p = t.ptr[row] + lane; p < t.ptr[row + 1]; p += lanes) {
+    const TriangleRow row = row_of(step);
+    for (std::int64_t p = row.begin + lane; p < row.end; p += lanes) {
       const std::int64_t at =
           lower ? find_key(columns, 0, here, t.col[p]) : find_key(columns, here + 1, count, t.col[p]);
       if (at >= 0) x[at] -= known * t.values[p];
@@ -46,16 +58,20 @@ PROTEAN_HOST_DEVICE void inverse_row(const TriangleRows<T>& t, bool lower, const
   }
 }
 
-// X in CSR: row i has the columns col[ptr[i]] .. col[ptr[i + 1] - 1].
+// X in CSR, with row pointers of 4 or 8 bytes: row i has the columns col[begin(i)] .. col[begin(i + 1) - 1].
 template <class T>
 struct InverseRows {
   std::int64_t rows = 0;
-  const std::int64_t* ptr = nullptr;
+  const std::int32_t* narrow = nullptr;
+  const std::int64_t* wide = nullptr;
   const std::int32_t* col = nullptr;
   T* values = nullptr;
   bool lower = true;
 
-  PROTEAN_HOST_DEVICE std::int64_t size(std::int64_t i) const { return ptr[i + 1] - ptr[i]; }
+  PROTEAN_HOST_DEVICE std::int64_t begin(std::int64_t i) const {
+    return narrow ? std::int64_t{narrow[i]} : wide[i];
+  }
+  PROTEAN_HOST_DEVICE std::int64_t size(std::int64_t i) const { return begin(i + 1) - begin(i); }
 };
 
 // What becomes of the values of row i of X: times d_i in place; before that, where mirror is not null, entry p also
@@ -64,7 +80,7 @@ template <class T>
 PROTEAN_HOST_DEVICE bool finish_inverse_row(const InverseRows<T>& X, std::int64_t i, const T* d,
                                             const std::int64_t* mirror, T* mirrored, int lane, int lanes) {
   bool finite = true;
-  for (std::int64_t p = X.ptr[i] + lane; p < X.ptr[i + 1]; p += lanes) {
+  for (std::int64_t p = X.begin(i) + lane; p < X.begin(i + 1); p += lanes) {
     const T value = X.values[p], scaled = d ? d[i] * value : value;
     if (mirror) mirrored[mirror[p]] = value;
     X.values[p] = scaled;

@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "core/device/cache.hpp"
 #include "core/device/kernel_tools.cuh"
 #include "core/device/primitives.hpp"
 #include "preconditioners/device_levels_inl.hpp"
-#include "preconditioners/device_subdomains.hpp"
 #include "preconditioners/lanes.cuh"
 
 namespace protean::device {

@@ -106,6 +106,16 @@ class LevelWork {
   virtual std::int64_t aggregate(const SparsityPattern& couplings, Buffer<std::int32_t>& of) const = 0;
   virtual SparsityPattern transpose(const SparsityPattern& pattern,
                                     Buffer<std::int32_t>& transposition) const = 0;
+
+  // For others than multigrid:
+  // The entries of A below or above the diagonal and all of the diagonal. Columns of A ascend in each row.
+  virtual SparsityPattern triangle(const SparsityPattern& A, bool lower) const = 0;
+  // Of each number where it is in a permutation.
+  virtual Buffer<std::int64_t> places(const Buffer<std::int32_t>& permutation) const = 0;
+  // The numbers of xorshift64 behind `seed`, in [-1, 1).
+  virtual void start_vector(std::uint64_t seed, VectorView<T> x) const = 0;
+  // Whether all are positive, and finite with their inverses. Waits for the device.
+  virtual bool positive_divisors(VectorView<const T> d) const = 0;
 };
 
 // That of the context, which is one of a device or of a simulated one.

@@ -48,23 +48,32 @@ inline const std::array<XorshiftJump, xorshift_jumps>& xorshift_table() {
   return table;
 }
 
-template <class Work>
-void start_vector(const Work& work, std::int64_t n, double* x) {
+template <class Number, class Work>
+void start_vector(const Work& work, std::uint64_t seed, std::int64_t n, Number* x) {
   const auto& table = xorshift_table();
   constexpr std::int64_t size = 64 * xorshift_jumps;
   Buffer<std::uint64_t> jumps(work.context, size);
   copy_bytes(*work.context, jumps.data(), Space::device, table.data(), Space::host, jumps.bytes());
   const std::uint64_t* const jump = jumps.data();
   work.each((n + xorshift_chunk - 1) / xorshift_chunk, [=] PROTEAN_ON_DEVICE(std::int64_t c) {
-    std::uint64_t state = spectral_seed;
+    std::uint64_t state = seed;
     for (int k = 0; k < xorshift_jumps; ++k)
       if (c >> k & 1) state = jumped(jump + 64 * k, state);
     const std::int64_t end = (c + 1) * xorshift_chunk < n ? (c + 1) * xorshift_chunk : n;
     for (std::int64_t i = c * xorshift_chunk; i < end; ++i) {
       state = xorshift(state);
-      x[i] = static_cast<double>(state >> 11) * 0x1p-52 - 1;
+      x[i] = static_cast<Number>(static_cast<double>(state >> 11) * 0x1p-52 - 1);
     }
   });
+}
+template <class T, class Work>
+bool positive_divisors(const Work& work, std::int64_t n, const T* d) {
+  Buffer<unsigned> bad = zeros<unsigned>(work, 1);
+  unsigned* const flag = bad.data();
+  work.each(n, [=] PROTEAN_ON_DEVICE(std::int64_t i) {
+    if (!(d[i] > T(0)) || !is_finite(d[i]) || !is_finite(T(1) / d[i])) raise(flag, 1);
+  });
+  return read(work, flag) == 0;
 }
 
 // One step of the power method: y := A x / (D ||x||), and the terms of ||y||^2.
@@ -95,7 +104,7 @@ double spectral_radius(const Work& work, const DeviceLevel<T>& level, const doub
   Buffer<double> one(work.context, n), other(work.context, n), norms(work.context, spectral_steps + 1);
   Buffer<Count> bound = zeros<Count>(work, 1);
   double *x = one.data(), *y = other.data();
-  start_vector(work, n, x);
+  start_vector(work, spectral_seed, n, x);
   work.largest(n, bound.data(), [=] PROTEAN_ON_DEVICE(std::int64_t i) {
     double sum = 0;
     for (std::int32_t p = A.ptr[i]; p < A.ptr[i + 1]; ++p) sum += size_of(static_cast<double>(A.values[p]));
@@ -499,6 +508,19 @@ class LevelWorkOn final : public LevelWork<T> {
   SparsityPattern transpose(const SparsityPattern& pattern,
                             Buffer<std::int32_t>& transposition) const override {
     return levels::transpose(work_, pattern, transposition);
+  }
+  SparsityPattern triangle(const SparsityPattern& A, bool lower) const override {
+    return A.row_ptr.visit(
+        [&](const auto* ptr) { return levels::triangle(work_, A.rows, ptr, A.col, lower); });
+  }
+  Buffer<std::int64_t> places(const Buffer<std::int32_t>& permutation) const override {
+    return levels::places(work_, permutation);
+  }
+  void start_vector(std::uint64_t seed, VectorView<T> x) const override {
+    levels::start_vector(work_, seed, x.size, x.data);
+  }
+  bool positive_divisors(VectorView<const T> d) const override {
+    return levels::positive_divisors(work_, d.size, d.data);
   }
 
  private:

@@ -532,6 +532,56 @@ SparsityPattern transpose(const Work& work, const SparsityPattern& pattern,
   return pattern_of(rows, pattern.rows, std::move(ptr), std::move(col));
 }
 
+template <class Work>
+Buffer<std::int64_t> places(const Work& work, const Buffer<std::int32_t>& permutation) {
+  Buffer<std::int64_t> made(work.context, permutation.size());
+  const std::int32_t* const from = permutation.data();
+  std::int64_t* const to = made.data();
+  work.each(permutation.size(), [=] PROTEAN_ON_DEVICE(std::int64_t k) { to[from[k]] = k; });
+  return made;
+}
+
+// Row i of a triangle: the columns of the row on one side of the diagonal, and i.
+template <class Pointer>
+struct TriangleOf {
+  const Pointer* ptr;
+  const std::int32_t* from;
+  bool lower;
+  const std::int32_t* to_ptr;
+  std::int32_t* to;
+
+  // Where the columns begin and end that are kept.
+  PROTEAN_HOST_DEVICE void range(std::int64_t i, std::int64_t& begin, std::int64_t& end) const {
+    begin = ptr[i], end = ptr[i + 1];
+    const auto own = static_cast<std::int32_t>(i);
+    (lower ? end : begin) = lower_bound(from, begin, end, lower ? own : own + 1);
+  }
+  template <class Own>
+  PROTEAN_HOST_DEVICE void operator()(std::int64_t i, const Own& own) const {
+    std::int64_t begin, end;
+    range(i, begin, end);
+    std::int32_t* const row = to + to_ptr[i] + (lower ? 0 : 1);
+    for (std::int64_t e = begin + own.id; e < end; e += Own::count) row[e - begin] = from[e];
+    if (own.id == 0) row[lower ? end - begin : -1] = static_cast<std::int32_t>(i);
+  }
+};
+template <class Work, class Pointer>
+SparsityPattern triangle(const Work& work, std::int64_t n, const Pointer* ptr, const std::int32_t* from,
+                         bool lower) {
+  Buffer<std::int64_t> lengths(work.context, n + 1);
+  std::int64_t* const length = lengths.data();
+  const TriangleOf<Pointer> counted{ptr, from, lower, nullptr, nullptr};
+  work.each(n, [=] PROTEAN_ON_DEVICE(std::int64_t i) {
+    std::int64_t begin, end;
+    counted.range(i, begin, end);
+    length[i] = end - begin + 1;
+  });
+  auto [row_ptr, entries] = pointers(work, lengths);
+  Buffer<std::int32_t> col(work.context, entries);
+  work.rows(n, lanes_for(entries, n), TriangleOf<Pointer>{ptr, from, lower, row_ptr.data(), col.data()});
+  return pattern_of(n, n, std::move(row_ptr), std::move(col));
+}
+
 // ---- Values of products.
 
 // Row i of A B: the entries of a row of B have different columns, so that lanes share them; those of A are taken one

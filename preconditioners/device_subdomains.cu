@@ -2,9 +2,11 @@
 #include <algorithm>
 #include <climits>
 
+#include "core/device/cache.hpp"
 #include "core/device/kernel_tools.cuh"
 #include "preconditioners/device_subdomains.hpp"
 #include "preconditioners/lanes.cuh"
+#include "preconditioners/shared_arrays.cuh"
 
 namespace protean::device {
 namespace {
@@ -18,19 +20,9 @@ template <class T>
 using View = detail::SubdomainView<T, Place>;
 
 constexpr int most_threads = 256;
-
-extern __shared__ __align__(16) unsigned char memory_of_block[];
-
-// Takes arrays out of the shared memory of a block, each at a whole word.
-struct SharedArrays {
-  unsigned char* next = memory_of_block;
-  template <class U>
-  __device__ U* take(std::int64_t size) {
-    auto* const array = reinterpret_cast<U*>(next);
-    next += (size * static_cast<std::int64_t>(sizeof(U)) + 15) / 16 * 16;
-    return array;
-  }
-};
+// Lanes of a row from which on a factorization has tables of its entries, where they have room, and divides the search
+// of mirrored ones. Short rows wait for other things.
+constexpr int many_lanes = 16;
 
 // By all threads of the block.
 template <class Word>
@@ -194,8 +186,9 @@ __device__ inline void keep_largest(unsigned long long* to, double value) {
 template <int lanes, class T, class Pointer>
 __global__ void __launch_bounds__(most_threads)
     factor_kernel(View<T> view, const Pointer* row_ptr, const std::int32_t* columns, const T* a,
-                  FactorRules rules, T smallest_part, SubdomainStatus* status) {
+                  FactorRules rules, T smallest_part, bool with_table, SubdomainStatus* status) {
   wait_for_stream();
+  with_table = with_table && lanes >= many_lanes;
   const std::int64_t s = blockIdx.x, begin = view.first[s];
   const std::int64_t begin_levels = view.level_first[s];
   const auto levels = static_cast<int>(view.level_first[s + 1] - begin_levels) - 1;
@@ -215,6 +208,9 @@ __global__ void __launch_bounds__(most_threads)
   Place* const place = arrays.take<Place>(rows);
   T* const d = arrays.take<T>(rows);
   auto* const level = arrays.take<std::int32_t>(levels + 1);
+  // Of each place the number of its entry in the row that the lanes factor, from 1 on.
+  Place* const where = arrays.take<Place>(with_table ? std::int64_t{rows} * (most_threads / lanes) : 0) +
+                       (with_table ? rows * (static_cast<std::int32_t>(threadIdx.x) / lanes) : 0);
   here.rows = rows, here.row = row, here.place = place, here.lower = lower_ptr, here.upper = upper_ptr;
   here.lower_col = lower_col, here.upper_col = upper_col, here.l = l, here.u = u, here.d = d;
   copy_words(lower_col, there.lower_col, lower), copy_words(upper_col, there.upper_col, upper);
@@ -228,6 +224,8 @@ __global__ void __launch_bounds__(most_threads)
   const int group = thread / lanes, groups = threads / lanes, lane = thread % lanes;
   const unsigned mask = lanes_of_row<lanes>();
   const auto sync = [mask] { __syncwarp(mask); };
+  if (with_table)
+    for (std::int32_t i = lane; i < rows; i += lanes) where[i] = 0;
   if (thread == 0) trouble = 0, largest = largest_difference = 0;
   constexpr unsigned no_matrix =
       detail::entry_not_finite | detail::diagonal_unusable | detail::diagonal_negative;
@@ -254,15 +252,39 @@ __global__ void __launch_bounds__(most_threads)
     }
     for (int step = 0; step < levels; ++step) {
       for (std::int32_t p = level[step] + group; p < level[step + 1]; p += groups) {
+        const std::int32_t first_l = lower_ptr[p], end_l = lower_ptr[p + 1], first_u = upper_ptr[p];
+        const auto note = [&](bool set) {
+          for (std::int32_t e = first_l + lane; e < end_l; e += lanes)
+            where[lower_col[e]] = static_cast<Place>(set ? 1 + e - first_l : 0);
+          for (std::int32_t e = first_u + lane; e < upper_ptr[p + 1]; e += lanes)
+            where[upper_col[e]] = static_cast<Place>(set ? 1 + e - first_u : 0);
+          sync();
+        };
         const auto find = [&](std::int32_t other, std::int32_t after) -> T* {
-          std::int32_t at = detail::find_place(lower_col, after + 1, lower_ptr[p + 1], other);
-          if (at >= 0) return l + at;
-          at = detail::find_place(upper_col, upper_ptr[p], upper_ptr[p + 1], other);
-          return at >= 0 ? u + at : nullptr;
+          const bool in_l = other < p;
+          std::int32_t at = -1;
+          if (with_table) {
+            at = static_cast<std::int32_t>(where[other]) - 1;
+            if (at >= 0) at += in_l ? first_l : first_u;
+          } else {
+            at = in_l ? detail::find_place(lower_col, after + 1, end_l, other)
+                      : detail::find_place(upper_col, first_u, upper_ptr[p + 1], other);
+          }
+          return at < 0 ? nullptr : (in_l ? l : u) + at;
+        };
+        // Of many lanes each looks for that of another entry.
+        std::int32_t mirrors = -1;
+        const auto mirror = [&](std::int32_t e) {
+          if constexpr (lanes < many_lanes) return here.mirror(p, e);
+          const std::int32_t x = (e - first_l) % lanes;
+          if (x == 0) mirrors = e + lane < end_l ? here.mirror(p, e + lane) : -1;
+          return __shfl_sync(mask, mirrors, x, lanes);
         };
         bool good = true;
+        if (with_table) note(true);
         const unsigned one = here.factor_row(rules, p, static_cast<T>(detail::subdomain_shift(shift)),
-                                             smallest_part, lane, lanes, find, sync, good);
+                                             smallest_part, lane, lanes, mirror, find, sync, good);
+        if (with_table) note(false);
         if (one && lane == 0) atomicOr(&trouble, one);
         if (!good && lane == 0) {
           std::int32_t k = 0;
@@ -311,14 +333,6 @@ void with_row(int lanes, std::int64_t columns, F f) {
 
 }  // namespace
 
-std::int64_t shared_memory_of_block(const Context& context) {
-  constexpr int of_kernels = 1024;  // at most, of fixed size
-  int most = 0;
-  PROTEAN_CUDA_CHECK(
-      cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, context.device_state().ordinal));
-  return most - of_kernels;
-}
-
 // The kernels may have what any preconditioner of this process needs: what a device gives.
 template <class T>
 void prepare_subdomains(const Context& context, const SubdomainLaunch& how) {
@@ -326,7 +340,7 @@ void prepare_subdomains(const Context& context, const SubdomainLaunch& how) {
   for (const std::int64_t columns : {1, 2, 4})
     with_row(how.lower_lanes, columns,
              [&](auto lanes, auto n) { allow_memory(solve_kernel<lanes(), n(), T>, most); });
-  with_row(how.factor_lanes, 1, [&](auto lanes, auto) {
+  with_lanes(how.factor_lanes, [&](auto lanes) {
     allow_memory(factor_kernel<lanes(), T, std::int32_t>, most),
         allow_memory(factor_kernel<lanes(), T, std::int64_t>, most);
   });
@@ -357,10 +371,14 @@ void factor_subdomains(const Context& context, const View<T>& view, const Subdom
   if (view.count == 0) return;
   csr.pattern.row_ptr.visit([&](const auto* ptr) {
     using Pointer = std::remove_cvref_t<decltype(*ptr)>;
-    with_row(how.factor_lanes, 1, [&](auto lanes, auto) {
+    with_lanes(how.factor_lanes, [&](auto lanes) {
+      // One for each row that a block factors at the same time.
+      const std::int64_t tables = detail::in_words(2 * how.most_rows * (most_threads / lanes()));
+      const bool with_table =
+          lanes() >= many_lanes && how.shared_factors + tables <= shared_memory_of_block(context);
       launch_with_memory(context.device_state(), factor_kernel<lanes(), T, Pointer>, view.count, most_threads,
-                         how.shared_factors, view, ptr, csr.pattern.col, csr.values, rules, smallest_part,
-                         status);
+                         how.shared_factors + (with_table ? tables : 0), view, ptr, csr.pattern.col,
+                         csr.values, rules, smallest_part, with_table, status);
     });
   });
 }

@@ -9,7 +9,8 @@
 // numbers of the next level are loaded while the threads wait.
 //
 // The factors are computed there, too: a block has L, U and D of its subdomain in shared memory, and adds to the
-// diagonal until no pivot is bad, without the host.
+// diagonal until no pivot is bad, without the host. Where rows are long and shared memory has room for it, the lanes of
+// a row have a table that says where its entries are; else they search.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -131,13 +132,20 @@ struct SubdomainRows {
     return largest;
   }
 
-  // The factors of the row at place p of A_s + shift diag(A_s): the levels before are factored. find(other, after): the
-  // value at place `other` of this row, null where there is none; of L behind entry `after`. sync() lets each lane see
-  // what the others have written. Returns trouble; good: whether the pivot is. U of a symmetric matrix is still without
-  // D.
-  template <class Find, class Sync>
+  // Of entry e of L at place p that of U in its mirrored place; -1 if there is none.
+  PROTEAN_HOST_DEVICE std::int32_t mirror(std::int32_t p, std::int32_t e) const {
+    const auto k = static_cast<std::int32_t>(lower_col[e]);
+    return find_place(upper_col, upper[k], upper[k + 1], p);
+  }
+
+  // The factors of the row at place p of A_s + shift diag(A_s): the levels before are factored. mirror_of(e): mirror(),
+  // which all lanes ask for one entry of L after another. find(other, after): the value at place `other` of this row,
+  // null where there is none; of L behind entry `after`. sync() lets each lane see what the others have written.
+  // Returns trouble; good: whether the pivot is. U of a symmetric matrix is still without D.
+  template <class Mirror, class Find, class Sync>
   PROTEAN_HOST_DEVICE unsigned factor_row(const FactorRules& rules, std::int32_t p, T shift, T smallest_part,
-                                          int lane, int lanes, Find find, Sync sync, bool& good) const {
+                                          int lane, int lanes, Mirror mirror_of, Find find, Sync sync,
+                                          bool& good) const {
     unsigned trouble = 0;
     T on_diagonal = d[p];
     if (!is_finite(on_diagonal) || !is_finite(T(1) / on_diagonal)) {
@@ -148,7 +156,7 @@ struct SubdomainRows {
     T pivot = on_diagonal * (T(1) + shift);
     for (std::int32_t e = lower[p]; e < lower[p + 1]; ++e) {
       const auto k = static_cast<std::int32_t>(lower_col[e]);
-      const std::int32_t mine = find_place(upper_col, upper[k], upper[k + 1], p);
+      const std::int32_t mine = mirror_of(e);
       std::int32_t first = upper[k];
       T w = l[e], factor = w * d[k];
       if (rules.symmetric) {
@@ -224,14 +232,15 @@ struct SubdomainView {
 struct SubdomainShape {
   std::int64_t rows = 0, lower = 0, upper = 0, levels = 0;  // of one subdomain; entries in whole words
 };
-constexpr std::int64_t in_words(std::int64_t bytes) { return (bytes + 15) / 16 * 16; }
+PROTEAN_HOST_DEVICE constexpr std::int64_t in_words(std::int64_t bytes) { return (bytes + 15) / 16 * 16; }
 // Of a solve with so many columns, and of a factorization, in bytes.
-constexpr std::int64_t shared_for_solve(const SubdomainShape& one, std::int64_t value, std::int64_t columns) {
+PROTEAN_HOST_DEVICE constexpr std::int64_t shared_for_solve(const SubdomainShape& one, std::int64_t value,
+                                                            std::int64_t columns) {
   const std::int64_t entries = one.lower > one.upper ? one.lower : one.upper;
   return in_words(one.rows * columns * value) + entries * value + in_words(2 * entries) +
          in_words(4 * (one.rows + 1)) + in_words(4 * (one.levels + 1));
 }
-constexpr std::int64_t shared_for_factors(const SubdomainShape& one, std::int64_t value) {
+PROTEAN_HOST_DEVICE constexpr std::int64_t shared_for_factors(const SubdomainShape& one, std::int64_t value) {
   return (one.lower + one.upper) * value + in_words(2 * one.lower) + in_words(2 * one.upper) +
          2 * in_words(4 * (one.rows + 1)) + in_words(4 * one.rows) + in_words(2 * one.rows) +
          in_words(one.rows * value) + in_words(4 * (one.levels + 1));
@@ -239,10 +248,11 @@ constexpr std::int64_t shared_for_factors(const SubdomainShape& one, std::int64_
 
 // How the kernels divide their threads.
 struct SubdomainLaunch {
-  int lower_lanes = 1, factor_lanes = 1;       // of a row: 1, 2, 4 or 8
+  int lower_lanes = 1, factor_lanes = 1;       // of a row: 1, 2, 4 or 8; to factor also 16 or 32
   std::int64_t most_columns = 4;               // of a solve: as many as have room
   std::int64_t shared_columns[3] = {0, 0, 0};  // bytes of shared memory of a solve with 1, 2 and 4 columns
   std::int64_t shared_factors = 0;
+  std::int64_t most_rows = 0;  // of a subdomain
 };
 
 }  // namespace protean::detail
@@ -250,8 +260,6 @@ struct SubdomainLaunch {
 // Defined in device_subdomains.cu. CUDA builds only.
 namespace protean::device {
 
-// Bytes of shared memory that a thread block may ask for.
-std::int64_t shared_memory_of_block(const Context& context);
 // Must be called before the others, and not while work is recorded.
 template <class T>
 void prepare_subdomains(const Context& context, const detail::SubdomainLaunch& how);

@@ -8,11 +8,12 @@
 // device in the formats that are expected to be the fastest.
 //
 // Each row of X is a small triangular system of its own (device_inverse.hpp): the threads of a host, or some lanes of a
-// warp on a device, solve them. A device also factors (device_factors.hpp), level after level; the host finds the
-// patterns, once.
+// warp on a device, solve them. A device also factors (device_factors.hpp), level after level, and finds the patterns.
+// The host finds them, once, where levels_on_device() leaves it to it.
 //
-// Memory: both matrices and one vector of n; their patterns in host memory; on a device their columns and values in
-// CSR, 8 bytes for each entry of X in isai, and the factors. New values: the factors and the values of both once more.
+// Memory: both matrices and one vector of n; on a device their columns and values in CSR, 8 bytes for each entry of X
+// in isai, and the factors; their patterns in host memory where the host has found them. New values: the factors and
+// the values of both once more.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -34,8 +35,10 @@
 #include "operators/rows.hpp"
 #include "preconditioners/by_solving.hpp"
 #include "preconditioners/chosen_matrix.hpp"
+#include "preconditioners/device_colours.hpp"
 #include "preconditioners/device_factors.hpp"
 #include "preconditioners/device_inverse.hpp"
+#include "preconditioners/device_levels.hpp"
 #include "preconditioners/diagonal.hpp"
 #include "preconditioners/entries.hpp"
 #include "preconditioners/factor_pattern.hpp"
@@ -46,15 +49,11 @@
 namespace protean::detail {
 namespace {
 
-// A pattern, and where its arrays are on the device of a context there.
+// A pattern in the space of the context, and in host memory where a host has found it, for the choice of a format.
 struct PatternHere {
-  std::shared_ptr<const Graph> graph;
-  // On a device. Products read the narrow row pointers, where there are few enough entries.
-  Buffer<std::int64_t> ptr;
-  Buffer<std::int32_t> narrow_ptr, col;
-  SparsityPattern on_host;
+  SparsityPattern here, found;
   std::size_t bytes() const noexcept {
-    return (graph ? graph->bytes() : 0) + ptr.bytes() + narrow_ptr.bytes() + col.bytes();
+    return here.bytes() + (found.space == here.space ? 0 : found.bytes());
   }
 };
 
@@ -121,7 +120,7 @@ class Isai final : public BySolving<T> {
   std::vector<PreconditionerFigure> figures() const override {
     if (!known_) return {};
     return {{"shift", shift_},
-            {"entries", static_cast<double>(known_->X.graph->size() + known_->Y.graph->size())}};
+            {"entries", static_cast<double>(known_->X.here.nonzeros + known_->Y.here.nonzeros)}};
   }
   Recording recording() const noexcept override {
     if (!DX_ || !Y_) return {false, 0, 0, false};
@@ -136,15 +135,16 @@ class Isai final : public BySolving<T> {
     const bool analyse = pattern_changed || !known_;
     std::shared_ptr<Known> known = known_;
     std::optional<CsrMatrix<T>> csr, there;
-    if (analyse || !on_device) {
+    if (on_device) there = csr_of(A);
+    if (there && there->pattern.space != Space::device) there.reset();
+    if (analyse) known = there ? analysed_there(there->pattern) : nullptr;
+    if (!known || !on_device) {
       csr = finite_rows(A, host_, name());
       if (symmetric_) refuse_asymmetry<T>(name(), false, asymmetry<T>(*host_, *csr));
     }
-    if (analyse) known = analysed(csr->pattern, on_device);
+    if (!known) known = analysed(csr->pattern, on_device);
     if (on_device) {
-      there = csr_of(A);
-      if (!there || there->pattern.space != Space::device)
-        there = upload(A.context(), csr ? *csr : rows_on_host(A, host_, name()));
+      if (!there) there = upload(A.context(), csr ? *csr : rows_on_host(A, host_, name()));
       set_up_on_device(known, *there, analyse);
     } else {
       set_up_on_host(known, *csr);
@@ -165,8 +165,8 @@ class Isai final : public BySolving<T> {
  private:
   // What follows from the pattern.
   struct Known {
-    std::shared_ptr<SweepPattern> factors;
-    FactorPlan plan;  // of the factors, on a host
+    std::shared_ptr<SweepPattern> factors;  // on a host
+    FactorPlan plan;
     PatternHere X, Y;
     Buffer<std::int64_t> place;  // of each entry of X in X^T (isai), in the space of the context
     std::unique_ptr<DeviceFactors<T>> on_device;
@@ -201,20 +201,57 @@ class Isai final : public BySolving<T> {
     made->factors = nullptr;
     return made;
   }
-  void put(PatternHere& to, std::shared_ptr<const Graph> graph, bool on_device) const {
-    to.on_host = pattern_of(graph);
-    if (on_device) {
-      const ContextPtr& device = this->context();
-      to.ptr = Buffer<std::int64_t>(device, graph->rows() + 1),
-      to.col = Buffer<std::int32_t>(device, graph->size());
-      send(to.ptr, graph->ptr.data()), send(to.col, graph->col.data());
-      if (graph->size() <= std::numeric_limits<std::int32_t>::max()) {
-        const std::vector<std::int32_t> narrow(graph->ptr.begin(), graph->ptr.end());
-        to.narrow_ptr = Buffer<std::int32_t>(device, graph->rows() + 1);
-        send(to.narrow_ptr, narrow.data());
+  // The same on the device, of a pattern there; null where the host must do it.
+  std::shared_ptr<Known> analysed_there(const SparsityPattern& A) const {
+    const ContextPtr& device = this->context();
+    if (A.rows == 0) return nullptr;
+    std::optional<ColouredRows> rows = levels_on_device(device, A);
+    if (!rows) return nullptr;
+    auto made = std::make_shared<Known>();
+    const std::unique_ptr<LevelWork<T>> work = level_work<T>(device);
+    const auto power = [&](bool lower) {
+      const SparsityPattern factor = work->triangle(A, lower);
+      SparsityPattern result = factor;
+      for (std::int64_t k = 1; k < options_.power; ++k) result = work->product_pattern(result, factor);
+      return result;
+    };
+    try {
+      made->X.here = power(true);
+      if (symmetric_) {
+        Buffer<std::int32_t> transposition;
+        made->Y.here = work->transpose(made->X.here, transposition);
+        made->place = work->places(transposition);
+      } else {
+        made->Y.here = power(false);
       }
+    } catch (const TooManyEntries&) { return nullptr; }
+    made->X.found = made->X.here, made->Y.found = made->Y.here;
+    made->on_device = std::make_unique<DeviceFactors<T>>(device, std::move(*rows));
+    return made;
+  }
+  void put(PatternHere& to, const std::shared_ptr<const Graph>& graph, bool on_device) const {
+    to.found = to.here = pattern_of(graph);
+    if (!on_device) return;
+    struct Arrays {
+      Buffer<std::int64_t> wide;
+      Buffer<std::int32_t> narrow, col;
+    };
+    const ContextPtr& device = this->context();
+    auto arrays = std::make_shared<Arrays>();
+    arrays->col = Buffer<std::int32_t>(device, graph->size());
+    send(arrays->col, graph->col.data());
+    // Narrow row pointers, where there are few enough entries, since each product reads them.
+    if (graph->size() <= std::numeric_limits<std::int32_t>::max()) {
+      const std::vector<std::int32_t> narrow(graph->ptr.begin(), graph->ptr.end());
+      arrays->narrow = Buffer<std::int32_t>(device, graph->rows() + 1);
+      send(arrays->narrow, narrow.data());
+      to.here.row_ptr = {arrays->narrow.data(), nullptr};
+    } else {
+      arrays->wide = Buffer<std::int64_t>(device, graph->rows() + 1);
+      send(arrays->wide, graph->ptr.data());
+      to.here.row_ptr = {nullptr, arrays->wide.data()};
     }
-    to.graph = std::move(graph);
+    to.here.col = arrays->col.data(), to.here.space = Space::device, to.here.owner = std::move(arrays);
   }
   template <class U>
   void send(Buffer<U>& to, const U* from) const {
@@ -227,26 +264,17 @@ class Isai final : public BySolving<T> {
     return there;
   }
 
-  // A matrix of these values, in the space of the context, in a pattern that `known` keeps.
-  static CsrMatrix<T> matrix_in(const std::shared_ptr<Known>& known, const PatternHere& pattern,
-                                Buffer<T> values) {
+  // A matrix of these values, in the space of the context.
+  static CsrMatrix<T> matrix_in(const PatternHere& pattern, Buffer<T> values) {
     CsrMatrix<T> made;
-    made.pattern = pattern.on_host;
-    if (!pattern.ptr.empty()) {
-      if (pattern.narrow_ptr.empty())
-        made.pattern.row_ptr = {nullptr, pattern.ptr.data()};
-      else
-        made.pattern.row_ptr = {pattern.narrow_ptr.data(), nullptr};
-      made.pattern.col = pattern.col.data();
-      made.pattern.owner = known, made.pattern.space = Space::device;
-    }
+    made.pattern = pattern.here;
     const auto owned = std::make_shared<const Buffer<T>>(std::move(values));
     made.values = owned->data(), made.values_owner = owned;
     return made;
   }
   static InverseRows<T> rows_of(const PatternHere& pattern, Buffer<T>& values, bool lower) {
-    return {pattern.graph->rows(), pattern.ptr.empty() ? pattern.graph->ptr.data() : pattern.ptr.data(),
-            pattern.ptr.empty() ? pattern.graph->col.data() : pattern.col.data(), values.data(), lower};
+    const SparsityPattern& here = pattern.here;
+    return {here.rows, here.row_ptr.p32, here.row_ptr.p64, here.col, values.data(), lower};
   }
 
   // All rows of X or Y by some threads of a host; false where a value is not finite.
@@ -256,7 +284,12 @@ class Isai final : public BySolving<T> {
     parallel(threads, [&](int part, int parts) {
       const Range mine = even_range(X.rows, part, parts);
       for (std::int64_t i = mine.begin; i < mine.end; ++i) {
-        inverse_row(t, X.lower, X.col + X.ptr[i], X.values + X.ptr[i], X.size(i), 0, 1, [] {});
+        const std::int32_t* const columns = X.col + X.begin(i);
+        const std::int64_t count = X.size(i);
+        const auto row_of = [&](std::int64_t step) {
+          return t.row(columns[number_of_step(X.lower, count, step)]);
+        };
+        inverse_row(t, X.lower, columns, X.values + X.begin(i), count, 0, 1, row_of, [] {});
         if (!finish_inverse_row(X, i, d, mirror, mirrored, 0, 1)) finite[static_cast<std::size_t>(part)] = 0;
       }
     });
@@ -268,7 +301,7 @@ class Isai final : public BySolving<T> {
     const SweepPattern& factors = *known->factors;
     SweepValues<T> values(host_, factors);
     const double shift = factor<T>(task(), host_, csr, diagonal, factors, known->plan, false, values);
-    Buffer<T> x(host_, known->X.graph->size()), y(host_, known->Y.graph->size());
+    Buffer<T> x(host_, known->X.here.nonzeros), y(host_, known->Y.here.nonzeros);
     const T *const entries = values.entries.data(), *const d = values.d.data();
     const std::int32_t* const col = factors.col.data();
     const int threads = useful_parts(*host_, x.size());
@@ -279,15 +312,14 @@ class Isai final : public BySolving<T> {
                       rows_of(known->Y, y, false), nullptr, nullptr, nullptr) &&
                finite;
     if (!finite) refuse_overflow<T>(name());
-    const CsrMatrix<T> DX = matrix_in(known, known->X, std::move(x)),
-                       Y = matrix_in(known, known->Y, std::move(y));
+    const CsrMatrix<T> DX = matrix_in(known->X, std::move(x)), Y = matrix_in(known->Y, std::move(y));
     take(known, DX, Y, shift);
   }
 
   void set_up_on_device(std::shared_ptr<Known> known, const CsrMatrix<T>& csr, bool analyse) {
     const ContextPtr& context = this->context();
     DeviceFactors<T>& factors = *known->on_device;
-    Buffer<T> x(context, known->X.graph->size()), y(context, known->Y.graph->size());
+    Buffer<T> x(context, known->X.here.nonzeros), y(context, known->Y.here.nonzeros);
     double shift = 0;
     try {
       shift = factor_on_device<T>(task(), host_, factors, csr);
@@ -319,8 +351,7 @@ class Isai final : public BySolving<T> {
       throw;
     }
     factors.drop();  // X and Y are what counts
-    const CsrMatrix<T> DX = matrix_in(known, known->X, std::move(x)),
-                       Y = matrix_in(known, known->Y, std::move(y));
+    const CsrMatrix<T> DX = matrix_in(known->X, std::move(x)), Y = matrix_in(known->Y, std::move(y));
     if (analyse) return take(known, DX, Y, shift);
     // In the formats that they have, which may keep their arrays.
     this->change_arrays([&] { DX_->update_values(DX), Y_->update_values(Y); });
@@ -329,8 +360,8 @@ class Isai final : public BySolving<T> {
 
   void take(std::shared_ptr<Known> known, const CsrMatrix<T>& DX, const CsrMatrix<T>& Y, double shift) {
     const ContextPtr& context = this->context();
-    auto first = in_format<T>(context, DX, known->X.on_host, known->format_of_X);
-    auto second = in_format<T>(context, Y, known->Y.on_host, known->format_of_Y);
+    auto first = in_format<T>(context, DX, known->X.found, known->format_of_X);
+    auto second = in_format<T>(context, Y, known->Y.found, known->format_of_Y);
     if (w_.size() != DX.rows()) w_ = Vector<T>(context, DX.rows());
     DX_ = std::move(first), Y_ = std::move(second), known_ = std::move(known), shift_ = shift;
   }

@@ -29,6 +29,15 @@ inline std::int64_t blocks_of_rows(std::int64_t rows, int lanes) {
   return (rows * lanes + block_size - 1) / block_size;
 }
 
+// The entries of a row for which its lanes have room, of so many bytes an entry: rows of twice the mean length, as far
+// as a block gets shared memory without asking. An even number.
+inline std::int32_t room_for_rows(std::int64_t entries, std::int64_t rows, int lanes, std::size_t bytes) {
+  constexpr std::int64_t of_block = 48 * 1024;
+  const std::int64_t wanted = rows > 0 ? 2 * (entries / rows) + 8 : 0,
+                     most = of_block / (block_size / lanes) / static_cast<std::int64_t>(bytes);
+  return static_cast<std::int32_t>((wanted < most ? wanted : most) / 2 * 2);
+}
+
 // The lanes of a warp that share this thread's row. Other rows of the warp may have left their loops.
 template <int lanes>
 __device__ inline unsigned lanes_of_row() {

@@ -280,9 +280,10 @@ struct PreconditionerEntry {
 // "subdomains", "subdomain_size", "entries" (of all L and U), "levels" (the most in one subdomain), "shift" (the
 // largest) and "shifted_subdomains".
 // Several columns: M^-1 of 4 columns, on a host of 8, reads the factors once.
-// Device: the host finds the subdomains, once for a pattern; the device factors and solves, one thread block for each
-// subdomain, and new values do not come to the host. For new values subdomain-ic0 compares a_ij and a_ji within
-// subdomains there, else all of them. M^-1 r is one kernel; it can be recorded.
+// Device: it finds the subdomains, factors and solves, one thread block for each subdomain; no entries come to the
+// host. With partition metis and with overlap, where the columns of a row do not ascend strictly, and where the entries
+// do not lie on the device, the host finds the subdomains, once for a pattern. For new values subdomain-ic0 compares
+// a_ij and a_ji within subdomains there, else all of them. M^-1 r is one kernel; it can be recorded.
 //
 // PreconditionerOptions::solve. The factors are (I + L) P (I + U), P the pivots, L and U strict triangles, U = L^T for
 // ic:
@@ -308,7 +309,9 @@ struct PreconditionerEntry {
 // are at most 64 colours, else natural; on a host it takes natural. With colours, solve auto and levels solve colour
 // after colour, cusparse is refused. figures() has the number of colours.
 //
-// On a device. The device finds the colours of ssor, gauss-seidel, and of ic0 and ilu0 by colours, and factors, colour
+// On a device. The device finds the blocks of block-jacobi and inverts them: neither a new pattern nor new values come
+// to the host. The host finds the blocks where columns of a row do not ascend.
+// The device finds the colours of ssor, gauss-seidel, and of ic0 and ilu0 by colours, and factors, colour
 // after colour; neither a new pattern nor new values come to the host. The colours are those of the host. The host
 // finds them, once for a pattern, where the pattern is not symmetric or its rows are not sorted, where there are more
 // than 64 colours (ssor, gauss-seidel: 32), and where rows wait for each other in chains too long for a device, as in a

@@ -7,7 +7,8 @@
 // overlap it is not: R_s reads the halo, Q_s^T does not write it.
 //
 // Subdomains do not wait for each other: a thread of the host solves and factors some of them, one after another, and a
-// thread block of a device has one (device_subdomains.hpp). The same row functions compute in both.
+// thread block of a device has one (device_subdomains.hpp). The same row functions compute in both. A device also finds
+// subdomains of rows that follow each other (device_subdomain_rows.hpp); others the host finds for it.
 //
 // Where a pivot is bad, diag(A_s) is added to A_s as ic0 and ilu0 add diag(A) to A (factorization.hpp), in that
 // subdomain alone.
@@ -30,6 +31,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/device/cache.hpp"
 #include "core/error.hpp"
 #include "core/multi_blas1.hpp"
 #include "core/parallel.hpp"
@@ -40,6 +42,7 @@
 #include "operators/multi_product.hpp"
 #include "operators/rows.hpp"
 #include "preconditioners/by_solving.hpp"
+#include "preconditioners/device_subdomain_rows.hpp"
 #include "preconditioners/device_subdomains.hpp"
 #include "preconditioners/diagonal.hpp"
 #include "preconditioners/entries.hpp"
@@ -55,19 +58,6 @@ constexpr std::int64_t simulated_shared_memory = 64 << 10;
 // On a device, size auto: the largest of these of which two solves fit into the shared memory of a processor.
 constexpr std::int64_t largest_size_there = 1024, smallest_size_there = 32;
 
-// The arrays of Subdomains and the values, in the space of a context.
-template <class T, class Index>
-struct SubdomainArrays {
-  Buffer<std::int64_t> first, level_first, lower_first, upper_first;
-  Buffer<std::int32_t> row, level, lower_ptr, upper_ptr;
-  Buffer<Index> place, lower_col, upper_col;
-
-  std::size_t bytes() const noexcept {
-    return first.bytes() + level_first.bytes() + lower_first.bytes() + upper_first.bytes() + row.bytes() +
-           level.bytes() + lower_ptr.bytes() + upper_ptr.bytes() + place.bytes() + lower_col.bytes() +
-           upper_col.bytes();
-  }
-};
 template <class T>
 struct SubdomainValues {
   Buffer<T> l, u, d;
@@ -75,7 +65,7 @@ struct SubdomainValues {
 };
 
 template <class T, class Index>
-SubdomainView<T, Index> view_of(std::int64_t count, const SubdomainArrays<T, Index>& a,
+SubdomainView<T, Index> view_of(std::int64_t count, const SubdomainArrays<Index>& a,
                                 const SubdomainValues<T>& v) {
   SubdomainView<T, Index> view;
   view.count = count;
@@ -127,6 +117,7 @@ void factor_subdomain(const SubdomainView<T, Index>& view, std::int64_t s, const
       bool good = true;
       trouble |= one.factor_row(
           rules, p, static_cast<T>(subdomain_shift(shift)), smallest_part, 0, 1,
+          [&](std::int32_t e) { return one.mirror(p, e); },
           [&](std::int32_t other, std::int32_t) { return work.where[other]; }, [] {}, good);
       note(false);
       if (!good) {
@@ -239,10 +230,15 @@ class SubdomainFactors final : public BySolving<T>, public HasMultiProduct<T> {
     if (!on_device()) return set_up_on_host(finite_rows(A, host_, name()), analyse);
     std::optional<CsrMatrix<T>> there = csr_of(A);
     if (there && there->pattern.space != Space::device) there.reset();
-    std::optional<CsrMatrix<T>> csr;
-    if (analyse || !there) csr = finite_rows(A, host_, name());
-    if (!there) there = upload(A.context(), *csr);
-    set_up_there(*there, analyse ? &*csr : nullptr);
+    std::optional<SubdomainsThere> made;
+    if (analyse && there && options_.partition == SubdomainPartition::order && options_.overlap == 0)
+      made = subdomains_on_device<T>(A.context(), *there, sizes_there(), task(), shared_memory());
+    if ((analyse && !made) || !there) {
+      const CsrMatrix<T> csr = finite_rows(A, host_, name());
+      if (analyse) made = found_on_host(csr);
+      if (!there) there = upload(A.context(), csr);
+    }
+    set_up_there(*there, std::move(made));
   }
 
   void solve(VectorView<const T> r, VectorView<T> z) const override {
@@ -258,18 +254,12 @@ class SubdomainFactors final : public BySolving<T>, public HasMultiProduct<T> {
   }
 
  private:
-  // What remains of Subdomains.
-  struct Known {
-    std::int64_t count = 0, size = 0, entries = 0, levels = 0, most_rows = 0, places = 0, lower = 0,
-                 upper = 0;
-    SubdomainLaunch launch;
-  };
   bool on_device() const noexcept { return this->context()->space() == Space::device; }
   FactorTask task() const { return {name(), symmetric_, options_.zero_diagonal}; }
   FactorRules rules() const { return {symmetric_, options_.zero_diagonal == ZeroDiagonal::one}; }
 
-  static Known known_of(const Subdomains& all) {
-    Known known;
+  static KnownSubdomains known_of(const Subdomains& all) {
+    KnownSubdomains known;
     known.count = all.count, known.size = all.size, known.entries = all.entries;
     known.levels = all.most_levels, known.most_rows = all.most_rows;
     known.places = all.row.size(), known.lower = all.lower.col.size(), known.upper = all.upper.col.size();
@@ -302,8 +292,8 @@ class SubdomainFactors final : public BySolving<T>, public HasMultiProduct<T> {
   void set_up_on_host(const CsrMatrix<T>& csr, bool analyse) {
     if (symmetric_) refuse_asymmetry<T>(name(), false, asymmetry<T>(*host_, csr));
     (void)usable_diagonal<T>(name(), host_, csr, options_.zero_diagonal, symmetric_);
-    SubdomainArrays<T, std::int32_t> made;
-    std::optional<Known> known = known_;
+    SubdomainArrays<std::int32_t> made;
+    std::optional<KnownSubdomains> known = known_;
     if (analyse) {
       Subdomains all = make_subdomains(
           host_, csr.pattern,
@@ -316,7 +306,7 @@ class SubdomainFactors final : public BySolving<T>, public HasMultiProduct<T> {
       made.lower_ptr = std::move(all.lower.ptr), made.upper_ptr = std::move(all.upper.ptr);
       made.lower_col = std::move(all.lower.col), made.upper_col = std::move(all.upper.col);
     }
-    const SubdomainArrays<T, std::int32_t>& arrays = analyse ? made : here_;
+    const SubdomainArrays<std::int32_t>& arrays = analyse ? made : here_;
     SubdomainValues<T> values = room_for(*known);
     const auto view = view_of(known->count, arrays, values);
     const int parts = useful_parts(*host_, known->entries + known->places);
@@ -340,21 +330,11 @@ class SubdomainFactors final : public BySolving<T>, public HasMultiProduct<T> {
     took(status);
   }
 
-  // csr: in host memory, where the pattern is new; else null.
-  void set_up_there(const CsrMatrix<T>& there, const CsrMatrix<T>* csr) {
+  // made: where the pattern is new.
+  void set_up_there(const CsrMatrix<T>& there, std::optional<SubdomainsThere> made) {
     const ContextPtr& context = this->context();
-    SubdomainArrays<T, std::uint16_t> made;
-    std::optional<Known> known = known_;
-    if (csr) {
-      if (symmetric_) refuse_asymmetry<T>(name(), false, asymmetry<T>(*host_, *csr));
-      const Subdomains all = fitting_subdomains(csr->pattern, known);
-      made.first = sent(all.first), made.level_first = sent(all.level_first);
-      made.lower_first = sent(all.lower.first), made.upper_first = sent(all.upper.first);
-      made.row = sent(all.row), made.level = sent(all.level), made.place = sent(narrow(all.place));
-      made.lower_ptr = sent(all.lower.ptr), made.upper_ptr = sent(all.upper.ptr);
-      made.lower_col = sent(narrow(all.lower.col)), made.upper_col = sent(narrow(all.upper.col));
-    }
-    const SubdomainArrays<T, std::uint16_t>& arrays = csr ? made : there_;
+    const KnownSubdomains* const known = made ? &made->known : &*known_;
+    const SubdomainArrays<std::uint16_t>& arrays = made ? made->arrays : there_;
     SubdomainValues<T> values = room_for(*known);
     const auto view = view_of(known->count, arrays, values);
     SubdomainStatus status;
@@ -366,7 +346,7 @@ class SubdomainFactors final : public BySolving<T>, public HasMultiProduct<T> {
 #if defined(PROTEAN_HAVE_CUDA)
       Buffer<SubdomainStatus> found(context, 1);
       copy_bytes(*context, found.data(), Space::device, &status, Space::host, sizeof status);
-      if (csr) device::prepare_subdomains<T>(*context, known->launch);
+      if (made) device::prepare_subdomains<T>(*context, known->launch);
       device::factor_subdomains<T>(*context, view, known->launch, there, rules(),
                                    64 * std::numeric_limits<T>::epsilon(), found.data());
       copy_bytes(*context, &status, Space::host, found.data(), Space::device, sizeof status);
@@ -384,8 +364,8 @@ class SubdomainFactors final : public BySolving<T>, public HasMultiProduct<T> {
       const Buffer<std::int32_t> row = fetched(arrays.row);
       require_factors(status, first.data(), row.data());
     }
-    if (csr) {
-      there_ = std::move(made), values_ = std::move(values), known_ = known, ++layouts_;
+    if (made) {
+      there_ = std::move(made->arrays), values_ = std::move(values), known_ = made->known, ++layouts_;
     } else {
       // To where the old ones are, so that recorded work stays right.
       const auto keep = [&](Buffer<T>& to, const Buffer<T>& from) {
@@ -397,7 +377,7 @@ class SubdomainFactors final : public BySolving<T>, public HasMultiProduct<T> {
     took(status);
   }
 
-  SubdomainValues<T> room_for(const Known& known) const {
+  SubdomainValues<T> room_for(const KnownSubdomains& known) const {
     const ContextPtr& context = this->context();
     return {Buffer<T>(context, known.lower), Buffer<T>(context, known.upper),
             Buffer<T>(context, known.places)};
@@ -428,50 +408,69 @@ class SubdomainFactors final : public BySolving<T>, public HasMultiProduct<T> {
                        global(row[rows - 1]));
   }
 
-  // Subdomains whose solves and factors fit into the shared memory of a thread block; known: what remains of them.
-  Subdomains fitting_subdomains(const SparsityPattern& A, std::optional<Known>& known) const {
-    std::int64_t shared = simulated_shared_memory;
+  // The sizes of a subdomain that may be chosen on a device; the last one must fit.
+  std::vector<std::int64_t> sizes_there() const {
+    if (options_.subdomain_size > 0) return {options_.subdomain_size};
+    std::vector<std::int64_t> sizes;
+    for (std::int64_t size = largest_size_there; size >= smallest_size_there; size /= 2)
+      sizes.push_back(size);
+    return sizes;
+  }
+  // Bytes of a thread block.
+  std::int64_t shared_memory() const {
 #if defined(PROTEAN_HAVE_CUDA)
-    if (!this->context()->simulated()) shared = device::shared_memory_of_block(*this->context());
+    if (!this->context()->simulated()) return device::shared_memory_of_block(*this->context());
 #endif
-    const bool chosen = options_.subdomain_size == 0;
-    std::int64_t size = chosen ? largest_size_there : options_.subdomain_size;
-    for (;; size /= 2) {
+    return simulated_shared_memory;
+  }
+
+  // Subdomains of a matrix in host memory, on the device.
+  SubdomainsThere found_on_host(const CsrMatrix<T>& csr) const {
+    if (symmetric_) refuse_asymmetry<T>(name(), false, asymmetry<T>(*host_, csr));
+    SubdomainsThere made;
+    const Subdomains all = fitting_subdomains(csr.pattern, made.known);
+    SubdomainArrays<std::uint16_t>& to = made.arrays;
+    to.first = sent(all.first), to.level_first = sent(all.level_first);
+    to.lower_first = sent(all.lower.first), to.upper_first = sent(all.upper.first);
+    to.row = sent(all.row), to.level = sent(all.level), to.place = sent(narrow(all.place));
+    to.lower_ptr = sent(all.lower.ptr), to.upper_ptr = sent(all.upper.ptr);
+    to.lower_col = sent(narrow(all.lower.col)), to.upper_col = sent(narrow(all.upper.col));
+    return made;
+  }
+
+  // Subdomains whose solves and factors fit into the shared memory of a thread block; known: what remains of them.
+  Subdomains fitting_subdomains(const SparsityPattern& A, KnownSubdomains& known) const {
+    const std::int64_t shared = shared_memory();
+    const std::vector<std::int64_t> sizes = sizes_there();
+    for (const std::int64_t size : sizes) {
       Subdomains all = make_subdomains(host_, A, size, options_.partition, options_.overlap);
-      known = known_of(all);
-      SubdomainLaunch& launch = known->launch;
+      SubdomainNeeds needs;
       std::int64_t largest = 0, need = 0;  // the subdomain that needs most
       for (std::int64_t s = 0; s < all.count; ++s) {
         const SubdomainShape shape{all.rows(s), all.lower.first[s + 1] - all.lower.first[s],
                                    all.upper.first[s + 1] - all.upper.first[s], all.levels(s)};
-        constexpr auto value = static_cast<std::int64_t>(sizeof(T));
-        for (int k = 0; k < 3; ++k)
-          launch.shared_columns[k] =
-              std::max(launch.shared_columns[k], shared_for_solve(shape, value, std::int64_t{1} << k));
-        const std::int64_t factors = shared_for_factors(shape, value);
-        launch.shared_factors = std::max(launch.shared_factors, factors);
-        const std::int64_t both = std::max(factors, shared_for_solve(shape, value, 1));
+        SubdomainNeeds one;
+        one.add(shape, sizeof(T)), needs.add(shape, sizeof(T));
+        const std::int64_t both = std::max(one.factors, one.columns[0]);
         if (both > need) need = both, largest = s;
       }
-      // Of the larger triangle, whose rows the fewer lanes would make wait.
-      const auto entries = static_cast<double>(std::max(known->lower, known->upper));
-      while (launch.lower_lanes < 8 &&
-             entries > 4.0 * launch.lower_lanes * static_cast<double>(known->places))
-        launch.lower_lanes *= 2;
-      launch.factor_lanes = std::min(8, 2 * launch.lower_lanes);
-      while (launch.most_columns > 1 && launch.shared_columns[launch.most_columns / 2] > shared)
-        launch.most_columns /= 2;
-      const bool fits = need <= shared, small = 2 * launch.shared_columns[0] <= shared;
-      if (fits && (!chosen || small || size <= smallest_size_there)) return all;
-      if (!chosen || size <= smallest_size_there)
-        throw BadArgument(fmt::format(
-            "{} keeps a subdomain in the shared memory of a thread block, which has {} bytes here, but "
-            "subdomain "
-            "{}, {}, needs {}; take {}{}",
-            name(), shared, largest, rows_text(all.row.data() + all.first[largest], all.rows(largest)), need,
-            chosen ? "another preconditioner" : "a smaller subdomain_size, or auto",
-            options_.overlap > 0 ? ", or overlap: 0" : ""));
+      const bool last = size == sizes.back();
+      if (needs.have_room(shared, !last)) {
+        known = known_of(all);
+        known.launch = subdomain_launch(known, needs, shared);
+        return all;
+      }
+      if (!last) continue;
+      const bool chosen = options_.subdomain_size == 0;
+      throw BadArgument(fmt::format(
+          "{} keeps a subdomain in the shared memory of a thread block, which has {} bytes here, but "
+          "subdomain "
+          "{}, {}, needs {}; take {}{}",
+          name(), shared, largest, rows_text(all.row.data() + all.first[largest], all.rows(largest)), need,
+          chosen ? "another preconditioner" : "a smaller subdomain_size, or auto",
+          options_.overlap > 0 ? ", or overlap: 0" : ""));
     }
+    return {};
   }
 
   template <class U>
@@ -496,10 +495,10 @@ class SubdomainFactors final : public BySolving<T>, public HasMultiProduct<T> {
 
   PreconditionerOptions options_;
   bool symmetric_;
-  ContextPtr host_;  // where subdomains are found
-  std::optional<Known> known_;
-  SubdomainArrays<T, std::int32_t> here_;    // on a host
-  SubdomainArrays<T, std::uint16_t> there_;  // on a device
+  ContextPtr host_;  // where subdomains are found that the device does not find
+  std::optional<KnownSubdomains> known_;
+  SubdomainArrays<std::int32_t> here_;    // on a host
+  SubdomainArrays<std::uint16_t> there_;  // on a device
   SubdomainValues<T> values_;
   double shift_ = 0;
   std::int32_t shifted_ = 0;

@@ -1,4 +1,5 @@
-// Subdomains of a matrix: groups of rows, each with the small matrix A_s of its rows and columns. Private to
+// Subdomains of a matrix: groups of rows, each with the small matrix A_s of its rows and columns, and how the host
+// finds them. A device finds those of rows that follow each other (device_subdomain_rows.hpp). Private to
 // preconditioners/.
 //
 // A subdomain has rows of its own, which are in no other one, and with overlap 1 their halo, too: the other rows that

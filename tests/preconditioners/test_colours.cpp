@@ -1,5 +1,6 @@
-// Colours that a device finds: those of the host, and the rows and entries in their order.
+// Colours and levels that a device finds: those of the host, and the rows and entries in their order.
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -88,6 +89,77 @@ TEST_P(Colours, AreThoseOfTheHost) {
     }
 }
 
+// Level after level, which is natural order: each row has the entries of the host's L and U, in the order of their
+// places.
+TEST_P(Colours, LevelsAreThoseOfTheHost) {
+  for (const CsrMatrix<double>& csr : matrices(gpu() ? 24 : 7)) {
+    const auto pattern = detail::pattern_of_factors(test_context(), csr.pattern, 0);
+    detail::find_levels(test_context(), *pattern, true);
+    const auto got = detail::levels_on_device(context_, upload(context_, csr).pattern);
+    ASSERT_TRUE(got.has_value()) << csr.rows();
+    EXPECT_EQ(got->first, pattern->forward.first());
+    const std::vector<std::int32_t> row = here(got->row), place = here(got->place), col = here(got->col),
+                                    key = here(got->key), mirror = here(got->mirror);
+    const std::vector<std::int64_t> lower = here(got->lower), upper = here(got->upper);
+    const Buffer<std::int32_t>& order = pattern->forward.order();
+    ASSERT_EQ(row, std::vector<std::int32_t>(order.begin(), order.end()));
+    for (std::int64_t k = 0; k < csr.rows(); ++k) {
+      const std::int64_t i = row[k];
+      ASSERT_EQ(place[i], k);
+      const auto expect_part = [&](const std::vector<std::int64_t>& ptr, const Range& expected) {
+        std::vector<std::int32_t> wanted(pattern->col.data() + expected.begin,
+                                         pattern->col.data() + expected.end);
+        std::sort(wanted.begin(), wanted.end(),
+                  [&](std::int32_t a, std::int32_t b) { return place[a] < place[b]; });
+        ASSERT_EQ(std::vector<std::int32_t>(col.begin() + ptr[k], col.begin() + ptr[k + 1]), wanted) << i;
+      };
+      expect_part(lower, pattern->lower(i)), expect_part(upper, pattern->upper(i));
+      for (std::int64_t p = lower[k]; p < lower[k + 1]; ++p) {
+        ASSERT_LT(col[p], i);
+        ASSERT_EQ(col[upper[key[p]] + mirror[p]], i);
+      }
+    }
+    for (std::size_t p = 0; p < col.size(); ++p) ASSERT_EQ(key[p], place[col[p]]);
+  }
+  // A chain of more levels than there can be colours, and more than a block of threads has.
+  const auto chain = detail::levels_on_device(context_, upload(context_, sparse(poisson_1d(300))).pattern);
+  ASSERT_TRUE(chain.has_value());
+  EXPECT_EQ(chain->colours(), 300);
+  EXPECT_EQ(chain->lower_first.back(), 299);
+  EXPECT_EQ(chain->upper_first[1], 1);
+  for (const unsigned seed : {1, 2, 3})
+    EXPECT_FALSE(detail::levels_on_device(context_, upload(context_, sparse(scattered(40, seed))).pattern)
+                     .has_value());
+}
+
+// The approximate inverses that a device sets up by itself are those that a host finds.
+TEST_P(Colours, LevelsMakeTheInversesOfTheHost) {
+  const double n = gpu() ? 20 : 6;
+  for (const char* kind : {"poisson-3d", "elasticity-3d", "convection-diffusion-3d"}) {
+    const CsrMatrix<double> csr = generate(test_context(), kind, {{"n", n}});
+    const auto A = matrix(csr), on_host = assembled(csr);
+    const std::vector<double> r = right_hand_side<double>(csr.rows());
+    for (const std::int64_t power : {1, 2, 3})
+      for (const char* id : {"isai", "isai-lu"}) {
+        if (kind[0] == 'c' && id[4] == 0) continue;
+        SCOPED_TRACE(std::string(kind) + ' ' + id + ' ' + std::to_string(power));
+        const PreconditionerOptions options{.power = power};
+        const auto M = make_preconditioner<double>(id, *A, options);
+        const std::size_t before = allocated_bytes();
+        M->ensure(*A);
+        EXPECT_LE(allocated_bytes(), before + 16384) << "the host keeps something";
+        const auto expected = ready<double>(id, *on_host, options);
+        EXPECT_EQ(figure(*M, "entries"), figure(*expected, "entries"));
+        const std::vector<double> got = apply(*M, r), wanted = applied(*expected, r);
+        double largest = 0, difference = 0;
+        for (std::size_t i = 0; i < r.size(); ++i)
+          largest = std::max(largest, std::abs(wanted[i])),
+          difference = std::max(difference, std::abs(wanted[i] - got[i]));
+        EXPECT_LE(difference, 1e-12 * largest);
+      }
+  }
+}
+
 TEST_P(Colours, AreHandedOver) {
   // 45 colours, 7 of which are one too many.
   EXPECT_TRUE(coloured(sparse(full(45)), true, 45).has_value());
@@ -160,7 +232,7 @@ TEST_P(Colours, LeaveNothingOnTheHost) {
 // From a pattern that the device colours to one that it hands over, and back.
 TEST_P(Colours, ChangeHands) {
   const CsrMatrix<double> symmetric = sparse(poisson_2d(8)), lopsided = sparse(scattered(64, 5));
-  for (const char* id : {"ssor", "gauss-seidel", "ilu0"}) {
+  for (const char* id : {"ssor", "gauss-seidel", "ilu0", "isai-lu"}) {
     const auto A = matrix(symmetric), B = matrix(lopsided);
     const auto M = make_preconditioner<double>(id, *A);
     const std::vector<double> r = right_hand_side<double>(64);

@@ -518,6 +518,60 @@ TEST_P(DeviceLevels, FormatsOfPatternsOnADevice) {
   }
 }
 
+// Triangles of rows with and without a diagonal entry, and without any.
+TEST_P(DeviceLevels, Triangles) {
+  for (const CsrMatrix<double>& csr :
+       {uneven(300, 300, 1), generated("poisson-2d", 20),
+        csr_from_triplets<double>(test_context(), 5, 5, std::vector<Triplet<double>>{}),
+        csr_from_triplets<double>(test_context(), 0, 0, std::vector<Triplet<double>>{})})
+    for (const bool lower : {true, false}) {
+      std::vector<Triplet<double>> entries;
+      for (std::int64_t i = 0; i < csr.rows(); ++i) {
+        entries.push_back({static_cast<std::int32_t>(i), static_cast<std::int32_t>(i), 1.0});
+        for (const std::int32_t j : csr.pattern.row(i))
+          if (lower ? j < i : j > i) entries.push_back({static_cast<std::int32_t>(i), j, 1.0});
+      }
+      const auto expected =
+          csr_from_triplets<double>(test_context(), csr.rows(), csr.rows(), entries).pattern;
+      EXPECT_TRUE(
+          same_pattern(here(work<double>()->triangle(upload(context_, csr).pattern, lower)), expected));
+    }
+}
+
+TEST_P(DeviceLevels, PlacesInAPermutation) {
+  const std::vector<std::int32_t> order = {3, 0, 4, 1, 2};
+  Buffer<std::int32_t> there(context_, 5);
+  detail::copy_bytes(*context_, there.data(), Space::device, order.data(), Space::host, there.bytes());
+  EXPECT_EQ(here(work<double>()->places(there)), (std::vector<std::int64_t>{1, 3, 4, 0, 2}));
+}
+
+TEST_P(DeviceLevels, WhatCanBeDividedBy) {
+  const auto can = [&]<class T>(std::vector<T> d) {
+    const Placed<T> there(context_, d);
+    return work<T>()->positive_divisors(there.read());
+  };
+  constexpr double infinity = std::numeric_limits<double>::infinity(), tiny = 1e-320;
+  EXPECT_TRUE(can(std::vector<double>(1000, 2.0)));
+  EXPECT_TRUE(can(std::vector<double>{}));
+  for (const double bad : {0.0, -0.0, -1.0, infinity, -infinity, std::nan(""), tiny}) {
+    std::vector<double> d(1000, 2.0);
+    d[777] = bad;
+    EXPECT_FALSE(can(d)) << bad;
+  }
+  EXPECT_FALSE(can(std::vector<float>{1, 1e-39F}));
+}
+
+// The bounds of eigenvalues of a host, from the same first vector: for this they must agree in all but rounding.
+TEST_P(DeviceLevels, ChebyshevHasTheBoundsOfTheHost) {
+  for (const char* kind : {"poisson-2d", "elasticity-3d"}) {
+    const CsrMatrix<double> csr = generated(kind, 9);
+    const double here = figure(*ready<double>("chebyshev", *matrix(csr)), "eigenvalue_bound"),
+                 expected = figure(*ready<double>("chebyshev", *assembled(csr)), "eigenvalue_bound");
+    EXPECT_NEAR(here, expected, 1e-6 * expected) << kind;
+    EXPECT_NE(expected, 1);
+  }
+}
+
 // Row pointers of 8 bytes.
 TEST_P(DeviceLevels, WidePointers) {
   const CsrMatrix<double> csr = generated("poisson-2d", 30);
