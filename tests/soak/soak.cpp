@@ -260,12 +260,17 @@ int soak(std::int64_t solves, std::uint64_t seed, const ContextPtr& context) {
   Soak soak(context, seed);
   const std::string reference = soak.reference();
   Resources warm;
+  std::string resident;  // bytes after each twentieth part
   std::int64_t other_bits = 0;
   const std::int64_t first = std::min<std::int64_t>(1000, solves / 2),
                      every = std::max<std::int64_t>(solves / 20, 1);
   for (std::int64_t i = 1; i <= solves; ++i) {
     soak.solve_one();
-    if (i % every == 0 || i == solves) other_bits += soak.reference() != reference;
+    if (i % every == 0 || i == solves) {
+      other_bits += soak.reference() != reference;
+      // Whether growth ends: a driver loads each kernel when it is used first.
+      resident += fmt::format("{}{}", resident.empty() ? "" : ", ", resources(*context).resident);
+    }
     if (i == first) warm = resources(*context);
   }
   const Resources end = resources(*context);
@@ -273,9 +278,10 @@ int soak(std::int64_t solves, std::uint64_t seed, const ContextPtr& context) {
   fmt::print(
       "{{\"solves\": {}, \"seed\": {}, \"space\": \"{}\", \"seconds\": {:.1f}, \"ended\": {}, \"refused\": "
       "{},\n"
-      " \"after_the_first\": {},\n \"at_the_end\": {},\n \"references_with_other_bits\": {}}}\n",
+      " \"after_the_first\": {},\n \"at_the_end\": {},\n \"resident_bytes\": [{}],\n "
+      "\"references_with_other_bits\": {}}}\n",
       solves, seed, to_string(context->space()), seconds, json_of(soak.ended), json_of(soak.refused),
-      json_of(warm), json_of(end), other_bits);
+      json_of(warm), json_of(end), resident, other_bits);
   int wrong = 0;
   const auto complain = [&](bool bad, const char* what) {
     if (bad) ++wrong, fmt::print(stderr, "soak: {}\n", what);
