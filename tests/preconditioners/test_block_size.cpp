@@ -420,7 +420,7 @@ TEST_P(Blocks, StayWhereANewPatternFails) {
 std::atomic<std::size_t> bytes_of_host{0}, of_rows{0};
 std::atomic<int> comparisons{0};
 TEST_P(Blocks, AreNotReadByTheHost) {
-  if (GetParam() == Where::host) GTEST_SKIP() << "it is for devices";
+  if (GetParam() == Where::host) GTEST_SKIP() << "no device in this case: a host reads its own matrix";
   for (const PreconditionerOptions& options :
        {PreconditionerOptions{}, PreconditionerOptions{.block_size = 8, .blocks = DiagonalBlocks::equal}}) {
     const CsrMatrix<double> csr = chain(random_nodes(3000, 6, 8)), next = times(csr, 3);
