@@ -34,8 +34,8 @@ struct TriangleRows {
 // Row i of X: its columns, which ascend, are its pattern J, and its last one (lower) or first one is i.
 //   (X T)_ij = (I)_ij for all j in J
 // T restricted to J is a triangle, so that the values follow one after another: x_i = 1; then, from i on, each x_j
-// that is known is subtracted, times t_jk, from x_k. `lanes` of a warp share the entries of row j of T, which
-// row_of(step) of them has, the number of that step's column being number_of_step(); sync() lets each see what the
+// that is known is subtracted, times t_jk, from x_k. Each step takes one j: number number_of_step() of the columns.
+// row_of(step) is the row of T of that column, whose entries `lanes` of a warp share. sync() lets each see what the
 // others have written.
 PROTEAN_HOST_DEVICE inline std::int64_t number_of_step(bool lower, std::int64_t count, std::int64_t step) {
   return lower ? count - 1 - step : step;

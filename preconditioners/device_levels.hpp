@@ -110,7 +110,7 @@ class LevelWork {
   // For others than multigrid:
   // The entries of A below or above the diagonal and all of the diagonal. Columns of A ascend in each row.
   virtual SparsityPattern triangle(const SparsityPattern& A, bool lower) const = 0;
-  // Of each number where it is in a permutation.
+  // The inverse of a permutation: number p[k] of the result is k.
   virtual Buffer<std::int64_t> places(const Buffer<std::int32_t>& permutation) const = 0;
   // The numbers of xorshift64 behind `seed`, in [-1, 1).
   virtual void start_vector(std::uint64_t seed, VectorView<T> x) const = 0;

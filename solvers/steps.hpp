@@ -37,8 +37,8 @@ class Steps {
   // How often this solve recorded a graph, and how often that needed a new graph instead of an update.
   virtual std::int64_t recorded() const noexcept { return 0; }
   virtual std::int64_t made() const noexcept { return 0; }
-  // The value of IterationInfo::record_seconds: the host's time for the last recording, with the graph made of it and
-  // the surplus of its first launch. It may be of an earlier solve, whose graph is replayed.
+  // The value of IterationInfo::record_seconds, by the host's clock. The recording may be of an earlier solve, whose
+  // graph is replayed.
   virtual double record_seconds() const noexcept { return 0; }
   // The value of SolveReport::steps.
   virtual std::string_view name() const noexcept = 0;
