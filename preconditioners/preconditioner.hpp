@@ -316,13 +316,13 @@ struct PreconditionerEntry {
 // not symmetric or its rows are not sorted, where there are more than 64 colours (ssor, gauss-seidel: 32), and where
 // rows wait for each other in chains too long for a device, as in a tridiagonal matrix. For isai and isai-lu the
 // device finds patterns and levels, factors, and finds the values of X and Y; the host finds patterns and levels, once
-// for a pattern, where the pattern is not symmetric, rows are not sorted, or chains are too long. ic, ilu and natural ic0 and ilu0, and ssor and gauss-seidel that the host has coloured, read the entries and
-// factor on the host, where a copy of the pattern stays; the factors are copied to the device, and M^-1 r runs there.
-// Their setup costs what it costs on the host, and two transfers of the entries. Up to 32 colours of ssor and
-// gauss-seidel, and all of ic0 and ilu0, are solved in two kernels for each colour but the first; more colours of ssor
-// and gauss-seidel as levels does. All can be recorded into CUDA graphs (cusparse: where its version allows; else
-// steps are queued one by one), none waits for the host, and new values of the same pattern go to the same addresses,
-// so recorded steps stay valid.
+// for a pattern, where the pattern is not symmetric, rows are not sorted, or chains are too long. ic, ilu and natural
+// ic0 and ilu0, and ssor and gauss-seidel that the host has coloured, read the entries and factor on the host, where a
+// copy of the pattern stays; the factors are copied to the device, and M^-1 r runs there. Their setup costs what it
+// costs on the host, and two transfers of the entries. Up to 32 colours of ssor and gauss-seidel, and all of ic0 and
+// ilu0, are solved in two kernels for each colour but the first; more colours of ssor and gauss-seidel as levels does.
+// All can be recorded into CUDA graphs (cusparse: where its version allows; else steps are queued one by one), none
+// waits for the host, and new values of the same pattern go to the same addresses, so recorded steps stay valid.
 //
 // amg with setup aggregation is smoothed aggregation (Vanek, Mandel and Brezina, Computing 56 (1996) 179).
 //   Computes  with the operator of the last ensure(), which must live as long as it is used; products of the finest
