@@ -1,4 +1,5 @@
 #include "operators/assembled_matrix.hpp"
+#include "operators/kernel_loading.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -328,10 +329,13 @@ std::unique_ptr<AssembledMatrix<T>> make_matrix(const FormatEntry& entry, const 
                                   human_bytes(most), most_bytes > 0 ? "may be used for it" : "are free"),
                       needed);
   const BuildRequest<T> request{csr, complete, context, entry, kernel.name, admission, asked};
+  std::unique_ptr<AssembledMatrix<T>> made;
   if constexpr (sizeof(T) == 8)
-    return kernel.make_f64(request);
+    made = kernel.make_f64(request);
   else
-    return kernel.make_f32(request);
+    made = kernel.make_f32(request);
+  detail::kernels_are_loaded(*context, entry, sizeof(T));
+  return made;
 }
 
 #define PROTEAN_INSTANTIATE(T)                                                                         \

@@ -40,7 +40,8 @@ void order_rows(ColouringRows<Pointer> rows, const ContextPtr& device, std::int3
   rows.row = made.row.data(), rows.place = made.place.data();
   std::int64_t *const lower = made.lower.data(), *const upper = made.upper.data();
   lower[0] = 0;
-  for (std::int64_t k = 0; k < n; ++k) rows.count(k, lower[k + 1], upper[k + 1]), lower[k + 1] += lower[k];
+  for (std::int64_t k = 0; k < n; ++k)
+    rows.count(k, lower[k + 1], upper[k + 1], 0, 1), lower[k + 1] += lower[k];
   upper[0] = lower[n];
   for (std::int64_t k = 0; k < n; ++k) upper[k + 1] += upper[k];
   for (const std::int64_t k : made.first)

@@ -8,6 +8,7 @@
 #include "preconditioners/device_colours.hpp"
 #include "preconditioners/device_factors.hpp"
 #include "preconditioners/lanes.cuh"
+#include "preconditioners/shared_arrays.cuh"
 
 namespace protean::device {
 namespace {
@@ -53,10 +54,42 @@ __global__ void __launch_bounds__(block_size)
     status->given_up = 1;
 }
 
-// A thread for each row, blocks in the order of their tickets, so that a row waits for rows that are on the device. The
-// threads of a warp look at their neighbours in turn until all have a colour: none keeps back another one.
+constexpr int seen_at_a_time = 4;
+
+// A row on its way to its colour: what the coupled rows before it have left, as far as they have a colour.
 template <class Rule, class Pointer>
-__global__ void __launch_bounds__(block_size)
+struct WaitingRow {
+  Pointer next = 0, end = 0;
+  Rule rule;
+
+  // Goes on over the rows that have a colour. The row for which it waits, or -1 where it has seen all.
+  __device__ std::int32_t go_on(std::int64_t i, const std::int32_t* __restrict__ columns,
+                                const std::int32_t* colour) {
+    for (;;) {
+      std::int32_t column[seen_at_a_time], other[seen_at_a_time];
+#pragma unroll
+      for (int q = 0; q < seen_at_a_time; ++q) {
+        column[q] = next + q < end ? __ldg(columns + next + q) : -1;
+        if (column[q] >= i) column[q] = -1;  // columns ascend
+      }
+#pragma unroll
+      for (int q = 0; q < seen_at_a_time; ++q)
+        other[q] = column[q] >= 0 ? load_shared(colour + column[q]) : 0;
+#pragma unroll
+      for (int q = 0; q < seen_at_a_time; ++q) {
+        if (column[q] < 0) return -1;
+        if (other[q] < 0) return column[q];
+        rule.see(other[q]), ++next;
+      }
+    }
+  }
+};
+
+// A thread for each `rows_of_thread` rows, blocks in the order of their tickets, so that a row waits for rows that are
+// on the device. The threads of a warp look at the neighbours of all their rows in turn until these have a colour: none
+// keeps back another one.
+template <int rows_of_thread, class Rule, class Pointer>
+__global__ void __launch_bounds__(block_size, 5)
     colour_kernel(ColouringRows<Pointer> rows, std::int32_t most, unsigned long long longest,
                   std::int32_t* colour, ColourStatus* status) {
   wait_for_stream();
@@ -66,28 +99,41 @@ __global__ void __launch_bounds__(block_size)
     if (ticket == 0) atomicExch(&status->begin, nanoseconds());
   }
   __syncthreads();
-  const std::int64_t i = std::int64_t{ticket} * block_size + threadIdx.x;
-  std::int64_t e = 0, end = 0;
-  bool done = i >= rows.rows;
-  if (!done) e = rows.ptr[i], end = rows.ptr[i + 1];
-  Rule rule;
-  std::int32_t own = 0;
-  for (unsigned turn = 0; !__all_sync(0xffffffffu, done); ++turn) {
-    if (!done) {
-      while (e < end && rows.columns[e] < i) {
-        const std::int32_t other = load_shared(colour + rows.columns[e]);
-        if (other < 0) break;
-        rule.see(other), ++e;
-      }
-      if (e == end || rows.columns[e] >= i) {
-        own = rule.own();
-        done = true;
-        if (own < 0 || own >= most)
-          atomicExch(&status->given_up, 1);
-        else
-          store_shared(colour + i, own);
-      }
+  const std::int64_t first = std::int64_t{ticket} * block_size * rows_of_thread + threadIdx.x;
+  WaitingRow<Rule, Pointer> row[rows_of_thread];
+  std::int32_t waits_for[rows_of_thread];  // -1: for nothing
+  std::int32_t largest = 0;
+  const auto go_on = [&](int r) {
+    const std::int64_t i = first + r * block_size;
+    waits_for[r] = row[r].go_on(i, rows.columns, colour);
+    if (waits_for[r] >= 0) return;
+    const std::int32_t own = row[r].rule.own();
+    if (own < 0 || own >= most)
+      atomicExch(&status->given_up, 1);
+    else
+      store_shared(colour + i, own);
+    largest = own + 1 > largest ? own + 1 : largest;
+  };
+#pragma unroll
+  for (int r = 0; r < rows_of_thread; ++r) {
+    waits_for[r] = -1;
+    const std::int64_t i = first + r * block_size;
+    if (i >= rows.rows) continue;
+    row[r].next = rows.ptr[i], row[r].end = rows.ptr[i + 1];
+    go_on(r);
+  }
+  for (unsigned turn = 0;; ++turn) {
+    bool done = true;
+    std::int32_t seen[rows_of_thread];
+#pragma unroll
+    for (int r = 0; r < rows_of_thread; ++r) {
+      seen[r] = waits_for[r] >= 0 ? load_shared(colour + waits_for[r]) : -1;
+      done = done && waits_for[r] < 0;
     }
+    if (__all_sync(0xffffffffu, done)) break;
+#pragma unroll
+    for (int r = 0; r < rows_of_thread; ++r)
+      if (seen[r] >= 0) row[r].rule.see(seen[r]), ++row[r].next, go_on(r);
     if (turn % 32 == 31) {
       bool stop = load_shared(&status->given_up) != 0;
       const auto begin = *static_cast<volatile unsigned long long*>(&status->begin);
@@ -95,10 +141,10 @@ __global__ void __launch_bounds__(block_size)
         atomicExch(&status->given_up, 1);
         stop = true;
       }
-      if (stop) done = true;
+      if (__any_sync(0xffffffffu, stop)) break;
     }
   }
-  const std::int32_t largest = warp_max(own + 1);
+  largest = warp_max(largest);
   if (threadIdx.x % 32 == 0 && largest > load_shared(&status->count)) atomicMax(&status->count, largest);
 }
 
@@ -119,12 +165,18 @@ __global__ void __launch_bounds__(block_size)
 }
 
 // Lengths, those of L from `lengths` on, those of U behind them.
-template <class Pointer>
+template <int lanes, class Pointer>
 __global__ void __launch_bounds__(block_size)
     count_kernel(ColouringRows<Pointer> rows, std::int64_t* lengths) {
   wait_for_stream();
-  const std::int64_t k = std::int64_t{blockIdx.x} * block_size + threadIdx.x;
-  if (k < rows.rows) rows.count(k, lengths[k], lengths[rows.rows + k]);
+  const std::int64_t k = place_of_thread<lanes>();
+  if (k >= rows.rows) return;
+  std::int64_t in_l, in_u;
+  rows.count(k, in_l, in_u, static_cast<int>(threadIdx.x) % lanes, lanes);
+  const unsigned all = lanes_of_row<lanes>();
+  for (int next = lanes / 2; next > 0; next /= 2)
+    in_l += __shfl_xor_sync(all, in_l, next), in_u += __shfl_xor_sync(all, in_u, next);
+  if (threadIdx.x % lanes == 0) lengths[k] = in_l, lengths[rows.rows + k] = in_u;
 }
 
 // Of each colour, and behind the last one, lower[first] and upper[first] - upper[0].
@@ -138,13 +190,41 @@ __global__ void __launch_bounds__(block_size)
   entries[c] = both[k], entries[count + 1 + c] = both[n + k] - both[n];
 }
 
-template <class Pointer>
+// ColouringRows::fill() with the keys of the row in shared memory, entries of U behind all of L. Rows of more than
+// `room` entries read them from memory.
+template <int lanes, class Pointer>
 __global__ void __launch_bounds__(block_size)
-    fill_kernel(ColouringRows<Pointer> rows, const std::int64_t* lower, const std::int64_t* upper,
-                std::int32_t* col, std::int32_t* key) {
+    fill_kernel(ColouringRows<Pointer> rows, std::int32_t room, const std::int64_t* lower,
+                const std::int64_t* upper, std::int32_t* col, std::int32_t* key) {
   wait_for_stream();
   const std::int64_t k = place_of_thread<lanes>();
-  if (k < rows.rows) rows.fill(k, lower, upper, col, key, static_cast<int>(threadIdx.x) % lanes, lanes);
+  if (k >= rows.rows) return;
+  const int lane = static_cast<int>(threadIdx.x) % lanes;
+  const std::int32_t i = rows.row[k];
+  const std::int64_t begin = rows.ptr[i];
+  const std::int64_t length = rows.ptr[i + 1] - begin;
+  if (length > room) return rows.fill(k, lower, upper, col, key, lane, lanes);
+  constexpr std::uint32_t of_upper = 1u << 31, left_out = 0xffffffffu;
+  std::uint32_t* const keys = SharedArrays().take<std::uint32_t>(block_size / lanes * std::int64_t{room}) +
+                              threadIdx.x / lanes * room;
+  const std::int32_t own = rows.colour[i];
+  for (std::int64_t e = lane; e < length; e += lanes) {
+    const std::int32_t j = rows.columns[begin + e];
+    const bool in_l = rows.colour[j] < own;
+    keys[e] = j == i || (!in_l && !rows.with_upper)
+                  ? left_out
+                  : static_cast<std::uint32_t>(rows.place[j]) | (in_l ? 0 : of_upper);
+  }
+  __syncwarp(lanes_of_row<lanes>());
+  const std::int64_t in_l = lower[k + 1] - lower[k];
+  for (std::int64_t e = lane; e < length; e += lanes) {
+    const std::uint32_t mine = keys[e];
+    if (mine == left_out) continue;
+    std::int64_t before = 0;
+    for (std::int64_t other = 0; other < length; ++other) before += keys[other] < mine;
+    const std::int64_t at = (mine & of_upper) != 0 ? upper[k] + before - in_l : lower[k] + before;
+    col[at] = rows.columns[begin + e], key[at] = static_cast<std::int32_t>(mine & ~of_upper);
+  }
 }
 
 __global__ void __launch_bounds__(block_size)
@@ -182,9 +262,19 @@ bool find_colours(const ContextPtr& context, const SparsityPattern& pattern, boo
     using Pointer = std::remove_cvref_t<decltype(*ptr)>;
     const auto rows = rows_of(pattern, ptr);
     launch(state, mirrored_kernel<Pointer>, blocks_of_rows(n, lanes), block_size, rows, there.data());
-    launch(state,
-           levels ? colour_kernel<detail::NextLevel, Pointer> : colour_kernel<detail::FreeColour, Pointer>,
-           blocks_of(n), block_size, rows, most, patience(n), colour, there.data());
+    const auto find = [&]<int rows_of_thread>() {
+      constexpr std::int64_t of_block = block_size * rows_of_thread;
+      launch(state,
+             levels ? colour_kernel<rows_of_thread, detail::NextLevel, Pointer>
+                    : colour_kernel<rows_of_thread, detail::FreeColour, Pointer>,
+             (n + of_block - 1) / of_block, block_size, rows, most, patience(n), colour, there.data());
+    };
+    // The wave of colours that goes through a large grid is as wide as the rows on the device, so a thread has several
+    // of them then. Where they have many entries, or all are there, that only makes a turn longer.
+    constexpr std::int64_t threads_of_processor = 2048, entries_of_short_rows = 16;
+    const bool wide =
+        n > state.processors * threads_of_processor && pattern.nonzeros < entries_of_short_rows * n;
+    wide ? find.template operator()<4>() : find.template operator()<1>();
   });
   detail::copy_bytes(*context, &status, Space::host, there.data(), Space::device, sizeof status);
   count = status.count;
@@ -219,7 +309,13 @@ void order_by_colours(const ContextPtr& context, const SparsityPattern& pattern,
     using Pointer = std::remove_cvref_t<decltype(*ptr)>;
     auto rows = rows_of(pattern, ptr);
     rows.colour = colour, rows.row = row, rows.place = made.place.data(), rows.with_upper = with_upper;
-    launch(state, count_kernel<Pointer>, blocks_of(n), block_size, rows, both.data());
+    const auto with_lanes_of_row = [&](auto f) {
+      pattern.nonzeros < 16 * n ? f(std::integral_constant<int, lanes>())
+                                : f(std::integral_constant<int, 32>());
+    };
+    with_lanes_of_row([&](auto of) {
+      launch(state, count_kernel<of(), Pointer>, blocks_of_rows(n, of()), block_size, rows, both.data());
+    });
     exclusive_scan(*context, both.data(), 2 * n + 1);
     launch(state, entries_kernel, blocks_of(std::int64_t{count} + 1), block_size,
            static_cast<const std::int64_t*>(found.data()), count, n,
@@ -237,9 +333,14 @@ void order_by_colours(const ContextPtr& context, const SparsityPattern& pattern,
     const std::int64_t lower = made.lower_first.back(), entries = lower + made.upper_first.back();
     made.col = Buffer<std::int32_t>(context, entries), made.key = Buffer<std::int32_t>(context, entries);
     made.mirror = Buffer<std::int32_t>(context, lower);
-    launch(state, fill_kernel<Pointer>, blocks_of_rows(n, lanes), block_size, rows,
-           static_cast<const std::int64_t*>(made.lower.data()),
-           static_cast<const std::int64_t*>(made.upper.data()), made.col.data(), made.key.data());
+    with_lanes_of_row([&](auto of) {
+      const std::int32_t room = room_for_rows(pattern.nonzeros, n, of(), sizeof(std::uint32_t));
+      launch_with_memory(state, fill_kernel<of(), Pointer>, blocks_of_rows(n, of()), block_size,
+                         std::int64_t{room} * (block_size / of()) * 4, rows, room,
+                         static_cast<const std::int64_t*>(made.lower.data()),
+                         static_cast<const std::int64_t*>(made.upper.data()), made.col.data(),
+                         made.key.data());
+    });
     if (with_upper)
       launch(state, mirror_kernel, blocks_of_rows(n, lanes), block_size, n,
              static_cast<const std::int64_t*>(made.lower.data()),

@@ -87,11 +87,12 @@ struct ColouringRows {
 
   PROTEAN_HOST_DEVICE bool in_lower(std::int64_t i, std::int32_t j) const { return colour[j] < colour[i]; }
 
-  // Entries of L and of U in the row at place k.
-  PROTEAN_HOST_DEVICE void count(std::int64_t k, std::int64_t& in_l, std::int64_t& in_u) const {
+  // Entries of L and of U in the row at place k; those that this lane has seen.
+  PROTEAN_HOST_DEVICE void count(std::int64_t k, std::int64_t& in_l, std::int64_t& in_u, int lane,
+                                 int lanes) const {
     const std::int64_t i = row[k];
     in_l = in_u = 0;
-    for (std::int64_t e = ptr[i]; e < static_cast<std::int64_t>(ptr[i + 1]); ++e) {
+    for (std::int64_t e = ptr[i] + lane; e < static_cast<std::int64_t>(ptr[i + 1]); e += lanes) {
       const std::int32_t j = columns[e];
       if (j == i) continue;
       if (in_lower(i, j))

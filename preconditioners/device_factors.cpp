@@ -17,6 +17,14 @@ void send(const Context& device, Buffer<U>& to, const U* from) {
   copy_bytes(device, to.data(), Space::device, from, Space::host, to.bytes());
 }
 
+// Whether rows wait for each other in one kernel. There a row has done most of its work when the last row that it needs
+// is done; a kernel for each stage begins all of it only then, but its rows wait for nothing. Where stages are large
+// that is as fast.
+bool in_one_kernel(std::int64_t rows, std::int64_t stages) {
+  constexpr std::int64_t few_stages = 8, rows_of_large_stage = 2048;
+  return stages >= few_stages && rows < rows_of_large_stage * stages;
+}
+
 // Lanes of which each has about two entries of a row of this mean length.
 int lanes_for_mean(std::int64_t entries, std::int64_t rows) {
   int lanes = 1;
@@ -211,9 +219,15 @@ FactorStatus DeviceFactors<T>::factor(const CsrMatrix<T>& csr, const FactorRules
   FactorStatus* const there = status_.data();
   device::load_entries<T>(context, f, factor_lanes_, csr, there);
   if (rules.symmetric) device::compare_mirrored<T>(context, f, factor_lanes_, there);
-  for (std::size_t s = 0; s + 1 < first_.size(); ++s)
-    device::factor_stage<T>(context, f, factor_lanes_, col_.size(), rules, first_[s], first_[s + 1], shift,
-                            smallest_part, there);
+  if (in_one_kernel(rows_, stages())) {
+    Buffer<std::int32_t> done(device_, rows_ + 1);
+    device::factor_all<T>(context, f, factor_lanes_, col_.size(), rules, shift, smallest_part, done.data(),
+                          there);
+  } else {
+    for (std::size_t s = 0; s + 1 < first_.size(); ++s)
+      device::factor_stage<T>(context, f, factor_lanes_, col_.size(), rules, first_[s], first_[s + 1], shift,
+                              smallest_part, there);
+  }
   device::finish_factors<T>(context, f, factor_lanes_, rules, there);
   copy_bytes(context, &status, Space::host, there, Space::device, sizeof status);
 #endif

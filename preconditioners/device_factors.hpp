@@ -1,5 +1,5 @@
-// Factors without fill on a device: it computes them itself, stage after stage, and solves with them colour after
-// colour. Private to preconditioners/.
+// Factors without fill on a device: it computes them itself, stage after stage, or in one kernel whose rows wait for
+// each other where there are many stages, and solves with them colour after colour. Private to preconditioners/.
 //
 // Place k holds row row[k]; the places of a stage follow each other. M = (I + L) D^-1 (I + U) as in sweeps.hpp. The
 // entries of L at a place lie from lower[k] to lower[k + 1], those of U from upper[k] to upper[k + 1], in the order in
@@ -11,7 +11,7 @@
 // have the same bits.
 //
 // Memory: a value and 4 bytes for each entry, 20 bytes and a value a row; where it factors, 8 bytes more for each entry
-// of L and 4 for each of U, 4 bytes and a value a row, and while it factors the values twice.
+// of L and 4 for each of U, 4 bytes and a value a row, and while it factors the values twice and 4 bytes a row.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -315,6 +315,11 @@ template <class T>
 void factor_stage(const Context& context, const detail::FactorView<T>& f, int lanes, std::int64_t entries,
                   const detail::FactorRules& rules, std::int64_t begin, std::int64_t end, T shift,
                   T smallest_part, detail::FactorStatus* status);
+// All rows in one kernel, in which each waits for those that it needs. done: workspace, f.rows + 1 numbers.
+template <class T>
+void factor_all(const Context& context, const detail::FactorView<T>& f, int lanes, std::int64_t entries,
+                const detail::FactorRules& rules, T shift, T smallest_part, std::int32_t* done,
+                detail::FactorStatus* status);
 template <class T>
 void finish_factors(const Context& context, const detail::FactorView<T>& f, int lanes,
                     const detail::FactorRules& rules, detail::FactorStatus* status);

@@ -157,6 +157,8 @@ class AutoSwitcher final : public SolveObserver {
   // switcher/predict.cpp
   Forecast remaining() const;
   CostQuery query(const std::string& order) const;
+  bool has_real_device() const;
+  double loading(std::size_t candidate) const;
   std::size_t reference_for(const std::string& order) const;
   void estimate();
   double order_price(double product_seconds) const;

@@ -4,10 +4,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "formats/catalogue.hpp"
 #include "formats/selectors/entries.hpp"
 #include "formats/survey.hpp"
+#include "operators/kernel_loading.hpp"
 #include "operators/policy/switch_policy.hpp"
 
 namespace protean {
@@ -21,13 +23,27 @@ constexpr double pessimism = PolicyOptions{}.pessimism, convert_margin = PolicyO
 
 // Seconds of a look at the formats of a matrix, with what it needs to know of it: the median of what was measured
 // (docs/results/default-host.md, default-gpu.md). It takes up to five times as long, so twice that must be saved.
-constexpr double look_on_host = 2e-4, look_on_device = 7e-4, least_worth = 2;
+constexpr double look_on_host = 2e-4, look_on_device = 5e-4, least_worth = 2;
 
-CostQuery query_of(const Context& context, const SparsityPattern& pattern, const ChoiceOptions& options) {
-  CostQuery query{pattern.rows, pattern.nonzeros,
-                  pattern.bytes() + static_cast<std::size_t>(pattern.nonzeros) * options.value_bytes};
-  query.row_changes = row_changes(context, pattern);
-  return query;
+CostQuery sizes_of(const SparsityPattern& pattern, const ChoiceOptions& options) {
+  return {pattern.rows, pattern.nonzeros,
+          pattern.bytes() + static_cast<std::size_t>(pattern.nonzeros) * options.value_bytes};
+}
+
+// Half of the time of so many products on a slow GPU, more than a format saves. It needs no machine table, which a
+// process reads in some milliseconds.
+double half_of(const CostQuery& query, double products) {
+  constexpr double slow_gpu = 5e11;  // bytes a second
+  return products * static_cast<double>(query.csr_bytes) / slow_gpu / 2;
+}
+
+// Seconds to load the kernels of a format that may be the fastest; 0 where those of one of them are loaded.
+double least_loading(const Context& context, const CostModel& model, std::size_t value_bytes) {
+  double least = INFINITY;
+  for (const FormatEntry* entry : catalogue())
+    if (model.may_be_fastest(entry->id))
+      least = std::min(least, detail::loading_seconds(context, *entry, value_bytes));
+  return std::isfinite(least) ? least : 0;
 }
 
 bool is_csr(const RankedFormat& format) { return format.entry->id == "csr"; }
@@ -57,8 +73,12 @@ class ModelSelector final : public FormatSelector {
         selected.reason = "the machine table has no times of it";
       else if (!is_csr(format))
         selected.reason = fmt::format(
-            "a product is expected to take {:.0f} % of one in csr, and the conversion {:.1f} products of csr",
-            100 * format.cost.product_seconds / product, format.cost.convert_seconds / product);
+            "a product is expected to take {:.0f} % of one in csr, and the conversion {:.1f} products of "
+            "csr{}",
+            100 * format.cost.product_seconds / product, format.cost.convert_seconds / product,
+            detail::loading_seconds(question.context(), *format.entry, options.value_bytes) > 0
+                ? ", most of them to load kernels for the first time"
+                : "");
       result.push_back(std::move(selected));
     }
     const auto stay = result.begin() + (csr - ranked.begin());
@@ -97,7 +117,8 @@ std::vector<RankedFormat> rank_by_cost(const Context& context, const SparsityPat
                                              options.value_bytes, options.symmetric, likely)
                             : survey_formats(context, pattern, options.deterministic, options.value_bytes,
                                              options.symmetric, likely);
-  CostQuery query = query_of(context, pattern, options);
+  CostQuery query = sizes_of(pattern, options);
+  query.row_changes = row_changes(context, pattern);
   for (const SwitchTarget& format : surveyed)
     if (format.spec.name() == "sell-packed") query.packed_bytes = format.bytes;
 
@@ -113,7 +134,8 @@ std::vector<RankedFormat> rank_by_cost(const Context& context, const SparsityPat
   ranked.push_back({&find_format("csr"), csr, products * csr.product_seconds, query.csr_bytes});
   for (const SwitchTarget& format : surveyed) {
     if (!format.admitted || !format.spec.kernel.empty() || format.spec.entry->id == "csr") continue;
-    const CostPrediction cost = predict(*format.spec.entry, format.bytes);
+    CostPrediction cost = predict(*format.spec.entry, format.bytes);
+    cost.convert_seconds += detail::loading_seconds(context, *format.spec.entry, options.value_bytes);
     const double total = convert_margin * cost.convert_seconds +
                          products * cost.product_seconds * (1 + pessimism * cost.uncertainty);
     ranked.push_back({format.spec.entry, cost, cost.known ? total : 0, format.bytes});
@@ -127,16 +149,25 @@ std::vector<RankedFormat> rank_by_cost(const Context& context, const SparsityPat
 std::string too_few_for_a_look(const Context& context, const SparsityPattern& pattern, const CostModel& model,
                                const ChoiceOptions& options) {
   if (options.expected_iterations <= 0 || pattern.nonzeros < least_entries_to_convert) return {};
+  const bool here = pattern.space == Space::host;
   const double look = options.space == Space::host ? look_on_host : look_on_device;
-  const CostQuery query = query_of(context, pattern, options);
+  CostQuery query = sizes_of(pattern, options);
+  if (!here && half_of(query, options.products()) < least_worth * look)
+    return fmt::format("{} iterations are too few for a look at other formats, which takes about {:.2g} ms",
+                       options.expected_iterations, 1e3 * look);
+  // On a device that is a part of the look: the host waits for the lengths of some rows.
+  if (here) query.row_changes = row_changes(context, pattern);
   const double saving = model.expected_saving(query, options.products());
+  const double loading = least_loading(context, model, options.value_bytes);
   // Of a space without times nothing is expected; the selector says so.
-  if (saving >= least_worth * look || model.csr_seconds(query) <= 0) return {};
+  if (saving >= least_worth * look + loading || model.csr_seconds(query) <= 0) return {};
   return fmt::format(
-      "{} iterations are too few for a look at other formats: it takes about {:.2g} ms, and formats save "
-      "{:.2g} ms "
-      "in the mean of such solves",
-      options.expected_iterations, 1e3 * look, 1e3 * saving);
+      "{} iterations are too few for a look at other formats: it takes about {:.2g} ms{}, and formats save "
+      "{:.2g} ms in "
+      "the mean of such solves",
+      options.expected_iterations, 1e3 * look,
+      loading > 0 ? fmt::format(", kernels that were not used before {:.2g} ms", 1e3 * loading) : "",
+      1e3 * saving);
 }
 
 namespace selector_entries {

@@ -1,9 +1,13 @@
 #include "operators/policy/cost_model.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <numeric>
+#include <optional>
+#include <queue>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -27,6 +31,7 @@ constexpr double base_weight = 0.02;  // weight of a matrix without any similari
 // On a device, times of small matrices (in the cache, or as short as a launch) do not predict those of large
 // ones, so similar size counts more; so do similar bytes (docs/results/selection-gpu.md).
 constexpr double size_scale_on_device = 1, bytes_scale_on_device = 0.25, base_weight_on_device = 0.002;
+constexpr double least_conversion = 1e-6;  // seconds; where a format shares the arrays of csr, there is none
 constexpr double least_deviation = 0.05, unlike_deviation = 0.25;
 
 double vector_bytes(std::int64_t rows) { return 16 * static_cast<double>(rows); }
@@ -96,23 +101,96 @@ struct Weighted {
 constexpr std::string_view order_prefix = "order-";
 
 // Not element matrices, not their assembly, and not an order of the rows.
-bool is_storage_format(const MeasuredFormat& measured) {
-  return measured.format != assembled && !measured.format.starts_with("lma-") &&
-         !measured.format.starts_with(order_prefix);
+bool is_storage_format(std::string_view format) {
+  return format != assembled && !format.starts_with("lma-") && !format.starts_with(order_prefix);
 }
 
 // A conversion into memory that the process uses for the first time can take five times as long as another.
 // This happened with several matrices of the table. A quantile below the median ignores them.
 constexpr double conversion_quantile = 0.4, conversion_base_weight = 0.1;
-double weighted_quantile(std::vector<Weighted> values) {
+// By size, errors are even to both sides.
+constexpr double quantile_by_size = 0.5, base_weight_by_size = 0.02;
+double weighted_quantile(std::vector<Weighted> values, double quantile) {
   std::sort(values.begin(), values.end(),
             [](const Weighted& a, const Weighted& b) { return a.value < b.value; });
   double total = 0, below = 0;
   for (const Weighted& v : values) total += v.weight;
   for (const Weighted& v : values)
-    if ((below += v.weight) >= conversion_quantile * total) return v.value;
+    if ((below += v.weight) >= quantile * total) return v.value;
   return values.empty() ? 0 : values.back().value;
 }
+
+// What the time of a conversion depends on: once, and rows, entries and bytes of the result, so that each factor is
+// about a time in seconds of a matrix of usual size.
+constexpr int sizes = 4;
+using ConversionSize = std::array<double, sizes>;
+ConversionSize conversion_size(std::int64_t rows, std::int64_t nonzeros, std::size_t bytes) {
+  return {1, static_cast<double>(rows) * 1e-6, static_cast<double>(nonzeros) * 1e-6,
+          static_cast<double>(bytes) * 1e-7};
+}
+
+double entries_of(const ConversionSize& size) { return size[2]; }
+
+double dot(const ConversionSize& a, const ConversionSize& b) {
+  return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
+}
+
+// Fits factors to conversions so that the sum of (1 - predicted / measured)^2 is least.
+class ConversionFit {
+ public:
+  void add(ConversionSize size, double seconds) {
+    for (double& part : size) part /= seconds;
+    for (int i = 0; i < sizes; ++i) {
+      right_[i] += size[i];
+      for (int j = 0; j < sizes; ++j) normal_[i][j] += size[i] * size[j];
+    }
+    ++count_;
+  }
+  std::size_t count() const noexcept { return count_; }
+
+  // No factor is negative: the best of all choices of sizes whose factors are not. Nothing where none is determined.
+  std::optional<ConversionSize> factors() const {
+    std::optional<ConversionSize> best;
+    double least = INFINITY;
+    for (unsigned chosen = 1; chosen < 1U << sizes; ++chosen) {
+      const std::optional<ConversionSize> x = factors_of(chosen);
+      if (!x || std::any_of(x->begin(), x->end(), [](double factor) { return factor < 0; })) continue;
+      double error = 0;  // but for a constant
+      for (int i = 0; i < sizes; ++i) error += (*x)[i] * (dot(normal_[i], *x) - 2 * right_[i]);
+      if (error < least) least = error, best = x;
+    }
+    return best;
+  }
+
+ private:
+  // With these sizes alone, by elimination without pivots: the normal equations are positive definite.
+  std::optional<ConversionSize> factors_of(unsigned chosen) const {
+    constexpr double too_alike = 1e-10;
+    std::array<ConversionSize, sizes> a = normal_;
+    ConversionSize b = right_, x{};
+    const auto without = [chosen](int i) { return (chosen >> i & 1U) == 0; };
+    for (int k = 0; k < sizes; ++k) {
+      if (without(k)) continue;
+      if (!(a[k][k] > too_alike * normal_[k][k])) return {};
+      for (int i = k + 1; i < sizes; ++i) {
+        const double factor = a[i][k] / a[k][k];
+        for (int j = k; j < sizes; ++j) a[i][j] -= factor * a[k][j];
+        b[i] -= factor * b[k];
+      }
+    }
+    for (int k = sizes; k-- > 0;) {
+      if (without(k)) continue;
+      x[k] = b[k];
+      for (int j = k + 1; j < sizes; ++j) x[k] -= a[k][j] * x[j];
+      x[k] /= a[k][k];
+    }
+    return x;
+  }
+
+  std::array<ConversionSize, sizes> normal_{};
+  ConversionSize right_{};
+  std::size_t count_ = 0;
+};
 
 }  // namespace
 
@@ -169,6 +247,14 @@ struct CostModel::Samples {
     double relative_bytes;  // Size::relative()
     double log_bandwidth;   // of bandwidth / bandwidth of csr
     double log_conversion;  // in products of csr
+    double convert_seconds;
+    ConversionSize size;
+    double log_of_size = 0;  // of convert_seconds / seconds by size
+  };
+  // What conversions into a format take by size, fitted to matrices of so many entries and more.
+  struct BySize {
+    ConversionSize factors;
+    double least_entries;
   };
   std::vector<Measured> matrices;
   std::vector<double> log_csr_bandwidth;  // of matrices[i]
@@ -178,6 +264,7 @@ struct CostModel::Samples {
   };
   std::vector<std::vector<Gain>> gains;
   std::unordered_map<std::string, std::vector<Sample>, HashOfText, std::equal_to<>> of_format;
+  std::unordered_map<std::string, BySize, HashOfText, std::equal_to<>> by_size;
   // Names of formats without their kernels, and with those that long solves have time for.
   std::unordered_set<std::string, HashOfText, std::equal_to<>> likely, likely_or_rare;
 
@@ -189,6 +276,7 @@ struct CostModel::Samples {
       if (!reference) continue;
       measured.push_back(&matrix), add(matrix, *reference);
     }
+    fit_conversions();
     // The solve waits for the look at each of these formats, so they are few.
     choose_few(measured);
     for (const MeasuredMatrix* const matrix : measured) {
@@ -211,6 +299,27 @@ struct CostModel::Samples {
     return format.substr(0, format.find('/'));
   }
 
+  void fit_conversions() {
+    constexpr std::size_t least_conversions = 12;
+    for (auto& [format, samples] : of_format) {
+      if (format == csr || !is_storage_format(format)) continue;
+      ConversionFit fit;
+      double least_entries = INFINITY;
+      for (const Sample& sample : samples)
+        if (sample.convert_seconds > least_conversion) {
+          fit.add(sample.size, sample.convert_seconds);
+          least_entries = std::min(least_entries, entries_of(sample.size));
+        }
+      const std::optional<ConversionSize> factors =
+          fit.count() < least_conversions ? std::nullopt : fit.factors();
+      if (!factors) continue;
+      for (Sample& sample : samples)
+        sample.log_of_size =
+            std::log(std::max(sample.convert_seconds, least_conversion) / dot(*factors, sample.size));
+      by_size.emplace(format, BySize{*factors, least_entries});
+    }
+  }
+
   // The formats that together lose least against all formats: beside csr always the one that shortens the solves of the
   // table most, as long as that is more than a few per mille. Solves of few and of many iterations count alike, with
   // their conversions. Measured, these formats lose 1 to 3 per cent against all 70 on matrices that the table does not
@@ -227,7 +336,8 @@ struct CostModel::Samples {
     for (std::size_t i = 0; i < measured.size(); ++i)
       for (const MeasuredFormat& own : measured[i]->formats) {
         // Other kernels of csr are looked at in any case.
-        if (!is_storage_format(own) || (own.format != csr && without_kernel(own.format) == csr)) continue;
+        if (!is_storage_format(own.format) || (own.format != csr && without_kernel(own.format) == csr))
+          continue;
         std::vector<double>& all_of_it = seconds[without_kernel(own.format)];
         all_of_it.resize(solves, INFINITY);
         for (std::size_t k = 0; k < std::size(lengths); ++k) {
@@ -244,17 +354,31 @@ struct CostModel::Samples {
       return sum / static_cast<double>(solves);
     };
     double loss = loss_with(taken);
-    while (likely_or_rare.size() < most_with_rare) {
-      std::string_view next;
-      double least = loss - least_gain_of_rare;
-      for (const auto& [format, all_of_it] : seconds)
-        if (const double with = loss_with(all_of_it); with < least || (with == least && format < next))
-          next = format, least = with;
-      if (next.empty()) return;
-      if (likely.size() == likely_or_rare.size() && likely.size() < most && least < loss - least_gain)
-        likely.insert(std::string(next));
-      likely_or_rare.insert(std::string(next)), loss = least;
-      const std::vector<double>& own = seconds[next];
+    // What a format gains does not grow when others are taken, so the gain that was found last is a bound, and only the
+    // largest is asked for again.
+    struct Offer {
+      double gain;
+      std::string_view format;
+      std::size_t taken;  // how many formats had been when the gain was found
+      bool operator<(const Offer& other) const {
+        return gain < other.gain || (gain == other.gain && format > other.format);
+      }
+    };
+    std::priority_queue<Offer> offers;
+    for (const auto& [format, all_of_it] : seconds) offers.push({loss - loss_with(all_of_it), format, 0});
+    while (likely_or_rare.size() < most_with_rare && !offers.empty()) {
+      Offer next = offers.top();
+      offers.pop();
+      const std::vector<double>& own = seconds[next.format];
+      if (next.taken < likely_or_rare.size()) {
+        next.gain = loss - loss_with(own), next.taken = likely_or_rare.size();
+        offers.push(next);
+        continue;
+      }
+      if (!(next.gain > least_gain_of_rare)) return;
+      if (likely.size() == likely_or_rare.size() && likely.size() < most && next.gain > least_gain)
+        likely.insert(std::string(next.format));
+      likely_or_rare.insert(std::string(next.format)), loss -= next.gain;
       for (std::size_t i = 0; i < solves; ++i) taken[i] = std::min(taken[i], own[i]);
     }
   }
@@ -277,7 +401,8 @@ struct CostModel::Samples {
       // The price of an order is relative to the product of the matrix that was ordered.
       const MeasuredFormat& unit = own.format.starts_with(order_prefix) ? own : reference;
       const double conversion = std::max(own.convert_seconds / unit.product_seconds, 1e-3);
-      samples.push_back({number, size.relative(own.bytes), std::log(bandwidth), std::log(conversion)});
+      samples.push_back({number, size.relative(own.bytes), std::log(bandwidth), std::log(conversion),
+                         own.convert_seconds, conversion_size(matrix.rows, matrix.nonzeros, own.bytes)});
     }
   }
 };
@@ -302,6 +427,10 @@ CostModel::Estimate CostModel::estimate(const CostQuery& query, std::string_view
   const std::vector<Samples::Sample>& samples = all.in(format);
   Estimate result;
   if (samples.empty()) return result;
+  const auto fitted = all.by_size.find(format);
+  const ConversionSize asked = conversion_size(query.rows, query.nonzeros, bytes);
+  const bool by_size = fitted != all.by_size.end() && entries_of(asked) >= fitted->second.least_entries;
+  const double conversion_base = by_size ? base_weight_by_size : conversion_base_weight;
   std::vector<Weighted> conversions;
   conversions.reserve(samples.size());
   const Size size(query);
@@ -310,7 +439,7 @@ CostModel::Estimate CostModel::estimate(const CostQuery& query, std::string_view
     const double w = weight(size, relative, all.matrices[sample.matrix], sample.relative_bytes);
     total += w, closest = std::max(closest, w);
     sum += w * sample.log_bandwidth, squares += w * squared(sample.log_bandwidth);
-    conversions.push_back({sample.log_conversion, w + conversion_base_weight});
+    conversions.push_back({by_size ? sample.log_of_size : sample.log_conversion, w + conversion_base});
   }
   result.known = true;
   result.log_bandwidth = sum / total;
@@ -318,7 +447,12 @@ CostModel::Estimate CostModel::estimate(const CostQuery& query, std::string_view
   result.deviation = format == csr ? 0
                                    : std::sqrt(variance + squared(least_deviation) +
                                                squared(unlike_deviation * (1 - std::min(closest, 1.0))));
-  result.log_conversion = weighted_quantile(std::move(conversions));
+  const double conversion =
+      weighted_quantile(std::move(conversions), by_size ? quantile_by_size : conversion_quantile);
+  if (by_size)
+    result.by_size = dot(fitted->second.factors, asked) * std::exp(conversion);
+  else
+    result.log_conversion = conversion;
   return result;
 }
 
@@ -360,7 +494,20 @@ double CostModel::expected_saving(const CostQuery& query, double products) const
 CostModel::Reference CostModel::reference(const CostQuery& query, std::string_view running,
                                           std::size_t running_bytes) const {
   const Estimate present = estimate(query, running, running_bytes);
-  return {present.known, running_bytes, present.log_bandwidth, present.deviation};
+  return {present.known, running_bytes, present.log_bandwidth, present.deviation, csr_seconds(query)};
+}
+
+CostPrediction CostPrediction::scaled(double factor) const {
+  // Predictions are too uncertain to tell a machine by less.
+  constexpr double same_machine = 2;
+  CostPrediction result = *this;
+  result.product_seconds *= factor, result.slower *= factor;
+  const double ratio = result.slower;
+  const double machine = ratio > same_machine       ? ratio / same_machine
+                         : ratio < 1 / same_machine ? ratio * same_machine
+                                                    : 1;
+  result.convert_seconds = by_size > 0 ? by_size * machine : convert_seconds * factor;
+  return result;
 }
 
 CostPrediction CostModel::relative(const CostQuery& query, std::string_view format, std::size_t bytes,
@@ -374,8 +521,9 @@ CostPrediction CostModel::relative(const CostQuery& query, std::string_view form
   result.product_seconds = in_csr * traffic(bytes, query.rows) / traffic(query.csr_bytes, query.rows) /
                            std::exp(target.log_bandwidth);
   result.convert_seconds = in_csr * std::exp(target.log_conversion);
+  if (running.csr_seconds > 0) result.by_size = target.by_size, result.slower = in_csr / running.csr_seconds;
   result.uncertainty = std::hypot(target.deviation, running.deviation);
-  return result;
+  return result.scaled(1);
 }
 
 CostPrediction CostModel::relative(const CostQuery& query, std::string_view format, std::size_t bytes,

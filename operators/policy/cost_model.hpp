@@ -71,16 +71,25 @@ struct CostPrediction {
   bool known = false;          // false: the table has no times of this format in this space
   double product_seconds = 0;  // with values in double
   double convert_seconds = 0;
+  // Where the conversion is predicted by the sizes of the matrix: its seconds on the machine of the table, and how many
+  // times as long a product in csr takes here as there. by_size 0: the conversion is predicted in products of csr.
+  double by_size = 0, slower = 1;
   double uncertainty = 0;  // relative standard deviation of product_seconds
+
+  // The same where the running format takes `factor` times as long.
+  CostPrediction scaled(double factor) const;
 };
 
 // Time = bytes / bandwidth. Bytes are those of the matrix, and of x and y once each: 8 (rows + cols). The
 // bandwidth of a format relative to that of csr on the same matrix is a weighted geometric mean over the
 // measured matrices. The weight is larger the more similar the matrix is: in the size of the working set
 // (caches), the mean row length and row_changes (loop overhead), and the bytes relative to csr (padding,
-// packing). Conversion times are predicted in the same way, in products of csr. The formulas (2)-(4) of
-// Reguly and Giles (InPar 2012) for the traffic of x are not used: x costs about the same in csr and in the
-// format, and times are scaled by the measured product of the running format.
+// packing). Conversions are predicted by size: once + a rows + b entries + c bytes, numbers that are fitted to the
+// conversions into the format, times a weighted median of what the similar matrices took of that. Where csr is more
+// than twice as fast or slow here as on the machine of the table, that ratio over 2 counts too. In products of csr are
+// conversions into formats of which the table has fewer than twelve, and those of matrices smaller than all of its. The
+// formulas (2)-(4) of Reguly and Giles (InPar 2012) for the traffic of x are not used: x costs about the same in csr and
+// in the format, and times are scaled by the measured product of the running format.
 class CostModel {
  public:
   // Copies the times of this space, sorted by format, so that a prediction reads those of its format alone.
@@ -95,6 +104,7 @@ class CostModel {
     bool known = false;
     std::size_t bytes = 0;
     double log_bandwidth = 0, deviation = 0;  // of bandwidth / bandwidth of csr
+    double csr_seconds = 0;                   // of a product in csr, as csr_seconds() has it
   };
   Reference reference(const CostQuery& query, std::string_view running, std::size_t running_bytes) const;
   CostPrediction relative(const CostQuery& query, std::string_view format, std::size_t bytes,
@@ -135,7 +145,8 @@ class CostModel {
   struct Estimate {
     bool known = false;
     double log_bandwidth = 0, deviation = 0;  // of bandwidth / bandwidth of csr
-    double log_conversion = 0;                // in products of csr
+    double by_size = 0;                       // seconds of the conversion; 0: not known
+    double log_conversion = 0;                // where it is not known by size, in products of csr
   };
   Estimate estimate(const CostQuery& query, std::string_view format, std::size_t bytes) const;
   double csr_bandwidth(const CostQuery& query) const;  // bytes per second; 0 if unknown

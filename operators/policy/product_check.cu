@@ -9,22 +9,22 @@
 namespace protean::detail {
 namespace {
 
-template <class T, class P>
+// `lanes` threads of a warp take a row.
+template <int lanes, class T, class P>
 __global__ void __launch_bounds__(device::block_size)
     bounds_kernel(std::int64_t rows, const P* row_ptr, const std::int32_t* col, const T* values, const T* x,
                   double relative, T* bounds) {
-  // One warp per row.
-  const int lane = threadIdx.x % 32;
-  const std::int64_t warps = std::int64_t{gridDim.x} * (device::block_size / 32);
-  for (std::int64_t row = (std::int64_t{blockIdx.x} * device::block_size + threadIdx.x) / 32; row < rows;
-       row += warps) {
-    const std::int64_t begin = row_ptr[row], end = row_ptr[row + 1];
+  constexpr std::int64_t of_block = device::block_size / lanes;
+  const int lane = threadIdx.x % lanes;
+  for (std::int64_t first = blockIdx.x * of_block; first < rows; first += gridDim.x * of_block) {
+    const std::int64_t row = first + threadIdx.x / lanes;
+    const std::int64_t begin = row < rows ? row_ptr[row] : 0, end = row < rows ? row_ptr[row + 1] : 0;
     double sum = 0;
-    for (std::int64_t k = begin + lane; k < end; k += 32)
+    for (std::int64_t k = begin + lane; k < end; k += lanes)
       sum += fabs(static_cast<double>(values[k]) * static_cast<double>(x[col[k]]));
-    sum = device::sum_lanes(sum);
+    sum = device::sum_lanes<lanes>(sum);  // of all threads of a warp
     const double terms = static_cast<double>(end - begin + 2);
-    if (lane == 0)
+    if (row < rows && lane == 0)
       bounds[row] = static_cast<T>((2 * terms * std::numeric_limits<T>::epsilon() + relative) * sum);
   }
 }
@@ -63,9 +63,12 @@ void device_bounds(const Context& context, const CsrMatrix<T>& csr, VectorView<c
                    VectorView<T> bounds) {
   if (csr.rows() == 0) return;
   const DeviceState& state = context.device_state();
-  csr.pattern.row_ptr.visit([&](auto* row_ptr) {
-    bounds_kernel<<<device::blocks_for(state, csr.rows() * 32), device::block_size, 0, state.stream>>>(
-        csr.rows(), row_ptr, csr.pattern.col, csr.values, x.data, relative, bounds.data);
+  constexpr std::int64_t few_entries = 16;  // a row
+  const bool short_rows = csr.nonzeros() < few_entries * csr.rows();
+  csr.pattern.row_ptr.visit([&]<class P>(const P* row_ptr) {
+    const auto kernel = short_rows ? bounds_kernel<4, T, P> : bounds_kernel<32, T, P>;
+    kernel<<<device::blocks_for(state, csr.rows() * (short_rows ? 4 : 32)), device::block_size, 0,
+             state.stream>>>(csr.rows(), row_ptr, csr.pattern.col, csr.values, x.data, relative, bounds.data);
   });
   PROTEAN_CUDA_CHECK(cudaGetLastError());
 }

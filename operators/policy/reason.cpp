@@ -11,10 +11,14 @@ std::string time(double seconds) {
   return fmt::format("{:.3g} s", seconds);
 }
 
-// A part of the price that has just been named. Empty where steps are not recorded.
-std::string recording(const Why& w) {
-  if (w.record_seconds <= 0) return {};
-  return fmt::format(" ({} of it to record the steps anew)", time(w.record_seconds));
+// Parts of the price that has just been named. Empty where no steps are recorded and no kernels loaded.
+std::string parts(const Why& w) {
+  std::string all;
+  if (w.record_seconds > 0) all = fmt::format(" ({} of it to record the steps anew", time(w.record_seconds));
+  if (w.load_seconds > 0)
+    all += fmt::format("{}{} to load kernels for the first time", all.empty() ? " (" : ", ",
+                       time(w.load_seconds) + (all.empty() ? " of it" : ""));
+  return all.empty() ? all : all + ")";
 }
 
 // After "the order of the rows stays: ". Empty for other reasons.
@@ -79,11 +83,11 @@ std::string text_of(const Why& w) {
       return fmt::format(
           "{} would save {} an iteration and cost {}{}: that pays after {:.0f} iterations, and about {:.0f} "
           "remain",
-          w.name, time(w.gain_seconds), time(w.cost_seconds), recording(w), w.iterations, w.more_iterations);
+          w.name, time(w.gain_seconds), time(w.cost_seconds), parts(w), w.iterations, w.more_iterations);
     case Reason::beyond_account:
       return fmt::format(
           "{} may cost {}{}; the account allows {} so far, and the forecast does not justify more", w.name,
-          time(w.cost_seconds), recording(w), time(w.allowed_seconds));
+          time(w.cost_seconds), parts(w), time(w.allowed_seconds));
     case Reason::no_gain_by_table:
       return "by the machine table no change pays for the products that would be timed before it";
     case Reason::rows_kept:
@@ -98,13 +102,13 @@ std::string text_of(const Why& w) {
     case Reason::within_account:
       return fmt::format(
           "{} would save {} an iteration; its cost of at most {}{} is within the allowance of {}", w.name,
-          time(w.gain_seconds), time(w.cost_seconds), recording(w), time(w.allowed_seconds));
+          time(w.gain_seconds), time(w.cost_seconds), parts(w), time(w.allowed_seconds));
     case Reason::by_forecast:
       return fmt::format(
           "{} would save {} an iteration; at least {:.0f} iterations remain, which save {} for a cost of at "
           "most {}{}",
           w.name, time(w.gain_seconds), w.iterations, time(w.allowed_seconds), time(w.cost_seconds),
-          recording(w));
+          parts(w));
     case Reason::ready:
       return fmt::format("{} is ready", w.name);
     case Reason::build_dear:

@@ -60,7 +60,7 @@ enum class Reason : unsigned char {
 struct Why {
   Reason reason = Reason::none;
   std::string name = {}, other = {};
-  double gain_seconds = 0, cost_seconds = 0, record_seconds = 0, allowed_seconds = 0;
+  double gain_seconds = 0, cost_seconds = 0, record_seconds = 0, load_seconds = 0, allowed_seconds = 0;
   double iterations = 0, more_iterations = 0;
   double share = 0, least_share = 0;
   std::int64_t count = 0;

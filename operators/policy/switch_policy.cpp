@@ -96,6 +96,9 @@ class Decider {
     return check_products / 2 * (current_.product_seconds + product_seconds) +
            permute_seconds(current_, candidate) + state_.record_seconds;
   }
+  double worst_loading(const SwitchCandidate& candidate) const {
+    return options_.convert_margin * candidate.load_seconds;
+  }
   double permute_seconds(const SwitchCandidate& from, const SwitchCandidate& to) const {
     return from.order == to.order ? 0 : state_.permute_seconds;
   }
@@ -212,7 +215,8 @@ class Decider {
     Why why{.name = candidate.name,
             .gain_seconds = o.gain,
             .cost_seconds = o.worst,
-            .record_seconds = recordings_in_worst * state_.record_seconds};
+            .record_seconds = recordings_in_worst * state_.record_seconds,
+            .load_seconds = worst_loading(candidate)};
     if (granted == options_.worst_factor) {
       why.reason = Reason::within_account, why.allowed_seconds = allowed(granted) - excess();
     } else {
@@ -232,12 +236,14 @@ class Decider {
               .gain_seconds = o.gain,
               .cost_seconds = o.cost,
               .record_seconds = state_.record_seconds,
+              .load_seconds = candidate.load_seconds,
               .iterations = o.cost / o.gain,
               .more_iterations = likely_iterations()};
     return {.reason = Reason::beyond_account,
             .name = candidate.name,
             .cost_seconds = o.worst,
             .record_seconds = recordings_in_worst * state_.record_seconds,
+            .load_seconds = worst_loading(candidate),
             .allowed_seconds = std::max(allowed(options_.worst_factor) - excess(), 0.0)};
   }
 

@@ -2,28 +2,11 @@
 #include "solvers/auto_switcher.hpp"
 
 #include <algorithm>
-#include <array>
-#include <atomic>
 #include <string>
 
 #include "core/error.hpp"
 
 namespace protean {
-namespace {
-
-// The first matrix of a format in a process makes the driver load its kernels, which takes longer than ten conversions
-// and says nothing of the next one. A table of fixed size, since a failed solve must not leave memory behind.
-bool is_first_of_process(const FormatEntry* format, std::size_t value_bytes) noexcept {
-  static std::array<std::atomic<const FormatEntry*>, 512> of_single, of_double;
-  for (std::atomic<const FormatEntry*>& seen : value_bytes == 4 ? of_single : of_double) {
-    const FormatEntry* there = nullptr;
-    if (seen.compare_exchange_strong(there, format)) return true;
-    if (there == format) return false;
-  }
-  return true;
-}
-
-}  // namespace
 
 template <class T>
 void AutoSwitcher<T>::act(const SwitchDecision& decision, std::int64_t iteration) {
@@ -121,14 +104,15 @@ void AutoSwitcher<T>::switched(std::size_t candidate, const std::string& how) {
     ++switches_;
     // Beside the solve a build has fewer threads, so its time is scaled to all threads.
     const double stretch = change.overlapped ? options_.policy.overlap_stretch : 1;
-    built_[candidate] = (change.convert_seconds - change.order_seconds) / stretch;
-    const bool loads_kernels = on_device() && is_first_of_process(targets_[candidate].spec.entry, sizeof(T));
+    const double built = (change.convert_seconds - change.order_seconds) / stretch;
+    // Where kernels were loaded, that says nothing of the next time.
+    const bool loaded = candidates_[candidate].load_seconds > 0;
     // In a change of order the conversion is the smaller part, of which little can be learnt.
-    if (change.from_order == change.to_order && seen.predicted_convert > 0)
-      conversion_scale_ *=
-          loads_kernels ? 1 : std::clamp(built_[candidate] / seen.predicted_convert, 0.25, 4.0);
+    if (!loaded && change.from_order == change.to_order && seen.predicted_convert > 0)
+      conversion_scale_ *= std::clamp(built / seen.predicted_convert, 0.25, 4.0);
+    if (!loaded) built_[candidate] = built;
     seen.measured_convert = change.convert_seconds;
-    candidates_[candidate].convert_seconds = built_[candidate];
+    candidates_[candidate].convert_seconds = built;
   }
   if (candidates_[current_].measured) last_in_[candidates_[current_].order] = current_;
   seen.ran = true, seen.bytes = candidates_[candidate].bytes = change.bytes_after;

@@ -39,21 +39,22 @@ bool AutoSwitcher<T>::measuring_is_little() const {
 }
 
 // Whether the product of the first format is worth its measurement: where the account allows the time, or where a
-// candidate would pay for it by the machine table. Times are in units of the product, which is not known yet.
+// candidate would pay for it by the machine table.
 template <class T>
 bool AutoSwitcher<T>::measuring_pays() {
   if (current_ != first_ || candidates_[current_].measured || measuring_is_little()) return true;
+  // An iteration, in which a product is counted, since the time of a product is not known yet: it takes longer.
+  const double pace = time_.first_pace();
+  if (!(pace > 0)) return true;
   estimate();
   const Forecast left = this->remaining();
   const double likely = left.known ? left.likely : static_cast<double>(last_iteration_);
   for (std::size_t i = 0; i < candidates_.size(); ++i) {
     if (i == current_ || !candidates_[i].admitted || !estimates_[i].cost.known) continue;
     if (!estimates_[i].relative) return true;
-    double cost = estimates_[i].cost.convert_seconds + 2 + products_timed();
-    // In iterations, which take longer than products, since the time of a product is not known yet.
-    if (candidates_[i].order != candidates_[current_].order)
-      cost += order_price(time_.first_pace()) / time_.first_pace();
-    if (record_seconds_ > 0) cost += record_seconds_ / time_.first_pace();
+    double cost = estimates_[i].cost.scaled(pace).convert_seconds / pace + 2 + products_timed();
+    if (candidates_[i].order != candidates_[current_].order) cost += order_price(pace) / pace;
+    cost += (record_seconds_ + loading(i)) / pace;
     if (likely * (1 - estimates_[i].cost.product_seconds) > cost) return true;
   }
   return false;

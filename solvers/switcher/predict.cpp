@@ -6,10 +6,14 @@
 
 #include "core/ordering.hpp"
 #include "core/transfer.hpp"
+#include "operators/kernel_loading.hpp"
 
 namespace protean {
 namespace {
 
+// Of a build on a device: memory, waits, and the bounds of the comparison of products. Measured beside the conversion
+// alone on an H200 (docs/results/switching-gpu.md).
+constexpr double around_a_build = 80e-6;
 constexpr double unlike_machine = 0.3;  // relative uncertainty of times measured on another machine
 constexpr double beyond_plan = 1.25;    // time of a conversion / time of the part in plan_seconds
 // Relative, of OrderForecast::ratio(): what a line of x costs differs between machines.
@@ -48,6 +52,20 @@ CostQuery AutoSwitcher<T>::query(const std::string& order) const {
         (static_cast<std::int64_t>(bytes) - 4 * (A_.rows() + 1)) / static_cast<std::int64_t>(sizeof(T) + 4);
   }
   return query;
+}
+
+// Whether times are those of a GPU, not of a test.
+template <class T>
+bool AutoSwitcher<T>::has_real_device() const {
+  return on_device() && !A_.context()->simulated() && A_.has_machine_clock();
+}
+
+// What the first build of a format in the process takes longer than another one.
+template <class T>
+double AutoSwitcher<T>::loading(std::size_t candidate) const {
+  const FormatEntry* const entry = targets_[candidate].spec.entry;
+  if (!entry || candidate == current_ || !has_real_device()) return 0;
+  return detail::loading_seconds(*A_.context(), *entry, sizeof(T));
 }
 
 // The candidate whose measured product scales the predictions for an order: the one that ran last in that order. If
@@ -135,10 +153,7 @@ void AutoSwitcher<T>::predict() {
     SwitchCandidate& candidate = candidates_[i];
     if (!candidate.admitted || candidate.lost) continue;
     CostPrediction p = estimates_[i].cost;
-    if (estimates_[i].relative) {
-      const double unit = product(estimates_[i].reference);
-      p.product_seconds *= unit, p.convert_seconds *= unit;
-    }
+    if (estimates_[i].relative) p = p.scaled(product(estimates_[i].reference));
     p.convert_seconds = std::max(p.convert_seconds, beyond_plan * targets_[i].plan_seconds /
                                                         static_cast<double>(A_.context()->threads()));
     if (!p.known) {
@@ -155,6 +170,10 @@ void AutoSwitcher<T>::predict() {
                                 : targets_[i].spec.elements ? 0
                                 : i == first_               ? p.convert_seconds
                                               : (assembly + p.convert_seconds) * conversion_scale_;
+    candidate.load_seconds = loading(i);
+    candidate.convert_seconds += candidate.load_seconds;
+    if (built_[i] == 0 && !targets_[i].spec.elements && has_real_device())
+      candidate.convert_seconds += around_a_build;
     if (candidate.order != current.order && candidate.order != callers_order)
       candidate.convert_seconds += order_seconds_;
     if (!records_[i].ran) {
@@ -168,6 +187,8 @@ void AutoSwitcher<T>::predict() {
 #define PROTEAN_INSTANTIATE(T)                                                         \
   template Forecast AutoSwitcher<T>::remaining() const;                                \
   template CostQuery AutoSwitcher<T>::query(const std::string& order) const;           \
+  template bool AutoSwitcher<T>::has_real_device() const;                              \
+  template double AutoSwitcher<T>::loading(std::size_t candidate) const;               \
   template std::size_t AutoSwitcher<T>::reference_for(const std::string& order) const; \
   template void AutoSwitcher<T>::estimate();                                           \
   template double AutoSwitcher<T>::order_price(double product_seconds) const;          \

@@ -51,6 +51,78 @@ TEST(CostModel, OneSlowConversionIsPassedOver) {
               1e-9);
 }
 
+// Conversions that take 20 us, 100 us for a million rows and 300 us for a million entries, whatever a product takes.
+MachineTable with_conversions_by_size(int matrices, double factor = 1) {
+  MachineTable table{"test", {}};
+  for (int i = 0; i < matrices; ++i) {
+    const std::int64_t rows = 20000 * (1 + i), per_row = 3 + 5 * (i % 4);
+    MeasuredMatrix matrix = ideal(rows, per_row);
+    matrix.space = Space::device;
+    matrix.formats[1].convert_seconds = factor * (20e-6 + 100e-12 * static_cast<double>(rows) +
+                                                  300e-12 * static_cast<double>(rows * per_row));
+    table.matrices.push_back(std::move(matrix));
+  }
+  return table;
+}
+
+TEST(CostModel, ConversionsAreBySize) {
+  const MachineTable table = with_conversions_by_size(16);
+  const CostModel model(table, Space::device);
+  const CostQuery query{1000000, 20000000, 240000000};
+  const double seconds = 20e-6 + 100e-6 + 20 * 300e-6;
+  const double csr = model.csr_seconds(query);
+  // A product of another time says nothing of the conversion, as long as it may be a matter of the matrix.
+  for (const auto& [slower, conversion] :
+       {std::pair{1.0, 1.0}, {1.9, 1.0}, {0.6, 1.0}, {6.0, 3.0}, {0.1, 0.2}}) {
+    const CostPrediction p = model.relative(query, "dia", 160000000, "csr", 240000000, slower * csr);
+    EXPECT_GT(p.by_size, 0);
+    EXPECT_NEAR(p.convert_seconds / seconds, conversion, 1e-6) << slower;
+    const CostPrediction later =
+        model.relative(query, "dia", 160000000, "csr", 240000000, 1).scaled(slower * csr);
+    EXPECT_NEAR(later.convert_seconds, p.convert_seconds, 1e-12 * p.convert_seconds);
+    EXPECT_NEAR(later.product_seconds, p.product_seconds, 1e-12 * p.product_seconds);
+  }
+  EXPECT_EQ(model.absolute({10000, 30000, 360000}, "dia", 240000).by_size, 0)
+      << "smaller than all matrices of the table";
+  const CostPrediction back = model.relative(query, "csr", 240000000, "dia", 160000000, 1e-3);
+  EXPECT_EQ(back.by_size, 0) << "csr is where conversions begin";
+  // Times of similar matrices count, where the sizes do not say all.
+  MachineTable twice = table;
+  for (MeasuredMatrix& matrix : twice.matrices)
+    if (matrix.rows > 150000) matrix.formats[1].convert_seconds *= 2;
+  const CostPrediction like_large =
+      CostModel(twice, Space::device).absolute({300000, 900000, 10800000}, "dia", 7200000);
+  const CostPrediction like_small =
+      CostModel(twice, Space::device).absolute({20000, 60000, 720000}, "dia", 480000);
+  EXPECT_NEAR(like_large.convert_seconds / (20e-6 + 30e-6 + 270e-6), 2, 0.3);
+  EXPECT_NEAR(like_small.convert_seconds / (20e-6 + 2e-6 + 18e-6), 1, 0.3);
+}
+
+TEST(CostModel, ConversionsAreInProductsWhereTheTableHasFew) {
+  EXPECT_EQ(CostModel(with_conversions_by_size(11), Space::device)
+                .absolute({100000, 2000000, 24000000}, "dia", 16000000)
+                .by_size,
+            0);
+  // One that shares the arrays of csr has no conversion; it says nothing of the others.
+  MachineTable table = with_conversions_by_size(16);
+  table.matrices[0].formats[1].convert_seconds = 0;
+  const CostPrediction p =
+      CostModel(table, Space::device).absolute({1000000, 20000000, 240000000}, "dia", 160000000);
+  EXPECT_NEAR(p.convert_seconds / (20e-6 + 100e-6 + 20 * 300e-6), 1, 1e-6);
+}
+
+// Matrices of one size do not tell rows from entries, and a fit through them must still be right for them.
+TEST(CostModel, ConversionsOfMatricesOfOneSize) {
+  MachineTable table = with_conversions_by_size(1);
+  table.matrices.resize(20, table.matrices[0]);
+  const MeasuredMatrix& one = table.matrices[0];
+  const CostPrediction p =
+      CostModel(table, Space::device)
+          .absolute({one.rows, one.nonzeros, one.formats[0].bytes}, "dia", one.formats[1].bytes);
+  EXPECT_GT(p.by_size, 0);
+  EXPECT_NEAR(p.convert_seconds / one.formats[1].convert_seconds, 1, 1e-6);
+}
+
 TEST(CostModel, KnowsNothingOfOtherFormatsAndSpaces) {
   const MachineTable table{"test", {ideal(1000, 7)}};
   EXPECT_FALSE(CostModel(table, Space::host).absolute({1000, 7000, 84000}, "ell", 56000).known);
@@ -156,7 +228,7 @@ TEST(CostModel, HostMatricesLeftOutOfTheTable) {
   RecordProperty("convert", std::to_string(errors.median(errors.convert)));
   EXPECT_LT(errors.median(errors.product), 0.15);
   // A part of the table was measured with conversions into memory used for the first time.
-  EXPECT_LT(errors.median(errors.convert), 0.45);
+  EXPECT_LT(errors.median(errors.convert), 0.35);  // 0.39 in products of csr
 }
 
 // Where the row length changes often, other formats gain more over csr.
@@ -284,7 +356,7 @@ TEST(CostModel, DeviceMatricesLeftOutOfTheTable) {
   ASSERT_GE(errors.product.size(), 80U);
   // 0.207 with the matrices of both GPUs, of which those of the H100 vary more.
   EXPECT_LT(errors.median(errors.product), 0.22);
-  EXPECT_LT(errors.median(errors.convert), 0.45);
+  EXPECT_LT(errors.median(errors.convert), 0.2);  // 0.39 in products of csr
 }
 
 // A table of two matrices: each has another fastest format, and one format is the fastest of none.

@@ -82,6 +82,23 @@ TEST(Reasons, HaveEachATextOfTheirOwn) {
                .allowed_seconds = 1e-4}),
       "dia may cost 2 ms (1 ms of it to record the steps anew); the account allows 100 us so far, and the "
       "forecast does not justify more");
+  EXPECT_EQ(
+      text_of({.reason = Reason::beyond_account,
+               .name = "dia",
+               .cost_seconds = 1e-2,
+               .load_seconds = 8e-3,
+               .allowed_seconds = 1e-4}),
+      "dia may cost 10 ms (8 ms of it to load kernels for the first time); the account allows 100 us so "
+      "far, and the forecast does not justify more");
+  EXPECT_EQ(
+      text_of({.reason = Reason::beyond_account,
+               .name = "dia",
+               .cost_seconds = 1e-2,
+               .record_seconds = 1e-3,
+               .load_seconds = 8e-3,
+               .allowed_seconds = 1e-4}),
+      "dia may cost 10 ms (1 ms of it to record the steps anew, 8 ms to load kernels for the first time); "
+      "the account allows 100 us so far, and the forecast does not justify more");
   EXPECT_EQ(text_of({.reason = Reason::small_gain, .least_share = 0.7}),
             "no format is expected to be faster by 70 % of an iteration");
   Situation s;
@@ -390,6 +407,19 @@ TEST(SwitchPolicy, ThePriceHasARecordingThereAndBack) {
   EXPECT_EQ(next.candidate, 2U);
   EXPECT_NEAR(next.cost_seconds - next_without.cost_seconds, 2, 1e-12);
   EXPECT_NEAR(next.worst_seconds - next_without.worst_seconds, 4, 1e-12);
+}
+
+// Kernels that the driver must load are a part of the conversion, with its margin.
+TEST(SwitchPolicy, TheReasonNamesTheLoadingOfKernels) {
+  Situation s;
+  s.candidates[1].load_seconds = s.candidates[1].convert_seconds / 2;
+  const SwitchDecision decision = s.decide();
+  EXPECT_EQ(decision.why.reason, Reason::by_forecast);
+  EXPECT_NEAR(decision.why.load_seconds, s.options.convert_margin * s.candidates[1].convert_seconds / 2,
+              1e-12);
+  EXPECT_TRUE(decision.reason.ends_with(" of it to load kernels for the first time)")) << decision.reason;
+  s.candidates[1].load_seconds = 0;
+  EXPECT_EQ(s.decide().reason.find("load"), std::string::npos);
 }
 
 // Conversion and check are 14.34 s at most, and an iteration saves at least 0.265 s.

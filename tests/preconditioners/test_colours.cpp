@@ -56,7 +56,8 @@ TEST_P(Colours, AreThoseOfTheHost) {
       EXPECT_EQ(got->colours(), expected.count);
       EXPECT_EQ(got->first, pattern->forward.first());
       const std::vector<std::int32_t> row = here(got->row), place = here(got->place), col = here(got->col),
-                                      key = here(got->key), mirror = here(got->mirror);
+                                      key = here(got->key),
+                                      mirror = with_upper ? here(got->mirror) : std::vector<std::int32_t>();
       const std::vector<std::int64_t> lower = here(got->lower), upper = here(got->upper);
       const Buffer<std::int32_t>& order = pattern->forward.order();
       ASSERT_EQ(row, std::vector<std::int32_t>(order.begin(), order.end()));

@@ -1,0 +1,49 @@
+#include "operators/kernel_loading.hpp"
+
+#include <array>
+#include <atomic>
+#include <cstdlib>
+#include <string_view>
+
+namespace protean::detail {
+namespace {
+
+bool loads_kernels(const Context& context) noexcept {
+  if (context.space() == Space::host || context.simulated()) return false;
+  // Then all kernels were loaded at the beginning. So the CUDA driver reads this variable.
+  static const bool at_once = [] {
+    const char* const mode = std::getenv("CUDA_MODULE_LOADING");
+    return mode && std::string_view(mode) == "EAGER";
+  }();
+  return !at_once;
+}
+
+// The formats of which the process has made a matrix, more than there are. Of fixed size, since a failed solve must not
+// leave memory behind.
+using Formats = std::array<std::atomic<const FormatEntry*>, 512>;
+Formats& formats_of(std::size_t value_bytes) noexcept {
+  static Formats of_single, of_double;
+  return value_bytes == 4 ? of_single : of_double;
+}
+
+}  // namespace
+
+double loading_seconds(const Context& context, const FormatEntry& entry, std::size_t value_bytes) noexcept {
+  if (!loads_kernels(context)) return 0;
+  for (const std::atomic<const FormatEntry*>& seen : formats_of(value_bytes)) {
+    const FormatEntry* const there = seen.load(std::memory_order_relaxed);
+    if (there == &entry) return 0;
+    if (!there) break;
+  }
+  return kernel_loading_seconds;
+}
+
+void kernels_are_loaded(const Context& context, const FormatEntry& entry, std::size_t value_bytes) noexcept {
+  if (!loads_kernels(context)) return;
+  for (std::atomic<const FormatEntry*>& seen : formats_of(value_bytes)) {
+    const FormatEntry* there = nullptr;
+    if (seen.compare_exchange_strong(there, &entry) || there == &entry) return;
+  }
+}
+
+}  // namespace protean::detail

@@ -1,0 +1,33 @@
+// What the first matrix of a format in a process costs more: nothing on a host, on a GPU what the driver takes to load
+// its kernels.
+#include <gtest/gtest.h>
+
+#include "core/generate/generate.hpp"
+#include "core/transfer.hpp"
+#include "formats/catalogue.hpp"
+#include "operators/kernel_loading.hpp"
+#include "support/space.hpp"
+
+namespace protean::test {
+namespace {
+
+TEST(KernelLoading, CostsNothingOnAHost) {
+  const ContextPtr host = Context::host();
+  for (const FormatEntry* entry : catalogue())
+    EXPECT_EQ(detail::loading_seconds(*host, *entry, 8), 0) << entry->id;
+}
+
+TEST(KernelLoading, IsPaidOnceForAFormatAndAPrecision) {
+  const ContextPtr device = test_context(Space::device);
+  if (!device) GTEST_SKIP() << no_device;
+  const CsrMatrix<double> csr = generate(Context::host(), "poisson-2d", {{"n", 20}});
+  const FormatEntry& entry = find_format("cmrs");
+  EXPECT_EQ(detail::loading_seconds(*device, entry, 8), detail::kernel_loading_seconds);
+  const auto made = make_matrix(entry, upload(device, csr), device);
+  EXPECT_EQ(detail::loading_seconds(*device, entry, 8), 0);
+  EXPECT_EQ(detail::loading_seconds(*device, entry, 4), detail::kernel_loading_seconds) << "other kernels";
+  EXPECT_EQ(detail::loading_seconds(*Context::host(), entry, 4), 0);
+}
+
+}  // namespace
+}  // namespace protean::test
