@@ -21,6 +21,7 @@
 #include "formats/selectors/selector.hpp"
 #include "formats/survey.hpp"
 #include "formats/trials.hpp"
+#include "operators/kernel_loading.hpp"
 #include "operators/multi_product.hpp"
 
 namespace protean {
@@ -189,7 +190,9 @@ ChosenMatrix<T> make_chosen_matrix(const CsrMatrix<T>& csr, const ContextPtr& co
     const std::string_view id = format.entry->id;
     if (id == "csr" || tried++ == most_tried) break;
     try {
+      const bool loads = detail::needs_loading(*context, *format.entry, sizeof(T));
       result.matrix = make_matrix(*format.entry, csr, context, format.parameters);
+      if (loads) detail::count_loading();
       result.choice.taken = id;
       result.reason = id == wanted
                           ? format.reason

@@ -1,5 +1,6 @@
 #include "operators/kernel_loading.hpp"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdlib>
@@ -26,16 +27,26 @@ Formats& formats_of(std::size_t value_bytes) noexcept {
   return value_bytes == 4 ? of_single : of_double;
 }
 
+// Of all solves on devices, and of the formats that were chosen.
+std::atomic<double> seconds_paid{0}, seconds_spent{0};
+
 }  // namespace
 
-double loading_seconds(const Context& context, const FormatEntry& entry, std::size_t value_bytes) noexcept {
-  if (!loads_kernels(context)) return 0;
+bool needs_loading(const Context& context, const FormatEntry& entry, std::size_t value_bytes) noexcept {
+  if (!loads_kernels(context)) return false;
   for (const std::atomic<const FormatEntry*>& seen : formats_of(value_bytes)) {
     const FormatEntry* const there = seen.load(std::memory_order_relaxed);
-    if (there == &entry) return 0;
+    if (there == &entry) return false;
     if (!there) break;
   }
-  return kernel_loading_seconds;
+  return true;
+}
+
+double loading_seconds(const Context& context, const FormatEntry& entry, std::size_t value_bytes) noexcept {
+  if (!needs_loading(context, entry, value_bytes)) return 0;
+  const double left =
+      seconds_paid.load(std::memory_order_relaxed) - seconds_spent.load(std::memory_order_relaxed);
+  return std::clamp(kernel_loading_seconds - left, 0.0, kernel_loading_seconds);
 }
 
 void kernels_are_loaded(const Context& context, const FormatEntry& entry, std::size_t value_bytes) noexcept {
@@ -45,5 +56,10 @@ void kernels_are_loaded(const Context& context, const FormatEntry& entry, std::s
     if (seen.compare_exchange_strong(there, &entry) || there == &entry) return;
   }
 }
+
+void count_solve(const Context& context, double seconds) noexcept {
+  if (loads_kernels(context)) seconds_paid.fetch_add(loading_share * seconds, std::memory_order_relaxed);
+}
+void count_loading() noexcept { seconds_spent.fetch_add(kernel_loading_seconds, std::memory_order_relaxed); }
 
 }  // namespace protean::detail

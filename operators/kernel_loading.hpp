@@ -11,10 +11,20 @@ namespace protean::detail {
 // docs/results/default-gpu.md), as long as 20 to 50 conversions.
 inline constexpr double kernel_loading_seconds = 8e-3;
 
-// Seconds that a matrix of this format, with values of so many bytes, takes longer in this context than a later one: 0
-// on a host, and where the process has made one before.
+// A process that has solved for long is expected to go on: this part of what its solves on devices took pays for
+// loading, as the policy's account pays for a change within a solve.
+inline constexpr double loading_share = 0.05;
+
+// Whether a matrix of this format, with values of so many bytes, takes longer in this context than a later one: not on a
+// host, and not where the process has made one before.
+bool needs_loading(const Context& context, const FormatEntry& entry, std::size_t value_bytes) noexcept;
+// Seconds of that which the solves of the process have not paid for; 0 where nothing needs loading.
 double loading_seconds(const Context& context, const FormatEntry& entry, std::size_t value_bytes) noexcept;
 // A matrix of this format was made in the context.
 void kernels_are_loaded(const Context& context, const FormatEntry& entry, std::size_t value_bytes) noexcept;
+// A solve took so long.
+void count_solve(const Context& context, double seconds) noexcept;
+// A format that needed loading was chosen: what the solves have paid is spent.
+void count_loading() noexcept;
 
 }  // namespace protean::detail

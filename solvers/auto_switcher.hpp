@@ -158,6 +158,7 @@ class AutoSwitcher final : public SolveObserver {
   Forecast remaining() const;
   CostQuery query(const std::string& order) const;
   bool has_real_device() const;
+  bool needs_loading(std::size_t candidate) const;
   double loading(std::size_t candidate) const;
   std::size_t reference_for(const std::string& order) const;
   void estimate();
@@ -220,6 +221,7 @@ class AutoSwitcher final : public SolveObserver {
   std::size_t first_ = 0, current_ = 0, building_ = 0;
   int switches_ = 0;
   double granted_ = 0, price_ = 0, excess_before_ = 0, conversion_scale_ = 1, products_per_iteration_ = 1;
+  bool loads_kernels_ = false;                  // the build that was begun last
   double order_seconds_ = 0, order_scale_ = 1;  // predicted: to find the order and to permute the matrix
   double permute_seconds_ = 0;                  // of one vector
   bool permute_measured_ = false;

@@ -14,6 +14,7 @@
 #include "core/device_checks.hpp"
 #include "core/error.hpp"
 #include "core/memory.hpp"
+#include "operators/kernel_loading.hpp"
 #include "solvers/advice.hpp"
 #include "solvers/diagnosis.hpp"
 #include "solvers/iteration_control.hpp"
@@ -124,6 +125,7 @@ class MultiRun {
     for (Column& c : columns_) report_.iterations = std::max(report_.iterations, c.report.iterations);
     for (Column& c : columns_) report_.columns.push_back(std::move(c.report));
     report_.seconds = seconds();
+    detail::count_solve(context(), report_.seconds);
     return std::move(report_);
   }
 

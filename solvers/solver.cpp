@@ -15,6 +15,7 @@
 #include "core/device_checks.hpp"
 #include "core/error.hpp"
 #include "core/multi_blas1.hpp"
+#include "operators/kernel_loading.hpp"
 #include "operators/order.hpp"
 #include "operators/row_arrays.hpp"
 #include "solvers/advice.hpp"
@@ -416,6 +417,7 @@ class Run final : private OrderFollower {
     report_.graphs_recorded = steps_->recorded(), report_.graphs_made = steps_->made();
     report_.steps = steps_->name();
     report_.seconds = seconds();
+    detail::count_solve(context(), report_.seconds);
     return std::move(report_);
   }
 

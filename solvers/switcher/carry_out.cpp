@@ -5,6 +5,7 @@
 #include <string>
 
 #include "core/error.hpp"
+#include "operators/kernel_loading.hpp"
 
 namespace protean {
 
@@ -28,6 +29,7 @@ void AutoSwitcher<T>::carry_out(const SwitchDecision& decision, std::int64_t ite
     case SwitchAction::begin:
       building_ = chosen, granted_ = decision.granted;
       price_ = decision.worst_seconds, excess_before_ = decision.excess_seconds;
+      loads_kernels_ = needs_loading(chosen);
       if (options_.policy.overlapped) {
         A_.prepare(spec_of(chosen), decision.reason, iteration);
         build_running_ = true;
@@ -106,7 +108,8 @@ void AutoSwitcher<T>::switched(std::size_t candidate, const std::string& how) {
     const double stretch = change.overlapped ? options_.policy.overlap_stretch : 1;
     const double built = (change.convert_seconds - change.order_seconds) / stretch;
     // Where kernels were loaded, that says nothing of the next time.
-    const bool loaded = candidates_[candidate].load_seconds > 0;
+    const bool loaded = loads_kernels_;
+    if (loaded) detail::count_loading();
     // In a change of order the conversion is the smaller part, of which little can be learnt.
     if (!loaded && change.from_order == change.to_order && seen.predicted_convert > 0)
       conversion_scale_ *= std::clamp(built / seen.predicted_convert, 0.25, 4.0);

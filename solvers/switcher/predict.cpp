@@ -67,6 +67,11 @@ double AutoSwitcher<T>::loading(std::size_t candidate) const {
   if (!entry || candidate == current_ || !has_real_device()) return 0;
   return detail::loading_seconds(*A_.context(), *entry, sizeof(T));
 }
+template <class T>
+bool AutoSwitcher<T>::needs_loading(std::size_t candidate) const {
+  const FormatEntry* const entry = targets_[candidate].spec.entry;
+  return entry && has_real_device() && detail::needs_loading(*A_.context(), *entry, sizeof(T));
+}
 
 // The candidate whose measured product scales the predictions for an order: the one that ran last in that order. If
 // none has run in it, the current candidate, together with the forecast of the order.
@@ -188,6 +193,7 @@ void AutoSwitcher<T>::predict() {
   template Forecast AutoSwitcher<T>::remaining() const;                                \
   template CostQuery AutoSwitcher<T>::query(const std::string& order) const;           \
   template bool AutoSwitcher<T>::has_real_device() const;                              \
+  template bool AutoSwitcher<T>::needs_loading(std::size_t candidate) const;           \
   template double AutoSwitcher<T>::loading(std::size_t candidate) const;               \
   template std::size_t AutoSwitcher<T>::reference_for(const std::string& order) const; \
   template void AutoSwitcher<T>::estimate();                                           \

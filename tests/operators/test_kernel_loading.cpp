@@ -29,5 +29,23 @@ TEST(KernelLoading, IsPaidOnceForAFormatAndAPrecision) {
   EXPECT_EQ(detail::loading_seconds(*Context::host(), entry, 4), 0);
 }
 
+// A twentieth of the solves on devices pays for it.
+TEST(KernelLoading, IsPaidByTheSolvesOfTheProcess) {
+  const ContextPtr device = test_context(Space::device);
+  if (!device) GTEST_SKIP() << no_device;
+  const FormatEntry& entry = find_format("brc");
+  detail::count_solve(*Context::host(), 10);
+  EXPECT_EQ(detail::loading_seconds(*device, entry, 8), 8e-3) << "solves on a host pay for nothing";
+  detail::count_solve(*device, 0.04);
+  EXPECT_NEAR(detail::loading_seconds(*device, entry, 8), 6e-3, 1e-12);
+  detail::count_solve(*device, 1);
+  EXPECT_EQ(detail::loading_seconds(*device, entry, 8), 0);
+  EXPECT_TRUE(detail::needs_loading(*device, entry, 8));
+  for (int formats = 0; formats < 6; ++formats) detail::count_loading();
+  EXPECT_NEAR(detail::loading_seconds(*device, entry, 8), 4e-3, 1e-12);
+  detail::count_loading();
+  EXPECT_EQ(detail::loading_seconds(*device, entry, 8), 8e-3);
+}
+
 }  // namespace
 }  // namespace protean::test
