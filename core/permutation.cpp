@@ -270,15 +270,20 @@ void PermutedMatrix<T>::make_on_host(const ContextPtr& host, const CsrMatrix<T>&
     if (part == parts) return n;
     return first_where(std::int64_t{0}, n, [&](std::int64_t k) { return builder.row_ptr(k) >= goal; });
   };
+  // Of addresses that may lie behind an array, or that of one without entries, which is null.
+  const auto prefetch = [](const auto* array, std::int64_t at) {
+    const auto address =
+        reinterpret_cast<std::uintptr_t>(array) + static_cast<std::uintptr_t>(at) * sizeof *array;
+    __builtin_prefetch(reinterpret_cast<const void*>(address));
+  };
   parallel(parts, [&](int part, int) {
     std::vector<std::uint64_t> keys;
     const std::int64_t last = border(part + 1);
     for (std::int64_t k = border(part); k < last; ++k) {
       if (k + 8 < last) {  // the rows of A lie anywhere
         const std::int64_t soon = p.row_ptr[order[k + 8]];
-        __builtin_prefetch(p.col + soon), __builtin_prefetch(p.col + soon + 16);
-        __builtin_prefetch(matrix.values + soon), __builtin_prefetch(matrix.values + soon + 8);
-        __builtin_prefetch(matrix.values + soon + 16), __builtin_prefetch(matrix.values + soon + 24);
+        prefetch(p.col, soon), prefetch(p.col, soon + 16);
+        for (int line = 0; line < 4; ++line) prefetch(matrix.values, soon + 8 * line);
       }
       const std::int64_t from = p.row_ptr[order[k]], length = p.row_length(order[k]), to = builder.row_ptr(k);
       keys.resize(static_cast<std::size_t>(length));

@@ -15,8 +15,8 @@ inline constexpr double kernel_loading_seconds = 8e-3;
 // loading, as the policy's account pays for a change within a solve.
 inline constexpr double loading_share = 0.05;
 
-// Whether a matrix of this format, with values of so many bytes, takes longer in this context than a later one: not on a
-// host, and not where the process has made one before.
+// Whether a matrix of this format, with values of so many bytes, takes longer in this context than a later one: not on
+// a host, and not where the process has made one before.
 bool needs_loading(const Context& context, const FormatEntry& entry, std::size_t value_bytes) noexcept;
 // Seconds of that which the solves of the process have not paid for; 0 where nothing needs loading.
 double loading_seconds(const Context& context, const FormatEntry& entry, std::size_t value_bytes) noexcept;

@@ -88,8 +88,8 @@ struct CostPrediction {
 // conversions into the format, times a weighted median of what the similar matrices took of that. Where csr is more
 // than twice as fast or slow here as on the machine of the table, that ratio over 2 counts too. In products of csr are
 // conversions into formats of which the table has fewer than twelve, and those of matrices smaller than all of its. The
-// formulas (2)-(4) of Reguly and Giles (InPar 2012) for the traffic of x are not used: x costs about the same in csr and
-// in the format, and times are scaled by the measured product of the running format.
+// formulas (2)-(4) of Reguly and Giles (InPar 2012) for the traffic of x are not used: x costs about the same in csr
+// and in the format, and times are scaled by the measured product of the running format.
 class CostModel {
  public:
   // Copies the times of this space, sorted by format, so that a prediction reads those of its format alone.

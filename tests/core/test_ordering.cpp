@@ -242,6 +242,21 @@ TEST(Locality, CountsLinesBandwidthAndProfile) {
   EXPECT_EQ(found.lines, 2) << "columns 0 to 7 and 16 to 23";
 }
 
+// Its arrays of columns and values are null, and no address may be computed from them.
+TEST(PermutedMatrix, OfRowsWithoutEntries) {
+  constexpr std::int64_t n = 40;
+  const std::vector<std::int32_t> row_ptr(n + 1, 0);
+  CsrMatrix<double> a;
+  a.pattern.rows = a.pattern.cols = n;
+  a.pattern.row_ptr.p32 = row_ptr.data();
+  std::vector<std::int32_t> order(n);
+  for (std::int64_t i = 0; i < n; ++i)
+    order[static_cast<std::size_t>(i)] = static_cast<std::int32_t>(n - 1 - i);
+  const PermutedMatrix<double> b(test_context(), a, Permutation(test_context(), order));
+  EXPECT_EQ(b.matrix().rows(), n);
+  EXPECT_EQ(b.matrix().nonzeros(), 0);
+}
+
 TEST(Locality, OfAnOrderIsThatOfThePermutedMatrix) {
   const auto a = shuffled(generate(test_context(), "poisson-2d", {{"n", 60}}), 5);
   const Permutation p(test_context(), reverse_cuthill_mckee(*test_context(), a.pattern));
