@@ -48,15 +48,18 @@ TEST(AutoFormat, IsTheFormatThatTheRuleNames) {
     const auto csr = generate(test_context(), kind, {{"n", n}});
     // On each processor by the same table, in which something is to be chosen for these matrices.
     const MachineTable& machine = builtin_machine(BuiltinHost::avx512);
-    const auto choice = choose_format(csr.pattern, CostModel(machine, Space::host));
+    // As many as pay for a conversion, and too few to try formats.
+    ChoiceOptions options;
+    options.expected_iterations = 5000, options.machine = &machine;
+    const auto choice = choose_format(csr.pattern, CostModel(machine, Space::host), options);
     ASSERT_NE(choice.id, "csr") << "a matrix for which something is to be chosen";
-    const auto A = make_matrix("auto", csr, test_context(), {}, {}, {.machine = &machine});
+    const auto A = make_matrix("auto", csr, test_context(), {}, {}, options);
     EXPECT_EQ(A->name(), choice.id);
     expect_product(*A, csr);
     // For a few products no conversion pays.
     EXPECT_EQ(make_matrix("auto", csr, test_context(), {}, {}, {.expected_iterations = 1})->name(), "csr");
     const auto single = convert_values<float>(test_context(), csr);
-    const auto A32 = make_matrix("auto", single, test_context(), {}, "native", {.machine = &machine});
+    const auto A32 = make_matrix("auto", single, test_context(), {}, "native", options);
     EXPECT_EQ(A32->name(), choice.id);
     expect_product(*A32, single);
   }
