@@ -77,7 +77,7 @@ class ModelSelector final : public FormatSelector {
             "csr{}",
             100 * format.cost.product_seconds / product, format.cost.convert_seconds / product,
             detail::loading_seconds(question.context(), *format.entry, options.value_bytes) > 0
-                ? ", most of them to load kernels for the first time"
+                ? ", with the kernels that it loads for the first time"
                 : "");
       result.push_back(std::move(selected));
     }

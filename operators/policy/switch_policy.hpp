@@ -35,8 +35,8 @@ struct SwitchCandidate {
   // Of a build by all threads while the solve waits, predicted or measured. In another order than the current one's
   // with the time to find the order and to permute the matrix.
   double convert_seconds = 0;
-  double load_seconds =
-      0;  // the part of it for kernels that the driver loads at the first use in the process
+  // The part of convert_seconds for kernels that the driver loads when the process uses them first.
+  double load_seconds = 0;
   double uncertainty = 0.1;  // relative, of a predicted product_seconds
   bool measured = false;
   bool lost = false;  // tried without success: it was slower, its build failed or was cancelled
