@@ -14,6 +14,7 @@
 #include "core/transfer.hpp"
 #include "formats/catalogue.hpp"
 #include "formats/engines/rows.hpp"
+#include "operators/kernel_loading.hpp"
 
 namespace protean {
 namespace {
@@ -384,6 +385,7 @@ std::vector<SwitchTarget> survey_formats(const Context& context, const SparsityP
   if (pattern.space != context.space())
     throw WrongSpace(fmt::format("a pattern in {} memory cannot be sampled with a context in {} memory",
                                  to_string(pattern.space), to_string(context.space())));
+  detail::count_survey(context);
   return survey(Source(context, pattern), context.space(), deterministic, value_bytes, symmetric, model);
 }
 
@@ -433,6 +435,7 @@ std::vector<SwitchTarget> survey_formats(const AdaptiveOperator<T>& A, const Cos
   const bool given = context.space() == Space::device && on_host.nonzeros > 0;
   const SparsityPattern pattern = given ? on_host : A.ordered_source().pattern;
   const ContextPtr host = Context::host(1);
+  if (!given) detail::count_survey(context);
   return survey(Source(given ? *host : context, pattern), context.space(), context.deterministic(), sizeof(T),
                 false, &model);
 }

@@ -29,6 +29,14 @@ Formats& formats_of(std::size_t value_bytes) noexcept {
 
 // Of all solves on devices, and of the formats that were chosen.
 std::atomic<double> seconds_paid{0}, seconds_spent{0};
+std::atomic<bool> surveyed{false};
+
+// Of so many seconds, those that the solves have not paid for.
+double unpaid(double seconds) noexcept {
+  const double left =
+      seconds_paid.load(std::memory_order_relaxed) - seconds_spent.load(std::memory_order_relaxed);
+  return std::clamp(seconds - left, 0.0, seconds);
+}
 
 }  // namespace
 
@@ -43,10 +51,17 @@ bool needs_loading(const Context& context, const FormatEntry& entry, std::size_t
 }
 
 double loading_seconds(const Context& context, const FormatEntry& entry, std::size_t value_bytes) noexcept {
-  if (!needs_loading(context, entry, value_bytes)) return 0;
-  const double left =
-      seconds_paid.load(std::memory_order_relaxed) - seconds_spent.load(std::memory_order_relaxed);
-  return std::clamp(kernel_loading_seconds - left, 0.0, kernel_loading_seconds);
+  return needs_loading(context, entry, value_bytes) ? unpaid(kernel_loading_seconds) : 0;
+}
+
+double first_survey_seconds(const Context& context) noexcept {
+  return loads_kernels(context) && !surveyed.load(std::memory_order_relaxed) ? unpaid(survey_loading_seconds)
+                                                                             : 0;
+}
+
+void count_survey(const Context& context) noexcept {
+  if (loads_kernels(context) && !surveyed.exchange(true, std::memory_order_relaxed))
+    seconds_spent.fetch_add(survey_loading_seconds, std::memory_order_relaxed);
 }
 
 void kernels_are_loaded(const Context& context, const FormatEntry& entry, std::size_t value_bytes) noexcept {

@@ -1,4 +1,5 @@
-// What the first matrix of a format in a process costs on a device. Private to the library.
+// What the first matrix of a format, and the first look at a matrix, in a process cost on a device. Private to the
+// library.
 #pragma once
 #include <cstddef>
 
@@ -11,6 +12,10 @@ namespace protean::detail {
 // docs/results/default-gpu.md), as long as 20 to 50 conversions.
 inline constexpr double kernel_loading_seconds = 8e-3;
 
+// The first survey of a matrix on a device reads the built-in table and loads the kernels that take its sample. Beside a
+// solve that holds it up for 5 to 6 ms (an H200, docs/results/default-gpu.md).
+inline constexpr double survey_loading_seconds = 6e-3;
+
 // A process that has solved for long is expected to go on: this part of what its solves on devices took pays for
 // loading, as the policy's account pays for a change within a solve.
 inline constexpr double loading_share = 0.05;
@@ -22,6 +27,11 @@ bool needs_loading(const Context& context, const FormatEntry& entry, std::size_t
 double loading_seconds(const Context& context, const FormatEntry& entry, std::size_t value_bytes) noexcept;
 // A matrix of this format was made in the context.
 void kernels_are_loaded(const Context& context, const FormatEntry& entry, std::size_t value_bytes) noexcept;
+// Seconds of the first survey in this context which the solves of the process have not paid for; 0 on a host, and where
+// one was made.
+double first_survey_seconds(const Context& context) noexcept;
+// A matrix was surveyed in the context. The first time spends what the solves have paid.
+void count_survey(const Context& context) noexcept;
 // A solve took so long.
 void count_solve(const Context& context, double seconds) noexcept;
 // A format that needed loading was chosen: what the solves have paid is spent.

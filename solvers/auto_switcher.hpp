@@ -136,6 +136,7 @@ class AutoSwitcher final : public SolveObserver {
   double excess() const { return elapsed() - time_.stay_seconds(); }
   // switcher/candidates.cpp
   bool survey_pays(std::int64_t iteration) const;
+  bool first_survey_pays() const;
   bool survey_ready();
   void add_candidate(SwitchTarget target, const std::string& order);
   void find_current();

@@ -14,6 +14,8 @@
 // an entry. Entry k of row r has position k + r / rows_an_entry, and tile t has the entries at positions t tile_entries
 // and up.
 #pragma once
+#include <algorithm>
+
 #include "core/bisect.hpp"
 #include "formats/engines/runs.cuh"
 #include "formats/private/csr_arrays.cuh"
@@ -119,11 +121,7 @@ __device__ inline bool multiply_entry_tile(const EntryTileView<T, P>& a, std::in
   const T* const values = a.csr.values + first;
   std::int32_t c[tile_steps];
   T v[tile_steps];
-#pragma unroll
-  for (int j = 0; j < tile_steps; ++j) {
-    const int k = min(thread + j * tile_threads, last);
-    c[j] = __ldcs(col + k), v[j] = __ldcs(values + k);
-  }
+  load_entries(a.csr.cached, col, values, thread, tile_threads, last, c, v);
   // Number 0 is the row that began before; there is none before row 0.
   const std::int64_t row_before = first_row(a.start, t) - 1;
   const auto rows = static_cast<int>(first_row(a.start, t + 1) - row_before);
@@ -188,6 +186,13 @@ __global__ void __launch_bounds__(tile_threads)
   device::finish_reduction<1>(dots, task.partials, task.arrived, task.result);
 }
 
+// The blocks of a product that reduces: as many as the device holds, each of which leaves a partial sum.
+inline std::int64_t reducing_tile_blocks(const DeviceState& state, std::int64_t tiles) {
+  constexpr int threads_of_processor = 2048;
+  return std::min({tiles, std::int64_t{DeviceState::max_blocks},
+                   std::int64_t{state.processors} * (threads_of_processor / tile_threads)});
+}
+
 // The starts and carries of the tiles of a CSR matrix with entries.
 template <class T>
 class EntryTiles {
@@ -197,7 +202,8 @@ class EntryTiles {
       : tiles_(entry_tile_count(pattern.rows, pattern.nonzeros, weighted)),
         start_(context, tiles_ + 1),
         carry_(context, tiles_),
-        weighted_(weighted) {
+        weighted_(weighted),
+        cached_(stays_in_cache(*context, pattern, sizeof(T))) {
     pattern.row_ptr.visit([&](auto* row_ptr) {
       with_weights([&](auto weighted_too) {
         using P = std::remove_const_t<std::remove_pointer_t<decltype(row_ptr)>>;
@@ -220,8 +226,7 @@ class EntryTiles {
   // y := A x and *result := x . y
   void multiply_dot(const Context& context, const CsrMatrix<T>& csr, const T* x, T* y, T* result) const {
     const DeviceState& state = context.device_state();
-    const std::int64_t blocks = std::min(
-        tiles_, std::min<std::int64_t>(DeviceState::max_blocks, std::int64_t{state.processors} * 12));
+    const std::int64_t blocks = reducing_tile_blocks(state, tiles_);
     const auto sums = device::sums_into<1>(context, blocks, result);
     with_view(csr, [&](auto weighted, auto view) {
       using P = std::remove_const_t<std::remove_pointer_t<decltype(view.csr.row_ptr)>>;
@@ -244,7 +249,7 @@ class EntryTiles {
     with_weights([&](auto weighted) {
       csr.pattern.row_ptr.visit([&](auto* row_ptr) {
         using P = std::remove_const_t<std::remove_pointer_t<decltype(row_ptr)>>;
-        const CsrArrays<T, P> arrays{csr.rows(), row_ptr, csr.pattern.col, csr.values};
+        const CsrArrays<T, P> arrays{csr.rows(), row_ptr, csr.pattern.col, csr.values, cached_};
         // The carries are workspace of the product.
         f(weighted,
           EntryTileView<T, P>{arrays, csr.nonzeros(), start_.data(), const_cast<T*>(carry_.data())});
@@ -260,7 +265,7 @@ class EntryTiles {
   std::int64_t tiles_ = 0;
   Buffer<TileStart> start_;
   Buffer<T> carry_;
-  bool weighted_ = false;
+  bool weighted_ = false, cached_ = false;
 };
 
 }  // namespace protean::formats

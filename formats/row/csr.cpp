@@ -18,6 +18,7 @@
 //                   threads gives the same bits.
 //            merge  the same number of rows + entries for each thread. A row may be cut; its pieces are added
 //                   in order.
+//            blocks on a GPU, where blocks of threads take whole rows; on a host as rows.
 //            auto   rows, unless one thread would then do more than 1.1 times its fair share; then merge.
 //            On a GPU see csr.cu.
 //            In deterministic mode rows are never cut.
@@ -47,9 +48,9 @@ namespace {
 
 std::vector<RowShare> divide_work(const SparsityPattern& pattern, int parts, const std::string& balance,
                                   bool whole_rows) {
-  if (balance != "rows" && balance != "auto" && !whole_rows) return shares_of_equal_size(pattern, parts);
+  if (balance == "merge" && !whole_rows) return shares_of_equal_size(pattern, parts);
   std::vector<RowShare> shares = shares_of_whole_rows(pattern, parts);
-  if (balance == "rows" || whole_rows) return shares;
+  if (balance != "auto" || whole_rows) return shares;
   std::int64_t heaviest = 0;
   for (const RowShare& s : shares)
     heaviest = std::max(heaviest, s.row_end - s.row_begin + s.k_end - s.k_begin);
@@ -124,11 +125,12 @@ Admission admit(const Context&, const SparsityPattern& pattern, const FormatPara
 
 constexpr ParamDoc params[] = {
     {.name = "balance",
-     .doc = "work of the threads: whole rows; rows that may be cut; or cut only if one thread would do more "
-            "than "
-            "1.1 times its share",
+     .doc =
+         "work of the threads: whole rows; rows that may be cut; whole rows for blocks of threads of a GPU; "
+         "or, on a host, cut only if one thread would do more than 1.1 times its share, and on a GPU by the "
+         "lengths of the rows",
      .default_value = "auto",
-     .choices = "auto|rows|merge"}};
+     .choices = "auto|rows|merge|blocks"}};
 
 constexpr Kernel kernels[] = {native_host_kernel<Csr>(Sums::ordered), naive(), PROTEAN_KOKKOS_KERNEL(csr),
                               PROTEAN_MKL_KERNEL(csr)};

@@ -2,13 +2,16 @@
 // Parameters: balance
 //   rows   A group of `lanes` neighbouring threads, 4 to 32, computes a row. Their sums are added by shuffles in a
 //          fixed order.
+//   blocks Blocks of threads take whole rows with about the same number of entries (engines/whole_row_tiles.cuh).
 //   merge  Blocks take the same number of entries each. A row may be cut (engines/entry_tiles.cuh). Where a few rows
 //          hold much of the matrix, warps take them, and long rows are cut finer (private/row_runs.cuh).
-//   auto   merge; but rows, where all lanes of a group have work and the rows are long, or have columns far from each
-//          other that the next row shares; and where the matrix is so small that a second launch shows. Not rows, where
-//          all others would wait for the longest. Where the rows would not fill the device, more lanes take each.
+//   auto   blocks; merge, where a row has more than 3000 entries, or more than 1000 and a 64th of all, or where more
+//          than 10240 rows lie within 640 entries. But rows, where all lanes of a group have work and the rows are long,
+//          or have columns far from each other that the next row shares; and where the rows do not fill the device and
+//          a group takes each of them at once. There more lanes take a row.
 // Bytes: those of csr.cpp, and
 //   rows   none.
+//   blocks 16 (t + 1) for t tiles of 256 to 768 entries less the longest row, or less a quarter.
 //   merge  16 (t + 1) + v t for t tiles of 640 entries, or of 640 entries and eighths of rows where a tile would have
 //          more than 10240 rows; by warps 16 ceil(nnz / 240) + 4 (nnz / 32 + 11), where rows have no entries
 //          4 (rows with some + ceil(rows / 32)) more, and 24 + v + 4 for each piece of a long row.
@@ -26,6 +29,7 @@
 #include "formats/engines/entry_tiles.cuh"
 #include "formats/engines/multi_rows.cuh"
 #include "formats/engines/rows.cuh"
+#include "formats/engines/whole_row_tiles.cuh"
 #include "formats/private/csr_arrays.cuh"
 #include "formats/private/expand.cuh"
 #include "formats/private/library_kernels.hpp"
@@ -40,8 +44,8 @@ namespace {
 constexpr int csr_threads = 128;
 
 // What a group of threads computes at a time. sums() gives the sums of the rows first, first + stride, ..., in every
-// lane of the group; 0 for rows past the end. All threads of a warp call it. The loads stay in the first-level cache,
-// because the next row begins in the sector in which this one ends.
+// lane of the group; 0 for rows past the end. All threads of a warp call it. With few lanes the loads stay in the
+// first-level cache, because the next row begins in the sector in which this one ends.
 
 // A row: the entries of three steps are loaded before the group waits for the first.
 struct OneRow {
@@ -57,10 +61,17 @@ struct OneRow {
       std::int32_t col[steps];
       T value[steps];
 #pragma unroll
-      for (int j = 0; j < steps; ++j) {
-        col[j] = -1;
-        if (k + j * lanes < end)
-          col[j] = __ldg(a.col + k + j * lanes), value[j] = __ldg(a.values + k + j * lanes);
+      for (int j = 0; j < steps; ++j) col[j] = -1;
+      if (lanes < 8 || a.cached) {
+#pragma unroll
+        for (int j = 0; j < steps; ++j)
+          if (k + j * lanes < end)
+            col[j] = __ldg(a.col + k + j * lanes), value[j] = __ldg(a.values + k + j * lanes);
+      } else {
+#pragma unroll
+        for (int j = 0; j < steps; ++j)
+          if (k + j * lanes < end)
+            col[j] = __ldcs(a.col + k + j * lanes), value[j] = __ldcs(a.values + k + j * lanes);
       }
 #pragma unroll
       for (int j = 0; j < steps; ++j)
@@ -209,63 +220,77 @@ __global__ void measure_rows(std::int64_t rows, const P* row_ptr, int lanes, Row
 
 // How the work is divided among threads.
 struct CsrPlan {
-  // rows: `lanes` threads take whole rows. tiles: engines/entry_tiles.cuh. runs: private/row_runs.cuh.
-  enum class Division : unsigned char { rows, tiles, runs };
+  // rows: `lanes` threads take whole rows. blocks: engines/whole_row_tiles.cuh. tiles: engines/entry_tiles.cuh. runs:
+  // private/row_runs.cuh.
+  enum class Division : unsigned char { rows, blocks, tiles, runs };
   Division division = Division::rows;
   bool weighted = false;  // the tiles
   int lanes = 4;
-  bool two_rows = false;  // a group of 4 lanes computes two rows at a time
-  RunCounts counts = {};  // of runs
+  bool two_rows = false;         // a group of 4 lanes computes two rows at a time
+  WholeRowTilesPlan whole = {};  // of blocks
+  RunCounts counts = {};         // of runs
+
+  // The entries of a row that a group loads before it waits for the first.
+  int at_once() const { return two_rows ? lanes : lanes * OneRow::steps; }
 };
 
 // Threads a row, by the mean length.
-int usual_lanes(double mean) { return mean > 120 ? 32 : mean > 60 ? 16 : mean > 30 ? 8 : 4; }
+int usual_lanes(double mean) { return mean > 120 ? 32 : mean > 60 ? 16 : mean > 24 ? 8 : 4; }
 
 // Whether the group that has the longest row is expected to work long after all others: it takes that row in steps,
 // each of which waits for two loads. Estimates in microseconds; where they are near each other, rows are the choice.
-bool waits_for_longest(double longest, double entries, const CsrPlan& plan) {
+bool waits_for_longest(const CsrPlan& plan, double longest, double entries) {
   constexpr double step = 0.25, others_begin = 3, entry = 12 / 2.5e6;  // 12 bytes at 2.5 TB/s
-  const int steps_at_a_time = plan.two_rows ? 1 : OneRow::steps;
-  return step * longest / (plan.lanes * steps_at_a_time) > 4 + 1.5 * (others_begin + entry * entries);
+  return step * longest / plan.at_once() > 4 + 1.5 * (others_begin + entry * entries);
 }
 
 // Where a matrix has fewer rows than would fill the device, more threads take a row: they have nothing else to do, and
-// long rows are done sooner. Whether that is so.
-bool widen(CsrPlan& plan, std::int64_t rows, double longest, const Context& context) {
-  constexpr std::int64_t threads_of_processor = 2048;
-  const std::int64_t threads = context.device_state().processors * threads_of_processor;
-  if (rows * plan.lanes > threads || longest <= plan.lanes) return false;
+// long rows are done sooner. Whether it has.
+bool widen(CsrPlan& plan, std::int64_t rows, std::int64_t longest, std::int64_t threads) {
+  if (rows * plan.lanes > threads) return false;
+  if (longest <= plan.lanes) return true;
   plan.two_rows = false;
-  while (plan.lanes < 32 && 2 * rows * plan.lanes <= threads && longest > plan.lanes * OneRow::steps)
-    plan.lanes *= 2;
+  while (plan.lanes < 32 && 2 * rows * plan.lanes <= threads && longest > plan.at_once()) plan.lanes *= 2;
   return true;
 }
 
-// The borders are fitted to the times of 45 matrices on an H200 (docs/results/csr-gpu.md).
-CsrPlan::Division division_for(const RowLengths& lengths, double rows, double entries, const CsrPlan& plan,
-                               bool few_rows, bool may_take_rows) {
+// The borders are fitted to the times of 120 matrices on an H100 and an H200 (docs/results/csr-gpu.md).
+bool takes_rows(CsrPlan& plan, const RowLengths& lengths, std::int64_t rows, std::int64_t entries,
+                const Context& context) {
+  constexpr std::int64_t threads_of_processor = 2048;
+  const double mean = static_cast<double>(entries) / static_cast<double>(rows),
+               busy =
+                   static_cast<double>(entries) / (32 * static_cast<double>(std::max(1ull, lengths.steps)));
+  const auto longest = static_cast<std::int64_t>(lengths.longest);
+  if (busy > (mean > 60 || mean < 30 ? 0.8 : 0.9) &&
+      (mean > 48 || (mean > 24 && 2 * lengths.aligned > sample_rows)) &&
+      !waits_for_longest(plan, static_cast<double>(longest), static_cast<double>(entries)))
+    return true;
+  if (mean > 24 && busy > 0.7 && longest <= 3 * plan.at_once() && entries < 4'000'000) return true;
+  const std::int64_t threads = context.device_state().processors * threads_of_processor;
+  CsrPlan wide = plan;
+  if (!widen(wide, rows, longest, threads) || longest > wide.at_once()) return false;
+  const bool even = static_cast<double>(longest) <= 1.3 * mean;
+  if (2 * rows * wide.lanes > threads && !even) return false;
+  plan = wide;
+  return true;
+}
+
+CsrPlan::Division division_for(const RowLengths& lengths, std::int64_t rows, std::int64_t entries) {
   using Division = CsrPlan::Division;
-  const int lanes = plan.lanes;
-  const double mean = entries / rows,
-               busy = entries / (32 * static_cast<double>(std::max(1ull, lengths.steps)));
-  const auto longest = static_cast<double>(lengths.longest);
-  const bool small = (entries < 4e6 && busy > 0.75) || (entries < 1e6 && longest < 16 * lanes);
-  const bool even =
-      busy > (mean > 60 ? 0.82 : 0.9) && (mean > 48 || (mean > 20 && 2 * lengths.aligned > sample_rows));
-  if (may_take_rows && (few_rows || small || even) && !waits_for_longest(longest, entries, plan))
-    return Division::rows;
-  return longest > entries / 64 || (mean < 4 && longest > 1000) ? Division::runs : Division::tiles;
+  const auto longest = static_cast<std::int64_t>(lengths.longest);
+  return longest > entries / 64 || (entries < 4 * rows && longest > 1000) ? Division::runs : Division::tiles;
 }
 
 CsrPlan plan(const Context& context, const SparsityPattern& pattern, const FormatParams& params) {
+  using Division = CsrPlan::Division;
   CsrPlan plan;
-  const auto rows = static_cast<double>(std::max<std::int64_t>(1, pattern.rows));
-  const auto entries = static_cast<double>(pattern.nonzeros);
-  plan.lanes = usual_lanes(entries / rows);
+  const std::int64_t rows = std::max<std::int64_t>(1, pattern.rows), entries = pattern.nonzeros;
+  plan.lanes = usual_lanes(static_cast<double>(entries) / static_cast<double>(rows));
   // Of 32 matrices on an H200, those of up to 9 entries a row were faster with two rows, those of 12 and more with one.
   plan.two_rows = plan.lanes == 4 && entries < 11 * rows;
   const std::string& balance = params.word("balance");
-  if (balance == "rows" || pattern.nonzeros == 0) return plan;
+  if (balance == "rows" || entries == 0) return plan;
   const device::Scratch<RowLengths> result(context, 1);
   const cudaStream_t stream = device::stream(context);
   PROTEAN_CUDA_CHECK(cudaMemsetAsync(result.data(), 0, result.bytes(), stream));
@@ -273,21 +298,26 @@ CsrPlan plan(const Context& context, const SparsityPattern& pattern, const Forma
     using P = std::remove_const_t<std::remove_pointer_t<decltype(row_ptr)>>;
     measure_rows<<<blocks_of(pattern.rows, 256), 256, 0, stream>>>(pattern.rows, row_ptr, plan.lanes,
                                                                    result.data());
-    const std::int64_t tiles = entry_tile_count(pattern.rows, pattern.nonzeros, false);
-    count_tile_rows<<<blocks_of(tiles), device::block_size, 0, stream>>>(
-        row_ptr, pattern.rows, pattern.nonzeros, tiles, &result.data()->tile_rows);
+    const std::int64_t tiles = entry_tile_count(pattern.rows, entries, false);
+    count_tile_rows<<<blocks_of(tiles), device::block_size, 0, stream>>>(row_ptr, pattern.rows, entries,
+                                                                         tiles, &result.data()->tile_rows);
     if (pattern.rows >= 4 * sample_rows)
       sample_columns<<<blocks_of(sample_rows), device::block_size, 0, stream>>>(
           CsrArrays<double, P>{pattern.rows, row_ptr, pattern.col, nullptr}, result.data());
   });
   PROTEAN_CUDA_CHECK(cudaGetLastError());
   const RowLengths lengths = read_back(context, result.data());
-  const bool may_take_rows = balance == "auto";
-  const bool few_rows =
-      may_take_rows && widen(plan, pattern.rows, static_cast<double>(lengths.longest), context);
-  plan.division = division_for(lengths, rows, entries, plan, few_rows, may_take_rows);
+  const auto longest = static_cast<std::int64_t>(lengths.longest);
   plan.weighted = lengths.tile_rows > most_tile_rows;
-  if (plan.division == CsrPlan::Division::runs) plan.counts = run_counts(context, pattern);
+  const bool one_block_a_row =
+      longest <= longest_of_whole_row_tiles && !plan.weighted && !(longest > 1000 && longest > entries / 64);
+  if (balance == "auto" && takes_rows(plan, lengths, rows, entries, context))
+    plan.division = Division::rows;
+  else if (balance == "blocks" || (balance == "auto" && one_block_a_row))
+    plan.division = Division::blocks, plan.whole = whole_row_tiles(context, pattern, longest);
+  else
+    plan.division = division_for(lengths, rows, entries);
+  if (plan.division == Division::runs) plan.counts = run_counts(context, pattern);
   return plan;
 }
 
@@ -300,13 +330,19 @@ class CsrDevice final : public CsrOnDevice<T>,
 
  public:
   explicit CsrDevice(const BuildRequest<T>& request)
-      : CsrOnDevice<T>(request), plan_(plan_of<CsrPlan>(request.admission)) {
+      : CsrOnDevice<T>(request),
+        plan_(plan_of<CsrPlan>(request.admission)),
+        cached_(stays_in_cache(*request.context, csr_.pattern, sizeof(T))) {
     if (plan_.division == Division::tiles)
       tiles_ = EntryTiles<T>(request.context, csr_.pattern, plan_.weighted);
+    if (plan_.division == Division::blocks)
+      blocks_ = WholeRowTiles<T>(request.context, csr_.pattern, plan_.whole);
     if (plan_.division == Division::runs) runs_ = RowRuns<T>(request.context, csr_.pattern, plan_.counts);
   }
 
-  std::size_t bytes() const noexcept override { return csr_.bytes() + tiles_.bytes() + runs_.bytes(); }
+  std::size_t bytes() const noexcept override {
+    return csr_.bytes() + blocks_.bytes() + tiles_.bytes() + runs_.bytes();
+  }
 
   // By rows, whatever `balance` is.
   void do_multi_apply(T alpha, MultiVectorView<const T> X, T beta, MultiVectorView<T> Y) const override {
@@ -326,16 +362,18 @@ class CsrDevice final : public CsrOnDevice<T>,
   }
 
   void do_apply_dot(VectorView<const T> x, VectorView<T> y, T* result) const override {
+    if (plan_.division == Division::blocks)
+      return blocks_.multiply_dot(*this->context(), csr_, x.data, y.data, result);
     if (plan_.division == Division::tiles)
       return tiles_.multiply_dot(*this->context(), csr_, x.data, y.data, result);
     if (plan_.division == Division::runs)
       return multiply_runs_dot(*this->context(), runs(), x.data, y.data, result);
     const DeviceState& state = this->context()->device_state();
-    this->with_arrays([&]<class P>(const CsrArrays<T, P>& arrays) {
+    with_rows([&]<class P>(const CsrArrays<T, P>& arrays) {
       with_row_group(plan_.lanes, plan_.two_rows, [&]<class Lanes, class Group>(Lanes lanes, Group) {
         const std::int64_t wanted = blocks_of(this->rows(), csr_threads / lanes() * Group::rows);
         const std::int64_t most =
-            std::min<std::int64_t>(DeviceState::max_blocks, std::int64_t{state.processors} * 12);
+            std::min<std::int64_t>(DeviceState::max_blocks, std::int64_t{state.processors} * 16);
         const std::int64_t blocks = std::clamp<std::int64_t>(wanted, 1, most);
         const auto sums = device::sums_into<1>(*this->context(), blocks, result);
         device::launch(state, csr_product_dot<lanes(), Group, T, P>, blocks, csr_threads, arrays, x.data,
@@ -348,10 +386,11 @@ class CsrDevice final : public CsrOnDevice<T>,
   void do_apply(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const override {
     if (this->rows() == 0) return;
     const DeviceState& state = this->context()->device_state();
+    if (plan_.division == Division::blocks) return blocks_.multiply(state, csr_, alpha, x.data, beta, y.data);
     if (plan_.division == Division::tiles) return tiles_.multiply(state, csr_, alpha, x.data, beta, y.data);
     if (plan_.division == Division::runs)
       return multiply_runs(*this->context(), runs(), alpha, x.data, beta, y.data);
-    this->with_arrays([&]<class P>(const CsrArrays<T, P>& arrays) {
+    with_rows([&]<class P>(const CsrArrays<T, P>& arrays) {
       with_row_group(plan_.lanes, plan_.two_rows, [&]<class Lanes, class Group>(Lanes lanes, Group) {
         device::launch(state, csr_product<lanes(), Group, T, P>,
                        blocks_of(this->rows(), csr_threads / lanes() * Group::rows), csr_threads, arrays,
@@ -364,7 +403,18 @@ class CsrDevice final : public CsrOnDevice<T>,
   RunView<T> runs() const { return runs_.view(csr_.pattern.col, csr_.values); }
 
   using CsrOnDevice<T>::csr_;
+  // Calls f(CsrArrays<T, P>) for a product by rows.
+  template <class F>
+  void with_rows(F&& f) const {
+    this->with_arrays([&]<class P>(CsrArrays<T, P> arrays) {
+      arrays.cached = cached_;
+      f(arrays);
+    });
+  }
+
   CsrPlan plan_;
+  bool cached_;
+  WholeRowTiles<T> blocks_;
   EntryTiles<T> tiles_;
   RowRuns<T> runs_;
 };
@@ -414,6 +464,7 @@ Admission admit(const Context& context, const SparsityPattern& pattern, const Fo
                 std::size_t value_bytes) {
   auto how = std::make_shared<const CsrPlan>(plan(context, pattern, params));
   std::size_t bytes = pattern.bytes() + static_cast<std::size_t>(pattern.nonzeros) * value_bytes;
+  bytes += how->whole.bytes();
   if (how->division == CsrPlan::Division::tiles)
     bytes += entry_tile_bytes(pattern.rows, pattern.nonzeros, how->weighted, value_bytes);
   if (how->division == CsrPlan::Division::runs)

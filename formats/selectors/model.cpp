@@ -158,7 +158,8 @@ std::string too_few_for_a_look(const Context& context, const SparsityPattern& pa
   // On a device that is a part of the look: the host waits for the lengths of some rows.
   if (here) query.row_changes = row_changes(context, pattern);
   const double saving = model.expected_saving(query, options.products());
-  const double loading = least_loading(context, model, options.value_bytes);
+  const double loading =
+      least_loading(context, model, options.value_bytes) + (here ? 0 : detail::first_survey_seconds(context));
   // Of a space without times nothing is expected; the selector says so.
   if (saving >= least_worth * look + loading || model.csr_seconds(query) <= 0) return {};
   return fmt::format(

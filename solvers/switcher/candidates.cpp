@@ -9,6 +9,7 @@
 
 #include "core/background.hpp"
 #include "core/signals_blocked.hpp"
+#include "operators/kernel_loading.hpp"
 #include "operators/policy/adaptive_operator.hpp"
 
 namespace protean {
@@ -22,6 +23,15 @@ constexpr double usual_gain = 0.3;  // the most that a change saves as a rule, o
 
 }  // namespace
 
+// The first survey of a process loads kernels, and the change that it may advise loads more of them.
+template <class T>
+bool AutoSwitcher<T>::first_survey_pays() const {
+  const double price = has_real_device() ? detail::first_survey_seconds(*A_.context()) : 0;
+  if (price <= (options_.policy.worst_factor - 1) * time_.stay_seconds()) return true;
+  const Forecast left = this->remaining();
+  return left.known && usual_gain * left.low * time_.first_pace() >= price + detail::kernel_loading_seconds;
+}
+
 // A survey does not pay in a solve that is about to end. On the host the solve waits for the survey, so its
 // cost is compared with the account, like the cost of a conversion.
 template <class T>
@@ -32,7 +42,7 @@ bool AutoSwitcher<T>::survey_pays(std::int64_t iteration) const {
   // The forecast of an order takes about a product, in this thread unless there is another one for builds.
   const bool forecast_here = !forecasts_beside() && why_no_order().reason == Reason::none;
   const double price = options_.survey_seconds + (forecast_here ? A_.seconds_per_product() : 0);
-  if (on_device()) return pays_beside(price);
+  if (on_device()) return pays_beside(price) && first_survey_pays();
   // A survey alone gains nothing: the account or the forecast must pay for a change as well.
   const double product = A_.seconds_per_product(),
                left_for_certain = left.known ? left.low * time_.first_pace() : 0;
@@ -175,6 +185,7 @@ void AutoSwitcher<T>::survey_new_order() {
 }
 
 #define PROTEAN_INSTANTIATE(T)                                                                 \
+  template bool AutoSwitcher<T>::first_survey_pays() const;                                    \
   template bool AutoSwitcher<T>::survey_pays(std::int64_t iteration) const;                    \
   template bool AutoSwitcher<T>::survey_ready();                                               \
   template void AutoSwitcher<T>::add_candidate(SwitchTarget target, const std::string& order); \

@@ -86,7 +86,7 @@ TEST(UnsortedRows, CsrComputesWithThemInPlaceAndOthersRefuse) {
   ASSERT_FALSE(is_sorted(*Context::host(2), csr.pattern));
   const auto x = sample_vector<double>(csr.cols(), 1), y0 = sample_vector<double>(csr.rows(), 2);
   for (int threads : {1, 2, 5})
-    for (const char* balance : {"rows", "merge"}) {
+    for (const char* balance : {"rows", "merge", "blocks"}) {
       const auto A = make_matrix(find_format("csr"), csr, Context::host(threads), {{"balance", balance}});
       auto y = y0;
       A->apply(-0.5, {x.data(), csr.cols()}, 2.0, {y.data(), csr.rows()});
@@ -232,7 +232,7 @@ TEST(BalanceOfCsr, RowsThatAreCutAreStillRight) {
   const CsrMatrix<double> csr = one_giant_row();
   const auto x = sample_vector<double>(csr.cols(), 1), y0 = sample_vector<double>(csr.rows(), 2);
   for (int threads : {1, 2, 3, 7, 12})
-    for (const char* balance : {"auto", "rows", "merge"}) {
+    for (const char* balance : {"auto", "rows", "merge", "blocks"}) {
       const auto matrix =
           make_matrix(find_format("csr"), csr, Context::host(threads), FormatParams{{"balance", balance}});
       auto y = y0;

@@ -48,7 +48,8 @@ std::vector<Case> cases() {
   for (const std::string C : {"1", "5", "32"})
     for (const std::string padding : {"0", "50", "99"})
       list.push_back({"sell-variable", {{"C", C}, {"padding", padding}}});
-  for (const std::string balance : {"rows", "merge"}) list.push_back({"csr", {{"balance", balance}}});
+  for (const std::string balance : {"rows", "merge", "blocks"})
+    list.push_back({"csr", {{"balance", balance}}});
   for (const std::string align : {"1", "64"}) list.push_back({"ell", {{"align", align}, {"max_fill", all}}});
   list.push_back({"dia", {{"max_fill", all}}});
   for (const std::string hack : {"1", "2", "7", "8", "32", "1024"})

@@ -5,6 +5,7 @@
 #include "core/generate/generate.hpp"
 #include "core/transfer.hpp"
 #include "formats/catalogue.hpp"
+#include "formats/survey.hpp"
 #include "operators/kernel_loading.hpp"
 #include "support/space.hpp"
 
@@ -15,6 +16,7 @@ TEST(KernelLoading, CostsNothingOnAHost) {
   const ContextPtr host = Context::host();
   for (const FormatEntry* entry : catalogue())
     EXPECT_EQ(detail::loading_seconds(*host, *entry, 8), 0) << entry->id;
+  EXPECT_EQ(detail::first_survey_seconds(*host), 0);
 }
 
 TEST(KernelLoading, IsPaidOnceForAFormatAndAPrecision) {
@@ -45,6 +47,16 @@ TEST(KernelLoading, IsPaidByTheSolvesOfTheProcess) {
   EXPECT_NEAR(detail::loading_seconds(*device, entry, 8), 4e-3, 1e-12);
   detail::count_loading();
   EXPECT_EQ(detail::loading_seconds(*device, entry, 8), 8e-3);
+}
+
+TEST(KernelLoading, OfASurveyIsPaidOnce) {
+  const ContextPtr device = test_context(Space::device);
+  if (!device) GTEST_SKIP() << no_device;
+  const CsrMatrix<double> csr = generate(Context::host(), "poisson-2d", {{"n", 20}});
+  (void)survey_formats(csr.pattern, Space::device);
+  EXPECT_GT(detail::first_survey_seconds(*device), 0) << "a survey on the host loads nothing";
+  (void)survey_formats(*device, upload(device, csr).pattern, false, 8, false, nullptr);
+  EXPECT_EQ(detail::first_survey_seconds(*device), 0);
 }
 
 }  // namespace
