@@ -1,20 +1,19 @@
 #!/usr/bin/env python3
 """Makes the built-in machine table from measured products.
 
-    cd docs/results; make_machine_table.py spmv-host.json coded-gpu-formulas.json FILE... \\
-        > ../../operators/policy/builtin_machine.tsv
+    cd docs/results; make_machine_table.py spmv-host.json tune-host.yaml \\
+        "named:tune-gpu-h100.yaml:NVIDIA H100, 2026-11-28" "named:tune-gpu-h200.yaml:NVIDIA H200, 2026-11-28" \\
+        element-degrees-host.json element-degrees-gpu.json > ../../operators/policy/builtin_machine.tsv
 
+The first file is of spmv_benchmark. The others are tables of `protean tune` (.yaml; of one with the host and a GPU both
+are taken), of gpu_spmv_benchmark, or element_benchmark's JSON, of which double precision is taken. named:FILE:TEXT also
+puts the text into the description of the machine, and takes the native kernels alone.
 Of a FILE named orders:TABLE.yaml only the prices of orders (order-ID) are taken, for the matrices of the other files
 that have the same name; today there is none, since the policy estimates those of a GPU from levels and rows.
 Of a FILE named newer:FILE, of gpu_spmv_benchmark, the formats replace those of the other files for the matrices of the
-same name, but for csr, to which the others were compared in their runs; today newer:lanes-gpu.json
-newer:lanes-gpu-formulas.json. So do those of a newer:TABLE.yaml of `protean tune --spaces device --formats F,F`: what
-they took there in products of csr, they take here; another GPU may have measured them.
-FILE: a table of `protean tune` (.yaml; of one with the host and a GPU both are taken), more of gpu_spmv_benchmark, or
-element_benchmark's JSON, of which double precision is taken; today engines-gpu.json tune-host.yaml
-"named:tune-gpu-h100.yaml:NVIDIA H100, 2026-11-26" element-degrees-host.json element-degrees-gpu.json. named:FILE:TEXT
-also puts the text into the description of the machine, and takes the native kernels alone. Prices of orders in a FILE
-are left out.
+same name, but for csr, to which the others were compared in their runs. So do those of a newer:TABLE.yaml of
+`protean tune --spaces device --formats F,F`: what they took there in products of csr, they take here; another GPU may
+have measured them. Prices of orders in a FILE are left out.
 Host figures are medians of spmv_benchmark, device figures those of gpu_spmv_benchmark. The table of a host
 alone comes from one table of `protean tune`, without its prices of orders; the text describes the machine:
 
@@ -154,14 +153,12 @@ def host_alone(path, described, *newer):
 def main():
     if sys.argv[1] == "--host":
         return host_alone(*sys.argv[2:])
-    host_file, device_file, *more = sys.argv[1:]
+    host_file, *more = sys.argv[1:]
     machine = json.load(open(host_file))["machine"]
-    gpu = json.load(open(device_file))
     others = "".join(f"; {p.split(':', 2)[2]}" for p in more if p.startswith("named:"))
     native = {p.split(":", 2)[1] for p in more if p.startswith("named:")}
     more = [p.split(":", 2)[1] if p.startswith("named:") else p for p in more]
-    print_head(f"{machine['processor']}, {machine['threads']} threads, {machine['date'][:10]}; "
-               f"{gpu['gpu_before'].split(',')[0]}, {gpu['machine']['date'][:10]}{others}")
+    print_head(f"{machine['processor']}, {machine['threads']} threads, {machine['date'][:10]}{others}")
     orders = {}
     for path in [p.removeprefix("orders:") for p in more if p.startswith("orders:")]:
         for matrix, space, _, _, formats, _ in tuned(path):
@@ -181,7 +178,7 @@ def main():
             return tuned(path)
         return device(path) if json.load(open(path)).get("benchmark") == "gpu_spmv" else elements(path)
 
-    for matrix, space, rows, nonzeros, formats, row_changes in [*host(host_file), *device(device_file),
+    for matrix, space, rows, nonzeros, formats, row_changes in [*host(host_file),
                                                                 *(m for file in more for m in rows_of(file))]:
         formats = [newer.get((matrix, space), {}).get(f[0], f) for f in formats if not f[0].startswith("order-")]
         if space == "device":

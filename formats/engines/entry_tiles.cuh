@@ -121,7 +121,11 @@ __device__ inline bool multiply_entry_tile(const EntryTileView<T, P>& a, std::in
   const T* const values = a.csr.values + first;
   std::int32_t c[tile_steps];
   T v[tile_steps];
-  load_entries(a.csr.cached, col, values, thread, tile_threads, last, c, v);
+#pragma unroll
+  for (int j = 0; j < tile_steps; ++j) {
+    const int k = min(thread + j * tile_threads, last);
+    c[j] = __ldcs(col + k), v[j] = __ldcs(values + k);
+  }
   // Number 0 is the row that began before; there is none before row 0.
   const std::int64_t row_before = first_row(a.start, t) - 1;
   const auto rows = static_cast<int>(first_row(a.start, t + 1) - row_before);
@@ -202,8 +206,7 @@ class EntryTiles {
       : tiles_(entry_tile_count(pattern.rows, pattern.nonzeros, weighted)),
         start_(context, tiles_ + 1),
         carry_(context, tiles_),
-        weighted_(weighted),
-        cached_(stays_in_cache(*context, pattern, sizeof(T))) {
+        weighted_(weighted) {
     pattern.row_ptr.visit([&](auto* row_ptr) {
       with_weights([&](auto weighted_too) {
         using P = std::remove_const_t<std::remove_pointer_t<decltype(row_ptr)>>;
@@ -249,7 +252,7 @@ class EntryTiles {
     with_weights([&](auto weighted) {
       csr.pattern.row_ptr.visit([&](auto* row_ptr) {
         using P = std::remove_const_t<std::remove_pointer_t<decltype(row_ptr)>>;
-        const CsrArrays<T, P> arrays{csr.rows(), row_ptr, csr.pattern.col, csr.values, cached_};
+        const CsrArrays<T, P> arrays{csr.rows(), row_ptr, csr.pattern.col, csr.values};
         // The carries are workspace of the product.
         f(weighted,
           EntryTileView<T, P>{arrays, csr.nonzeros(), start_.data(), const_cast<T*>(carry_.data())});
@@ -265,7 +268,7 @@ class EntryTiles {
   std::int64_t tiles_ = 0;
   Buffer<TileStart> start_;
   Buffer<T> carry_;
-  bool weighted_ = false, cached_ = false;
+  bool weighted_ = false;
 };
 
 }  // namespace protean::formats

@@ -12,9 +12,24 @@
 // takes 1.6 to 2 microseconds, a third of the product of a matrix with a million entries. But a block does a long row
 // alone.
 #pragma once
+#include "core/device/cache.hpp"
 #include "formats/engines/entry_tiles.cuh"
 
 namespace protean::formats {
+
+// Whether the arrays of a matrix are still in the second-level cache when the next product begins, with some vectors
+// beside them. Where they are not, they are loaded as what is read once, so that x stays there. In a smaller matrix such
+// loads are slow, since what lies in the cache from work before the products has precedence over them.
+inline bool stays_in_cache(const Context& context, const SparsityPattern& pattern, std::size_t value_bytes) {
+  constexpr double share = 0.7;
+  return static_cast<double>(pattern.bytes()) +
+             static_cast<double>(pattern.nonzeros) * static_cast<double>(value_bytes) <=
+         share * static_cast<double>(device::cache_bytes(context));
+}
+template <bool cached, class V>
+__device__ inline V load_entry(const V* from) {
+  return cached ? __ldg(from) : __ldcs(from);
+}
 
 constexpr int most_tile_steps = 6;
 // A longer row takes one block longer than all others need for theirs (docs/results/csr-gpu.md).
@@ -71,7 +86,7 @@ struct WholeRowTilesView {
 
 // All threads of the block call it. False when the solve has ended: nothing has been written then. The flag is read
 // late, as in entry_tiles.cuh.
-template <int steps, bool dot, class T, class P>
+template <int steps, bool cached, bool dot, class T, class P>
 __device__ inline bool multiply_whole_row_tile(const WholeRowTilesView<T, P>& a, std::int64_t t,
                                                const ProductTask<T>& task, T (&dots)[1]) {
   constexpr int at_once = tile_threads * steps, warps = tile_threads / 32;
@@ -87,7 +102,11 @@ __device__ inline bool multiply_whole_row_tile(const WholeRowTilesView<T, P>& a,
   const T* const values = a.csr.values + first;
   std::int32_t c[steps];
   T v[steps];
-  load_entries(a.csr.cached, col, values, thread, tile_threads, last, c, v);
+#pragma unroll
+  for (int j = 0; j < steps; ++j) {
+    const int k = min(thread + j * tile_threads, last);
+    c[j] = load_entry<cached>(col + k), v[j] = load_entry<cached>(values + k);
+  }
   const std::int64_t first_row = a.start[t].row;
   const auto rows = static_cast<int>(a.start[t + 1].row - first_row);
   int lanes = 1;
@@ -110,12 +129,17 @@ __device__ inline bool multiply_whole_row_tile(const WholeRowTilesView<T, P>& a,
   const bool goes_on = entries > at_once;
   if (goes_on) {
     T rest = 0;
-    for (std::int64_t at = at_once; at < entries; at += at_once) {
-      const int here = static_cast<int>(min(entries - at, std::int64_t{at_once}));
-      load_entries(a.csr.cached, col + at, values + at, thread, tile_threads, here - 1, c, v);
+    for (std::int64_t at = at_once + thread; at < entries; at += at_once) {
+#pragma unroll
+      for (int j = 0; j < steps; ++j) {
+        c[j] = -1;
+        if (at + j * tile_threads < entries)
+          c[j] = load_entry<cached>(col + at + j * tile_threads),
+          v[j] = load_entry<cached>(values + at + j * tile_threads);
+      }
 #pragma unroll
       for (int j = 0; j < steps; ++j)
-        if (thread + j * tile_threads < here) rest += v[j] * __ldg(task.x + c[j]);
+        if (c[j] >= 0) rest += v[j] * __ldg(task.x + c[j]);
     }
     rest = device::sum_lanes(rest);
     if (thread % 32 == 0) of_warp[thread / 32] = rest;
@@ -141,21 +165,21 @@ __device__ inline bool multiply_whole_row_tile(const WholeRowTilesView<T, P>& a,
   }
 }
 
-template <int steps, class T, class P>
+template <int steps, bool cached, class T, class P>
 __global__ void __launch_bounds__(tile_threads)
     whole_row_tile_product(WholeRowTilesView<T, P> a, ProductTask<T> task) {
   device::wait_for_stream();
   T dots[1];
-  multiply_whole_row_tile<steps, false>(a, blockIdx.x, task, dots);
+  multiply_whole_row_tile<steps, cached, false>(a, blockIdx.x, task, dots);
 }
 
-template <int steps, class T, class P>
+template <int steps, bool cached, class T, class P>
 __global__ void __launch_bounds__(tile_threads)
     whole_row_tile_product_dot(WholeRowTilesView<T, P> a, std::int64_t tiles, ProductTask<T> task) {
   device::wait_for_stream();
   T dots[1] = {};
   for (std::int64_t t = blockIdx.x; t < tiles; t += gridDim.x) {
-    if (!multiply_whole_row_tile<steps, true>(a, t, task, dots)) return;
+    if (!multiply_whole_row_tile<steps, cached, true>(a, t, task, dots)) return;
     __syncthreads();  // the products of this tile have been read
   }
   device::finish_reduction<1>(dots, task.partials, task.arrived, task.result);
@@ -179,8 +203,8 @@ class WholeRowTiles {
 
   // y := alpha A x + beta y
   void multiply(const DeviceState& state, const CsrMatrix<T>& csr, T alpha, const T* x, T beta, T* y) const {
-    with_view(csr, [&]<int steps, class P>(std::integral_constant<int, steps>, const auto& view, P) {
-      device::launch(state, whole_row_tile_product<steps, T, P>, plan_.tiles, tile_threads, view,
+    with_view(csr, [&]<int steps, bool cached, class P>(Kind<steps, cached>, const auto& view, P) {
+      device::launch(state, whole_row_tile_product<steps, cached, T, P>, plan_.tiles, tile_threads, view,
                      ProductTask<T>{.alpha = alpha, .x = x, .beta = beta, .y = y, .stop = state.stop});
     });
   }
@@ -189,29 +213,34 @@ class WholeRowTiles {
     const DeviceState& state = context.device_state();
     const std::int64_t blocks = reducing_tile_blocks(state, plan_.tiles);
     const auto sums = device::sums_into<1>(context, blocks, result);
-    with_view(csr, [&]<int steps, class P>(std::integral_constant<int, steps>, const auto& view, P) {
-      device::launch(state, whole_row_tile_product_dot<steps, T, P>, blocks, tile_threads, view, plan_.tiles,
+    with_view(csr, [&]<int steps, bool cached, class P>(Kind<steps, cached>, const auto& view, P) {
+      device::launch(state, whole_row_tile_product_dot<steps, cached, T, P>, blocks, tile_threads, view,
+                     plan_.tiles,
                      ProductTask<T>{T(1), x, T(0), y, sums.parts, sums.arrived, sums.result, state.stop});
     });
   }
 
  private:
-  // Calls f(steps, view, P()).
+  template <int steps, bool cached>
+  struct Kind {};
+  // Calls f(Kind, view, P()).
   template <class F>
   void with_view(const CsrMatrix<T>& csr, F&& f) const {
     csr.pattern.row_ptr.visit([&](auto* row_ptr) {
       using P = std::remove_const_t<std::remove_pointer_t<decltype(row_ptr)>>;
       const WholeRowTilesView<T, P> view{
-          {csr.rows(), row_ptr, csr.pattern.col, csr.values, cached_}, csr.nonzeros(), start_.data()};
+          {csr.rows(), row_ptr, csr.pattern.col, csr.values}, csr.nonzeros(), start_.data()};
+      // All tiles of few steps run at the same time, so their matrix is small.
       switch (plan_.steps) {
         case 2:
-          return f(std::integral_constant<int, 2>(), view, P());
+          return f(Kind<2, true>(), view, P());
         case 3:
-          return f(std::integral_constant<int, 3>(), view, P());
+          return f(Kind<3, true>(), view, P());
         case 4:
-          return f(std::integral_constant<int, 4>(), view, P());
+          return cached_ ? f(Kind<4, true>(), view, P()) : f(Kind<4, false>(), view, P());
         default:
-          return f(std::integral_constant<int, most_tile_steps>(), view, P());
+          return cached_ ? f(Kind<most_tile_steps, true>(), view, P())
+                         : f(Kind<most_tile_steps, false>(), view, P());
       }
     });
   }

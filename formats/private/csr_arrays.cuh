@@ -1,7 +1,6 @@
 // CSR in device memory as kernels see it, and its diagonal. Private to formats/.
 #pragma once
 #include "core/bisect.hpp"
-#include "core/device/cache.hpp"
 #include "formats/device_support.cuh"
 
 namespace protean::formats {
@@ -12,38 +11,7 @@ struct CsrArrays {
   const P* row_ptr;
   const std::int32_t* col;
   const T* values;
-  // See stays_in_cache().
-  bool cached = false;
 };
-
-// Whether the arrays of a matrix are still in the second-level cache when the next product begins, with some vectors
-// beside them. Where they are not, they are loaded as what is read once, so that x stays there. In a smaller matrix such
-// loads are slow, since what lies in the cache from work before the products has precedence over them.
-inline bool stays_in_cache(const Context& context, const SparsityPattern& pattern, std::size_t value_bytes) {
-  constexpr double share = 0.7;
-  return static_cast<double>(pattern.bytes()) +
-             static_cast<double>(pattern.nonzeros) * static_cast<double>(value_bytes) <=
-         share * static_cast<double>(device::cache_bytes(context));
-}
-
-// The entries first, first + stride, ... of CSR arrays, `count` of them; last is the highest that there is.
-template <int count, class V>
-__device__ inline void load_entries(bool cached, const std::int32_t* col, const V* values, int first,
-                                    int stride, int last, std::int32_t (&c)[count], V (&v)[count]) {
-  if (cached) {
-#pragma unroll
-    for (int j = 0; j < count; ++j) {
-      const int k = min(first + j * stride, last);
-      c[j] = __ldg(col + k), v[j] = __ldg(values + k);
-    }
-  } else {
-#pragma unroll
-    for (int j = 0; j < count; ++j) {
-      const int k = min(first + j * stride, last);
-      c[j] = __ldcs(col + k), v[j] = __ldcs(values + k);
-    }
-  }
-}
 
 // Kernels of csr in csr_tuner.cu and merge_csr.cu.
 template <class T>

@@ -48,8 +48,10 @@ constexpr int csr_threads = 128;
 // first-level cache, because the next row begins in the sector in which this one ends.
 
 // A row: the entries of three steps are loaded before the group waits for the first.
+constexpr int row_steps = 3;
+template <bool cached>
 struct OneRow {
-  static constexpr int rows = 1, steps = 3;
+  static constexpr int rows = 1, steps = row_steps;
   template <int lanes, class T, class P>
   static __device__ void sums(const CsrArrays<T, P>& a, std::int64_t row, std::int64_t, const T* x,
                               T (&sums)[rows]) {
@@ -61,17 +63,11 @@ struct OneRow {
       std::int32_t col[steps];
       T value[steps];
 #pragma unroll
-      for (int j = 0; j < steps; ++j) col[j] = -1;
-      if (lanes < 8 || a.cached) {
-#pragma unroll
-        for (int j = 0; j < steps; ++j)
-          if (k + j * lanes < end)
-            col[j] = __ldg(a.col + k + j * lanes), value[j] = __ldg(a.values + k + j * lanes);
-      } else {
-#pragma unroll
-        for (int j = 0; j < steps; ++j)
-          if (k + j * lanes < end)
-            col[j] = __ldcs(a.col + k + j * lanes), value[j] = __ldcs(a.values + k + j * lanes);
+      for (int j = 0; j < steps; ++j) {
+        col[j] = -1;
+        if (k + j * lanes < end)
+          col[j] = load_entry<cached>(a.col + k + j * lanes),
+          value[j] = load_entry<cached>(a.values + k + j * lanes);
       }
 #pragma unroll
       for (int j = 0; j < steps; ++j)
@@ -152,17 +148,20 @@ __global__ void __launch_bounds__(csr_threads)
 
 // Calls f(lanes, group) with the types of a kernel.
 template <class F>
-void with_row_group(int lanes, bool two_rows, F&& f) {
+void with_row_group(int lanes, bool two_rows, bool cached, F&& f) {
+  const auto one_row = [&](auto lanes_too) {
+    return cached ? f(lanes_too, OneRow<true>()) : f(lanes_too, OneRow<false>());
+  };
   switch (lanes) {
     case 4:
       return two_rows ? f(std::integral_constant<int, 4>(), TwoRows())
-                      : f(std::integral_constant<int, 4>(), OneRow());
+                      : f(std::integral_constant<int, 4>(), OneRow<true>());
     case 8:
-      return f(std::integral_constant<int, 8>(), OneRow());
+      return one_row(std::integral_constant<int, 8>());
     case 16:
-      return f(std::integral_constant<int, 16>(), OneRow());
+      return one_row(std::integral_constant<int, 16>());
     default:
-      return f(std::integral_constant<int, 32>(), OneRow());
+      return one_row(std::integral_constant<int, 32>());
   }
 }
 
@@ -231,7 +230,7 @@ struct CsrPlan {
   RunCounts counts = {};         // of runs
 
   // The entries of a row that a group loads before it waits for the first.
-  int at_once() const { return two_rows ? lanes : lanes * OneRow::steps; }
+  int at_once() const { return two_rows ? lanes : lanes * row_steps; }
 };
 
 // Threads a row, by the mean length.
@@ -262,18 +261,17 @@ bool takes_rows(CsrPlan& plan, const RowLengths& lengths, std::int64_t rows, std
                busy =
                    static_cast<double>(entries) / (32 * static_cast<double>(std::max(1ull, lengths.steps)));
   const auto longest = static_cast<std::int64_t>(lengths.longest);
-  if (busy > (mean > 60 || mean < 30 ? 0.8 : 0.9) &&
-      (mean > 48 || (mean > 24 && 2 * lengths.aligned > sample_rows)) &&
-      !waits_for_longest(plan, static_cast<double>(longest), static_cast<double>(entries)))
-    return true;
-  if (mean > 24 && busy > 0.7 && longest <= 3 * plan.at_once() && entries < 4'000'000) return true;
   const std::int64_t threads = context.device_state().processors * threads_of_processor;
   CsrPlan wide = plan;
-  if (!widen(wide, rows, longest, threads) || longest > wide.at_once()) return false;
-  const bool even = static_cast<double>(longest) <= 1.3 * mean;
-  if (2 * rows * wide.lanes > threads && !even) return false;
-  plan = wide;
-  return true;
+  if (widen(wide, rows, longest, threads) && longest <= wide.at_once() &&
+      (2 * rows * wide.lanes <= threads || static_cast<double>(longest) <= 1.3 * mean)) {
+    plan = wide;
+    return true;
+  }
+  if (entries < 4'000'000 && mean > 24 && busy > 0.7 && longest <= 3 * plan.at_once()) return true;
+  return busy > (mean > 60 || mean < 30 ? 0.8 : 0.9) &&
+         (mean > 48 || (mean > 24 && 2 * lengths.aligned > sample_rows)) &&
+         !waits_for_longest(plan, static_cast<double>(longest), static_cast<double>(entries));
 }
 
 CsrPlan::Division division_for(const RowLengths& lengths, std::int64_t rows, std::int64_t entries) {
@@ -369,8 +367,8 @@ class CsrDevice final : public CsrOnDevice<T>,
     if (plan_.division == Division::runs)
       return multiply_runs_dot(*this->context(), runs(), x.data, y.data, result);
     const DeviceState& state = this->context()->device_state();
-    with_rows([&]<class P>(const CsrArrays<T, P>& arrays) {
-      with_row_group(plan_.lanes, plan_.two_rows, [&]<class Lanes, class Group>(Lanes lanes, Group) {
+    this->with_arrays([&]<class P>(const CsrArrays<T, P>& arrays) {
+      with_row_group(plan_.lanes, plan_.two_rows, cached_, [&]<class Lanes, class Group>(Lanes lanes, Group) {
         const std::int64_t wanted = blocks_of(this->rows(), csr_threads / lanes() * Group::rows);
         const std::int64_t most =
             std::min<std::int64_t>(DeviceState::max_blocks, std::int64_t{state.processors} * 16);
@@ -390,8 +388,8 @@ class CsrDevice final : public CsrOnDevice<T>,
     if (plan_.division == Division::tiles) return tiles_.multiply(state, csr_, alpha, x.data, beta, y.data);
     if (plan_.division == Division::runs)
       return multiply_runs(*this->context(), runs(), alpha, x.data, beta, y.data);
-    with_rows([&]<class P>(const CsrArrays<T, P>& arrays) {
-      with_row_group(plan_.lanes, plan_.two_rows, [&]<class Lanes, class Group>(Lanes lanes, Group) {
+    this->with_arrays([&]<class P>(const CsrArrays<T, P>& arrays) {
+      with_row_group(plan_.lanes, plan_.two_rows, cached_, [&]<class Lanes, class Group>(Lanes lanes, Group) {
         device::launch(state, csr_product<lanes(), Group, T, P>,
                        blocks_of(this->rows(), csr_threads / lanes() * Group::rows), csr_threads, arrays,
                        alpha, x.data, beta, y.data, state.stop);
@@ -403,15 +401,6 @@ class CsrDevice final : public CsrOnDevice<T>,
   RunView<T> runs() const { return runs_.view(csr_.pattern.col, csr_.values); }
 
   using CsrOnDevice<T>::csr_;
-  // Calls f(CsrArrays<T, P>) for a product by rows.
-  template <class F>
-  void with_rows(F&& f) const {
-    this->with_arrays([&]<class P>(CsrArrays<T, P> arrays) {
-      arrays.cached = cached_;
-      f(arrays);
-    });
-  }
-
   CsrPlan plan_;
   bool cached_;
   WholeRowTiles<T> blocks_;
