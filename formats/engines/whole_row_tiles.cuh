@@ -10,10 +10,11 @@
 //
 // No row is cut between two tiles, so there are no carries to add in a second launch, as in entry_tiles.cuh. That launch
 // takes 1.6 to 2 microseconds, a third of the product of a matrix with a million entries. But a block does a long row
-// alone.
+// alone, and matrices beyond the second-level cache are up to a sixth slower on a GPU with a fast memory.
 #pragma once
 #include "core/device/cache.hpp"
 #include "formats/engines/entry_tiles.cuh"
+#include "formats/engines/row_tables.hpp"
 
 namespace protean::formats {
 
@@ -21,10 +22,7 @@ namespace protean::formats {
 // beside them. Where they are not, they are loaded as what is read once, so that x stays there. In a smaller matrix such
 // loads are slow, since what lies in the cache from work before the products has precedence over them.
 inline bool stays_in_cache(const Context& context, const SparsityPattern& pattern, std::size_t value_bytes) {
-  constexpr double share = 0.7;
-  return static_cast<double>(pattern.bytes()) +
-             static_cast<double>(pattern.nonzeros) * static_cast<double>(value_bytes) <=
-         share * static_cast<double>(device::cache_bytes(context));
+  return csr_bytes(pattern, value_bytes) <= device::cache_bytes(context) / 10 * 7;
 }
 template <bool cached, class V>
 __device__ inline V load_entry(const V* from) {

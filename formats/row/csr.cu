@@ -5,10 +5,11 @@
 //   blocks Blocks of threads take whole rows with about the same number of entries (engines/whole_row_tiles.cuh).
 //   merge  Blocks take the same number of entries each. A row may be cut (engines/entry_tiles.cuh). Where a few rows
 //          hold much of the matrix, warps take them, and long rows are cut finer (private/row_runs.cuh).
-//   auto   blocks; merge, where a row has more than 3000 entries, or more than 1000 and a 64th of all, or where more
-//          than 10240 rows lie within 640 entries. But rows, where all lanes of a group have work and the rows are long,
-//          or have columns far from each other that the next row shares; and where the rows do not fill the device and
-//          a group takes each of them at once. There more lanes take a row.
+//   auto   blocks; merge, where the arrays have more than twice the bytes of the second-level cache, where a row has
+//          more than 3000 entries, or more than 1000 and a 64th of all, or where more than 10240 rows lie within 640
+//          entries. But rows, where all lanes of a group have work and the rows are long, or have columns far from each
+//          other that the next row shares; and where the rows do not fill the device and a group takes each of them at
+//          once. There more lanes take a row.
 // Bytes: those of csr.cpp, and
 //   rows   none.
 //   blocks 16 (t + 1) for t tiles of 256 to 768 entries less the longest row, or less a quarter.
@@ -269,8 +270,7 @@ bool takes_rows(CsrPlan& plan, const RowLengths& lengths, std::int64_t rows, std
     return true;
   }
   if (entries < 4'000'000 && mean > 24 && busy > 0.7 && longest <= 3 * plan.at_once()) return true;
-  return busy > (mean > 60 || mean < 30 ? 0.8 : 0.9) &&
-         (mean > 48 || (mean > 24 && 2 * lengths.aligned > sample_rows)) &&
+  return busy > 0.8 && (mean > 36 || (mean > 24 && 2 * lengths.aligned > sample_rows)) &&
          !waits_for_longest(plan, static_cast<double>(longest), static_cast<double>(entries));
 }
 
@@ -280,7 +280,8 @@ CsrPlan::Division division_for(const RowLengths& lengths, std::int64_t rows, std
   return longest > entries / 64 || (entries < 4 * rows && longest > 1000) ? Division::runs : Division::tiles;
 }
 
-CsrPlan plan(const Context& context, const SparsityPattern& pattern, const FormatParams& params) {
+CsrPlan plan(const Context& context, const SparsityPattern& pattern, const FormatParams& params,
+             std::size_t value_bytes) {
   using Division = CsrPlan::Division;
   CsrPlan plan;
   const std::int64_t rows = std::max<std::int64_t>(1, pattern.rows), entries = pattern.nonzeros;
@@ -451,7 +452,7 @@ using CsrCusparse2 = CsrCusparse<T, CUSPARSE_SPMV_CSR_ALG2>;
 
 Admission admit(const Context& context, const SparsityPattern& pattern, const FormatParams& params,
                 std::size_t value_bytes) {
-  auto how = std::make_shared<const CsrPlan>(plan(context, pattern, params));
+  auto how = std::make_shared<const CsrPlan>(plan(context, pattern, params, value_bytes));
   std::size_t bytes = pattern.bytes() + static_cast<std::size_t>(pattern.nonzeros) * value_bytes;
   bytes += how->whole.bytes();
   if (how->division == CsrPlan::Division::tiles)
