@@ -2,7 +2,7 @@
 """Makes the built-in machine table from measured products.
 
     cd docs/results; make_machine_table.py spmv-host.json tune-host.yaml \\
-        "named:tune-gpu-h100.yaml:NVIDIA H100, 2026-11-28" "named:tune-gpu-h200.yaml:NVIDIA H200, 2026-11-28" \\
+        "named:tune-gpu-h200.yaml:NVIDIA H200, 2026-11-28" \\
         element-degrees-host.json element-degrees-gpu.json > ../../operators/policy/builtin_machine.tsv
 
 The first file is of spmv_benchmark. The others are tables of `protean tune` (.yaml; of one with the host and a GPU both

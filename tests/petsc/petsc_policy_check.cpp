@@ -150,7 +150,7 @@ void ranks_end_in_different_formats() {
   expect(named, "the candidates are listed and each decision has its reason");
 }
 
-// The first build of the last rank finds no memory.
+// The builds of the last rank find no memory, but for a format that uses the arrays of csr.
 void failed_build() {
   System system(100, "-mat_protean_policy");
   costs.other = 0.3;
@@ -162,7 +162,7 @@ void failed_build() {
   const double worst = system.multiply(2000);
   protean::detail::allocation_hook = nullptr;
   const BlockState s = costs.block->state();
-  expect(mine ? s.changes.empty() && !s.failures.empty() : s.changes.size() == 1 && s.failures.empty(),
+  expect(mine ? !s.failures.empty() && s.changes.size() <= 1 : s.changes.size() == 1 && s.failures.empty(),
          "a build that fails on one rank harms none: rank " + std::to_string(rank) + " " + text_of(s));
   expect(worst < 1e-14, "products after a failed build");
 }
