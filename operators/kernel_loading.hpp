@@ -12,8 +12,8 @@ namespace protean::detail {
 // docs/results/default-gpu.md), as long as 20 to 50 conversions.
 inline constexpr double kernel_loading_seconds = 8e-3;
 
-// The first survey of a matrix on a device reads the built-in table and loads the kernels that take its sample. Beside a
-// solve that holds it up for 5 to 6 ms (an H200, docs/results/default-gpu.md).
+// The first survey of a matrix on a device reads the built-in table and loads the kernels that take its sample. Beside
+// a solve that holds it up for 5 to 6 ms (an H200, docs/results/default-gpu.md).
 inline constexpr double survey_loading_seconds = 6e-3;
 
 // A process that has solved for long is expected to go on: this part of what its solves on devices took pays for

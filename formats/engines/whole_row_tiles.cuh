@@ -8,8 +8,8 @@
 //   2. Groups of threads add the products of the rows. The more rows a tile has, the fewer threads a row gets.
 //   3. The last row may be longer than what fits: all threads add the rest of it, in a fixed order.
 //
-// No row is cut between two tiles, so there are no carries to add in a second launch, as in entry_tiles.cuh. That launch
-// takes 1.6 to 2 microseconds, a third of the product of a matrix with a million entries. But a block does a long row
+// No row is cut between two tiles, so there are no carries to add in a second launch, as in entry_tiles.cuh. That
+// launch takes 1.6 to 2 microseconds, a third of the product of a matrix with a million entries. But a block does a long row
 // alone, and matrices beyond the second-level cache are up to a sixth slower on a GPU with a fast memory.
 #pragma once
 #include "core/device/cache.hpp"
@@ -19,8 +19,8 @@
 namespace protean::formats {
 
 // Whether the arrays of a matrix are still in the second-level cache when the next product begins, with some vectors
-// beside them. Where they are not, they are loaded as what is read once, so that x stays there. In a smaller matrix such
-// loads are slow, since what lies in the cache from work before the products has precedence over them.
+// beside them. Where they are not, they are loaded as what is read once, so that x stays there. In a smaller matrix
+// such loads are slow, since what lies in the cache from work before the products has precedence over them.
 inline bool stays_in_cache(const Context& context, const SparsityPattern& pattern, std::size_t value_bytes) {
   return csr_bytes(pattern, value_bytes) <= device::cache_bytes(context) / 10 * 7;
 }
