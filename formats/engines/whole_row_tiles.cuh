@@ -9,8 +9,8 @@
 //   3. The last row may be longer than what fits: all threads add the rest of it, in a fixed order.
 //
 // No row is cut between two tiles, so there are no carries to add in a second launch, as in entry_tiles.cuh. That
-// launch takes 1.6 to 2 microseconds, a third of the product of a matrix with a million entries. But a block does a long row
-// alone, and matrices beyond the second-level cache are up to a sixth slower on a GPU with a fast memory.
+// launch takes 1.6 to 2 microseconds, a third of the product of a matrix with a million entries. But a block does a
+// long row alone, and matrices beyond the second-level cache are up to a sixth slower on a GPU with a fast memory.
 #pragma once
 #include "core/device/cache.hpp"
 #include "formats/engines/entry_tiles.cuh"
