@@ -308,8 +308,9 @@ CsrPlan plan(const Context& context, const SparsityPattern& pattern, const Forma
   const RowLengths lengths = read_back(context, result.data());
   const auto longest = static_cast<std::int64_t>(lengths.longest);
   plan.weighted = lengths.tile_rows > most_tile_rows;
-  const bool one_block_a_row =
-      longest <= longest_of_whole_row_tiles && !plan.weighted && !(longest > 1000 && longest > entries / 64);
+  const bool one_block_a_row = longest <= longest_of_whole_row_tiles && !plan.weighted &&
+                               !(longest > 1000 && longest > entries / 64) &&
+                               csr_bytes(pattern, value_bytes) <= 2 * device::cache_bytes(context);
   if (balance == "auto" && takes_rows(plan, lengths, rows, entries, context))
     plan.division = Division::rows;
   else if (balance == "blocks" || (balance == "auto" && one_block_a_row))

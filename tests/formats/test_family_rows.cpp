@@ -724,8 +724,9 @@ TEST(RowFamilyOnADevice, TheDivisionOfCsrByTheLengthsOfItsRows) {
     EXPECT_EQ(added(lengths, "auto"), added(lengths, "blocks"));
     EXPECT_NE(added(lengths, "auto"), added(lengths, "merge"));
   }
-  uneven[77] = 4000;  // one block would work on it when all others have ended
-  EXPECT_EQ(added(uneven, "auto"), added(uneven, "merge"));
+  uneven[77] = 4000;                  // one block would work on it when all others have ended
+  const Lengths large(7'000'000, 5);  // 450 MB, more than twice the second-level cache
+  for (const Lengths& lengths : {uneven, large}) EXPECT_EQ(added(lengths, "auto"), added(lengths, "merge"));
 }
 
 }  // namespace
