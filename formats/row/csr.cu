@@ -5,11 +5,11 @@
 //   blocks Blocks of threads take whole rows with about the same number of entries (engines/whole_row_tiles.cuh).
 //   merge  Blocks take the same number of entries each. A row may be cut (engines/entry_tiles.cuh). Where a few rows
 //          hold much of the matrix, warps take them, and long rows are cut finer (private/row_runs.cuh).
-//   auto   blocks; merge, where the arrays have more than twice the bytes of the second-level cache, where a row has
-//          more than 3000 entries, or more than 1000 and a 64th of all, or where more than 10240 rows lie within 640
-//          entries. But rows, where all lanes of a group have work and the rows are long, or have columns far from each
-//          other that the next row shares; and where the rows do not fill the device and a group takes each of them at
-//          once. There more lanes take a row.
+//   auto   blocks; merge, where the arrays have more than four times the bytes of the second-level cache, where a row
+//          has more than 3000 entries, or more than 1000 and a 64th of all, or where more than 10240 rows lie within
+//          640 entries. But rows, where all lanes of a group have work and the rows are long, or have columns far from
+//          each other that the next row shares; and where the rows do not fill the device and a group takes each of
+//          them at once. There more lanes take a row.
 // Bytes: those of csr.cpp, and
 //   rows   none.
 //   blocks 16 (t + 1) for t tiles of 256 to 768 entries less the longest row, or less a quarter.
@@ -271,6 +271,7 @@ bool takes_rows(CsrPlan& plan, const RowLengths& lengths, std::int64_t rows, std
   }
   if (entries < 4'000'000 && mean > 24 && busy > 0.7 && longest <= 3 * plan.at_once()) return true;
   return busy > 0.8 && (mean > 36 || (mean > 24 && 2 * lengths.aligned > sample_rows)) &&
+         (entries >= 4'000'000 || longest <= 3 * plan.at_once()) &&
          !waits_for_longest(plan, static_cast<double>(longest), static_cast<double>(entries));
 }
 
@@ -310,7 +311,7 @@ CsrPlan plan(const Context& context, const SparsityPattern& pattern, const Forma
   plan.weighted = lengths.tile_rows > most_tile_rows;
   const bool one_block_a_row = longest <= longest_of_whole_row_tiles && !plan.weighted &&
                                !(longest > 1000 && longest > entries / 64) &&
-                               csr_bytes(pattern, value_bytes) <= 2 * device::cache_bytes(context);
+                               csr_bytes(pattern, value_bytes) <= 4 * device::cache_bytes(context);
   if (balance == "auto" && takes_rows(plan, lengths, rows, entries, context))
     plan.division = Division::rows;
   else if (balance == "blocks" || (balance == "auto" && one_block_a_row))

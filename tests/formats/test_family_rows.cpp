@@ -725,7 +725,7 @@ TEST(RowFamilyOnADevice, TheDivisionOfCsrByTheLengthsOfItsRows) {
     EXPECT_NE(added(lengths, "auto"), added(lengths, "merge"));
   }
   uneven[77] = 4000;                  // one block would work on it when all others have ended
-  const Lengths large(7'000'000, 5);  // 450 MB, more than twice the second-level cache
+  const Lengths large(7'000'000, 5);  // 450 MB, more than four times the second-level cache
   for (const Lengths& lengths : {uneven, large}) EXPECT_EQ(added(lengths, "auto"), added(lengths, "merge"));
 }
 
