@@ -2,12 +2,14 @@
 """Makes the built-in machine table from measured products.
 
     cd docs/results; make_machine_table.py spmv-host.json tune-host.yaml \\
+        "named:tune-gpu-h100.yaml:NVIDIA H100, 2026-11-28" again:tune-gpu-h100-again.yaml \\
         "named:tune-gpu-h200.yaml:NVIDIA H200, 2026-11-28" \\
         element-degrees-host.json element-degrees-gpu.json > ../../operators/policy/builtin_machine.tsv
 
 The first file is of spmv_benchmark. The others are tables of `protean tune` (.yaml; of one with the host and a GPU both
 are taken), of gpu_spmv_benchmark, or element_benchmark's JSON, of which double precision is taken. named:FILE:TEXT also
-puts the text into the description of the machine, and takes the native kernels alone.
+puts the text into the description of the machine, and takes the native kernels alone. again:FILE after it is a second
+run of the same command on such a machine, as below.
 Of a FILE named orders:TABLE.yaml only the prices of orders (order-ID) are taken, for the matrices of the other files
 that have the same name; today there is none, since the policy estimates those of a GPU from levels and rows.
 Of a FILE named newer:FILE, of gpu_spmv_benchmark, the formats replace those of the other files for the matrices of the
@@ -157,6 +159,8 @@ def main():
     machine = json.load(open(host_file))["machine"]
     others = "".join(f"; {p.split(':', 2)[2]}" for p in more if p.startswith("named:"))
     native = {p.split(":", 2)[1] for p in more if p.startswith("named:")}
+    again = {p.split(":", 2)[1]: a.removeprefix("again:") for p, a in zip(more, more[1:]) if a.startswith("again:")}
+    more = [p for p in more if not p.startswith("again:")]
     more = [p.split(":", 2)[1] if p.startswith("named:") else p for p in more]
     print_head(f"{machine['processor']}, {machine['threads']} threads, {machine['date'][:10]}{others}")
     orders = {}
@@ -173,7 +177,8 @@ def main():
 
     def rows_of(path):
         if path in native:
-            return ((*matrix[:4], [f for f in matrix[4] if "/" not in f[0]], matrix[5]) for matrix in tuned(path))
+            measured = shorter(path, again[path]) if path in again else tuned(path)
+            return ((*matrix[:4], [f for f in matrix[4] if "/" not in f[0]], matrix[5]) for matrix in measured)
         if path.endswith(".yaml"):
             return tuned(path)
         return device(path) if json.load(open(path)).get("benchmark") == "gpu_spmv" else elements(path)
