@@ -16,7 +16,7 @@ Of a FILE named newer:FILE, of gpu_spmv_benchmark, the formats replace those of 
 same name, but for csr, to which the others were compared in their runs. So do those of a newer:TABLE.yaml of
 `protean tune --spaces device --formats F,F`: what they took there in products of csr, they take here; another GPU may
 have measured them. Prices of orders in a FILE are left out.
-Host figures are medians of spmv_benchmark, device figures those of gpu_spmv_benchmark. The table of a host
+The table of a host
 alone comes from one table of `protean tune`, without its prices of orders; the text describes the machine:
 
     cd docs/results; make_machine_table.py --host tune-host-avx2.yaml "AMD EPYC, AVX2, 2 threads, 2026-11-25" \\

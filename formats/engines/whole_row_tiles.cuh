@@ -10,7 +10,7 @@
 //
 // No row is cut between two tiles, so there are no carries to add in a second launch, as in entry_tiles.cuh. That
 // launch takes 1.6 to 2 microseconds, a third of the product of a matrix with a million entries. But a block does a
-// long row alone, and matrices beyond the second-level cache are up to a sixth slower on a GPU with a fast memory.
+// long row alone, and matrices far beyond the second-level cache take up to 1.2 times as long on an H200.
 #pragma once
 #include "core/device/cache.hpp"
 #include "formats/engines/entry_tiles.cuh"
@@ -20,7 +20,7 @@ namespace protean::formats {
 
 // Whether the arrays of a matrix are still in the second-level cache when the next product begins, with some vectors
 // beside them. Where they are not, they are loaded as what is read once, so that x stays there. In a smaller matrix
-// such loads are slow, since what lies in the cache from work before the products has precedence over them.
+// such loads were slow (docs/results/csr-gpu.md), probably since what lies in the cache from before has precedence.
 inline bool stays_in_cache(const Context& context, const SparsityPattern& pattern, std::size_t value_bytes) {
   return csr_bytes(pattern, value_bytes) <= device::cache_bytes(context) / 10 * 7;
 }
@@ -50,7 +50,7 @@ inline WholeRowTilesPlan whole_row_tiles(std::int64_t nonzeros, std::int64_t lon
   return {steps, distance, (nonzeros + distance - 1) / distance};
 }
 
-// As few steps as let all tiles run at the same time. Where they do not, four were the fastest of 1 to 6 on most of 120
+// As few steps as let all tiles run at the same time. Where they do not, four were the fastest of 2 to 6 on most of 120
 // matrices on an H100 and an H200, six where rows are long.
 inline WholeRowTilesPlan whole_row_tiles(const Context& context, const SparsityPattern& pattern,
                                          std::int64_t longest) {
