@@ -106,20 +106,8 @@ __device__ inline bool multiply_whole_row_tile(const WholeRowTilesView<T, P>& a,
     c[j] = load_entry<cached>(col + k), v[j] = load_entry<cached>(values + k);
   }
   const std::int64_t first_row = a.start[t].row;
-  const auto rows = static_cast<int>(a.start[t + 1].row - first_row);
-  int lanes = 1;
-  while (lanes < 32 && 2 * lanes * rows <= tile_threads) lanes *= 2;
-  const int lane = thread % lanes;
-  int number = thread / lanes, k = 0, row_end = 0;
-  const auto find_row = [&] {
-    k = row_end = 0;
-    if (number >= rows) return;
-    const P* const pointer = a.csr.row_ptr + first_row + number;
-    k = static_cast<int>(static_cast<std::int64_t>(__ldg(pointer)) - begin);
-    row_end =
-        static_cast<int>(min(static_cast<std::int64_t>(__ldg(pointer + 1)) - begin, std::int64_t{count}));
-  };
-  find_row();
+  const auto row_count = static_cast<int>(a.start[t + 1].row - first_row);
+  RowsOfTile<P> rows(a.csr.row_ptr, first_row, row_count, begin, count);
 #pragma unroll
   for (int j = 0; j < steps; ++j) v[j] *= __ldg(task.x + c[j]);
 #pragma unroll
@@ -145,22 +133,13 @@ __device__ inline bool multiply_whole_row_tile(const WholeRowTilesView<T, P>& a,
   const bool ended = task.stop && *task.stop;
   __syncthreads();
   if (ended) return false;
-  for (int done = 0;;) {
-    T sum = 0;
-    for (int i = k + lane; i < row_end; i += lanes) sum += products[i];
-    // All threads take part in the shuffles.
-    for (int step = lanes / 2; step > 0; step /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, step);
-    if (number < rows && lane == 0) {
-      if (goes_on && number == rows - 1)
+  rows.add(products, [&](int number, T sum) {
+    if (goes_on && number == row_count - 1)
 #pragma unroll
-        for (int w = 0; w < warps; ++w) sum += of_warp[w];
-      task.template finish<dot>(first_row + number, sum, dots);
-    }
-    done += tile_threads / lanes;
-    if (done >= rows) return true;
-    number += tile_threads / lanes;
-    find_row();
-  }
+      for (int w = 0; w < warps; ++w) sum += of_warp[w];
+    task.template finish<dot>(first_row + number, sum, dots);
+  });
+  return true;
 }
 
 template <int steps, bool cached, class T, class P>
@@ -188,8 +167,9 @@ template <class T>
 class WholeRowTiles {
  public:
   WholeRowTiles() = default;
-  WholeRowTiles(const ContextPtr& context, const SparsityPattern& pattern, const WholeRowTilesPlan& plan)
-      : plan_(plan), start_(context, plan.tiles + 1), cached_(stays_in_cache(*context, pattern, sizeof(T))) {
+  WholeRowTiles(const ContextPtr& context, const SparsityPattern& pattern, const WholeRowTilesPlan& plan,
+                bool cached)
+      : plan_(plan), cached_(cached), start_(context, plan.tiles + 1) {
     pattern.row_ptr.visit([&](auto* row_ptr) {
       using P = std::remove_const_t<std::remove_pointer_t<decltype(row_ptr)>>;
       device::launch(context->device_state(), start_whole_row_tiles<P>, blocks_of(plan.tiles + 1),
@@ -244,8 +224,8 @@ class WholeRowTiles {
   }
 
   WholeRowTilesPlan plan_;
+  bool cached_ = false;  // see stays_in_cache()
   Buffer<TileStart> start_;
-  bool cached_ = false;
 };
 
 }  // namespace protean::formats

@@ -123,14 +123,14 @@ Admission admit(const Context&, const SparsityPattern& pattern, const FormatPara
                            pattern.nonzeros);
 }
 
-constexpr ParamDoc params[] = {
-    {.name = "balance",
-     .doc =
-         "work of the threads: whole rows; rows that may be cut; whole rows for blocks of threads of a GPU; "
-         "or, on a host, cut only if one thread would do more than 1.1 times its share, and on a GPU by the "
-         "lengths of the rows",
-     .default_value = "auto",
-     .choices = "auto|rows|merge|blocks"}};
+constexpr ParamDoc params[] = {{.name = "balance",
+                                .doc = "what a thread takes. rows: whole rows; merge: the same number of "
+                                       "entries, rows may be cut; blocks: on a "
+                                       "GPU, a block of threads takes whole rows; auto: on a host rows, or "
+                                       "merge if one thread would do more than "
+                                       "1.1 times its share, on a GPU by the lengths of the rows",
+                                .default_value = "auto",
+                                .choices = "auto|rows|merge|blocks"}};
 
 constexpr Kernel kernels[] = {native_host_kernel<Csr>(Sums::ordered), naive(), PROTEAN_KOKKOS_KERNEL(csr),
                               PROTEAN_MKL_KERNEL(csr)};

@@ -225,6 +225,7 @@ struct CsrPlan {
   enum class Division : unsigned char { rows, blocks, tiles, runs };
   Division division = Division::rows;
   bool weighted = false;  // the tiles
+  bool cached = false;    // rows and blocks; see stays_in_cache()
   int lanes = 4;
   bool two_rows = false;         // a group of 4 lanes computes two rows at a time
   WholeRowTilesPlan whole = {};  // of blocks
@@ -285,6 +286,7 @@ CsrPlan plan(const Context& context, const SparsityPattern& pattern, const Forma
              std::size_t value_bytes) {
   using Division = CsrPlan::Division;
   CsrPlan plan;
+  plan.cached = stays_in_cache(context, pattern, value_bytes);
   const std::int64_t rows = std::max<std::int64_t>(1, pattern.rows), entries = pattern.nonzeros;
   plan.lanes = usual_lanes(static_cast<double>(entries) / static_cast<double>(rows));
   // Of 32 matrices on an H200, those of up to 9 entries a row were faster with two rows, those of 12 and more with one.
@@ -331,13 +333,11 @@ class CsrDevice final : public CsrOnDevice<T>,
 
  public:
   explicit CsrDevice(const BuildRequest<T>& request)
-      : CsrOnDevice<T>(request),
-        plan_(plan_of<CsrPlan>(request.admission)),
-        cached_(stays_in_cache(*request.context, csr_.pattern, sizeof(T))) {
+      : CsrOnDevice<T>(request), plan_(plan_of<CsrPlan>(request.admission)) {
     if (plan_.division == Division::tiles)
       tiles_ = EntryTiles<T>(request.context, csr_.pattern, plan_.weighted);
     if (plan_.division == Division::blocks)
-      blocks_ = WholeRowTiles<T>(request.context, csr_.pattern, plan_.whole);
+      blocks_ = WholeRowTiles<T>(request.context, csr_.pattern, plan_.whole, plan_.cached);
     if (plan_.division == Division::runs) runs_ = RowRuns<T>(request.context, csr_.pattern, plan_.counts);
   }
 
@@ -371,15 +371,16 @@ class CsrDevice final : public CsrOnDevice<T>,
       return multiply_runs_dot(*this->context(), runs(), x.data, y.data, result);
     const DeviceState& state = this->context()->device_state();
     this->with_arrays([&]<class P>(const CsrArrays<T, P>& arrays) {
-      with_row_group(plan_.lanes, plan_.two_rows, cached_, [&]<class Lanes, class Group>(Lanes lanes, Group) {
-        const std::int64_t wanted = blocks_of(this->rows(), csr_threads / lanes() * Group::rows);
-        const std::int64_t most =
-            std::min<std::int64_t>(DeviceState::max_blocks, std::int64_t{state.processors} * 16);
-        const std::int64_t blocks = std::clamp<std::int64_t>(wanted, 1, most);
-        const auto sums = device::sums_into<1>(*this->context(), blocks, result);
-        device::launch(state, csr_product_dot<lanes(), Group, T, P>, blocks, csr_threads, arrays, x.data,
-                       y.data, sums.parts, sums.arrived, sums.result, state.stop);
-      });
+      with_row_group(
+          plan_.lanes, plan_.two_rows, plan_.cached, [&]<class Lanes, class Group>(Lanes lanes, Group) {
+            const std::int64_t wanted = blocks_of(this->rows(), csr_threads / lanes() * Group::rows);
+            const std::int64_t most =
+                std::min<std::int64_t>(DeviceState::max_blocks, std::int64_t{state.processors} * 16);
+            const std::int64_t blocks = std::clamp<std::int64_t>(wanted, 1, most);
+            const auto sums = device::sums_into<1>(*this->context(), blocks, result);
+            device::launch(state, csr_product_dot<lanes(), Group, T, P>, blocks, csr_threads, arrays, x.data,
+                           y.data, sums.parts, sums.arrived, sums.result, state.stop);
+          });
     });
   }
 
@@ -392,11 +393,12 @@ class CsrDevice final : public CsrOnDevice<T>,
     if (plan_.division == Division::runs)
       return multiply_runs(*this->context(), runs(), alpha, x.data, beta, y.data);
     this->with_arrays([&]<class P>(const CsrArrays<T, P>& arrays) {
-      with_row_group(plan_.lanes, plan_.two_rows, cached_, [&]<class Lanes, class Group>(Lanes lanes, Group) {
-        device::launch(state, csr_product<lanes(), Group, T, P>,
-                       blocks_of(this->rows(), csr_threads / lanes() * Group::rows), csr_threads, arrays,
-                       alpha, x.data, beta, y.data, state.stop);
-      });
+      with_row_group(plan_.lanes, plan_.two_rows, plan_.cached,
+                     [&]<class Lanes, class Group>(Lanes lanes, Group) {
+                       device::launch(state, csr_product<lanes(), Group, T, P>,
+                                      blocks_of(this->rows(), csr_threads / lanes() * Group::rows),
+                                      csr_threads, arrays, alpha, x.data, beta, y.data, state.stop);
+                     });
     });
   }
 
@@ -405,7 +407,6 @@ class CsrDevice final : public CsrOnDevice<T>,
 
   using CsrOnDevice<T>::csr_;
   CsrPlan plan_;
-  bool cached_;
   WholeRowTiles<T> blocks_;
   EntryTiles<T> tiles_;
   RowRuns<T> runs_;
