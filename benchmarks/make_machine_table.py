@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
 """Makes the built-in machine table from measured products.
 
-    cd docs/results; make_machine_table.py spmv-host.json tune-host.yaml \\
+    cd docs/results; make_machine_table.py \\
+        "host:tune-host-intel-avx512.yaml:Intel Xeon, AVX-512, 2 threads, 2026-11-28" \\
+        again:tune-host-intel-avx512-again.yaml \\
         "named:tune-gpu-h100.yaml:NVIDIA H100, 2026-11-28" again:tune-gpu-h100-again.yaml \\
         "named:tune-gpu-h200.yaml:NVIDIA H200, 2026-11-28" \\
         element-degrees-host.json element-degrees-gpu.json > ../../operators/policy/builtin_machine.tsv
 
-The first file is of spmv_benchmark. The others are tables of `protean tune` (.yaml; of one with the host and a GPU both
-are taken), of gpu_spmv_benchmark, or element_benchmark's JSON, of which double precision is taken. named:FILE:TEXT also
-puts the text into the description of the machine, and takes the native kernels alone. again:FILE after it is a second
-run of the same command on such a machine, as below.
+host:FILE:TEXT and named:FILE:TEXT are tables of `protean tune`, whose TEXT describes the machine. Of named:, which are
+of GPUs, the native kernels alone are taken. again:FILE after one is a second run of the same command on such a machine,
+as below. The other files are such tables (.yaml), tables of gpu_spmv_benchmark, or element_benchmark's JSON, of which
+double precision is taken.
 Of a FILE named orders:TABLE.yaml only the prices of orders (order-ID) are taken, for the matrices of the other files
 that have the same name; today there is none, since the policy estimates those of a GPU from levels and rows.
 Of a FILE named newer:FILE, of gpu_spmv_benchmark, the formats replace those of the other files for the matrices of the
@@ -38,23 +40,9 @@ import sys
 import yaml
 
 
-# Of the matrices of spmv-host.json, as row_changes() of operators/policy/cost_model.hpp says; those of tables of
-# `protean tune` are in them.
-ROW_CHANGES = {"poisson-3d-60": 0.048, "poisson-3d-100": 0.016, "27-point-64": 0.032, "elasticity-3d-24": 0.030,
-               "G2_circuit": 0.103, "bcsstk17": 0.427, "af23560": 0.028, "wave": 0.744}
-
-
 def name_of(text):
     text = re.sub(r" \((\w+)\)$", r"/\1", text)
     return text.replace("@", "/")
-
-
-def host(path):
-    for matrix in json.load(open(path))["matrices"]:
-        formats = [(name_of(p["name"]), p["bytes"], p["seconds_median"], p["convert_seconds"])
-                   for p in matrix["products"] if p.get("ours")]
-        yield matrix["matrix"], "host", matrix["rows"], matrix["nonzeros"], formats, \
-            ROW_CHANGES.get(matrix["matrix"], -1)
 
 
 CATALOGUE = pathlib.Path(__file__).resolve().parent.parent / "formats/catalogue.def"
@@ -155,14 +143,13 @@ def host_alone(path, described, *newer):
 def main():
     if sys.argv[1] == "--host":
         return host_alone(*sys.argv[2:])
-    host_file, *more = sys.argv[1:]
-    machine = json.load(open(host_file))["machine"]
-    others = "".join(f"; {p.split(':', 2)[2]}" for p in more if p.startswith("named:"))
+    more = sys.argv[1:]
+    described = {p.split(":", 2)[1]: p.split(":", 2)[2] for p in more if p.startswith(("host:", "named:"))}
     native = {p.split(":", 2)[1] for p in more if p.startswith("named:")}
     again = {p.split(":", 2)[1]: a.removeprefix("again:") for p, a in zip(more, more[1:]) if a.startswith("again:")}
     more = [p for p in more if not p.startswith("again:")]
-    more = [p.split(":", 2)[1] if p.startswith("named:") else p for p in more]
-    print_head(f"{machine['processor']}, {machine['threads']} threads, {machine['date'][:10]}{others}")
+    more = [p.split(":", 2)[1] if p.startswith(("host:", "named:")) else p for p in more]
+    print_head("; ".join(described.values()))
     orders = {}
     for path in [p.removeprefix("orders:") for p in more if p.startswith("orders:")]:
         for matrix, space, _, _, formats, _ in tuned(path):
@@ -176,15 +163,15 @@ def main():
     more = [p for p in more if not p.startswith(("orders:", "newer:"))]
 
     def rows_of(path):
-        if path in native:
-            measured = shorter(path, again[path]) if path in again else tuned(path)
-            return ((*matrix[:4], [f for f in matrix[4] if "/" not in f[0]], matrix[5]) for matrix in measured)
-        if path.endswith(".yaml"):
-            return tuned(path)
-        return device(path) if json.load(open(path)).get("benchmark") == "gpu_spmv" else elements(path)
+        if path in described:
+            for *matrix, formats, row_changes in shorter(path, again[path]) if path in again else tuned(path):
+                yield *matrix, [f for f in formats if path not in native or "/" not in f[0]], row_changes
+        elif path.endswith(".yaml"):
+            yield from tuned(path)
+        else:
+            yield from device(path) if json.load(open(path)).get("benchmark") == "gpu_spmv" else elements(path)
 
-    for matrix, space, rows, nonzeros, formats, row_changes in [*host(host_file),
-                                                                *(m for file in more for m in rows_of(file))]:
+    for matrix, space, rows, nonzeros, formats, row_changes in (m for file in more for m in rows_of(file)):
         formats = [newer.get((matrix, space), {}).get(f[0], f) for f in formats if not f[0].startswith("order-")]
         if space == "device":
             formats = list(with_newer(matrix, formats, of_tune))

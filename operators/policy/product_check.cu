@@ -2,27 +2,59 @@
 #include "operators/policy/product_check.hpp"
 
 #include <cmath>
+#include <cstdint>
 #include <limits>
+#include <type_traits>
 
 #include "core/device/kernel_tools.cuh"
 
 namespace protean::detail {
 namespace {
 
-// `lanes` threads of a warp take a row.
+// The part of sum_j |a_ij x_j| that this thread has, which takes the entries k, k + stride, ... of a row that ends at
+// `end`. The entries of four steps are loaded before it waits for the first.
+template <int stride, class T>
+__device__ inline double magnitudes(const std::int32_t* col, const T* values, const T* x, std::int64_t k,
+                                    std::int64_t end) {
+  constexpr int steps = 4;
+  double sum = 0;
+  for (; k < end; k += stride * steps) {
+    std::int32_t c[steps];
+    T v[steps];
+#pragma unroll
+    for (int j = 0; j < steps; ++j) {
+      c[j] = -1;
+      if (k + j * stride < end) c[j] = __ldg(col + k + j * stride), v[j] = __ldg(values + k + j * stride);
+    }
+#pragma unroll
+    for (int j = 0; j < steps; ++j)
+      if (c[j] >= 0) sum += fabs(static_cast<double>(v[j]) * static_cast<double>(__ldg(x + c[j])));
+  }
+  return sum;
+}
+
+// `lanes` threads take a row; the whole warp takes a long one.
 template <int lanes, class T, class P>
 __global__ void __launch_bounds__(device::block_size)
     bounds_kernel(std::int64_t rows, const P* row_ptr, const std::int32_t* col, const T* values, const T* x,
                   double relative, T* bounds) {
-  constexpr std::int64_t of_block = device::block_size / lanes;
-  const int lane = threadIdx.x % lanes;
+  constexpr std::int64_t of_block = device::block_size / lanes,
+                         long_row = lanes == 32 ? INT64_MAX : 64 * lanes;
+  constexpr unsigned all = 0xffffffffu;
+  const int lane = threadIdx.x % lanes, of_warp = threadIdx.x % 32;
   for (std::int64_t first = blockIdx.x * of_block; first < rows; first += gridDim.x * of_block) {
     const std::int64_t row = first + threadIdx.x / lanes;
     const std::int64_t begin = row < rows ? row_ptr[row] : 0, end = row < rows ? row_ptr[row + 1] : 0;
-    double sum = 0;
-    for (std::int64_t k = begin + lane; k < end; k += lanes)
-      sum += fabs(static_cast<double>(values[k]) * static_cast<double>(x[col[k]]));
-    sum = device::sum_lanes<lanes>(sum);  // of all threads of a warp
+    const bool is_long = end - begin > long_row;
+    // All threads of a warp take part in the sums.
+    double sum =
+        device::sum_lanes<lanes>(is_long ? 0.0 : magnitudes<lanes>(col, values, x, begin + lane, end));
+    for (unsigned waiting = __ballot_sync(all, is_long && lane == 0); waiting != 0; waiting &= waiting - 1) {
+      const int whose = __ffs(static_cast<int>(waiting)) - 1;
+      const std::int64_t from = __shfl_sync(all, begin, whose), to = __shfl_sync(all, end, whose);
+      const double of_row = device::sum_lanes<32>(magnitudes<32>(col, values, x, from + of_warp, to));
+      if (of_warp == whose) sum = of_row;
+    }
     const double terms = static_cast<double>(end - begin + 2);
     if (row < rows && lane == 0)
       bounds[row] = static_cast<T>((2 * terms * std::numeric_limits<T>::epsilon() + relative) * sum);
@@ -63,12 +95,22 @@ void device_bounds(const Context& context, const CsrMatrix<T>& csr, VectorView<c
                    VectorView<T> bounds) {
   if (csr.rows() == 0) return;
   const DeviceState& state = context.device_state();
-  constexpr std::int64_t few_entries = 16;  // a row
-  const bool short_rows = csr.nonzeros() < few_entries * csr.rows();
+  // A thread has about four entries of a row, as many as it loads at once.
+  const std::int64_t mean = csr.nonzeros() / csr.rows();
   csr.pattern.row_ptr.visit([&]<class P>(const P* row_ptr) {
-    const auto kernel = short_rows ? bounds_kernel<4, T, P> : bounds_kernel<32, T, P>;
-    kernel<<<device::blocks_for(state, csr.rows() * (short_rows ? 4 : 32)), device::block_size, 0,
-             state.stream>>>(csr.rows(), row_ptr, csr.pattern.col, csr.values, x.data, relative, bounds.data);
+    const auto launch = [&]<int lanes>(std::integral_constant<int, lanes>) {
+      bounds_kernel<lanes, T, P>
+          <<<device::blocks_for(state, csr.rows() * lanes), device::block_size, 0, state.stream>>>(
+              csr.rows(), row_ptr, csr.pattern.col, csr.values, x.data, relative, bounds.data);
+    };
+    if (mean <= 24)
+      launch(std::integral_constant<int, 4>());
+    else if (mean <= 48)
+      launch(std::integral_constant<int, 8>());
+    else if (mean <= 96)
+      launch(std::integral_constant<int, 16>());
+    else
+      launch(std::integral_constant<int, 32>());
   });
   PROTEAN_CUDA_CHECK(cudaGetLastError());
 }

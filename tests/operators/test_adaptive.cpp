@@ -214,6 +214,52 @@ TEST(ProductCheck, BoundsAreThoseOfTheTerms) {
   EXPECT_EQ(check.differing_rows(*made(csr_from_triplets<double>(context, n, n, larger))), 0);
 }
 
+// No sum has terms of both signs, so the values differ as much as the sums do. Rows of a usual length decide how many
+// threads of a GPU take a row; some rows are much longer, two of them side by side.
+TEST_P(Adaptive, BoundsOfRowsOfVaryingLength) {
+  constexpr std::int64_t rows = 3000, cols = 20000;
+  for (const int usual : {3, 30, 80, 150}) {
+    SCOPED_TRACE(usual);
+    const auto length = [&](std::int64_t row) -> std::int64_t {
+      switch (row) {
+        case 10:
+          return 0;
+        case 11:
+          return 1;
+        case 500:
+          return 300;
+        case 501:
+          return cols;
+        case 1200:
+        case 1201:
+          return 2500;
+        case rows - 1:
+          return 1100;
+        default:
+          return usual;
+      }
+    };
+    const auto scaled = [&](double scale) {
+      std::vector<Triplet<double>> entries;
+      for (std::int64_t row = 0; row < rows; ++row)
+        for (std::int64_t k = 0; k < length(row); ++k) {
+          const std::int64_t col = (row + k * 7) % cols;  // 7 and cols have no common divisor
+          entries.push_back({row, col, scale * (detail::sample_value<double>(col) > 0 ? 3 : -3)});
+        }
+      return placed(context_, csr_from_triplets<double>(test_context(), rows, cols, entries));
+    };
+    const auto made = [&](const CsrMatrix<double>& of) {
+      return make_matrix(find_format("csr"), of, context_);
+    };
+    const CsrMatrix<double> csr = scaled(1);
+    detail::ProductCheck<double> check(context_, csr, 1e-3);
+    check.keep(*made(csr));
+    EXPECT_EQ(check.differing_rows(*made(csr)), 0);
+    EXPECT_EQ(check.differing_rows(*made(scaled(1.0009))), 0);
+    EXPECT_EQ(check.differing_rows(*made(scaled(1.002))), rows - 1);  // all but the one without entries
+  }
+}
+
 // A solve may take a while until it looks at a build that has failed.
 TEST_P(Adaptive, ABuildThatHasFailedHoldsNoPermutedMatrix) {
   const auto A = make();
