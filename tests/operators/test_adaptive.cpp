@@ -217,10 +217,10 @@ TEST(ProductCheck, BoundsAreThoseOfTheTerms) {
 // No sum has terms of both signs, so the values differ as much as the sums do. Rows of a usual length decide how many
 // threads of a GPU take a row; some rows are much longer, two of them side by side.
 TEST_P(Adaptive, BoundsOfRowsOfVaryingLength) {
-  constexpr std::int64_t rows = 3000, cols = 20000;
+  constexpr std::int32_t rows = 3000, cols = 20000;
   for (const int usual : {3, 30, 80, 150}) {
     SCOPED_TRACE(usual);
-    const auto length = [&](std::int64_t row) -> std::int64_t {
+    const auto length = [&](std::int32_t row) {
       switch (row) {
         case 10:
           return 0;
@@ -241,9 +241,9 @@ TEST_P(Adaptive, BoundsOfRowsOfVaryingLength) {
     };
     const auto scaled = [&](double scale) {
       std::vector<Triplet<double>> entries;
-      for (std::int64_t row = 0; row < rows; ++row)
-        for (std::int64_t k = 0; k < length(row); ++k) {
-          const std::int64_t col = (row + k * 7) % cols;  // 7 and cols have no common divisor
+      for (std::int32_t row = 0; row < rows; ++row)
+        for (std::int32_t k = 0; k < length(row); ++k) {
+          const std::int32_t col = (row + k * 7) % cols;  // 7 and cols have no common divisor
           entries.push_back({row, col, scale * (detail::sample_value<double>(col) > 0 ? 3 : -3)});
         }
       return placed(context_, csr_from_triplets<double>(test_context(), rows, cols, entries));
