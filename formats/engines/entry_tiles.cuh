@@ -103,53 +103,6 @@ struct TileCarryRow {
   }
 };
 
-// Adds the products of the rows of a tile. The groups of threads are as wide as lets all rows be added at once.
-template <class P>
-class RowsOfTile {
- public:
-  // Row number 0 is `first`, which may be -1: there is no such row. The tile has `count` entries, the first of which is
-  // entry `begin` of the matrix. Loads the limits of the first row of each group.
-  __device__ RowsOfTile(const P* row_ptr, std::int64_t first, int rows, std::int64_t begin, int count)
-      : row_ptr_(row_ptr), first_(first), begin_(begin), rows_(rows), count_(count) {
-    while (lanes_ < 32 && 2 * lanes_ * rows <= tile_threads) lanes_ *= 2;
-    number_ = static_cast<int>(threadIdx.x) / lanes_;
-    find();
-  }
-  // All threads of the block call it. Calls write(number, sum) in one thread for each row.
-  template <class T, class F>
-  __device__ void add(const T* products, F&& write) {
-    const int lane = static_cast<int>(threadIdx.x) % lanes_;
-    for (int done = 0;;) {
-      T sum = 0;
-      for (int i = begin_of_row_ + lane; i < end_of_row_; i += lanes_) sum += products[i];
-      // All threads take part in the shuffles.
-      for (int step = lanes_ / 2; step > 0; step /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, step);
-      if (number_ < rows_ && lane == 0) write(number_, sum);
-      done += tile_threads / lanes_;
-      if (done >= rows_) return;
-      number_ += tile_threads / lanes_;
-      find();
-    }
-  }
-
- private:
-  __device__ void find() {
-    const std::int64_t row = first_ + number_;
-    begin_of_row_ = end_of_row_ = 0;
-    if (number_ >= rows_ || row < 0) return;
-    begin_of_row_ =
-        static_cast<int>(max(static_cast<std::int64_t>(__ldg(row_ptr_ + row)) - begin_, std::int64_t{0}));
-    end_of_row_ = static_cast<int>(
-        min(static_cast<std::int64_t>(__ldg(row_ptr_ + row + 1)) - begin_, std::int64_t{count_}));
-  }
-
-  const P* row_ptr_;
-  std::int64_t first_, begin_;
-  int rows_, count_;
-  int lanes_ = 1, number_ = 0;             // of the row that this thread's group adds
-  int begin_of_row_ = 0, end_of_row_ = 0;  // among the products
-};
-
 // All threads of the block call it. False when the solve has ended: nothing has been written then. The flag is read
 // late: read at the beginning, it took a tenth of the time of a product.
 template <bool weighted, bool dot, class T, class P>
@@ -175,8 +128,20 @@ __device__ inline bool multiply_entry_tile(const EntryTileView<T, P>& a, std::in
   }
   // Number 0 is the row that began before; there is none before row 0.
   const std::int64_t row_before = first_row(a.start, t) - 1;
-  RowsOfTile<P> rows(a.csr.row_ptr, row_before, static_cast<int>(first_row(a.start, t + 1) - row_before),
-                     begin, count);
+  const auto rows = static_cast<int>(first_row(a.start, t + 1) - row_before);
+  int lanes = 1;
+  while (lanes < 32 && 2 * lanes * rows <= tile_threads) lanes *= 2;
+  const int lane = thread % lanes;
+  int number = thread / lanes, k = 0, row_end = 0;
+  const auto find_row = [&] {
+    const std::int64_t row = row_before + number;
+    k = row_end = 0;
+    if (number >= rows || row < 0) return;
+    k = static_cast<int>(max(static_cast<std::int64_t>(__ldg(a.csr.row_ptr + row)) - begin, std::int64_t{0}));
+    row_end = static_cast<int>(
+        min(static_cast<std::int64_t>(__ldg(a.csr.row_ptr + row + 1)) - begin, std::int64_t{count}));
+  };
+  find_row();
 #pragma unroll
   for (int j = 0; j < tile_steps; ++j) v[j] *= __ldg(task.x + c[j]);
 #pragma unroll
@@ -184,16 +149,25 @@ __device__ inline bool multiply_entry_tile(const EntryTileView<T, P>& a, std::in
   const bool ended = task.stop && *task.stop;
   __syncthreads();
   if (ended) return false;
-  rows.add(products, [&](int number, T sum) {
-    const std::int64_t row = row_before + number;
-    if (number == 0)
-      a.carry[t] = sum;
-    else
-      store(task.alpha, sum, task.beta, task.y + row);
-    // Every part of a row adds its part of x . y.
-    if (dot && row >= 0) dots[0] += __ldg(task.x + row) * sum;
-  });
-  return true;
+  for (int done = 0;;) {
+    T sum = 0;
+    for (int i = k + lane; i < row_end; i += lanes) sum += products[i];
+    // All threads take part in the shuffles.
+    for (int step = lanes / 2; step > 0; step /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, step);
+    if (number < rows && lane == 0) {
+      const std::int64_t row = row_before + number;
+      if (number == 0)
+        a.carry[t] = sum;
+      else
+        store(task.alpha, sum, task.beta, task.y + row);
+      // Every part of a row adds its part of x . y.
+      if (dot && row >= 0) dots[0] += __ldg(task.x + row) * sum;
+    }
+    done += tile_threads / lanes;
+    if (done >= rows) return true;
+    number += tile_threads / lanes;
+    find_row();
+  }
 }
 
 template <bool weighted, class T, class P>

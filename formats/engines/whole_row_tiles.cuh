@@ -11,6 +11,9 @@
 // No row is cut between two tiles, so there are no carries to add in a second launch, as in entry_tiles.cuh. That
 // launch takes 1.6 to 2 microseconds, a third of the product of a matrix with a million entries. But a block does a
 // long row alone, and matrices far beyond the second-level cache take up to 1.2 times as long on an H200.
+//
+// The last loop is that of entry_tiles.cuh but for carries. With one function for both, products took 1.06 to 1.2
+// times as long on an H200 (docs/results/csr-gpu.md).
 #pragma once
 #include "core/device/cache.hpp"
 #include "formats/engines/entry_tiles.cuh"
@@ -106,8 +109,20 @@ __device__ inline bool multiply_whole_row_tile(const WholeRowTilesView<T, P>& a,
     c[j] = load_entry<cached>(col + k), v[j] = load_entry<cached>(values + k);
   }
   const std::int64_t first_row = a.start[t].row;
-  const auto row_count = static_cast<int>(a.start[t + 1].row - first_row);
-  RowsOfTile<P> rows(a.csr.row_ptr, first_row, row_count, begin, count);
+  const auto rows = static_cast<int>(a.start[t + 1].row - first_row);
+  int lanes = 1;
+  while (lanes < 32 && 2 * lanes * rows <= tile_threads) lanes *= 2;
+  const int lane = thread % lanes;
+  int number = thread / lanes, k = 0, row_end = 0;
+  const auto find_row = [&] {
+    k = row_end = 0;
+    if (number >= rows) return;
+    const P* const pointer = a.csr.row_ptr + first_row + number;
+    k = static_cast<int>(static_cast<std::int64_t>(__ldg(pointer)) - begin);
+    row_end =
+        static_cast<int>(min(static_cast<std::int64_t>(__ldg(pointer + 1)) - begin, std::int64_t{count}));
+  };
+  find_row();
 #pragma unroll
   for (int j = 0; j < steps; ++j) v[j] *= __ldg(task.x + c[j]);
 #pragma unroll
@@ -133,13 +148,22 @@ __device__ inline bool multiply_whole_row_tile(const WholeRowTilesView<T, P>& a,
   const bool ended = task.stop && *task.stop;
   __syncthreads();
   if (ended) return false;
-  rows.add(products, [&](int number, T sum) {
-    if (goes_on && number == row_count - 1)
+  for (int done = 0;;) {
+    T sum = 0;
+    for (int i = k + lane; i < row_end; i += lanes) sum += products[i];
+    // All threads take part in the shuffles.
+    for (int step = lanes / 2; step > 0; step /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, step);
+    if (number < rows && lane == 0) {
+      if (goes_on && number == rows - 1)
 #pragma unroll
-      for (int w = 0; w < warps; ++w) sum += of_warp[w];
-    task.template finish<dot>(first_row + number, sum, dots);
-  });
-  return true;
+        for (int w = 0; w < warps; ++w) sum += of_warp[w];
+      task.template finish<dot>(first_row + number, sum, dots);
+    }
+    done += tile_threads / lanes;
+    if (done >= rows) return true;
+    number += tile_threads / lanes;
+    find_row();
+  }
 }
 
 template <int steps, bool cached, class T, class P>

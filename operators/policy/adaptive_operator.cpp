@@ -581,6 +581,9 @@ void AdaptiveOperator<T>::run(Build& task) const noexcept {
                                         &task.allocated);
         build(task);
       } else {
+        // What is queued on a device are steps of the solve, which are no part of the build.
+        this->context()->synchronize();
+        begin = now();
         build(task);
       }
       built = true;

@@ -11,53 +11,77 @@
 namespace protean::detail {
 namespace {
 
-// The part of sum_j |a_ij x_j| that this thread has, which takes the entries k, k + stride, ... of a row that ends at
-// `end`. The entries of four steps are loaded before it waits for the first.
-template <int stride, class T>
-__device__ inline double magnitudes(const std::int32_t* col, const T* values, const T* x, std::int64_t k,
-                                    std::int64_t end) {
+// sums[i] := the part of sum_j |a_ij x_j| that this thread has, for several rows side by side. Of row i it takes the
+// entries k[i], k[i] + stride, ... before end[i]. Four entries of each row are loaded before it waits for the first.
+template <int stride, int rows, class T>
+__device__ inline void magnitudes(const std::int32_t* col, const T* values, const T* x,
+                                  std::int64_t (&k)[rows], const std::int64_t (&end)[rows],
+                                  double (&sums)[rows]) {
   constexpr int steps = 4;
-  double sum = 0;
-  for (; k < end; k += stride * steps) {
-    std::int32_t c[steps];
-    T v[steps];
 #pragma unroll
-    for (int j = 0; j < steps; ++j) {
-      c[j] = -1;
-      if (k + j * stride < end) c[j] = __ldg(col + k + j * stride), v[j] = __ldg(values + k + j * stride);
+  for (int i = 0; i < rows; ++i) sums[i] = 0;
+  for (bool more = true; more;) {
+    more = false;
+    std::int32_t c[rows][steps];
+    T v[rows][steps];
+#pragma unroll
+    for (int i = 0; i < rows; ++i) {
+#pragma unroll
+      for (int j = 0; j < steps; ++j) {
+        const std::int64_t at = k[i] + j * stride;
+        c[i][j] = -1;
+        if (at < end[i]) c[i][j] = __ldg(col + at), v[i][j] = __ldg(values + at);
+      }
+      k[i] += stride * steps;
+      more = more || k[i] < end[i];
     }
 #pragma unroll
-    for (int j = 0; j < steps; ++j)
-      if (c[j] >= 0) sum += fabs(static_cast<double>(v[j]) * static_cast<double>(__ldg(x + c[j])));
+    for (int i = 0; i < rows; ++i)
+#pragma unroll
+      for (int j = 0; j < steps; ++j)
+        if (c[i][j] >= 0)
+          sums[i] += fabs(static_cast<double>(v[i][j]) * static_cast<double>(__ldg(x + c[i][j])));
   }
-  return sum;
 }
 
-// `lanes` threads take a row; the whole warp takes a long one.
+// `lanes` threads take two rows at a time; the whole warp takes a long one.
 template <int lanes, class T, class P>
 __global__ void __launch_bounds__(device::block_size)
     bounds_kernel(std::int64_t rows, const P* row_ptr, const std::int32_t* col, const T* values, const T* x,
                   double relative, T* bounds) {
-  constexpr std::int64_t of_block = device::block_size / lanes,
+  constexpr int at_once = 2;
+  constexpr std::int64_t groups = device::block_size / lanes, of_block = groups * at_once,
                          long_row = lanes == 32 ? INT64_MAX : 64 * lanes;
   constexpr unsigned all = 0xffffffffu;
   const int lane = threadIdx.x % lanes, of_warp = threadIdx.x % 32;
   for (std::int64_t first = blockIdx.x * of_block; first < rows; first += gridDim.x * of_block) {
-    const std::int64_t row = first + threadIdx.x / lanes;
-    const std::int64_t begin = row < rows ? row_ptr[row] : 0, end = row < rows ? row_ptr[row + 1] : 0;
-    const bool is_long = end - begin > long_row;
-    // All threads of a warp take part in the sums.
-    double sum =
-        device::sum_lanes<lanes>(is_long ? 0.0 : magnitudes<lanes>(col, values, x, begin + lane, end));
-    for (unsigned waiting = __ballot_sync(all, is_long && lane == 0); waiting != 0; waiting &= waiting - 1) {
-      const int whose = __ffs(static_cast<int>(waiting)) - 1;
-      const std::int64_t from = __shfl_sync(all, begin, whose), to = __shfl_sync(all, end, whose);
-      const double of_row = device::sum_lanes<32>(magnitudes<32>(col, values, x, from + of_warp, to));
-      if (of_warp == whose) sum = of_row;
+    std::int64_t row[at_once], begin[at_once], end[at_once], k[at_once], short_end[at_once];
+    double sums[at_once];
+#pragma unroll
+    for (int i = 0; i < at_once; ++i) {
+      row[i] = first + i * groups + threadIdx.x / lanes;
+      begin[i] = row[i] < rows ? row_ptr[row[i]] : 0, end[i] = row[i] < rows ? row_ptr[row[i] + 1] : 0;
+      k[i] = begin[i] + lane, short_end[i] = end[i] - begin[i] > long_row ? begin[i] : end[i];
     }
-    const double terms = static_cast<double>(end - begin + 2);
-    if (row < rows && lane == 0)
-      bounds[row] = static_cast<T>((2 * terms * std::numeric_limits<T>::epsilon() + relative) * sum);
+    magnitudes<lanes>(col, values, x, k, short_end, sums);
+#pragma unroll
+    for (int i = 0; i < at_once; ++i) {
+      // All threads of a warp take part in the sums.
+      double sum = device::sum_lanes<lanes>(sums[i]);
+      unsigned waiting = __ballot_sync(all, short_end[i] < end[i] && lane == 0);
+      for (; waiting != 0; waiting &= waiting - 1) {
+        const int whose = __ffs(static_cast<int>(waiting)) - 1;
+        std::int64_t from[1] = {__shfl_sync(all, begin[i], whose) + of_warp};
+        const std::int64_t to[1] = {__shfl_sync(all, end[i], whose)};
+        double of_row[1];
+        magnitudes<32>(col, values, x, from, to, of_row);
+        of_row[0] = device::sum_lanes<32>(of_row[0]);
+        if (of_warp == whose) sum = of_row[0];
+      }
+      const double terms = static_cast<double>(end[i] - begin[i] + 2);
+      if (row[i] < rows && lane == 0)
+        bounds[row[i]] = static_cast<T>((2 * terms * std::numeric_limits<T>::epsilon() + relative) * sum);
+    }
   }
 }
 
@@ -95,19 +119,19 @@ void device_bounds(const Context& context, const CsrMatrix<T>& csr, VectorView<c
                    VectorView<T> bounds) {
   if (csr.rows() == 0) return;
   const DeviceState& state = context.device_state();
-  // A thread has about four entries of a row, as many as it loads at once.
+  // A thread has at most about four entries of a row, as many as it loads at once.
   const std::int64_t mean = csr.nonzeros() / csr.rows();
   csr.pattern.row_ptr.visit([&]<class P>(const P* row_ptr) {
     const auto launch = [&]<int lanes>(std::integral_constant<int, lanes>) {
       bounds_kernel<lanes, T, P>
-          <<<device::blocks_for(state, csr.rows() * lanes), device::block_size, 0, state.stream>>>(
+          <<<device::blocks_for(state, (csr.rows() + 1) / 2 * lanes), device::block_size, 0, state.stream>>>(
               csr.rows(), row_ptr, csr.pattern.col, csr.values, x.data, relative, bounds.data);
     };
-    if (mean <= 24)
+    if (mean <= 16)
       launch(std::integral_constant<int, 4>());
-    else if (mean <= 48)
+    else if (mean <= 32)
       launch(std::integral_constant<int, 8>());
-    else if (mean <= 96)
+    else if (mean <= 64)
       launch(std::integral_constant<int, 16>());
     else
       launch(std::integral_constant<int, 32>());

@@ -11,9 +11,9 @@
 namespace protean {
 namespace {
 
-// Of a build on a device: memory, waits, and the bounds of the comparison of products. Measured beside the conversion
-// alone on an H200 (docs/results/switching-gpu.md).
-constexpr double around_a_build = 80e-6;
+// Of a build on a device, beside the conversion: memory and waits; the bounds of the comparison of products, and a
+// product of the new matrix. Measured on an H200 (docs/results/switching-gpu.md).
+constexpr double around_a_build = 40e-6, products_around_a_build = 1.5;
 constexpr double unlike_machine = 0.3;  // relative uncertainty of times measured on another machine
 constexpr double beyond_plan = 1.25;    // time of a conversion / time of the part in plan_seconds
 // Relative, of OrderForecast::ratio(): what a line of x costs differs between machines.
@@ -178,7 +178,7 @@ void AutoSwitcher<T>::predict() {
     candidate.load_seconds = loading(i);
     candidate.convert_seconds += candidate.load_seconds;
     if (built_[i] == 0 && !targets_[i].spec.elements && has_real_device())
-      candidate.convert_seconds += around_a_build;
+      candidate.convert_seconds += around_a_build + products_around_a_build * product(current_);
     if (candidate.order != current.order && candidate.order != callers_order)
       candidate.convert_seconds += order_seconds_;
     if (!records_[i].ran) {
