@@ -29,6 +29,10 @@ csr, they take here. Another machine, or other threads, may have measured them. 
 file's command on the same machine: of each product and each conversion the shorter time counts, since other work on a
 machine lengthens some and shortens none.
 
+A table with the shorter times of two runs, as a truth for selection_benchmark:
+
+    make_machine_table.py --shorter tune.yaml tune-again.yaml > tune-both.yaml
+
 Names "csr (mkl)" and
 "csr@cusparse" become "csr/mkl" and "csr/cusparse". Nothing is rounded but to four digits.
 """
@@ -140,9 +144,26 @@ def host_alone(path, described, *newer):
             print_matrix(matrix, space, rows, nonzeros, with_newer(matrix, formats, replaced), row_changes)
 
 
+def print_shorter(path, again):
+    formats = {}
+    for matrix, space, _, _, its, _ in shorter(path, again):
+        formats.update({(matrix, space, name): (product, convert) for name, _, product, convert in its})
+    matrix = space = None
+    for line in open(path):
+        if found := re.match(r'  - matrix: "?([^"\n]*)', line):
+            matrix = found[1]
+        elif found := re.match(r"    space: (\w+)", line):
+            space = found[1]
+        elif found := re.match(r'(      - \["?([^",]+)"?, \d+), ', line):
+            line = "{}, {:.5e}, {:.5e}]\n".format(found[1], *formats[matrix, space, found[2]])
+        sys.stdout.write(line)
+
+
 def main():
     if sys.argv[1] == "--host":
         return host_alone(*sys.argv[2:])
+    if sys.argv[1] == "--shorter":
+        return print_shorter(*sys.argv[2:])
     more = sys.argv[1:]
     described = {p.split(":", 2)[1]: p.split(":", 2)[2] for p in more if p.startswith(("host:", "named:"))}
     native = {p.split(":", 2)[1] for p in more if p.startswith("named:")}
