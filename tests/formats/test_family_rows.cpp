@@ -726,7 +726,11 @@ TEST(RowFamilyOnADevice, TheDivisionOfCsrByTheLengthsOfItsRows) {
   }
   uneven[77] = 4000;                  // one block would work on it when all others have ended
   const Lengths large(7'000'000, 5);  // 450 MB, more than four times the second-level cache
-  for (const Lengths& lengths : {uneven, large}) EXPECT_EQ(added(lengths, "auto"), added(lengths, "merge"));
+  Lengths falling(100'000);  // neighbours are alike, but a group of threads takes the first row in 100 steps
+  for (std::size_t i = 0; i < falling.size(); ++i)
+    falling[i] = 40 + std::llround(5000 * std::exp(-static_cast<double>(i) / 500));
+  for (const Lengths& lengths : {uneven, large, falling})
+    EXPECT_EQ(added(lengths, "auto"), added(lengths, "merge"));
 }
 
 }  // namespace

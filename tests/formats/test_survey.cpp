@@ -225,7 +225,7 @@ TEST(ChooseFormat, AStencilOfManyIterationsIsConvertedAndOneProductIsNot) {
   const FormatChoice once = choose_format(csr.pattern, model(), {.expected_iterations = 1});
   EXPECT_EQ(once.id, "csr");
   const FormatChoice often = choose_format(csr.pattern, model(), {.expected_iterations = 10000});
-  EXPECT_EQ(often.id, "dia") << often.reason;
+  EXPECT_TRUE(often.id == "dia" || often.id == "hdi") << often.id << ": " << often.reason;
   EXPECT_NE(often.reason.find("10000 iterations that saves"), std::string::npos) << often.reason;
   const FormatChoice unknown = choose_format(csr.pattern, model());
   EXPECT_NE(unknown.reason.find("300 iterations (assumed)"), std::string::npos) << unknown.reason;
