@@ -72,6 +72,19 @@ Space read_space(Fields& fields) {
   return name == "host" ? Space::host : Space::device;
 }
 
+// Adds the names to `few`, if they are of that space.
+void read_few(Fields& fields, Space space, FewFormats* few) {
+  const bool asked = read_space(fields) == space && few;
+  const std::string_view kind = fields.word();
+  if (kind != "likely" && kind != "rare") fields.fail("names few formats that are neither likely nor rare");
+  std::string_view names = fields.word();
+  while (asked && !names.empty()) {
+    const std::string_view name = names.substr(0, names.find(' '));
+    names.remove_prefix(std::min(name.size() + 1, names.size()));
+    (kind == "likely" ? few->likely : few->rare).emplace_back(name);
+  }
+}
+
 MeasuredMatrix read_matrix(Fields& fields) {
   MeasuredMatrix matrix;
   matrix.matrix = fields.word();
@@ -93,18 +106,26 @@ MeasuredFormat read_format(Fields& fields) {
 
 }  // namespace
 
-MachineTable parse_machine_lines(std::string_view text, std::string_view file, std::optional<Space> only) {
+MachineTable parse_machine_lines(std::string_view text, std::string_view file, std::optional<Space> only,
+                                 const WantedFormat& wanted) {
+  constexpr std::string_view of_format = "format\t";
   MachineTable table;
   bool passed_over = false;  // the matrix to which lines of formats belong
   for (std::int64_t number = 1; !text.empty(); ++number) {
     const std::string_view line = text.substr(0, text.find('\n'));
     text.remove_prefix(std::min(line.size() + 1, text.size()));
     if (line.empty() || line.front() == '#') continue;
-    if (passed_over && line.starts_with("format\t")) continue;
+    if (line.starts_with(of_format)) {
+      if (passed_over) continue;
+      const std::string_view name = line.substr(of_format.size());
+      if (wanted && !wanted(name.substr(0, name.find('\t')))) continue;
+    }
     Fields fields(line, file, number);
     const std::string_view kind = fields.word();
     if (kind == "machine")
       table.machine = fields.word();
+    else if (kind == "few")
+      read_few(fields, Space::host, nullptr);
     else if (kind == "matrix") {
       MeasuredMatrix matrix = read_matrix(fields);
       passed_over = only && matrix.space != *only;
@@ -124,13 +145,14 @@ bool of_elements(const MeasuredFormat& format) {
   return format.format.starts_with("lma-") || format.format == "assembly" || format.format == "csr";
 }
 
-MachineTable read_builtin(BuiltinHost host, std::optional<Space> only);
+MachineTable read_builtin(BuiltinHost host, std::optional<Space> only, const WantedFormat& wanted = {});
 
 // The host of these lines, with what was measured on the other machine alone: the GPU, and element matrices
 // relative to csr. Assembled formats with few measurements there would change what is known of them here.
-MachineTable host_of_its_own(std::string_view lines, std::string_view file, std::optional<Space> only) {
-  MachineTable table = parse_machine_lines(lines, file, only);
-  const MachineTable other = read_builtin(BuiltinHost::avx512, only);
+MachineTable host_of_its_own(std::string_view lines, std::string_view file, std::optional<Space> only,
+                             const WantedFormat& wanted) {
+  MachineTable table = parse_machine_lines(lines, file, only, wanted);
+  const MachineTable other = read_builtin(BuiltinHost::avx512, only, wanted);
   table.machine += "; others: " + other.machine;
   for (MeasuredMatrix matrix : other.matrices) {
     if (matrix.space == Space::host) {
@@ -144,16 +166,25 @@ MachineTable host_of_its_own(std::string_view lines, std::string_view file, std:
   return table;
 }
 
-MachineTable read_builtin(BuiltinHost host, std::optional<Space> only) {
+struct Lines {
+  std::string_view text, file;
+};
+Lines lines_of(BuiltinHost host) {
   switch (host) {
     case BuiltinHost::avx512:
-      return parse_machine_lines(builtin_machine_lines, "builtin_machine.tsv", only);
-    case BuiltinHost::amd_avx512:
-      return host_of_its_own(builtin_amd_avx512_lines, "builtin_amd_avx512.tsv", only);
-    case BuiltinHost::avx2:
       break;
+    case BuiltinHost::amd_avx512:
+      return {builtin_amd_avx512_lines, "builtin_amd_avx512.tsv"};
+    case BuiltinHost::avx2:
+      return {builtin_avx2_lines, "builtin_avx2.tsv"};
   }
-  return host_of_its_own(builtin_avx2_lines, "builtin_avx2.tsv", only);
+  return {builtin_machine_lines, "builtin_machine.tsv"};
+}
+
+MachineTable read_builtin(BuiltinHost host, std::optional<Space> only, const WantedFormat& wanted) {
+  const auto [text, file] = lines_of(host);
+  return host == BuiltinHost::avx512 ? parse_machine_lines(text, file, only, wanted)
+                                     : host_of_its_own(text, file, only, wanted);
 }
 
 }  // namespace
@@ -171,7 +202,25 @@ const MachineTable& builtin_machine(BuiltinHost host) {
   return table;
 }
 
-MachineTable builtin_machine(BuiltinHost host, Space only) { return read_builtin(host, only); }
+MachineTable builtin_machine(BuiltinHost host, Space only, const WantedFormat& wanted) {
+  return read_builtin(host, only, wanted);
+}
+
+FewFormats builtin_few(BuiltinHost host, Space space) {
+  auto [text, file] = lines_of(space == Space::device ? BuiltinHost::avx512 : host);
+  FewFormats few;
+  for (std::int64_t number = 1; !text.empty(); ++number) {
+    const std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(line.size() + 1, text.size()));
+    if (line.starts_with("matrix\t")) break;  // they stand before all matrices
+    if (!line.starts_with("few\t")) continue;
+    Fields fields(line, file, number);
+    fields.word();
+    read_few(fields, space, &few);
+    fields.end();
+  }
+  return few;
+}
 
 BuiltinHost builtin_host() {
   // Asked once: the instruction behind it leaves a virtual machine each time, 30 microseconds in all.

@@ -105,6 +105,8 @@ bool is_storage_format(std::string_view format) {
   return format != assembled && !format.starts_with("lma-") && !format.starts_with(order_prefix);
 }
 
+std::string_view without_kernel(std::string_view format) { return format.substr(0, format.find('/')); }
+
 // A conversion into memory that the process uses for the first time can take five times as long as another.
 // This happened with several matrices of the table. A quantile below the median ignores them.
 constexpr double conversion_quantile = 0.4, conversion_base_weight = 0.1;
@@ -268,7 +270,8 @@ struct CostModel::Samples {
   // Names of formats without their kernels, and with those that long solves have time for.
   std::unordered_set<std::string, HashOfText, std::equal_to<>> likely, likely_or_rare;
 
-  Samples(const MachineTable& table, Space space) {
+  // few: the formats worth a look, where they are known; null: they are chosen from the table.
+  Samples(const MachineTable& table, Space space, const FewFormats* few = nullptr) {
     std::vector<const MeasuredMatrix*> measured;
     for (const MeasuredMatrix& matrix : table.matrices) {
       if (matrix.space != space) continue;
@@ -278,7 +281,12 @@ struct CostModel::Samples {
     }
     fit_conversions();
     // The solve waits for the look at each of these formats, so they are few.
-    choose_few(measured);
+    if (few) {
+      likely.insert(few->likely.begin(), few->likely.end());
+      likely_or_rare = likely, likely_or_rare.insert(few->rare.begin(), few->rare.end());
+    } else {
+      choose_few(measured);
+    }
     for (const MeasuredMatrix* const matrix : measured) {
       const double product = find(*matrix, csr)->product_seconds;
       std::vector<Gain>& of_matrix = gains.emplace_back();
@@ -288,6 +296,7 @@ struct CostModel::Samples {
     }
   }
 
+  bool has(std::string_view format) const { return of_format.contains(format); }
   const std::vector<Sample>& in(std::string_view format) const {
     static const std::vector<Sample> none;
     const auto found = of_format.find(format);
@@ -295,10 +304,6 @@ struct CostModel::Samples {
   }
 
  private:
-  static std::string_view without_kernel(std::string_view format) {
-    return format.substr(0, format.find('/'));
-  }
-
   void fit_conversions() {
     constexpr std::size_t least_conversions = 12;
     for (auto& [format, samples] : of_format) {
@@ -407,8 +412,30 @@ struct CostModel::Samples {
   }
 };
 
-const CostModel::Samples& CostModel::builtin_samples(Space space) {
-  const auto read = [](Space part) { return Samples(builtin_machine(builtin_host(), part), part); };
+const CostModel::Samples& CostModel::few_of_builtin(Space space) {
+  const auto read = [](Space part) {
+    const FewFormats few = builtin_few(builtin_host(), part);
+    std::unordered_set<std::string_view> needed{csr, packed};
+    needed.insert(few.likely.begin(), few.likely.end());
+    needed.insert(few.rare.begin(), few.rare.end());
+    const auto wanted = [&](std::string_view format) {
+      return !is_storage_format(format) || needed.contains(without_kernel(format));
+    };
+    return Samples(builtin_machine(builtin_host(), part, wanted), part, &few);
+  };
+  if (space == Space::host) {
+    static const Samples on_host = read(Space::host);
+    return on_host;
+  }
+  static const Samples on_device = read(Space::device);
+  return on_device;
+}
+
+const CostModel::Samples& CostModel::all_of_builtin(Space space) {
+  const auto read = [](Space part) {
+    const FewFormats few = builtin_few(builtin_host(), part);
+    return Samples(builtin_machine(builtin_host(), part), part, &few);
+  };
   if (space == Space::host) {
     static const Samples on_host = read(Space::host);
     return on_host;
@@ -423,7 +450,8 @@ CostModel::CostModel(const MachineTable& table, Space space)
 CostModel::Estimate CostModel::estimate(const CostQuery& query, std::string_view format,
                                         std::size_t bytes) const {
   double total = 0, closest = 0, sum = 0, squares = 0;
-  const Samples& all = samples();
+  const bool unread = !samples_ && is_storage_format(format) && !samples().has(format);
+  const Samples& all = unread ? all_of_builtin(space_) : samples();
   const std::vector<Samples::Sample>& samples = all.in(format);
   Estimate result;
   if (samples.empty()) return result;

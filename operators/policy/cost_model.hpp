@@ -43,7 +43,7 @@ struct MachineTable {
 // The table for this processor's vector instructions: measured on a host with AVX-512 or on one with AVX2, each with
 // two threads, and on one H200 and one H100. It has no prices of orders. The tables are
 // operators/policy/builtin_machine.tsv and builtin_avx2.tsv, which benchmarks/make_machine_table.py writes and the
-// build embeds; the first call reads them, in 1 to 2 ms. The heads of these files name the measurements in
+// build embeds; the first call reads them, in 1 to 4 ms. The heads of these files name the measurements in
 // docs/results.
 const MachineTable& builtin_machine();
 
@@ -95,8 +95,9 @@ class CostModel {
   // Copies the times of this space, sorted by format, so that a prediction reads those of its format alone.
   // Time O(entries of the table).
   CostModel(const MachineTable& table, Space space);
-  // Of the built-in table. Nothing is read before the first question, and then only the part of this space, once in a
-  // process: a solve that ends before it asks does not wait for it.
+  // Of the built-in table. Nothing is read before the first question, and then only what is worth a look in this space,
+  // once in a process: a solve that ends before it asks does not wait for it. The rest is read, once too, when another
+  // format is asked about.
   explicit CostModel(Space space) : space_(space) {}
 
   // The part of a prediction that depends on the running format alone.
@@ -152,8 +153,10 @@ class CostModel {
   double csr_bandwidth(const CostQuery& query) const;  // bytes per second; 0 if unknown
 
   struct PROTEAN_HIDDEN Samples;
-  const Samples& samples() const { return samples_ ? *samples_ : builtin_samples(space_); }
-  PROTEAN_HIDDEN static const Samples& builtin_samples(Space space);
+  // Of a format that is not among the few, the built-in table is read whole.
+  const Samples& samples() const { return samples_ ? *samples_ : few_of_builtin(space_); }
+  PROTEAN_HIDDEN static const Samples& few_of_builtin(Space space);
+  PROTEAN_HIDDEN static const Samples& all_of_builtin(Space space);
 
   Space space_;
   bool with_rare_ = false;

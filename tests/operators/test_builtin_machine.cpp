@@ -1,4 +1,6 @@
 // The built-in machine table and the lines it is read from.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -157,8 +159,12 @@ TEST(BuiltinMachine, AModelThatReadsItItselfPredictsTheSame) {
   for (const Space space : {Space::host, Space::device}) {
     const CostModel whole(builtin_machine(), space), itself(space), of_none = model_of(nullptr, space);
     const CostQuery query{50000, 350000, 4400004};
-    for (const std::string_view format :
-         {"csr", "sell-packed", "dia", "ell", "bcsr", "csr5", "no-such-format"}) {
+    std::set<std::string, std::less<>> formats{"csr", "sell-packed", "no-such-format", "order-rcm",
+                                               "assembly"};
+    for (const MeasuredMatrix& matrix : builtin_machine().matrices)
+      for (const MeasuredFormat& format : matrix.formats) formats.insert(format.format);
+    EXPECT_GT(formats.size(), 70u);
+    for (const std::string& format : formats) {
       const CostPrediction expected = whole.absolute(query, format, 4000000);
       for (const CostModel* const model : {&itself, &of_none}) {
         const CostPrediction prediction = model->absolute(query, format, 4000000);
@@ -171,6 +177,49 @@ TEST(BuiltinMachine, AModelThatReadsItItselfPredictsTheSame) {
     const MachineTable table{"test", {{"a", space, 1000, 7000, {{"csr", 88004, 2e-6, 0}}}}};
     EXPECT_FALSE(model_of(&table, space).absolute(query, "dia", 4000000).known);
   }
+}
+
+// The few formats that stand in the files are those that a model chooses from all times. After a change of the times,
+// the lines that the test names belong behind the line of the machine.
+TEST(BuiltinMachine, TheFewAreThoseOfTheTimes) {
+  for (const auto& [host, file] : {std::pair{BuiltinHost::avx512, "builtin_machine.tsv"},
+                                   std::pair{BuiltinHost::amd_avx512, "builtin_amd_avx512.tsv"},
+                                   std::pair{BuiltinHost::avx2, "builtin_avx2.tsv"}})
+    for (const Space space : {Space::host, Space::device}) {
+      const CostModel model(builtin_machine(host), space), with_rare = model.with_rare_formats();
+      std::set<std::string> likely, rare;
+      for (const MeasuredMatrix& matrix : builtin_machine(host).matrices)
+        for (const MeasuredFormat& format : matrix.formats) {
+          if (model.may_be_fastest(format.format))
+            likely.insert(format.format);
+          else if (with_rare.may_be_fastest(format.format))
+            rare.insert(format.format);
+        }
+      FewFormats few = builtin_few(host, space);
+      std::sort(few.likely.begin(), few.likely.end()), std::sort(few.rare.begin(), few.rare.end());
+      const auto line = [&, name = to_string(space)](const char* kind, const std::set<std::string>& formats) {
+        return fmt::format("few\t{}\t{}\t{}\n", name, kind, fmt::join(formats, " "));
+      };
+      EXPECT_TRUE(std::equal(likely.begin(), likely.end(), few.likely.begin(), few.likely.end()) &&
+                  std::equal(rare.begin(), rare.end(), few.rare.begin(), few.rare.end()))
+          << file << " should have\n"
+          << line("likely", likely) << line("rare", rare);
+    }
+}
+
+TEST(BuiltinMachine, FormatsThatAreNotWantedArePassedOver) {
+  const std::string text =
+      "machine\tm\nfew\thost\tlikely\tdia ell\nmatrix\ta\thost\t10\t20\t-1\nformat\tcsr\t8\t1e-6\t0\n"
+      "format\tdia\tnot read\n";
+  const MachineTable table =
+      parse_machine_lines(text, "a.tsv", {}, [](std::string_view format) { return format == "csr"; });
+  ASSERT_EQ(table.matrices.size(), 1u);
+  ASSERT_EQ(table.matrices[0].formats.size(), 1u);
+  EXPECT_EQ(table.matrices[0].formats[0].format, "csr");
+  EXPECT_THROW((void)parse_machine_lines(text, "a.tsv"), BadFile);
+  for (const char* wrong : {"few\thost\tlikely\n", "few\thost\tsome\tdia\n", "few\there\tlikely\tdia\n",
+                            "few\thost\tlikely\tdia\tell\n"})
+    EXPECT_THROW((void)parse_machine_lines(wrong, "a.tsv"), BadFile) << wrong;
 }
 
 // A model may live longer than its table. Of a format that a matrix has twice, the first counts; a matrix
