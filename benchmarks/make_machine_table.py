@@ -29,6 +29,9 @@ csr, they take here. Another machine, or other threads, may have measured them. 
 file's command on the same machine: of each product and each conversion the shorter time counts, since other work on a
 machine lengthens some and shortens none.
 
+Behind the line of the machine belong the few formats that are worth a look, which the program chooses from the times:
+test_policy --gtest_filter=BuiltinMachine.TheFewAreThoseOfTheTimes names the lines.
+
 A table with the shorter times of two runs, as a truth for selection_benchmark:
 
     make_machine_table.py --shorter tune.yaml tune-again.yaml > tune-both.yaml
@@ -92,6 +95,7 @@ def print_head(described):
           f"# {', '.join(sys.argv[1:])}\n"
           "# Fields, separated by tabs:\n"
           "#   machine, its description\n"
+          "#   few, space, likely or rare, the formats that are worth a look\n"
           "#   matrix, name, space, rows, nonzeros, row_changes (-1: unknown)\n"
           "#   format, name, bytes, seconds of a product, seconds of the conversion from csr\n"
           f"machine\t{described}")
