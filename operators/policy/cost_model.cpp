@@ -107,6 +107,14 @@ bool is_storage_format(std::string_view format) {
 
 std::string_view without_kernel(std::string_view format) { return format.substr(0, format.find('/')); }
 
+// Whether the times of a format, with any of its kernels, are read before those of all: csr, sell-packed, whose
+// bytes a query may have, the few that are worth a look, and what is no storage format.
+template <class Names>
+bool read_first(const Names& few, std::string_view format) {
+  const std::string_view name = without_kernel(format);
+  return !is_storage_format(format) || name == csr || name == packed || few.contains(name);
+}
+
 // A conversion into memory that the process uses for the first time can take five times as long as another.
 // This happened with several matrices of the table. A quantile below the median ignores them.
 constexpr double conversion_quantile = 0.4, conversion_base_weight = 0.1;
@@ -296,7 +304,6 @@ struct CostModel::Samples {
     }
   }
 
-  bool has(std::string_view format) const { return of_format.contains(format); }
   const std::vector<Sample>& in(std::string_view format) const {
     static const std::vector<Sample> none;
     const auto found = of_format.find(format);
@@ -415,12 +422,9 @@ struct CostModel::Samples {
 const CostModel::Samples& CostModel::few_of_builtin(Space space) {
   const auto read = [](Space part) {
     const FewFormats few = builtin_few(builtin_host(), part);
-    std::unordered_set<std::string_view> needed{csr, packed};
-    needed.insert(few.likely.begin(), few.likely.end());
-    needed.insert(few.rare.begin(), few.rare.end());
-    const auto wanted = [&](std::string_view format) {
-      return !is_storage_format(format) || needed.contains(without_kernel(format));
-    };
+    std::unordered_set<std::string_view> names(few.likely.begin(), few.likely.end());
+    names.insert(few.rare.begin(), few.rare.end());
+    const auto wanted = [&](std::string_view format) { return read_first(names, format); };
     return Samples(builtin_machine(builtin_host(), part, wanted), part, &few);
   };
   if (space == Space::host) {
@@ -450,7 +454,7 @@ CostModel::CostModel(const MachineTable& table, Space space)
 CostModel::Estimate CostModel::estimate(const CostQuery& query, std::string_view format,
                                         std::size_t bytes) const {
   double total = 0, closest = 0, sum = 0, squares = 0;
-  const bool unread = !samples_ && is_storage_format(format) && !samples().has(format);
+  const bool unread = !samples_ && !read_first(samples().likely_or_rare, format);
   const Samples& all = unread ? all_of_builtin(space_) : samples();
   const std::vector<Samples::Sample>& samples = all.in(format);
   Estimate result;
