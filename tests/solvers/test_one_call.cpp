@@ -60,7 +60,9 @@ TEST(AutoFormat, IsTheFormatThatTheRuleNames) {
     EXPECT_EQ(make_matrix("auto", csr, test_context(), {}, {}, {.expected_iterations = 1})->name(), "csr");
     const auto single = convert_values<float>(test_context(), csr);
     const auto A32 = make_matrix("auto", single, test_context(), {}, "native", options);
-    EXPECT_EQ(A32->name(), choice.id);
+    ChoiceOptions of_single = options;  // it has fewer bytes, so another format may be the fastest
+    of_single.value_bytes = sizeof(float);
+    EXPECT_EQ(A32->name(), choose_format(single.pattern, CostModel(machine, Space::host), of_single).id);
     expect_product(*A32, single);
   }
 }
