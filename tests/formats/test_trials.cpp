@@ -115,7 +115,8 @@ TEST(ChosenMatrix, ForManyIterationsProductsAreMeasured) {
   EXPECT_NE(chosen.reason.find("products measured, csr 100 %, "), std::string::npos) << chosen.reason;
   EXPECT_EQ(chosen.choice.taken, chosen.matrix->name());
   EXPECT_EQ(chosen.reason.find(chosen.choice.taken + ":"), 0u) << chosen.reason;
-  EXPECT_NE(chosen.reason.find(chosen.choice.wanted + " "), std::string::npos) << chosen.reason;
+  // What is wanted need not be tried: tries end where nothing can be faster than what was measured.
+  EXPECT_NE(chosen.choice.wanted, "csr");
   std::vector<double> x(static_cast<std::size_t>(csr.cols()), 1.25),
       y(static_cast<std::size_t>(csr.rows()), NAN);
   chosen.matrix->apply(VectorView<const double>{x.data(), csr.cols()},
