@@ -124,11 +124,12 @@ Admission admit(const Context&, const SparsityPattern& pattern, const FormatPara
 }
 
 constexpr ParamDoc params[] = {{.name = "balance",
-                                .doc = "what a thread takes. rows: whole rows; merge: the same number of "
-                                       "entries, rows may be cut; blocks: on a "
-                                       "GPU, a block of threads takes whole rows; auto: on a host rows, or "
-                                       "merge if one thread would do more than "
-                                       "1.1 times its share, on a GPU by the lengths of the rows",
+                                .doc =
+                                    "what a thread takes: rows: whole rows; merge: as many entries as "
+                                    "each other thread, so rows may be cut; blocks: on a GPU, a block of "
+                                    "threads takes whole rows; auto: on a host rows, or merge if one thread "
+                                    "would do more than 1.1 times its share, on a GPU by the lengths of the "
+                                    "rows",
                                 .default_value = "auto",
                                 .choices = "auto|rows|merge|blocks"}};
 
