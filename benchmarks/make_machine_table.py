@@ -91,7 +91,7 @@ def elements(path):
 
 
 def print_head(described):
-    print("# Made by benchmarks/make_machine_table.py from these files of docs/results; do not edit:\n"
+    print("# Made by benchmarks/make_machine_table.py from these files of docs/results; edit only the lines of few:\n"
           f"# {', '.join(sys.argv[1:])}\n"
           "# Fields, separated by tabs:\n"
           "#   machine, its description\n"

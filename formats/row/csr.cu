@@ -9,7 +9,8 @@
 //          has more than 3000 entries, or more than 1000 and a 64th of all, or where more than 10240 rows lie within
 //          640 entries. But rows, where all lanes of a group have work and the rows are long, or have columns far from
 //          each other that the next row shares; and where the rows do not fill the device and a group takes each of
-//          them at once. There more lanes take a row.
+//          them at once. There more lanes take a row. Not rows, where one is so long that its group works on it when
+//          all others have ended.
 // Bytes: those of csr.cpp, and
 //   rows   none.
 //   blocks 16 (t + 1) for t tiles of 256 to 768 entries less the longest row, or less a quarter.
