@@ -199,10 +199,12 @@ const char* protean_matrix_order(const protean_matrix* matrix);
 /* Why protean_matrix_set_order() with "auto" took this order; "" after an order by name. Valid until the next one. */
 const char* protean_matrix_order_reason(const protean_matrix* matrix);
 
-/* method: protean_name("method", i), such as "cg", "bicgstab", "gmres" or "idr". preconditioner:
+/* method: protean_name("method", i), such as "cg", "bicgstab", "gmres" or "idr". NULL is "auto": cg for a symmetric
+ * matrix with a positive diagonal, minres for another symmetric one, gmres for any other. preconditioner:
  * protean_name("preconditioner", i), such as "none", "jacobi", "block-jacobi", "spai0", "gauss-seidel", "ssor",
- * "ic0", "ic", "ilu0", "ilu", "subdomain-ic0", "subdomain-ilu0", "chebyshev" or "amg"; NULL is "none". A solve sets it
- * up if the matrix or its values are new. cg and minres refuse gauss-seidel, ilu0, ilu, isai-lu and subdomain-ilu0,
+ * "ic0", "ic", "ilu0", "ilu", "subdomain-ic0", "subdomain-ilu0", "chebyshev" or "amg". NULL is "auto": jacobi, in
+ * repeated solves others that pay, and none if the diagonal has a zero. A solve sets it up if the matrix or its values
+ * are new. cg and minres refuse gauss-seidel, ilu0, ilu, isai-lu and subdomain-ilu0,
  * which are not symmetric. amg is algebraic multigrid, on the host: PROTEAN_NOT_AVAILABLE on a GPU. With text option
  * "setup" "classical" it is that of hypre: PROTEAN_NOT_AVAILABLE in a build without hypre and in deterministic mode.
  * Its first solve then initialises MPI unless the program has done so; a program that uses MPI itself must initialise
@@ -338,6 +340,12 @@ int protean_solver_converged(const protean_solver* solver);
  * "inconsistent" (A has a null space, in which b has a part), "negative-definite" (cg: solve -A x = -b instead),
  * "underflow" (multiply A and b by one large factor), "not-finite", "stagnation", "divergence", "interrupted". */
 const char* protean_solver_reason(const protean_solver* solver);
+/* The method and the preconditioner of the last solve: those of protean_solver_create(), or what "auto" took and why.
+ * Valid until the next solve; "" before the first. */
+const char* protean_solver_method(const protean_solver* solver);
+const char* protean_solver_method_reason(const protean_solver* solver);
+const char* protean_solver_preconditioner(const protean_solver* solver);
+const char* protean_solver_preconditioner_reason(const protean_solver* solver);
 const char* protean_solver_advice(const protean_solver* solver); /* what to do; "" when converged */
 const char* protean_solver_detail(
     const protean_solver* solver); /* the numbers behind the reason; may be "" */

@@ -103,6 +103,7 @@ struct protean_solver {
   SolveReport report;
   MultiSolveReport columns;  // of several right-hand sides; else empty
   std::string reason, advice;
+  std::string last_method, method_reason, last_preconditioner, preconditioner_reason;
   std::vector<SwitchRecord> switches;
   std::vector<FailedSwitch> failed_switches;
   std::vector<std::string> decisions;
@@ -593,6 +594,8 @@ class Running {
     solver.running = true;
     solver.report = {}, solver.columns = {};
     solver.reason.clear(), solver.advice.clear();
+    solver.last_method.clear(), solver.method_reason.clear();
+    solver.last_preconditioner.clear(), solver.preconditioner_reason.clear();
     solver.switches.clear(), solver.failed_switches.clear(), solver.decisions.clear();
   }
   // Also when the solve throws: the format may have changed before.
@@ -613,12 +616,21 @@ class Running {
   const Counted solve_;
 };
 
+// What the solve has used, and why `auto` took it.
+template <class Result>
+void keep_choices(protean_solver& solver, Result& result) {
+  solver.last_method = std::move(result.method), solver.method_reason = std::move(result.method_reason);
+  solver.last_preconditioner = std::move(result.preconditioner);
+  solver.preconditioner_reason = std::move(result.preconditioner_reason);
+}
+
 template <class T>
 void run(protean_solver& solver, const protean_matrix& matrix, MatrixOf<T>& part, VectorView<const T> b,
          VectorView<T> x) {
   Monitor<T> monitor(solver, matrix, part);
   SolveResult result = system_of<T>(solver).solve(*part.system, b, x, solver.monitor ? &monitor : nullptr);
   solver.report = std::move(result.report);
+  keep_choices(solver, result);
   solver.switches = std::move(result.switches), solver.failed_switches = std::move(result.failed_switches);
   for (const DecisionRecord& one : result.decisions) solver.decisions.push_back(line_of(one));
 }
@@ -676,7 +688,9 @@ protean_status solve_multi(protean_solver* solver, const protean_matrix* matrix,
           "columns one after "
           "another");
     const Running<T> running(*solver, *matrix, part);
-    solver->columns = system_of<T>(*solver).multi_solve(*part.system, from, to).report;
+    MultiSolveResult result = system_of<T>(*solver).multi_solve(*part.system, from, to);
+    solver->columns = std::move(result.report);
+    keep_choices(*solver, result);
     converged = solver->columns.converged();
     if (const SolveReport* const one = worst(solver->columns)) {
       solver->report = *one;
@@ -924,14 +938,14 @@ protean_status protean_solver_create(const char* method, const char* preconditio
   return guarded([&] {
     need(solver, "solver");
     auto made = std::make_unique<protean_solver>();
-    made->method = need(method, "method");
-    made->preconditioner_id = preconditioner ? preconditioner : "none";
+    made->method = method ? method : "auto";
+    made->preconditioner_id = preconditioner ? preconditioner : "auto";
     require_name("preconditioner", made->preconditioner_id, ids_of(preconditioners()));
     for (const PreconditionerEntry& entry : preconditioners())
       if (entry.id == made->preconditioner_id && !entry.unavailable.empty())
         throw NotAvailable("preconditioner " + made->preconditioner_id + ": " +
                            std::string(entry.unavailable));
-    (void)make_solver<double>(made->method, made->settings.solver);
+    if (made->method != "auto") (void)make_solver<double>(made->method, made->settings.solver);
     *solver = made.release();
   });
 }
@@ -1090,6 +1104,18 @@ double protean_solver_initial_residual(const protean_solver* solver) {
 double protean_solver_seconds(const protean_solver* solver) { return solver ? solver->report.seconds : 0; }
 int protean_solver_converged(const protean_solver* solver) {
   return solver && solver->report.converged() ? 1 : 0;
+}
+const char* protean_solver_method(const protean_solver* solver) {
+  return solver ? solver->last_method.c_str() : "";
+}
+const char* protean_solver_method_reason(const protean_solver* solver) {
+  return solver ? solver->method_reason.c_str() : "";
+}
+const char* protean_solver_preconditioner(const protean_solver* solver) {
+  return solver ? solver->last_preconditioner.c_str() : "";
+}
+const char* protean_solver_preconditioner_reason(const protean_solver* solver) {
+  return solver ? solver->preconditioner_reason.c_str() : "";
 }
 const char* protean_solver_reason(const protean_solver* solver) {
   return solver ? solver->reason.c_str() : "";

@@ -156,6 +156,7 @@ bool is_sorted(const Context& context, const SparsityPattern& pattern) {
 #if defined(PROTEAN_HAVE_CUDA)
   if (on_device(context, pattern)) return device::first_unsorted_row(context, pattern) == pattern.rows;
 #endif
+  const DeviceWork work(context);
   std::atomic<bool> sorted{true};
   parallel(useful_parts(context, pattern.nonzeros), [&](int part, int parts) {
     const Range range = even_range(pattern.rows, part, parts);

@@ -112,6 +112,26 @@ module protean
       type(c_ptr), value :: solver
       type(c_ptr) :: text
     end function
+    function protean_solver_method_c(solver) bind(c, name='protean_solver_method') result(text)
+      import :: c_ptr
+      type(c_ptr), value :: solver
+      type(c_ptr) :: text
+    end function
+    function protean_solver_method_reason_c(solver) bind(c, name='protean_solver_method_reason') result(text)
+      import :: c_ptr
+      type(c_ptr), value :: solver
+      type(c_ptr) :: text
+    end function
+    function protean_solver_preconditioner_c(solver) bind(c, name='protean_solver_preconditioner') result(text)
+      import :: c_ptr
+      type(c_ptr), value :: solver
+      type(c_ptr) :: text
+    end function
+    function protean_solver_preconditioner_reason_c(solver) bind(c, name='protean_solver_preconditioner_reason') result(text)
+      import :: c_ptr
+      type(c_ptr), value :: solver
+      type(c_ptr) :: text
+    end function
     function protean_context_host(threads, context) bind(c) result(status)
       import :: c_int, c_ptr
       integer(c_int), value :: threads
@@ -615,6 +635,28 @@ contains
     type(c_ptr), intent(in) :: solver
     character(len=:), allocatable :: text
     text = text_of(protean_solver_reason_c(solver))
+  end function
+
+  ! The method and the preconditioner of the last solve, and why 'auto' took them.
+  function protean_solver_method(solver) result(text)
+    type(c_ptr), intent(in) :: solver
+    character(len=:), allocatable :: text
+    text = text_of(protean_solver_method_c(solver))
+  end function
+  function protean_solver_method_reason(solver) result(text)
+    type(c_ptr), intent(in) :: solver
+    character(len=:), allocatable :: text
+    text = text_of(protean_solver_method_reason_c(solver))
+  end function
+  function protean_solver_preconditioner(solver) result(text)
+    type(c_ptr), intent(in) :: solver
+    character(len=:), allocatable :: text
+    text = text_of(protean_solver_preconditioner_c(solver))
+  end function
+  function protean_solver_preconditioner_reason(solver) result(text)
+    type(c_ptr), intent(in) :: solver
+    character(len=:), allocatable :: text
+    text = text_of(protean_solver_preconditioner_reason_c(solver))
   end function
 
   ! The names that the library knows: kind is 'method', 'preconditioner', 'format', 'option', 'text-option',

@@ -159,7 +159,7 @@ std::string_view PreconditionerChoice::decide(const std::function<ChoiceTraits()
 void PreconditionerChoice::consider(const std::function<ChoiceTraits()>& traits) {
   const double iterations = jacobi_iterations();
   if (iterations == 0) {
-    reason_ = "jacobi: nothing is known of this system yet";
+    reason_ = "jacobi, whose setup costs next to nothing; others are tried if the system is solved again";
     return;
   }
   if (current_ && (own_solves_ == 0 || unit() == 0)) return;  // its trial comes first

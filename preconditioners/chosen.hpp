@@ -8,20 +8,30 @@
 
 namespace protean::detail {
 
-// Is jacobi until take() names another one. In a kept system PreconditionerChoice does (choice.hpp).
+// Is jacobi until take() names another one. In a kept system PreconditionerChoice does (choice.hpp). Where jacobi is
+// refused, as for a diagonal with a zero or an operator that does not know its diagonal, it is none until the next
+// setup.
 template <class T>
 class Chosen final : public Preconditioner<T> {
  public:
-  Chosen(const LinearOperator<T>& A, const PreconditionerOptions& options);
+  // definite: for a method that needs a positive definite one, so that jacobi is refused for a negative entry, too.
+  Chosen(const LinearOperator<T>& A, const PreconditionerOptions& options, bool definite = false);
 
   // The preconditioner of this name, with those of the options that it reads, in place of the present one. It is set up
   // by the next ensure(). When that throws, take() another one.
   void take(std::string_view id, const LinearOperator<T>& A);
-  std::string_view taken() const noexcept { return id_; }
+  // The name that take() was given, and the one in use: none if jacobi is refused.
+  std::string_view asked() const noexcept { return id_; }
+  std::string_view taken() const noexcept { return refused_.empty() ? std::string_view(id_) : "none"; }
+  // Why it is none in place of jacobi; else empty.
+  const std::string& refused() const noexcept { return refused_; }
+  void require_definite(bool definite) noexcept { definite_ = definite; }
 
   std::string_view name() const noexcept override { return "auto"; }
-  VectorView<const T> inverse_diagonal() const noexcept override { return inner_->inverse_diagonal(); }
-  bool symmetric() const noexcept override { return inner_->symmetric(); }
+  VectorView<const T> inverse_diagonal() const noexcept override {
+    return refused_.empty() ? inner_->inverse_diagonal() : VectorView<const T>();
+  }
+  bool symmetric() const noexcept override { return !refused_.empty() || inner_->symmetric(); }
   std::size_t bytes() const noexcept override { return inner_->bytes(); }
   std::vector<PreconditionerFigure> figures() const override { return inner_->figures(); }
   Recording recording() const noexcept override;
@@ -31,8 +41,11 @@ class Chosen final : public Preconditioner<T> {
   void do_apply(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const override;
 
  private:
+  void require_positive();
+
   PreconditionerOptions options_;
-  std::string id_;
+  bool definite_;
+  std::string id_, refused_;
   std::unique_ptr<Preconditioner<T>> inner_;
   std::uint64_t taken_ = 0;  // how often take() was called
 };

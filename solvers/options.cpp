@@ -3,8 +3,9 @@
 namespace protean {
 namespace {
 
-constexpr std::string_view with_restart[] = {"gmres", "fgmres"}, fcg[] = {"fcg"}, idr[] = {"idr"},
-                           for_symmetric[] = {"cg", "fcg", "minres"};
+// auto reads what the methods read that it may take.
+constexpr std::string_view with_restart[] = {"gmres", "fgmres", "auto"}, fcg[] = {"fcg"}, idr[] = {"idr"},
+                           for_symmetric[] = {"cg", "fcg", "minres", "auto"};
 constexpr std::string_view baselines[] = {"rhs", "initial-residual"}, orthogonalizations[] = {"cgs2", "mgs"},
                            null_spaces[] = {"none", "constant"},
                            device_steps[] = {"auto", "graph", "resident"};

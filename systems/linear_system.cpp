@@ -15,6 +15,8 @@
 #include "preconditioners/choice.hpp"
 #include "preconditioners/chosen.hpp"
 #include "preconditioners/options.hpp"
+#include "solvers/options.hpp"
+#include "systems/method_choice.hpp"
 #include "systems/refresh.hpp"
 #include "systems/seconds.hpp"
 
@@ -70,7 +72,12 @@ void require_preconditioner(const SolveSettings& settings) {
 }  // namespace
 
 void check(const SolveSettings& settings) {
-  (void)make_solver<double>(settings.method, settings.solver);
+  if (settings.method == detail::automatic_method) {
+    check_options(solver_options(), settings.solver);
+    require_read(solver_options(), settings.solver, "method", settings.method);
+  } else {
+    (void)make_solver<double>(settings.method, settings.solver);
+  }
   require_preconditioner(settings);
   if (settings.policy && !settings.schedule.empty())
     throw BadArgument("policy and schedule exclude each other; take one of them");
@@ -99,6 +106,9 @@ struct SystemSolver<T>::Sequence {
   std::uint64_t matrix = 0;     // SystemMatrix::serial()
   std::int64_t iterations = 0;  // of the last solve that converged
   double all_iterations = 0;    // of all solves
+  // Of method auto: what was seen of the matrix, with these values.
+  std::optional<detail::MethodTraits> traits;
+  Revision seen;
   // The preconditioner.
   std::uint64_t serial = 0;  // of the operator it was made for
   Revision revision;         // that was seen last
@@ -112,6 +122,7 @@ template <class T>
 SystemSolver<T>::SystemSolver(SolveSettings settings)
     : settings_(std::move(settings)), sequence_(std::make_unique<Sequence>()) {
   check(settings_);
+  name_method();
 }
 
 template <class T>
@@ -125,8 +136,17 @@ void SystemSolver<T>::set(SolveSettings settings) {
                      settings.preconditioning != settings_.preconditioning;
   settings_ = std::move(settings);
   solver_.reset(), multi_solver_.reset();
+  name_method();
   sequence_->iterations = 0;
   if (other) sequence_->serial = 0;
+}
+
+// Until auto has seen a matrix, it is cg.
+template <class T>
+void SystemSolver<T>::name_method() {
+  const bool automatic = settings_.method == detail::automatic_method;
+  method_ = automatic ? "cg" : settings_.method;
+  method_reason_.clear();
 }
 
 template <class T>
@@ -155,7 +175,7 @@ bool SystemSolver<T>::has_policy(const SystemMatrix<T>& matrix) const {
 
 template <class T>
 SolveForecast SystemSolver<T>::forecast(const SystemMatrix<T>& matrix, std::int64_t columns) const {
-  return {.products_per_iteration = static_cast<double>(find_solver(settings_.method).products),
+  return {.products_per_iteration = static_cast<double>(find_solver(method_).products),
           .expected_iterations =
               settings_.expected_iterations > 0 ? settings_.expected_iterations : sequence_->iterations,
           .several_columns = columns > 1,
@@ -184,9 +204,11 @@ void SystemSolver<T>::renew_preconditioner(const LinearOperator<T>& A) {
              : make_preconditioner<T>(settings_.preconditioner, A, settings_.preconditioning);
     now.serial = A.serial(), now.renew = true;
     now.chosen = dynamic_cast<detail::Chosen<T>*>(M_.get());
+    const bool symmetric = make_solver<double>(method_)->needs_symmetric_preconditioner();
+    if (now.chosen) now.chosen->require_definite(symmetric);
     now.choice = detail::PreconditionerChoice(
         {.space = A.context()->space(),
-         .needs_symmetric = make_solver<double>(settings_.method)->needs_symmetric_preconditioner(),
+         .needs_symmetric = symmetric,
          .expected = settings_.preconditioning.solves,
          .iterations = settings_.expected_iterations,
          .deterministic = A.context()->deterministic(),
@@ -208,6 +230,13 @@ void SystemSolver<T>::renew_preconditioner(const LinearOperator<T>& A) {
   if (now.chosen && now.choice.on_trial()) measure_application(A);
 }
 
+// Null also if auto takes none, so that no vector is copied for it.
+template <class T>
+const Preconditioner<T>* SystemSolver<T>::used_preconditioner() const noexcept {
+  const detail::Chosen<T>* const chosen = sequence_->chosen;
+  return chosen && !chosen->refused().empty() ? nullptr : M_.get();
+}
+
 // Of a candidate of type auto, which goes if that takes too long.
 template <class T>
 void SystemSolver<T>::measure_application(const LinearOperator<T>& A) {
@@ -226,7 +255,7 @@ void SystemSolver<T>::measure_application(const LinearOperator<T>& A) {
     all += seconds;
     now.choice.note_application(seconds, all);
   } catch (const OutOfMemory&) { return; }
-  if (now.choice.current() == now.chosen->taken()) return;
+  if (now.choice.current() == now.chosen->asked()) return;
   now.chosen->take(now.choice.current(), A);
   ensure_preconditioner(A);
   context->synchronize();
@@ -263,7 +292,7 @@ void SystemSolver<T>::choose_preconditioner(const LinearOperator<T>& A) {
     const ContextPtr host = on_host ? A.context() : Context::host();
     return detail::choice_traits<T>(*host, rows_on_host(A, host, "auto"));
   });
-  if (id == now.chosen->taken()) return;
+  if (id == now.chosen->asked()) return;
   now.chosen->take(id, A);
   now.renew = true;
 }
@@ -271,7 +300,7 @@ void SystemSolver<T>::choose_preconditioner(const LinearOperator<T>& A) {
 template <class T>
 void SystemSolver<T>::ensure_preconditioner(const LinearOperator<T>& A) {
   Sequence& now = *sequence_;
-  if (!now.chosen || now.chosen->taken() == "jacobi") return M_->ensure(A);
+  if (!now.chosen || now.chosen->asked() == "jacobi") return M_->ensure(A);
   const auto go_back = [&](const Error& error) {
     now.choice.refuse(error.what());
     now.chosen->take("jacobi", A);
@@ -287,6 +316,55 @@ void SystemSolver<T>::ensure_preconditioner(const LinearOperator<T>& A) {
   }
 }
 
+// Of method auto. Entries are looked at once for each set of values.
+template <class T>
+void SystemSolver<T>::choose_method(const SystemMatrix<T>& matrix, std::int64_t columns) {
+  if (settings_.method != detail::automatic_method) return;
+  Sequence& now = *sequence_;
+  const LinearOperator<T>& A = matrix.A();
+  if (A.rows() != A.cols()) return;  // the solve refuses it
+  if (!now.traits || now.seen != A.revision()) {
+    const CsrMatrix<T>& csr = matrix.given();
+    const bool entries = !matrix.of_elements() && !matrix.of_operator();
+    // Arrays in host memory are looked at there.
+    const ContextPtr near =
+        csr.pattern.space == matrix.context()->space() ? matrix.context() : Context::host();
+    now.traits = entries && is_sorted(*near, csr.pattern)
+                     ? detail::method_traits<T>(*near, csr)
+                     : detail::method_traits<T>(A, matrix.known_symmetric());
+    now.seen = A.revision();
+  }
+  take_method(detail::choose_method(*now.traits, columns > 1, unsymmetric_preconditioner()));
+}
+
+template <class T>
+void SystemSolver<T>::take_method(detail::MethodChoice choice) {
+  method_reason_ = std::move(choice.reason);
+  if (method_ == choice.method) return;
+  method_ = choice.method;
+  solver_.reset(), multi_solver_.reset();
+  sequence_->serial = 0;  // what a preconditioner may be depends on the method
+}
+
+template <class T>
+std::string_view SystemSolver<T>::unsymmetric_preconditioner() const {
+  if (maker_) return M_ && !M_->symmetric() ? M_->name() : std::string_view();
+  return detail::unsymmetric_preconditioner(settings_.preconditioner, settings_.parts, settings_.combine);
+}
+
+// Those that it reads. Of method auto, an option may be for a method that was not taken.
+template <class T>
+SolverOptions SystemSolver<T>::options_of_method() const {
+  if (settings_.method != detail::automatic_method) return settings_.solver;
+  const SolverOptions options = options_read_by(method_, settings_.solver);
+  if (options.null_space != settings_.solver.null_space)
+    throw BadArgument(
+        fmt::format("null_space {} is for methods cg, fcg and minres, and auto takes {}; leave it out, or "
+                    "name one of them",
+                    settings_.solver.null_space, method_reason_));
+  return options;
+}
+
 // Returns what changes the matrix during the solve.
 template <class T>
 auto SystemSolver<T>::set_up_matrix(SystemMatrix<T>& matrix, std::int64_t columns) -> Changes {
@@ -295,12 +373,6 @@ auto SystemSolver<T>::set_up_matrix(SystemMatrix<T>& matrix, std::int64_t column
     sequence_->matrix = matrix.serial();
     before_.check = matrix.check_seconds(), before_.convert = matrix.upload_seconds();
   }
-  if (columns == 1 && !solver_) {
-    solver_ = make_solver<T>(settings_.method, settings_.solver);
-    solver_->set_null_space(null_space_);
-  }
-  if (columns > 1 && !multi_solver_)
-    multi_solver_ = std::make_unique<MultiSolver<T>>(settings_.method, settings_.solver);
   const SolveForecast expected = forecast(matrix, columns);
   if (settings_.selector != default_selector && !expected.policy && matrix.format_named())
     throw BadArgument(fmt::format(
@@ -309,6 +381,13 @@ auto SystemSolver<T>::set_up_matrix(SystemMatrix<T>& matrix, std::int64_t column
         settings_.selector));
   const auto seconds = matrix.settle(expected, settings_.on_stage);
   before_.order += seconds.order, before_.convert += seconds.convert;
+  choose_method(matrix, columns);
+  if (columns == 1 && !solver_) {
+    solver_ = make_solver<T>(method_, options_of_method());
+    solver_->set_null_space(null_space_);
+  }
+  if (columns > 1 && !multi_solver_)
+    multi_solver_ = std::make_unique<MultiSolver<T>>(method_, options_of_method());
   if (columns > 1) return Changes::none;
   const Changes changes = expected.policy              ? Changes::policy
                           : settings_.schedule.empty() ? Changes::none
@@ -340,9 +419,12 @@ void SystemSolver<T>::describe(SystemMatrix<T>& matrix, Result& result) {
   result.format = matrix.format(), result.kernel = matrix.kernel(), result.order = matrix.order();
   result.format_reason = matrix.format_reason(), result.choice = matrix.choice();
   result.order_reason = matrix.order_reason();
+  result.method = method_, result.method_reason = method_reason_;
   const Sequence& now = *sequence_;
   result.preconditioner = now.chosen ? now.chosen->taken() : M_ ? M_->name() : "none";
-  if (now.chosen) result.preconditioner_reason = now.choice.reason();
+  if (now.chosen)
+    result.preconditioner_reason =
+        now.chosen->refused().empty() ? now.choice.reason() : fmt::format("none: {}", now.chosen->refused());
   const Before seconds = std::exchange(before_, {});
   result.check_seconds = seconds.check, result.order_seconds = seconds.order;
   result.convert_seconds = seconds.convert, result.setup_seconds = seconds.setup;
@@ -352,7 +434,7 @@ template <class T>
 SolveReport SystemSolver<T>::run(SystemMatrix<T>& matrix, VectorView<const T> b, VectorView<T> x,
                                  SolveObserver* observer, Changes changes, SolveResult& result) {
   const LinearOperator<T>& A = matrix.A();
-  if (changes == Changes::none) return solver_->solve(A, b, x, M_.get(), observer);
+  if (changes == Changes::none) return solver_->solve(A, b, x, used_preconditioner(), observer);
   if (changes == Changes::policy) {
     AutoSwitchOptions options =
         switch_options(*matrix.context(), settings_.solver.stopping, settings_.policy_options);
@@ -368,7 +450,7 @@ SolveReport SystemSolver<T>::run(SystemMatrix<T>& matrix, VectorView<const T> b,
     SolveReport report;
     {
       const Finished finished(switcher);
-      report = solver_->solve(A, b, x, M_.get(), &switcher);
+      report = solver_->solve(A, b, x, used_preconditioner(), &switcher);
     }
     result.decisions.assign(switcher.decisions().begin(), switcher.decisions().end());
     result.candidates = switcher.candidates();
@@ -378,7 +460,7 @@ SolveReport SystemSolver<T>::run(SystemMatrix<T>& matrix, VectorView<const T> b,
   SolveReport report;
   {
     const Finished finished(schedule);
-    report = solver_->solve(A, b, x, M_.get(), &schedule);
+    report = solver_->solve(A, b, x, used_preconditioner(), &schedule);
   }
   result.events = schedule.events();
   return report;
@@ -454,7 +536,6 @@ MultiSolveResult SystemSolver<T>::multi_solve(SystemMatrix<T>& matrix, MultiVect
   if (what)
     throw BadArgument(fmt::format(
         "{} is for one right-hand side; leave it out, or solve the columns one after another", what));
-  if (!multi_solver_) multi_solver_ = std::make_unique<MultiSolver<T>>(settings_.method, settings_.solver);
   auto preparing = matrix.preparing();
   (void)set_up_matrix(matrix, std::max<std::int64_t>(B.columns, 2));
   const typename SystemMatrix<T>::Use use(matrix);
@@ -462,7 +543,7 @@ MultiSolveResult SystemSolver<T>::multi_solve(SystemMatrix<T>& matrix, MultiVect
   set_up_preconditioner(matrix);
   stage("solving");
   MultiSolveResult result;
-  result.report = multi_solver_->solve(matrix.A(), B, X, M_.get(), observer, rules);
+  result.report = multi_solver_->solve(matrix.A(), B, X, used_preconditioner(), observer, rules);
   matrix.context()->synchronize();
   describe(matrix, result);
   return result;

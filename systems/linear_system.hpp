@@ -18,6 +18,9 @@
 #include <protean/systems/system_matrix.hpp>
 
 namespace PROTEAN_EXPORT protean {
+namespace detail {
+struct MethodChoice;
+}
 
 // Solves linear systems as its settings say: method, preconditioner, schedule or policy. It keeps the workspace of
 // the solver, and the preconditioner of the last matrix. Two threads must not use one at the same time.
@@ -54,6 +57,9 @@ class SystemSolver {
   MultiSolveResult multi_solve(SystemMatrix<T>& matrix, MultiVectorView<const T> B, MultiVectorView<T> X,
                                MultiSolveObserver* observer = nullptr,
                                std::span<const StoppingRule> rules = {});
+  // The method of the last solve or set_up(): that of settings(), or what `auto` took, and why it did.
+  const std::string& method() const noexcept { return method_; }
+  const std::string& method_reason() const noexcept { return method_reason_; }
   // The preconditioner of the last solve; null if there was none. That of type auto has the figures of the chosen one.
   const Preconditioner<T>* preconditioner() const noexcept { return M_.get(); }
 
@@ -63,11 +69,17 @@ class SystemSolver {
   void stage(std::string_view what) const;
   bool has_policy(const SystemMatrix<T>& matrix) const;
   SolveForecast forecast(const SystemMatrix<T>& matrix, std::int64_t columns) const;
+  PROTEAN_HIDDEN void name_method();
+  PROTEAN_HIDDEN void choose_method(const SystemMatrix<T>& matrix, std::int64_t columns);
+  PROTEAN_HIDDEN void take_method(detail::MethodChoice choice);
+  PROTEAN_HIDDEN std::string_view unsymmetric_preconditioner() const;
+  PROTEAN_HIDDEN SolverOptions options_of_method() const;
   Changes set_up_matrix(SystemMatrix<T>& matrix, std::int64_t columns);
   void set_up_preconditioner(SystemMatrix<T>& matrix);
   void renew_preconditioner(const LinearOperator<T>& A);
   PROTEAN_HIDDEN void choose_preconditioner(const LinearOperator<T>& A);
   PROTEAN_HIDDEN void ensure_preconditioner(const LinearOperator<T>& A);
+  PROTEAN_HIDDEN const Preconditioner<T>* used_preconditioner() const noexcept;
   PROTEAN_HIDDEN void measure_application(const LinearOperator<T>& A);
   PROTEAN_HIDDEN Refresh refresh() const;
   PROTEAN_HIDDEN bool is_too_old(const SolveReport& report) const;
@@ -78,6 +90,7 @@ class SystemSolver {
   PROTEAN_HIDDEN void remember(const SolveReport& report, double seconds);
 
   SolveSettings settings_;
+  std::string method_, method_reason_;  // method_: that of settings_, or what auto took
   Maker maker_;
   VectorBlock<const T> null_space_;
   std::unique_ptr<Solver<T>> solver_;

@@ -26,9 +26,14 @@ namespace PROTEAN_EXPORT protean {
 // Methods, preconditioners, formats and orders are named as in their catalogues. A key of a problem file has the same
 // name and meaning as the member here.
 struct SolveSettings {
-  std::string method = "cg";                   // solvers()
-  SolverOptions solver = {};                   // tolerances, limits, options of the method
-  std::string preconditioner = "none";         // preconditioners()
+  // One of solvers(), or "auto": cg for a symmetric matrix with a positive diagonal, minres for another symmetric one,
+  // gmres for a matrix or a preconditioner that is not symmetric. SolveResult::method_reason says why.
+  std::string method = "auto";
+  SolverOptions solver =
+      {};  // tolerances, limits, options of the method; of auto those of each method it may take
+  // One of preconditioners(). "auto" is jacobi, in a kept system also others that pay; none, with the reason, if the
+  // diagonal has a zero, or for cg and minres an entry that is negative.
+  std::string preconditioner = "auto";
   PreconditionerOptions preconditioning = {};  // `refresh`: when a kept system sets it up again
   // A format's name, or "auto". On the host auto begins with csr, and a policy with the default options changes the
   // format when that pays (AutoSwitcher). With `expected_iterations`, for several columns, on a device and in
@@ -82,6 +87,7 @@ void check(const SolveSettings& settings);
 
 struct SolveResult {
   SolveReport report;
+  std::string method, method_reason;  // the method of the solve, and why method "auto" took it
   std::string format, kernel, order;  // in which the solve ended
   std::string format_reason;          // of format "auto": why it took what it did, and what was refused
   ChoiceRecord choice;                // the same, each part of it
@@ -104,6 +110,7 @@ struct SolveResult {
 
 struct MultiSolveResult {
   MultiSolveReport report;
+  std::string method, method_reason;  // as in SolveResult
   std::string format, kernel, order;
   // Of format "auto": why it took what it did, as where csr was taken because of the several vectors.
   std::string format_reason, order_reason;

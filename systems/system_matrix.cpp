@@ -419,6 +419,12 @@ void SystemMatrix<T>::update_values(std::span<const ElementGroup<T>> groups) {
 }
 
 template <class T>
+bool SystemMatrix<T>::known_symmetric() const {
+  const ElementOperator<T>* const elements = adaptive_ ? adaptive_->elements() : elements_.get();
+  return elements && elements->symmetric();
+}
+
+template <class T>
 void SystemMatrix<T>::watch() {
   if (of_elements_ || other_ || given_.watch) return;
   const CsrMatrix<T> seen = watched(context_, given_);

@@ -103,6 +103,8 @@ class SystemMatrix {
 
   bool of_elements() const noexcept { return of_elements_; }
   bool of_operator() const noexcept { return other_ != nullptr; }
+  // Of element matrices that were given as symmetric ones.
+  bool known_symmetric() const;
   // As it was given; empty where it was not made of CSR.
   const CsrMatrix<T>& given() const noexcept { return given_; }
   // From which formats are made: in the order of the rows that it has now, in the space of the context.

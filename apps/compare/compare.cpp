@@ -26,6 +26,7 @@
 #include "formats/choose.hpp"
 #include "operators/kernel_admission.hpp"
 #include "solvers/options.hpp"
+#include "systems/method_choice.hpp"
 
 namespace protean::apps {
 namespace {
@@ -132,6 +133,7 @@ class Comparer {
     result_.rows = system.csr.rows(), result_.nonzeros = system.csr.nonzeros();
     read_near_null_space(host, problem.preconditioner, result_.rows);
     result_.read_seconds = clock_.total();
+    resolve_method(*host, system.csr);
     symmetric_ = !first_asymmetry(*host, system.csr.pattern, system.csr.values);
     const ChosenMachine machine = choose_machine({});
     for (const Space space : spaces)
@@ -191,6 +193,23 @@ class Comparer {
   }
 
  private:
+  // What method and preconditioner `auto` are in a solve of this matrix.
+  void resolve_method(const Context& host, const CsrMatrix<double>& csr) {
+    Problem& problem = result_.problem;
+    const bool automatic = problem.solver.method == "auto";
+    if (!automatic && problem.preconditioner.type != "auto") return;
+    const detail::MethodTraits traits = detail::method_traits(host, csr);
+    const PreconditionerSpec& M = problem.preconditioner;
+    if (automatic)
+      problem.solver.method =
+          detail::choose_method(traits, false, detail::unsymmetric_preconditioner(M.type, M.parts, M.combine))
+              .method;
+    problem.solver.options = options_read_by(problem.solver.method, problem.solver.options);
+    if (M.type == "auto" && traits.not_positive > 0 &&
+        make_solver<double>(problem.solver.method)->needs_symmetric_preconditioner())
+      problem.preconditioner.type = "none";
+  }
+
   // The choices of the selectors, which are compared, too.
   void ask(const SparsityPattern& pattern, Space space) {
     if (selection_.selectors.empty()) return;

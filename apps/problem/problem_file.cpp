@@ -378,7 +378,8 @@ class ProblemReader {
   void check_preconditioner() const {
     const PreconditionerSpec& spec = problem_.preconditioner;
     const std::string& method = problem_.solver.method;
-    const bool needs_symmetric = make_solver<double>(method)->needs_symmetric_preconditioner();
+    const bool needs_symmetric =
+        method != "auto" && make_solver<double>(method)->needs_symmetric_preconditioner();
     for (const PreconditionerEntry& entry : preconditioners())
       if (entry.id == spec.type && needs_symmetric && !entry.symmetric)
         fail(preconditioner_place_, fmt::format("solver.method {} needs a symmetric preconditioner, and {} "

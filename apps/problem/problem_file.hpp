@@ -67,12 +67,12 @@ struct RhsSpec {
 std::string rhs_text(const RhsSpec& rhs);
 
 struct SolverSpec {
-  std::string method = "cg";
+  std::string method = "auto";
   SolverOptions options;
 };
 
 struct PreconditionerSpec {
-  std::string type = "none";  // of preconditioners(), or composition
+  std::string type = "auto";  // of preconditioners(), or composition
   PreconditionerOptions options;
   FilePath coordinates, near_null_space;  // one of them at most
   std::shared_ptr<const MultiVector<double>>

@@ -59,6 +59,7 @@ KeyDoc other(std::string_view section, std::string_view name, std::string_view a
 Words methods() {
   Words ids;
   for (const SolverEntry& entry : solvers()) ids.push_back(entry.id);
+  ids.push_back("auto");
   return ids;
 }
 Words preconditioner_types() {
@@ -177,10 +178,14 @@ std::vector<KeyDoc> make_table() {
       file("initial_guess", "file", "a vector in a file, such as one that --checkpoint has kept"),
       integer("initial_guess", "random", 0, 0, most, "random numbers in [-1, 1) of this seed", "not used"),
 
-      word("solver", "method", "cg", methods(), "the Krylov method"),
+      word("solver", "method", "auto", methods(),
+           "the Krylov method; auto: cg for a symmetric matrix, minres if its diagonal shows that it is "
+           "indefinite, "
+           "gmres for any other"),
   };
   add_options(keys, "solver", solver_options());
-  keys.push_back(word("preconditioner", "type", "none", preconditioner_types(), "the preconditioner"));
+  keys.push_back(word("preconditioner", "type", "auto", preconditioner_types(),
+                      "the preconditioner; auto: jacobi, or none if the diagonal has a zero"));
   add_options(keys, "preconditioner", preconditioner_options());
   const std::vector<KeyDoc> others = {
       file("preconditioner", "coordinates",

@@ -9,6 +9,7 @@
 #include "apps/command/clock.hpp"
 #include "apps/command/interrupt.hpp"
 #include "apps/ranks/agree.hpp"
+#include "apps/ranks/automatic.hpp"
 #include "apps/ranks/distribute.hpp"
 #include "apps/ranks/elements.hpp"
 #include "apps/ranks/krylov.hpp"
@@ -179,7 +180,7 @@ class RankRun {
   // A row whose diagonal entry is missing or zero is an error with the preconditioners that divide by it; PETSc would
   // put 1 in its place.
   void check_diagonal() {
-    const Problem& p = problem();
+    const Problem& p = chosen_;
     if (p.preconditioner.type == "none" || p.preconditioner.options.zero_diagonal == ZeroDiagonal::one)
       return;
     Vec d = nullptr;
@@ -201,11 +202,12 @@ class RankRun {
 
   void set_up() {
     progress_.stage("setting up");
+    ranks_.all([&] { chosen_ = without_auto(problem(), A_, record_); });
     check_diagonal();
     ranks_.all([&] {
       must(KSPCreate(ranks_.comm(), &ksp_));
       must(KSPSetOperators(ksp_, A_, A_));
-      configure(ksp_, problem(), ranks_.count());
+      configure(ksp_, chosen_, ranks_.count());
       if (policy_) must(KSPProteanWatch(ksp_));
       must(KSPSetUp(ksp_)), must(KSPSetUpOnBlocks(ksp_));
     });
@@ -306,6 +308,7 @@ class RankRun {
   const SolveArguments& arguments_;
   Clock clock_;
   SolveRecord record_;
+  Problem chosen_;  // the problem, with method and preconditioner in place of `auto`
   Progress progress_;
   bool policy_ = false;
   OwnElements elements_;

@@ -47,6 +47,7 @@ struct PreconditionerName {
   std::array<std::string_view, 3> options;
 };
 constexpr PreconditionerName preconditioner_names[] = {
+    {"auto", PCJACOBI, {"zero_diagonal"}},  // until the matrix is there
     {"none", PCNONE, {}},
     {"jacobi", PCJACOBI, {"zero_diagonal"}},
     {"gauss-seidel", PCSOR, {}},
@@ -185,7 +186,7 @@ double norm_of(Vec v) {
 
 void require_counterparts(const Problem& p) {
   const Place& place = p.engine.place;
-  if (!find(methods, p.solver.method))
+  if (p.solver.method != "auto" && !find(methods, p.solver.method))
     refuse(place, fmt::format("solver.method {}", p.solver.method) + ", which takes one of: " +
                       names_of(methods) + ". Others of PETSc's by petsc_options: '-ksp_type NAME'; this one");
   require_carried(place, solver_options(), p.solver.options, solver_names, "solver");
@@ -221,7 +222,7 @@ void require_counterparts(const Problem& p) {
     fail(p.schedule.place, "schedule.machine and schedule.overlapped have no counterpart in engine petsc");
   require_carried(p.schedule.place, policy_options(), p.schedule.policy, {}, "schedule");
   if (p.matrix.fem && !p.matrix.fem->assembled) {
-    if (p.preconditioner.type != "none" && p.preconditioner.type != "jacobi" &&
+    if (p.preconditioner.type != "auto" && p.preconditioner.type != "none" && p.preconditioner.type != "jacobi" &&
         p.preconditioner.type != "chebyshev")
       fail(place, fmt::format("preconditioner.type {} needs the assembled matrix; on element matrices over "
                               "ranks take jacobi, "

@@ -152,6 +152,7 @@ void add_costs(Json& json, const SolveRecord& r) {
     }
     if (!r.tuning.note.empty()) tuning["note"] = r.tuning.note;
   }
+  if (!r.method_reason.empty()) json["solver"] = {{"chosen", r.method}, {"reason", r.method_reason}};
   json["preconditioner"] = {{"type", r.problem.preconditioner.type}, {"bytes", r.preconditioner_bytes}};
   if (!r.preconditioner_reason.empty())
     json["preconditioner"]["chosen"] = r.chosen_preconditioner,
@@ -287,13 +288,14 @@ std::string summary(const SolveRecord& r) {
   for (const PreconditionerFigure& figure : r.preconditioner)
     figures.push_back(fmt::format("{} {:.4g}", figure.name, figure.value));
   row("method", fmt::format("{}, preconditioner {}{}",
-                            p.solver.method == "gmres" || p.solver.method == "fgmres"
-                                ? fmt::format("{}({})", p.solver.method, p.solver.options.restart)
-                            : p.solver.method == "fcg" ? fmt::format("fcg({})", p.solver.options.directions)
-                            : p.solver.method == "idr" ? fmt::format("idr({})", p.solver.options.s)
-                                                       : p.solver.method,
-                            p.preconditioner.type,
+                            r.method == "gmres" || r.method == "fgmres"
+                                ? fmt::format("{}({})", r.method, p.solver.options.restart)
+                            : r.method == "fcg" ? fmt::format("fcg({})", p.solver.options.directions)
+                            : r.method == "idr" ? fmt::format("idr({})", p.solver.options.s)
+                                                : r.method,
+                            r.preconditioner_reason.empty() ? p.preconditioner.type : r.chosen_preconditioner,
                             figures.empty() ? "" : fmt::format(" ({})", fmt::join(figures, ", "))));
+  if (!r.method_reason.empty()) row("", "auto: " + r.method_reason);
   if (!r.preconditioner_reason.empty()) row("", "auto: " + r.preconditioner_reason);
   row("status", fmt::format("{} ({}){}{}", result.converged() ? "converged" : "NOT CONVERGED",
                             to_string(result.reason), result.detail.empty() ? "" : ": ", result.detail));

@@ -94,7 +94,7 @@ std::string advise(const Context& context, const CsrMatrix<double>& csr, const S
   if (csr.pattern.row_ptr.p32 == nullptr && csr.pattern.row_ptr.p64 == nullptr)
     return text;  // element matrices
   // The solve itself sees entries only that are not small beside the norm.
-  if (find_solver(record.problem.solver.method).symmetric && result.reason != StopReason::interrupted &&
+  if (find_solver(record.method).symmetric && result.reason != StopReason::interrupted &&
       !text.starts_with("The matrix is not symmetric")) {
     const double difference = asymmetry(context, csr);
     // All else that the method says of its failure follows from that.
@@ -104,7 +104,7 @@ std::string advise(const Context& context, const CsrMatrix<double>& csr, const S
           "with preconditioner ilu0.",
           std::isinf(difference) ? std::string("its pattern is not")
                                  : fmt::format("entries differ by up to {:.1e} of the largest", difference),
-          record.problem.solver.method);
+          record.method);
   }
   return text;
 }
@@ -266,7 +266,8 @@ class SolveRun {
       fail(place, fmt::format("there are {} right-hand sides, and {}", system_.columns, what));
     };
     const auto known = multi_methods();
-    if (std::find(known.begin(), known.end(), problem_.solver.method) == known.end())
+    if (problem_.solver.method != "auto" &&
+        std::find(known.begin(), known.end(), problem_.solver.method) == known.end())
       refuse(fmt::format("method {} takes one; take one of {}, or solve them one after another",
                          problem_.solver.method, fmt::join(known, ", ")));
     if (problem_.schedule.automatic || !problem_.schedule.points.empty())
@@ -338,6 +339,7 @@ class SolveRun {
   void keep_stages(const Result& result) {
     record_.seconds.order = result.order_seconds, record_.seconds.convert = result.convert_seconds;
     record_.seconds.setup = result.setup_seconds;
+    record_.method = result.method, record_.method_reason = result.method_reason;
     if (!result.preconditioner_reason.empty())
       record_.chosen_preconditioner = result.preconditioner,
       record_.preconditioner_reason = result.preconditioner_reason;
@@ -467,7 +469,7 @@ class SolveRun {
     ChoiceOptions options;
     options.space = context_->space(), options.deterministic = context_->deterministic();
     options.expected_iterations = problem_.op.expected_iterations;
-    options.products_per_iteration = static_cast<double>(find_solver(problem_.solver.method).products);
+    options.products_per_iteration = static_cast<double>(find_solver(record_.method).products);
     options.machine = machine_.table();
     const std::vector<RankedFormat> ranked =
         rank_formats(system_.csr.pattern, machine_.model(options.space), options);

@@ -62,6 +62,9 @@ class Report:
     x: Array
     """The solution, or the last iterate."""
     method: str
+    """The method of the solve: the one that was named, or what ``auto`` took."""
+    method_reason: str
+    """Of method ``auto``: why it took this one. Else empty."""
     converged: bool
     reason: str
     """Why the solve ended: "relative-tolerance", "max-iterations", "breakdown" ..."""
@@ -105,9 +108,8 @@ class Report:
     columns: list[Column]
     """One for each of several right-hand sides; else empty."""
 
-    def __init__(self, x: Array, method: str, values: dict[str, Any]) -> None:
+    def __init__(self, x: Array, values: dict[str, Any]) -> None:
         self.x = x
-        self.method = method
         self.columns = []
         self.switches, self.failed_switches, self.decisions = [], [], []
         self.candidates, self.events = [], []
@@ -153,6 +155,8 @@ class Report:
             lines.append(f"format: {self.format_reason}")
         if self.order_reason:
             lines.append(f"order: {self.order_reason}")
+        if self.method_reason:
+            lines.append(f"method: {self.method_reason}")
         if self.preconditioner_reason:
             lines.append(f"preconditioner: {self.preconditioner_reason}")
         for one in self.switches:
@@ -224,9 +228,11 @@ class Solver:
     Parameters
     ----------
     method : str, optional
-        A name of `methods`.
+        A name of `methods`, or "auto": cg for a symmetric matrix with a positive diagonal, minres for another symmetric
+        one, gmres for any other.
     preconditioner : optional
-        A name of `preconditioners`; a dict such as ``{"type": "ic", "fill": 2}``; a `Preconditioner`; a matrix that
+        "auto": jacobi, in repeated solves others that pay, and none if the diagonal has a zero. None or "none": none. A
+        name of `preconditioners`; a dict such as ``{"type": "ic", "fill": 2}``; a `Preconditioner`; a matrix that
         approximates the inverse; a `LinearOperator`; an object with ``solve()``, such as that of ``spilu()``; a
         hierarchy of pyamg.
     **options
@@ -245,9 +251,11 @@ class Solver:
     1 [1. 1. 1.]
     """
 
-    def __init__(self, method: str = "cg", preconditioner: Any = None, **options: Any) -> None:
+    def __init__(self, method: str = "auto", preconditioner: Any = "auto", **options: Any) -> None:
         self._keywords: dict[str, Any] = {"method": method, **options}
         self._other: Any = None
+        if preconditioner is None:
+            preconditioner = "none"
         if isinstance(preconditioner, (str, dict)):
             self._keywords["preconditioner"] = preconditioner
         else:
@@ -336,7 +344,7 @@ class Solver:
         except KeyboardInterrupt as interrupt:
             interrupt.x = x  # type: ignore[attr-defined]
             raise
-        return Report(x.reshape(values.shape), self._keywords["method"], result)
+        return Report(x.reshape(values.shape), result)
 
     def _on_device(
         self,
@@ -369,7 +377,7 @@ class Solver:
         except KeyboardInterrupt as interrupt:
             interrupt.x = x  # type: ignore[attr-defined]
             raise
-        return Report(x if there else _device.to_numpy(into), self._keywords["method"], result)
+        return Report(x if there else _device.to_numpy(into), result)
 
     def _columns(self, solver: Any, core: Any, right: Array, x0: Any, callback: Any) -> Report:
         if callback is not None:
@@ -383,7 +391,7 @@ class Solver:
         except KeyboardInterrupt as interrupt:
             interrupt.x = x  # type: ignore[attr-defined]
             raise
-        return Report(x, self._keywords["method"], result)
+        return Report(x, result)
 
 
 def _solver(keywords: dict[str, Any], other: Any) -> Solver:
@@ -398,8 +406,8 @@ def solve(
     b: Any,
     x0: Any = None,
     *,
-    method: str = "cg",
-    preconditioner: Any = None,
+    method: str = "auto",
+    preconditioner: Any = "auto",
     callback: Callable[[Iteration], object] | None = None,
     threads: int | None = None,
     **options: Any,
@@ -416,9 +424,7 @@ def solve(
         array of CuPy, PyTorch or JAX on that GPU, of the type of A, or one of NumPy, which is copied there, and x back.
     x0 : array of the shape of b, optional
         The initial guess, 0 without it. It is not changed.
-    method : str, optional
-        A name of `methods`.
-    preconditioner : optional
+    method, preconditioner : optional
         See `Solver`.
     callback : callable, optional
         Called with an `Iteration` between two iterations. The solve ends where it returns False. Its exceptions come

@@ -286,7 +286,7 @@ Settings settings_of(const nb::dict& keywords) {
   Settings all;
   SolveSettings& settings = all.settings;
   if (keywords.contains("method")) settings.method = word(keywords["method"], "method");
-  (void)find_solver(settings.method);
+  if (settings.method != "auto") (void)find_solver(settings.method);
   for (const auto& [key, value] : keywords) {
     const std::string name = word(key, "a keyword");
     if (name == "method") {

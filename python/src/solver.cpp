@@ -54,6 +54,8 @@ void put_common(nb::dict& into, const Result& result) {
     choice["taken"] = result.choice.taken;
   into["choice"] = choice;
   into["order_reason"] = result.order_reason;
+  into["method"] = result.method;
+  into["method_reason"] = result.method_reason;
   into["preconditioner"] = result.preconditioner;
   into["preconditioner_reason"] = result.preconditioner_reason;
   nb::dict seconds;
@@ -307,7 +309,7 @@ class KeptSolver {
 SolveSettings scipy_settings(const std::string& method, double absolute, std::int64_t max_iterations,
                              std::int64_t number) {
   SolveSettings settings;
-  settings.method = method;
+  settings.method = method, settings.preconditioner = "none";  // SciPy's M is given apart
   SolverOptions& options = settings.solver;
   options.stopping.relative_tolerance = 0;
   options.stopping.absolute_tolerance = std::min(absolute, std::numeric_limits<double>::max());

@@ -1,0 +1,130 @@
+#include "systems/method_choice.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "core/blas1.hpp"
+#include "core/error.hpp"
+#include "core/statistics.hpp"
+#include "core/symmetry.hpp"
+#include "core/vector.hpp"
+
+namespace protean::detail {
+namespace {
+
+std::string difference_text(double asymmetry) {
+  return std::isinf(asymmetry)
+             ? std::string("its pattern is not")
+             : fmt::format("entries differ from their mirrors by up to {:.1e} of the largest", asymmetry);
+}
+
+template <class T>
+std::vector<T> random_signs(std::int64_t size, std::uint64_t seed) {
+  std::vector<T> signs(static_cast<std::size_t>(size));
+  for (std::size_t i = 0; i < signs.size(); ++i) signs[i] = static_cast<T>(random_sign(seed, i));
+  return signs;
+}
+
+template <class T>
+std::vector<T> product(const LinearOperator<T>& A, const std::vector<T>& x) {
+  const std::int64_t n = A.rows();
+  Vector<T> from(A.context(), n), to(A.context(), n);
+  copy<T>(*A.context(), {x.data(), n}, from);
+  A.apply(from, to);
+  std::vector<T> result(x.size());
+  copy<T>(*A.context(), to, {result.data(), n});
+  return result;
+}
+
+template <class T>
+bool looks_symmetric(const LinearOperator<T>& A) {
+  const std::vector<T> x = random_signs<T>(A.rows(), 1), y = random_signs<T>(A.rows(), 2);
+  const std::vector<T> Ax = product(A, x), Ay = product(A, y);
+  double difference = 0, squares = 0;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const double left = Ax[i], right = Ay[i];
+    difference += y[i] * left - x[i] * right, squares += left * left + right * right;
+  }
+  return is_rounding(difference, std::sqrt(squares), A.rows(), std::numeric_limits<T>::epsilon());
+}
+
+template <class T>
+std::int64_t not_positive(const LinearOperator<T>& A) {
+  const Ability<HasDiagonal<T>> known = A.abilities().diagonal;
+  if (!known) return 0;
+  Vector<T> diagonal(A.context(), A.rows());
+  try {
+    known->diagonal(diagonal);
+  } catch (const BadArgument&) { return 0; }  // an operator that was given no function for it
+  std::vector<T> d(static_cast<std::size_t>(A.rows()));
+  copy<T>(*A.context(), diagonal, {d.data(), A.rows()});
+  return std::count_if(d.begin(), d.end(), [](T value) { return !(value > T(0)); });
+}
+
+}  // namespace
+
+template <class T>
+MethodTraits method_traits(const Context& context, const CsrMatrix<T>& csr) {
+  const SymmetryFacts facts = symmetry_facts(context, csr);
+  MethodTraits traits;
+  traits.not_positive = facts.not_positive;
+  traits.symmetric = facts.asymmetry <= std::sqrt(static_cast<double>(std::numeric_limits<T>::epsilon()));
+  if (!traits.symmetric) traits.difference = difference_text(facts.asymmetry);
+  return traits;
+}
+
+template <class T>
+MethodTraits method_traits(const LinearOperator<T>& A, bool known_symmetric) {
+  MethodTraits traits;
+  traits.symmetric = known_symmetric || looks_symmetric(A);
+  if (!traits.symmetric) traits.difference = products_differ;
+  if (traits.symmetric) traits.not_positive = not_positive(A);
+  return traits;
+}
+
+// SplitMix64: Steele, Lea, Flood, OOPSLA 2014.
+double random_sign(std::uint64_t seed, std::uint64_t index) noexcept {
+  std::uint64_t z = seed + (index + 1) * 0x9e3779b97f4a7c15;
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9, z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+  return ((z ^ (z >> 31)) & 1) != 0 ? 1.0 : -1.0;
+}
+
+bool is_rounding(double difference, double norm, std::int64_t rows, double epsilon) noexcept {
+  return std::abs(difference) <= std::pow(epsilon, 0.75) * std::sqrt(static_cast<double>(rows)) * norm;
+}
+
+std::string_view unsymmetric_preconditioner(std::string_view id, const std::vector<PreconditionerPart>& parts,
+                                            Composition combine) {
+  if (!parts.empty()) return is_symmetric(parts, combine) ? std::string_view() : "composition";
+  for (const PreconditionerEntry& entry : preconditioners())
+    if (entry.id == id && !entry.symmetric) return entry.id;
+  return {};
+}
+
+MethodChoice choose_method(const MethodTraits& traits, bool several_columns, std::string_view unsymmetric) {
+  if (!traits.symmetric)
+    return {"gmres", fmt::format("gmres: the matrix is not symmetric; {}", traits.difference)};
+  if (!unsymmetric.empty())
+    return {"gmres",
+            fmt::format("gmres: the matrix is symmetric, but preconditioner {} is not", unsymmetric)};
+  if (traits.not_positive == 0) return {"cg", "cg: the matrix is symmetric, and its diagonal is positive"};
+  const std::string because = fmt::format(
+      "the matrix is symmetric, and {} of its diagonal entries {} not positive, so it is not positive "
+      "definite",
+      traits.not_positive, traits.not_positive == 1 ? "is" : "are");
+  if (several_columns) return {"gmres", fmt::format("gmres: {}; minres takes one column", because)};
+  return {"minres", fmt::format("minres: {}", because)};
+}
+
+#define PROTEAN_INSTANTIATE(T)                                                 \
+  template MethodTraits method_traits<T>(const Context&, const CsrMatrix<T>&); \
+  template MethodTraits method_traits<T>(const LinearOperator<T>&, bool);
+PROTEAN_INSTANTIATE(float)
+PROTEAN_INSTANTIATE(double)
+#undef PROTEAN_INSTANTIATE
+
+}  // namespace protean::detail

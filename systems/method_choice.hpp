@@ -1,0 +1,54 @@
+// What stands behind method `auto`. Private to systems/.
+//
+//   cg      for a symmetric matrix with a positive diagonal
+//   minres  for a symmetric one whose diagonal has an entry that is not positive, since it is not positive definite
+//   gmres   for any other, where the preconditioner is not symmetric, and for several columns in place of minres
+//
+// Entries are looked at once for each set of values, in the time of a few products. Of an operator without entries two
+// products with random vectors show whether it is symmetric.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/csr.hpp"
+#include "operators/linear_operator.hpp"
+#include "preconditioners/preconditioner.hpp"
+
+namespace protean::detail {
+
+inline constexpr std::string_view automatic_method = "auto";
+
+// What a choice needs to know of a matrix.
+struct MethodTraits {
+  bool symmetric = false;
+  std::string difference;         // from a symmetric one, for a person; empty for one
+  std::int64_t not_positive = 0;  // rows whose diagonal entry is not positive, as far as it is known
+};
+// csr lies in the space of the context or in host memory. Its rows are sorted.
+template <class T>
+MethodTraits method_traits(const Context& context, const CsrMatrix<T>& csr);
+// By products. known_symmetric: it need not be looked at.
+template <class T>
+MethodTraits method_traits(const LinearOperator<T>& A, bool known_symmetric);
+
+// The preconditioner of this name, or of these parts, if it is not symmetric even for a symmetric matrix; else nothing.
+std::string_view unsymmetric_preconditioner(std::string_view id, const std::vector<PreconditionerPart>& parts,
+                                            Composition combine);
+
+// 1 or -1 for entry `index` of a vector: signs in no order that a matrix could have.
+double random_sign(std::uint64_t seed, std::uint64_t index) noexcept;
+// A symmetric operator has y . A x = x . A y for all x and y; for another one these are equal by chance only. Whether a
+// difference of both is rounding, for vectors of signs. norm: of (A x, A y).
+bool is_rounding(double difference, double norm, std::int64_t rows, double epsilon) noexcept;
+inline constexpr std::string_view products_differ = "y . A x and x . A y differ for vectors of random signs";
+
+struct MethodChoice {
+  std::string_view method;
+  std::string reason;
+};
+// unsymmetric: as unsymmetric_preconditioner().
+MethodChoice choose_method(const MethodTraits& traits, bool several_columns, std::string_view unsymmetric);
+
+}  // namespace protean::detail

@@ -1,0 +1,303 @@
+// Method and preconditioner `auto`, which are the defaults: what they take, and why they say they did.
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/generate/generate.hpp"
+#include "core/symmetry.hpp"
+#include "gtest/gtest.h"
+#include "operators/callback_operator.hpp"
+#include "protean.h"
+#include "protean.hpp"
+#include "support/battery.hpp"
+#include "support/elements.hpp"
+#include "support/fake_device.hpp"
+#include "support/oracle.hpp"
+#include "support/space.hpp"
+
+namespace protean::test {
+namespace {
+
+bool has(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
+
+// A matrix of 40 rows on three diagonals. `upper` is right of the diagonal, `lower` left of it.
+struct Line {
+  static constexpr std::int64_t n = 40;
+  std::vector<std::int32_t> row_ptr{0}, col;
+  std::vector<double> values, b = sample_vector<double>(n, 5), x = std::vector<double>(n, 0.0);
+
+  Line(const std::function<double(std::int64_t)>& diagonal, double lower, double upper) {
+    for (std::int64_t i = 0; i < n; ++i) {
+      if (i > 0) add(i - 1, lower);
+      if (const double d = diagonal(i); d != 0) add(i, d);
+      if (i + 1 < n) add(i + 1, upper);
+      row_ptr.push_back(static_cast<std::int32_t>(col.size()));
+    }
+  }
+  void add(std::int64_t j, double value) {
+    col.push_back(static_cast<std::int32_t>(j)), values.push_back(value);
+  }
+  CsrMatrix<double> csr() const { return csr_view(n, n, row_ptr.data(), col.data(), values.data()); }
+  double residual() const {
+    double sum = 0, norm = 0;
+    for (std::int64_t i = 0; i < n; ++i) {
+      double r = b[static_cast<std::size_t>(i)];
+      norm += r * r;
+      for (std::int32_t k = row_ptr[static_cast<std::size_t>(i)];
+           k < row_ptr[static_cast<std::size_t>(i) + 1]; ++k)
+        r -= values[static_cast<std::size_t>(k)] *
+             x[static_cast<std::size_t>(col[static_cast<std::size_t>(k)])];
+      sum += r * r;
+    }
+    return std::sqrt(sum / norm);
+  }
+};
+Line definite() {
+  return {[](std::int64_t) { return 3.0; }, -1, -1};
+}
+Line unsymmetric() {
+  return {[](std::int64_t) { return 3.0; }, -1.5, -1};
+}
+// As of a saddle point: every fourth diagonal entry is missing.
+Line without_some() {
+  return {[](std::int64_t i) { return i % 4 == 3 ? 0.0 : 3.0; }, -1, -1};
+}
+Line negative() {
+  return {[](std::int64_t i) { return i % 4 == 3 ? -3.0 : 3.0; }, -1, -1};
+}
+Line unsymmetric_without_some() {
+  return {[](std::int64_t i) { return i % 4 == 3 ? 0.0 : 3.0; }, -1.5, -1};
+}
+
+struct Expected {
+  const char* name;
+  Line line;
+  std::string method, why, preconditioner;
+};
+std::vector<Expected> expected() {
+  return {
+      {"definite", definite(), "cg", "the matrix is symmetric, and its diagonal is positive", "jacobi"},
+      {"unsymmetric", unsymmetric(), "gmres", "not symmetric; entries differ", "jacobi"},
+      {"a diagonal with zeros", without_some(), "minres", "10 of its diagonal entries are not positive",
+       "none"},
+      {"a negative diagonal", negative(), "minres", "10 of its diagonal entries are not positive", "none"},
+      {"unsymmetric with zeros", unsymmetric_without_some(), "gmres", "not symmetric", "none"}};
+}
+
+// On the host, and on a GPU with arrays of the host and of the device.
+class MethodChoice : public testing::TestWithParam<std::pair<Space, bool>> {
+ protected:
+  void SetUp() override {
+    context_ = test_context(GetParam().first);
+    if (!context_) GTEST_SKIP() << no_device;
+  }
+  SolveResult solve(Line& line, const SolveSettings& settings) {
+    LinearSystem<double> system(GetParam().second ? placed(context_, line.csr()) : line.csr(), settings);
+    return solve(line, system);
+  }
+  SolveResult solve(Line& line, LinearSystem<double>& system) {
+    const Placed<double> b(context_, line.b);
+    Placed<double> x(context_, std::vector<double>(line.x.size(), 0.0));
+    SolveResult result = system.solve(b.read(), x.view());
+    line.x = x.fetch();
+    return result;
+  }
+  ContextPtr context_;
+};
+INSTANTIATE_TEST_SUITE_P(Spaces, MethodChoice,
+                         testing::Values(std::pair(Space::host, false), std::pair(Space::device, false),
+                                         std::pair(Space::device, true)));
+
+TEST_P(MethodChoice, TheDefaultFollowsTheMatrix) {
+  for (Expected& one : expected()) {
+    SCOPED_TRACE(one.name);
+    const SolveResult result = solve(one.line, {.context = context_});
+    EXPECT_EQ(result.method, one.method);
+    EXPECT_TRUE(has(result.method_reason, one.why)) << result.method_reason;
+    EXPECT_EQ(result.preconditioner, one.preconditioner);
+    EXPECT_EQ(result.preconditioner_reason.substr(0, one.preconditioner.size()), one.preconditioner);
+    EXPECT_TRUE(result.converged()) << to_string(result.report.reason);
+    EXPECT_LE(one.line.residual(), 1.01e-8);
+  }
+}
+
+TEST_P(MethodChoice, WhatIsNamedStays) {
+  for (Expected& one : expected()) {
+    SCOPED_TRACE(one.name);
+    const SolveResult result =
+        solve(one.line, {.method = "bicgstab", .preconditioner = "none", .context = context_});
+    EXPECT_EQ(result.method, "bicgstab");
+    EXPECT_EQ(result.method_reason, "");
+    EXPECT_EQ(result.preconditioner, "none");
+    EXPECT_EQ(result.preconditioner_reason, "");
+  }
+}
+
+TEST_P(MethodChoice, NewValuesAreLookedAt) {
+  Line good = definite(), bad = unsymmetric();
+  LinearSystem<double> system(GetParam().second ? placed(context_, good.csr()) : good.csr(),
+                              {.context = context_});
+  for (int round = 0; round < 3; ++round) {
+    EXPECT_EQ(solve(good, system).method, "cg");
+    EXPECT_LE(good.residual(), 1.01e-8);
+    const CsrMatrix<double> other = GetParam().second ? placed(context_, bad.csr()) : bad.csr();
+    system.update_values(other.values);
+    const SolveResult result = solve(bad, system);
+    EXPECT_EQ(result.method, "gmres");
+    EXPECT_LE(bad.residual(), 1.01e-8);
+    const CsrMatrix<double> again = GetParam().second ? placed(context_, good.csr()) : good.csr();
+    system.update_values(again.values);
+    EXPECT_EQ(solve(good, system).method, "cg");
+  }
+}
+
+// cg and minres take a symmetric positive definite preconditioner only.
+TEST_P(MethodChoice, AnUnsymmetricPreconditionerTakesGmres) {
+  Line line = definite();
+  const SolveResult result = solve(line, {.preconditioner = "gauss-seidel", .context = context_});
+  EXPECT_EQ(result.method, "gmres");
+  EXPECT_TRUE(has(result.method_reason, "preconditioner gauss-seidel is not")) << result.method_reason;
+  EXPECT_TRUE(result.converged());
+}
+
+// Jacobi with a negative entry is for methods that need no definite preconditioner.
+TEST_P(MethodChoice, JacobiIsDefiniteForMethodsThatNeedIt) {
+  Line line = negative();
+  const SolveResult with = solve(line, {.method = "gmres", .context = context_});
+  EXPECT_EQ(with.preconditioner, "jacobi");
+  EXPECT_TRUE(with.converged());
+  const SolveResult without = solve(line, {.method = "minres", .context = context_});
+  EXPECT_EQ(without.preconditioner, "none");
+  EXPECT_TRUE(has(without.preconditioner_reason, "row 3 (counted from 0) is negative"))
+      << without.preconditioner_reason;
+  EXPECT_TRUE(without.converged());
+}
+
+TEST(MethodChoiceOptions, ThoseOfEachMethodThatMayBeTakenAreAllowed) {
+  SolveSettings settings;
+  settings.solver.restart = 7;
+  Line line = definite(), other = unsymmetric();
+  EXPECT_EQ(solve<double>(line.csr(), {line.b.data(), Line::n}, {line.x.data(), Line::n}, settings).method,
+            "cg");
+  EXPECT_EQ(solve<double>(other.csr(), {other.b.data(), Line::n}, {other.x.data(), Line::n}, settings).method,
+            "gmres");
+  settings.solver.s = 7;  // of idr alone
+  EXPECT_THROW((void)solve<double>(line.csr(), {line.b.data(), Line::n}, {line.x.data(), Line::n}, settings),
+               BadArgument);
+  settings.solver = {};
+  settings.solver.null_space = "constant";
+  try {
+    (void)solve<double>(other.csr(), {other.b.data(), Line::n}, {other.x.data(), Line::n}, settings);
+    ADD_FAILURE() << "gmres does not know null_space";
+  } catch (const BadArgument& error) {
+    EXPECT_TRUE(has(error.what(), "null_space constant is for methods cg, fcg and minres")) << error.what();
+  }
+}
+
+TEST(MethodChoiceColumns, TakeCgOrGmres) {
+  for (Expected& one : expected()) {
+    SCOPED_TRACE(one.name);
+    std::vector<double> B(one.line.b), X(2 * Line::n, 0.0);
+    B.insert(B.end(), one.line.b.begin(), one.line.b.end());
+    const MultiSolveResult result =
+        multi_solve<double>(one.line.csr(), {B.data(), Line::n, 2, Line::n}, {X.data(), Line::n, 2, Line::n});
+    EXPECT_EQ(result.method, one.method == "minres" ? "gmres" : one.method);
+    EXPECT_TRUE(result.converged());
+    std::copy(X.end() - Line::n, X.end(), one.line.x.begin());
+    EXPECT_LE(one.line.residual(), 1.01e-8);
+  }
+}
+
+// Of an operator without entries products show it.
+TEST(MethodChoiceOperators, AreAskedByProducts) {
+  for (const bool symmetric : {true, false})
+    for (const bool with_diagonal : {true, false}) {
+      Line line = symmetric ? definite() : unsymmetric();
+      const auto A = std::make_shared<CallbackOperator<double>>(
+          test_context(), Shape{Line::n, Line::n}, [&](const double* x, double* y) {
+            for (std::int64_t i = 0; i < Line::n; ++i) {
+              double sum = 0;
+              for (std::int32_t k = line.row_ptr[i]; k < line.row_ptr[i + 1]; ++k)
+                sum += line.values[k] * x[line.col[k]];
+              y[i] = sum;
+            }
+          });
+      if (with_diagonal) A->set_diagonal([](double* d, CUstream_st*) { std::fill_n(d, Line::n, 3.0); });
+      LinearSystem<double> system(A);
+      const SolveResult result = system.solve({line.b.data(), Line::n}, {line.x.data(), Line::n});
+      EXPECT_EQ(result.method, symmetric ? "cg" : "gmres");
+      EXPECT_EQ(result.preconditioner, with_diagonal ? "jacobi" : "none");
+      EXPECT_TRUE(result.converged());
+      EXPECT_LE(line.residual(), 1.01e-8);
+    }
+}
+
+// Rows that are not sorted are no reason to take another method.
+TEST(MethodChoiceRows, NeedNotBeSorted) {
+  for (const bool symmetric : {true, false}) {
+    Line line = symmetric ? definite() : unsymmetric();
+    std::swap(line.col[2], line.col[3]), std::swap(line.values[2], line.values[3]);
+    const SolveResult result =
+        solve<double>(line.csr(), {line.b.data(), Line::n}, {line.x.data(), Line::n}, {.format = "csr"});
+    EXPECT_EQ(result.method, symmetric ? "cg" : "gmres");
+    EXPECT_LE(line.residual(), 1.01e-8);
+  }
+}
+
+// What the choice is made of, in each space.
+TEST(MethodChoiceEntries, AreSeenAlikeInEachSpace) {
+  for (Expected& one : expected()) {
+    const detail::SymmetryFacts host = detail::symmetry_facts(*test_context(), one.line.csr());
+    EXPECT_EQ(host.not_positive, has(one.why, "10") || has(one.name, "zeros") ? 10 : 0) << one.name;
+    EXPECT_EQ(host.asymmetry > 0, one.method == "gmres") << one.name;
+    for (const ContextPtr& context : {fake_device_context(), test_context(Space::device)}) {
+      if (!context) continue;
+      const detail::SymmetryFacts there = detail::symmetry_facts(*context, upload(context, one.line.csr()));
+      EXPECT_EQ(there.not_positive, host.not_positive) << one.name;
+      EXPECT_EQ(there.asymmetry, host.asymmetry) << one.name;
+    }
+  }
+}
+
+// One entry of 180,000 that has another mirror is seen.
+TEST(MethodChoiceEntries, OneEntryDecides) {
+  const CsrMatrix<double> csr = generate(test_context(), "poisson-3d", {{"n", 30}});
+  std::vector<double> values(csr.values, csr.values + csr.nonzeros());
+  const std::vector<double> b = sample_vector<double>(csr.rows(), 1);
+  std::vector<double> x(b.size(), 0.0);
+  const CsrMatrix<double> seen = with_values(csr, values.data());
+  const std::int64_t n = csr.rows();
+  EXPECT_EQ(solve<double>(seen, {b.data(), n}, {x.data(), n}).method, "cg");
+  const std::int64_t row = n / 2, at = csr.pattern.row_ptr[row];  // the first entry lies left of the diagonal
+  values[static_cast<std::size_t>(at)] *= 1 + 1e-12;              // rounding
+  EXPECT_EQ(solve<double>(seen, {b.data(), n}, {x.data(), n}).method, "cg");
+  values[static_cast<std::size_t>(at)] *= 2;
+  EXPECT_EQ(solve<double>(seen, {b.data(), n}, {x.data(), n}).method, "gmres");
+}
+
+TEST(MethodChoiceOfC, NullIsAuto) {
+  protean_context* context = nullptr;
+  protean_matrix* matrix = nullptr;
+  protean_solver* solver = nullptr;
+  Line line = unsymmetric();
+  ASSERT_EQ(protean_context_host(1, &context), PROTEAN_OK);
+  ASSERT_EQ(protean_matrix_csr(context, Line::n, Line::n, static_cast<std::int64_t>(line.col.size()),
+                               line.row_ptr.data(), line.col.data(), line.values.data(), 0, &matrix),
+            PROTEAN_OK)
+      << protean_last_error();
+  ASSERT_EQ(protean_solver_create(nullptr, nullptr, &solver), PROTEAN_OK);
+  EXPECT_STREQ(protean_solver_method(solver), "");
+  EXPECT_EQ(protean_solve(solver, matrix, line.b.data(), line.x.data()), PROTEAN_OK) << protean_last_error();
+  EXPECT_STREQ(protean_solver_method(solver), "gmres");
+  EXPECT_TRUE(has(protean_solver_method_reason(solver), "not symmetric"));
+  EXPECT_STREQ(protean_solver_preconditioner(solver), "jacobi");
+  EXPECT_TRUE(has(protean_solver_preconditioner_reason(solver), "jacobi"));
+  protean_solver_free(solver), protean_matrix_free(matrix), protean_context_free(context);
+}
+
+}  // namespace
+}  // namespace protean::test
