@@ -3,7 +3,7 @@
 PRESET ?= cpu-release
 BUILD  := build/$(PRESET)
 
-.PHONY: help solve install test test-all build command wheel docs dependencies format format-check asan tsan fuzz bench clean
+.PHONY: help solve install test test-all test-fresh build command wheel docs dependencies format format-check asan tsan fuzz bench clean
 
 help:
 	@echo "make solve         install what is missing, build, solve a real and a generated system"
@@ -11,6 +11,7 @@ help:
 	@echo "make test          build, and run the tests of what is installed"
 	@echo "make test-all      install Kokkos, MKL, hypre, MFEM, deal.II, PETSc, SciPy and Chromium too, build the Python"
 	@echo "                   package, and run every test of the host"
+	@echo "make test-fresh    README's commands in a minimal Debian, which it makes in build/fresh-root (root, debootstrap)"
 	@echo "make wheel         build the Python package into build/wheel; PYTHON=INTERPRETER (python3)"
 	@echo "make wheel CUDA=1   the same with code for NVIDIA GPUs, into build/wheel-cuda"
 	@echo "make docs          build the site of the documentation into build/docs/html (Sphinx from PyPI, Doxygen)"
@@ -25,8 +26,8 @@ dependencies:
 	@cmake/install-dependencies.sh
 
 build: dependencies
-	@cmake --preset $(PRESET)
-	@cmake --build --preset $(PRESET)
+	@cmake --preset $(PRESET) -B $(BUILD) $(CMAKE_ARGUMENTS)
+	@cmake --build $(BUILD)
 
 # The command alone: what builds the tests can wait.
 command: dependencies
@@ -67,6 +68,10 @@ test: build
 	@tests/run.sh $(BUILD)
 	@echo "The tests of Kokkos, MKL, hypre, MFEM, deal.II, PETSc, SciPy, the Python package and the page in a browser:"
 	@echo "make test-all installs what they need"
+
+# `make solve` and `make test` in a minimal Debian, in a folder: as root, with debootstrap.
+test-fresh:
+	@tests/install/fresh_root.sh build/fresh-root
 
 # Skipped tests are failures here, but for those that need a GPU. BUILD is the folder, TESTS options of tests/run.sh.
 test-all:

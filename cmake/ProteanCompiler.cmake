@@ -106,16 +106,40 @@ function(protean_room name)
   set_property(GLOBAL APPEND PROPERTY PROTEAN_LINK ${arg_LINK})
 endfunction()
 
-# protean_uses_kokkos(<target> <sources>...): adds sources that include Kokkos. All sources of a target see
-# PROTEAN_HAVE_KOKKOS, and PROTEAN_KOKKOS_CUDA where Kokkos has CUDA, which has to compile these sources then.
-function(protean_uses_kokkos target)
-  target_sources(${target} PRIVATE ${ARGN})
-  target_link_libraries(${target} PRIVATE Protean::kokkos)
-  target_compile_definitions(${target} PRIVATE PROTEAN_HAVE_KOKKOS)
+# protean_sees_library(<target> <regex> <definition>...): these definitions for the sources of a target in which a line
+# matches. All others are compiled as without the library, so that builds with and without it share their objects.
+function(protean_sees_library target regex)
+  get_target_property(sources ${target} SOURCES)
+  foreach(source IN LISTS sources)
+    get_filename_component(path ${source} ABSOLUTE)
+    if(EXISTS ${path})
+      file(STRINGS ${path} marks REGEX "${regex}" LIMIT_COUNT 1)
+      if(marks)
+        set_property(SOURCE ${source} APPEND PROPERTY COMPILE_DEFINITIONS ${ARGN})
+      endif()
+    endif()
+  endforeach()
+endfunction()
+
+# protean_room_part(<room> <name> <library> <sources>...): the sources of a room that include a library, with its
+# headers, as protean_<room>_<name>.
+function(protean_room_part room name library)
+  set(target protean_${room}_${name})
+  add_library(${target} OBJECT ${ARGN})
+  protean_precompiled(${target} cmake/precompiled.hpp REUSE_FROM protean_hot_headers)
+  target_link_libraries(${target} PRIVATE protean_flags OpenMP::OpenMP_CXX fmt::fmt ${library})
+  set_property(GLOBAL APPEND PROPERTY PROTEAN_ROOMS ${target})
+  set_property(GLOBAL APPEND PROPERTY PROTEAN_LINK ${library})
+endfunction()
+
+# protean_kokkos_sources(<target> <sources>...): sources of the target that include Kokkos, which has to compile them as
+# CUDA if it has CUDA.
+function(protean_kokkos_sources target)
   if(PROTEAN_KOKKOS_CUDA)
     set_source_files_properties(${ARGN} PROPERTIES LANGUAGE CUDA)
     target_compile_definitions(${target} PRIVATE PROTEAN_KOKKOS_CUDA)
   else()
     protean_sees_cuda(${target})
   endif()
+  target_compile_definitions(${target} PRIVATE PROTEAN_HAVE_KOKKOS)
 endfunction()
