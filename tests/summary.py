@@ -4,7 +4,7 @@ summary.py RESULTS_FOLDER CTEST_JUNIT [--allow-skips REGULAR_EXPRESSION]
 
 CTEST_JUNIT is what `ctest --output-junit` wrote: one entry for each test of ctest. Where RESULTS_FOLDER has
 GoogleTest's or pytest's XML for an entry its cases are counted instead. A skipped or disabled test is never counted as
-passed, and an entry that failed counts at least one failure, also when it died before or after its cases. A case that
+passed, nor is one that has seen only that something was refused (its property "refused"), and an entry that failed counts at least one failure, also when it died before or after its cases. A case that
 pytest expected to fail, and that did, has passed. The last line is the counts alone. Exit status 1 when a test failed
 or none passed. With --allow-skips also when a test was skipped or disabled for a reason in which the expression is not
 found; such reasons are named before the counts.
@@ -40,7 +40,7 @@ def main() -> int:
     arguments.add_argument("--allow-skips", type=expression, metavar="REGULAR_EXPRESSION")
     given = arguments.parse_args()
     results, junit = given.results, given.junit
-    passed, failed, skipped = 0, [], collections.defaultdict(list)
+    passed, refused, failed, skipped = 0, 0, [], collections.defaultdict(list)
     for entry in ElementTree.parse(junit).getroot().iter("testcase"):
         name, status = entry.get("name"), entry.get("status")
         failed_before = len(failed)
@@ -58,6 +58,8 @@ def main() -> int:
                     failed.append(full_name)
                 elif (skip := case.find("skipped")) is not None and skip.get("type") != "pytest.xfail":
                     skipped[reason_of(skip)].append(full_name)
+                elif any(one.get("name") == "refused" for one in case.iter("property")):
+                    refused += 1
                 else:
                     passed += 1
             if not cases and len(failed) == failed_before:
@@ -83,7 +85,8 @@ def main() -> int:
     for reason in forbidden:
         print(f"must not be skipped ({len(skipped[reason])}): {reason}")
     count = sum(len(names) for names in skipped.values())
-    print(f"{passed} passed, {len(failed)} failed, {count} skipped")
+    apart = f", {refused} saw only a refusal" if refused else ""
+    print(f"{passed} passed, {len(failed)} failed, {count} skipped{apart}")
     return 1 if failed or forbidden or not passed else 0
 
 

@@ -65,7 +65,9 @@ TEST_F(Scale, ASystemOfTinyNumbersIsSolvedWhenScaled) {
   for (int i = 1; i <= 3; ++i)
     tiny += std::to_string(i) + " " + std::to_string(i) + " " + std::to_string(i) + "e-170\n";
   write("a.mtx", tiny);
-  write("p.yaml", "matrix: {file: a.mtx}\nrhs: {value: 6e-170}\npreconditioner: {type: none}\noutput: {solution: x.mtx}\n");
+  write("p.yaml",
+        "matrix: {file: a.mtx}\nrhs: {value: 6e-170}\npreconditioner: {type: none}\noutput: {solution: "
+        "x.mtx}\n");
   Json r = report({"solve", "p.yaml"}, 1);
   EXPECT_EQ(r["reason"], "underflow");
   EXPECT_NE(out_.find("1e-339"), std::string::npos) << out_;
@@ -77,16 +79,17 @@ TEST_F(Scale, ASystemOfTinyNumbersIsSolvedWhenScaled) {
 }
 
 TEST_F(Scale, HoldsForGeneratedMatricesElementsAndComparisons) {
-  write("g.yaml", "matrix: {generate: {kind: poisson-2d, n: 8}, scale: -2}\nrhs: {random: 3}\n");
+  write("g.yaml",
+        "matrix: {generate: {kind: poisson-2d, n: 8}, scale: -2}\nrhs: {random: 3}\nsolver: {method: cg}\n");
   EXPECT_EQ(report({"solve", "g.yaml"}, 1)["reason"], "negative-definite");
   report({"solve", "g.yaml", "--set", "matrix.scale=2"}, 0);
   Json r = report({"compare", "g.yaml", "--formats", "csr,ell", "--set", "matrix.scale=4"}, 0);
   EXPECT_EQ(r["results"][0]["status"], "converged");
   r = report({"compare", "g.yaml", "--formats", "csr,ell"}, 0);
   EXPECT_NE(r["results"][0]["why"].get<std::string>().find("negative-definite"), std::string::npos);
-  write(
-      "e.yaml",
-      "matrix: {generate: {kind: fem-hex, n: 5, storage: element}, scale: -3}\noutput: {solution: x.mtx}\n");
+  write("e.yaml",
+        "matrix: {generate: {kind: fem-hex, n: 5, storage: element}, scale: -3}\nsolver: {method: cg}\n"
+        "output: {solution: x.mtx}\n");
   for (const char* key : {"rhs={value: 1}", "rhs={solution: ones}"}) {
     EXPECT_EQ(report({"solve", "e.yaml", "--set", key}, 1)["reason"], "negative-definite");
     report({"solve", "e.yaml", "--set", key, "--set", "matrix.scale=1"}, 0);

@@ -24,6 +24,8 @@ CASES = """<testsuites><testsuite>
 <testcase classname="A" name="skips" status="run"><skipped message="here.cpp:7&#x0A;no luck"/></testcase>
 <testcase classname="A" name="fails" status="run"><failure message="x"/></testcase>
 <testcase classname="A" name="filtered" status="notrun"/>
+<testcase classname="A" name="sees-a-refusal" status="run"><properties><property name="refused" value="too long"/>
+</properties></testcase>
 </testsuite></testsuites>"""
 PYTEST = """<testsuites><testsuite>
 <testcase classname="P" name="passes" time="0.1"/>
@@ -58,7 +60,7 @@ with tempfile.TemporaryDirectory() as temporary:
 print(run.stdout, run.stderr)
 lines = run.stdout.splitlines()
 expected = {
-    "the counts": lines[-1] == "5 passed, 8 failed, 5 skipped",
+    "the counts": lines[-1] == "5 passed, 8 failed, 5 skipped, 1 saw only a refusal",
     "the exit status": run.returncode == 1,
     "one reason for three": "skipped (3): no luck" in lines and "    skips, A.skips, P.skips" in lines,
     "a file that is skipped": "skipped (1): no file" in lines,
