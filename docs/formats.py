@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Makes docs/formats.md from formats/catalogue.def and the heads of the files of the formats.
+"""Makes docs/formats.md, and the table "What is ours" of docs/formats-fidelity.md, from formats/catalogue.def and the
+heads of the files of the formats.
 
 usage: docs/formats.py [--check]
 
---check writes nothing and fails when docs/formats.md is not what would be written."""
+--check writes nothing and fails when a page is not what would be written."""
 import pathlib
 import re
 import sys
@@ -125,16 +126,48 @@ def page():
     return "\n".join(out).rstrip() + "\n"
 
 
+def ours(path):
+    """The sentences of the heads of a format that say what its source does not."""
+    found = []
+    for file in (path, path.with_suffix(".cu")):
+        if not file.exists():
+            continue
+        lines = []
+        for line in file.read_text().splitlines():
+            if not line.startswith("//"):
+                break
+            lines.append(line[2:].strip())
+        # Lines of a table of parameters begin with a name and end without a full stop.
+        for part in re.split(r"\n\n|\n(?=\w+:)", "\n".join(lines)):
+            text = re.sub(r"^(Source|Parameters|Wins|Refuses|Arrays|Bytes): *", "", part.replace("\n", " "))
+            for sentence in re.split(r"(?<=[.;])\s+(?=[A-Z])", text):
+                if re.search(r"\b(ours|our (own|reading|choice))\b", sentence) and sentence not in found:
+                    found.append(sentence.strip())
+    return found
+
+
+def fidelity():
+    """docs/formats-fidelity.md with its table anew."""
+    begin, end = "<!-- what is ours -->\n", "<!-- end -->\n"
+    page = (root / "docs/formats-fidelity.md").read_text()
+    rows = ["| format | its head says |\n|---|---|\n"]
+    for _, family, name, _ in entries():
+        said = ours(root / "formats" / family / f"{name}.cpp")
+        if said:
+            rows.append(f"| {name.replace('_', '-')} | {' '.join(said)} |\n")
+    return page[:page.index(begin)] + begin + "".join(rows) + page[page.index(end):]
+
+
 def main():
-    target = root / "docs/formats.md"
-    text = page()
-    if "--check" in sys.argv[1:]:
-        if not target.exists() or target.read_text() != text:
-            print("docs/formats.md is not what docs/formats.py makes of the sources; run docs/formats.py")
-            return 1
-        return 0
-    target.write_text(text)
-    return 0
+    wrong = 0
+    for name, make in (("docs/formats.md", page), ("docs/formats-fidelity.md", fidelity)):
+        target, text = root / name, make()
+        if "--check" not in sys.argv[1:]:
+            target.write_text(text)
+        elif not target.exists() or target.read_text() != text:
+            print(f"{name} is not what docs/formats.py makes of the sources; run docs/formats.py")
+            wrong = 1
+    return wrong
 
 
 if __name__ == "__main__":
