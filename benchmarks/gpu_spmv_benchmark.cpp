@@ -118,9 +118,10 @@ class Event {
   cudaEvent_t event_ = nullptr;
 };
 
-// Seconds of one run of `work`, which queues on the stream.
+// Seconds of one run of `work`, which queues on the stream: of replays of a graph, unless it may not be recorded, as
+// where the host has a part in it.
 template <class Work>
-double time_of(const ContextPtr& context, double seconds, const Work& work) {
+double time_of(const ContextPtr& context, double seconds, bool recordable, const Work& work) {
   const cudaStream_t stream = context->device_state().stream;
   Event start, end;
   for (int i = 0; i < 2; ++i) work();
@@ -129,23 +130,33 @@ double time_of(const ContextPtr& context, double seconds, const Work& work) {
   end.record(stream);
   const double once = std::max(1e-6, end.seconds_since(start));
   const int count = std::clamp(static_cast<int>(1e-3 / once), 2, 50);
+  const auto all = [&] {
+    for (int i = 0; i < count; ++i) work();
+  };
   cudaGraph_t graph = nullptr;
   cudaGraphExec_t ready = nullptr;
-  PROTEAN_CUDA_CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
-  for (int i = 0; i < count; ++i) work();
-  PROTEAN_CUDA_CHECK(cudaStreamEndCapture(stream, &graph));
-  PROTEAN_CUDA_CHECK(cudaGraphInstantiate(&ready, graph, 0));
+  if (recordable) {
+    PROTEAN_CUDA_CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+    all();
+    PROTEAN_CUDA_CHECK(cudaStreamEndCapture(stream, &graph));
+    PROTEAN_CUDA_CHECK(cudaGraphInstantiate(&ready, graph, 0));
+  }
   std::vector<double> samples;
   const int replays = std::clamp(static_cast<int>(seconds / (count * once)), 7, 31);
   for (int i = -2; i < replays; ++i) {
     start.record(stream);
-    PROTEAN_CUDA_CHECK(cudaGraphLaunch(ready, stream));
+    if (ready)
+      PROTEAN_CUDA_CHECK(cudaGraphLaunch(ready, stream));
+    else
+      all();
     end.record(stream);
     const double sample = end.seconds_since(start) / count;
     if (i >= 0) samples.push_back(sample);
   }
-  PROTEAN_CUDA_CHECK(cudaGraphExecDestroy(ready));
-  PROTEAN_CUDA_CHECK(cudaGraphDestroy(graph));
+  if (ready) {
+    PROTEAN_CUDA_CHECK(cudaGraphExecDestroy(ready));
+    PROTEAN_CUDA_CHECK(cudaGraphDestroy(graph));
+  }
   return median(samples);
 }
 
@@ -220,7 +231,7 @@ class Race {
       if (!product) continue;
       Result result;
       result.name = peer.name, result.from_csr = peer.from_csr;
-      measure(result, [&] { product(x_.data(), y_.data()); });
+      measure(result, true, [&] { product(x_.data(), y_.data()); });
       results.push_back(result);
     }
   }
@@ -248,7 +259,7 @@ class Race {
       // A format that tunes itself in its first products cannot be recorded before it has. Others may never be.
       constexpr int most_tuning_products = 100;
       for (int i = 0; i < most_tuning_products && !matrix->recording().allowed; ++i) multiply();
-      measure(result, multiply);
+      measure(result, matrix->recording().allowed, multiply);
       results.push_back(result);
     } catch (const FormatRefused& refusal) {
       fmt::print("  {:24} refused: {}\n", spec.name, refusal.reason());
@@ -257,13 +268,13 @@ class Race {
 
  private:
   template <class Work>
-  void measure(Result& result, const Work& work) {
+  void measure(Result& result, bool recordable, const Work& work) {
     std::vector<double> y(static_cast<std::size_t>(host_.rows()), std::numeric_limits<double>::quiet_NaN());
     device::copy_in(*context_, y_.data(), y.data(), y_.bytes());
     work();
     device::copy_out(*context_, y.data(), y_.data(), y_.bytes());
     result.right = reference_->agrees(y);
-    result.seconds = time_of(context_, options_.seconds, work);
+    result.seconds = time_of(context_, options_.seconds, recordable, work);
   }
 
   const Options& options_;
