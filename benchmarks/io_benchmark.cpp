@@ -1,9 +1,11 @@
 // Reading and writing: megabytes of text a second, .pbin against memory, and the memory reading takes at
 // most.
-//   io_benchmark [FOLDER] [FILE.json]
+//   io_benchmark [FOLDER] [FILE.json] [SHARE]        SHARE: of the sides of the matrices, 1 if not given
 #include <fmt/format.h>
 
+#include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <ctime>
 #include <filesystem>
@@ -75,9 +77,15 @@ int main(int argc, char** argv) {
   fmt::print(heading, "matrix", "entries", "text MB", "1 thread", "1 thread", "all", "write", "pbin map",
              "verified", "peak", "pbin");
   fmt::print(heading, "", "", "", "MB/s", "MB/cpu s", "MB/s/core", "MB/s", "ms", "GB/s", "x CSR", "x CSR");
-  const std::pair<const char*, GeneratorParams> cases[] = {{"poisson-3d", {{"n", 120}}},
-                                                           {"random-spd", {{"n", 400000}, {"degree", 20}}},
-                                                           {"elasticity-3d", {{"n", 36}}}};
+  const double share = argc > 3 ? std::atof(argv[3]) : 1;
+  if (!(share > 0 && share <= 1)) {
+    fmt::print(stderr, "io_benchmark: the share is {}; it must be above 0 and at most 1\n", argv[3]);
+    return 2;
+  }
+  const std::pair<const char*, GeneratorParams> cases[] = {
+      {"poisson-3d", {{"n", std::ceil(120 * share)}}},
+      {"random-spd", {{"n", std::ceil(400000 * share)}, {"degree", 20}}},
+      {"elasticity-3d", {{"n", std::ceil(36 * share)}}}};
   for (const auto& [kind, params] : cases) {
     const auto a = generate(all, kind, params);
     const std::string text = folder / fmt::format("{}.mtx", kind),
@@ -112,6 +120,6 @@ int main(int argc, char** argv) {
     results.push_back(result);
     fs::remove(text), fs::remove(binary);
   }
-  if (argc > 2)
+  if (argc > 2 && *argv[2] != '\0')
     bench::write_json(argv[2], {{"machine", bench::machine(all->threads())}, {"results", results}});
 }
