@@ -146,7 +146,7 @@ class Report:
         >>> import numpy as np, protean
         >>> report = protean.solve(np.diag([1.0, 2.0, 3.0]), np.ones(3))
         >>> print(report.explain().splitlines()[0])
-        cg: converged (relative-tolerance) after 3 iterations, residual ..., format csr
+        cg: converged (relative-tolerance) after 1 iterations, residual ..., format csr
         """
         lines = [self._first_line()]
         if self.detail:
