@@ -131,7 +131,8 @@ Target narrow(Source value, std::string_view what, SourceLocation where = Source
   return result;
 }
 
-// The candidate with the smallest edit distance to `word`; empty when that is too large for a typing error.
+// The candidate that other programs call `word` (core/other_names.def); otherwise the one with the smallest edit
+// distance, and nothing where that is too large for a typing error.
 std::string_view nearest_name(std::string_view word, std::span<const std::string_view> candidates);
 
 // " Did you mean 'x'?" or an empty string.
