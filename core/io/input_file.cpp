@@ -87,7 +87,13 @@ InputFile::InputFile(const std::string& path) : path_(path) {
   if (const std::string_view why = refusal(kind); !why.empty()) throw BadFile(path, 0, 0, std::string(why));
   do file_ = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   while (file_ < 0 && errno == EINTR);
-  if (file_ < 0) throw BadFile(path, 0, 0, fmt::format("cannot be opened: {}", std::strerror(errno)));
+  if (file_ < 0) {
+    const int code = errno;
+    const std::string other = code == ENOENT ? with_other_ending(path) : std::string();
+    throw BadFile(path, 0, 0,
+                  fmt::format("cannot be opened: {}{}", std::strerror(code),
+                              other.empty() ? "" : fmt::format(". Did you mean '{}'?", other)));
+  }
   struct stat status {};
   if (fstat(file_, &status) != 0) {
     const int code = errno;
@@ -133,6 +139,17 @@ std::string first_bytes(const std::string& path, std::size_t most) {
   }
   bytes.resize(have);
   return bytes;
+}
+
+std::string with_other_ending(const std::string& path) {
+  std::string base = path;
+  for (const std::string_view ending : {".gz", ".xz", ".mtx", ".npy", ".pbin", ".yaml", ".yml"})
+    if (base.ends_with(ending)) base.resize(base.size() - ending.size());
+  for (const std::string& begin : {path, base})
+    for (const char* ending :
+         {"", ".xz", ".gz", ".mtx", ".mtx.xz", ".mtx.gz", ".pbin", ".npy", ".yaml", ".yml"})
+      if (begin + ending != path && kind_of(begin + ending) == FileKind::ordinary) return begin + ending;
+  return {};
 }
 
 std::string read_text(const std::string& path, std::size_t most) {

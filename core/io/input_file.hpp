@@ -50,6 +50,10 @@ class InputFile {
 // until the other end has written so many or has been closed. Throws BadFile.
 std::string first_bytes(const std::string& path, std::size_t most);
 
+// A file that is there, and has the name `path` but for its ending, where `path` is not: A.mtx.xz for A.mtx or for
+// A. Empty if there is none.
+std::string with_other_ending(const std::string& path);
+
 // The whole text of a file of at most `most` bytes. Throws BadFile.
 std::string read_text(const std::string& path, std::size_t most);
 

@@ -230,6 +230,23 @@ TEST_F(CommandFiles, FilesOfOtherProgramsAreRefusedWithTheCommandThatConvertsThe
   expect_advice("A.rua", "1A title                            key\n", mmwrite("scipy.io.hb_read('A.rua')"));
 }
 
+TEST_F(CommandFiles, TheSameNameWithAnotherEndingIsSuggested) {
+  write("steam1.mtx.xz", "x"), write("steam2.mtx", "x"), write("a.mtx.gz", "x"), write("c.npy", "x");
+  expect_refused({"solve", "steam1.mtx"}, "there is no file 'steam1.mtx'. Did you mean 'steam1.mtx.xz'?");
+  expect_refused({"inspect", "a.mtx"}, "Did you mean 'a.mtx.gz'?");
+  expect_refused({"convert", "m.mtx.gz", "n.mtx"}, "Did you mean 'm.mtx'?");
+  expect_refused({"convert", "steam1", "n.mtx"}, "Did you mean 'steam1.mtx.xz'?");
+  expect_refused({"solve", "p"}, "Did you mean 'p.yaml'?");
+  expect_refused({"solve", "m.mtx", "--rhs", "c.mtx"}, "Did you mean 'c.npy'?");
+  try {
+    (void)read_matrix_market(test_context(), (work_ / "a.mtx").string());
+    FAIL();
+  } catch (const BadFile& error) {
+    EXPECT_NE(std::string(error.what()).find("No such file or directory. Did you mean '"), std::string::npos)
+        << error.what();
+  }
+}
+
 TEST_F(CommandFiles, AHeaderOfTwoBillionRowsIsRefusedAtOnce) {
   write("big.mtx", "%%MatrixMarket matrix coordinate real general\n2147483647 2147483647 1\n1 1 1\n");
   expect_refused({"inspect", "big.mtx"}, "big.mtx:2");
