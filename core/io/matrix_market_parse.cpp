@@ -182,8 +182,9 @@ PieceResult coordinate_lines(const Header& header, const Piece& piece, bool mirr
       *out++ = item;
       if (header.mirrored()) {
         if (item.row == item.col) {
-          if (header.symmetry == Header::Symmetry::skew)
-            scan.fail(start, "an entry on the diagonal; a skew-symmetric matrix has none");
+          if constexpr (field != Header::Field::pattern)
+            if (header.symmetry == Header::Symmetry::skew && item.value != 0)
+              scan.fail(start, std::string(diagonal_of_skew));
         } else {
           std::int64_t& first = item.row > item.col ? result.first_lower : result.first_upper;
           if (first < 0) first = result.entries;

@@ -32,6 +32,10 @@ struct ParseError {
   std::int64_t entries_before;
 };
 
+// What is wrong with such an entry of a skew-symmetric matrix. Zeros may stand there: SciPy writes them.
+constexpr std::string_view diagonal_of_skew =
+    "an entry on the diagonal that is not 0; a skew-symmetric matrix has only zeros there";
+
 struct ValueItem {
   std::int32_t row, col;
   double value;

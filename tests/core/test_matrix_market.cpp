@@ -64,6 +64,20 @@ TEST(MatrixMarket, ReadsCoordinates) {
   EXPECT_EQ(dense(parse("%%MatrixMarket matrix coordinate real general\n2 0 0\n")), "/ / ");
 }
 
+// SciPy writes such zeros. They are stored zeros, as anywhere else.
+TEST(MatrixMarket, TheDiagonalOfASkewSymmetricMatrixMayHoldZeros) {
+  const std::string banner = "%%MatrixMarket matrix coordinate real skew-symmetric\n3 3 ";
+  EXPECT_EQ(dense(parse(banner + "3\n1 1 0\n2 1 2\n3 3 -0.0\n")), "0 -2 . / 2 . . / . . -0 / ");
+  EXPECT_EQ(dense(parse("%%MatrixMarket matrix coordinate integer skew-symmetric\n1 1 1\n1 1 0\n")), "0 / ");
+  for (const char* value : {"1e-300", "nan"}) try {
+      parse(banner + "1\n2 2 " + value + "\n", {.allow_not_finite = true});
+      ADD_FAILURE() << value;
+    } catch (const BadFile& e) {
+      EXPECT_EQ(e.line(), 3);
+      EXPECT_NE(std::string(e.what()).find("has only zeros there"), std::string::npos) << e.what();
+    }
+}
+
 TEST(MatrixMarket, ReadsArraysColumnByColumn) {
   EXPECT_EQ(dense(parse("%%MatrixMarket matrix array real general\n2 3\n1\n2\n3\n4\n0\n6\n")),
             "1 3 0 / 2 4 6 / ");
