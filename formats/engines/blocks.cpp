@@ -8,47 +8,6 @@
 namespace protean::formats {
 namespace {
 
-// Merges the rows of a block row: calls block(number of its column, bits of its entries) for each of its blocks, in
-// order. Bit i C + j is 1 when there is an entry at i, j.
-template <class RowSize, class ColSize, class P, class Block>
-void for_blocks(const SparsityPattern& pattern, const P* row_ptr, RowSize R, ColSize C,
-                std::int64_t block_row, Block block) {
-  constexpr std::uint32_t none = ~std::uint32_t{0};
-  const std::uint64_t full = C == 8 ? 255 : (1u << C) - 1;
-  const std::int32_t* const cols = pattern.col;
-  std::int64_t next[RowSize::most], end[RowSize::most];
-  std::uint32_t head[RowSize::most];  // number of the block that a row's next entry is in
-  const auto look = [&](int i) {
-    return next[i] < end[i] ? static_cast<std::uint32_t>(cols[next[i]]) / static_cast<unsigned>(C) : none;
-  };
-  for (int i = 0; i < R; ++i) {
-    const std::int64_t row = std::min(block_row * R + i, pattern.rows);
-    next[i] = row_ptr[row], end[i] = row_ptr[std::min(row + 1, pattern.rows)];
-    head[i] = look(i);
-  }
-  for (;;) {
-    std::uint32_t number = head[0];
-    for (int i = 1; i < R; ++i) number = std::min(number, head[i]);
-    if (number == none) return;
-    const std::int64_t left = std::int64_t{number} * C, past = left + C;
-    std::uint64_t bits = 0;
-    for (int i = 0; i < R; ++i) {
-      if (head[i] != number) continue;
-      std::uint64_t row = full;
-      if (next[i] + C <= end[i] && cols[next[i] + C - 1] < past) {
-        next[i] += C;
-      } else {
-        row = 0;
-        for (; next[i] < end[i] && cols[next[i]] < past; ++next[i])
-          row |= std::uint64_t{1} << (cols[next[i]] - left);
-      }
-      bits |= row << (i * C);
-      head[i] = look(i);
-    }
-    block(number, bits);
-  }
-}
-
 // Calls f(R, C, row pointers).
 template <class F>
 void with_pattern(const SparsityPattern& pattern, const BlockShape& shape, F f) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "formats/engines/tally.hpp"
 #include "formats/host_support.hpp"
 
 namespace protean::formats {
@@ -238,9 +239,8 @@ class HostTools final : public CutTools {
       cut->entries.push_back(cutter.apply(rule, static_cast<std::uint8_t>(cut->entries.size())));
     return cut;
   }
-  std::unique_ptr<SumCounter> counter(const Context& context, const SparsityPattern& pattern,
-                                      std::size_t value_bytes) const override {
-    return host_sum_counter(context, pattern, value_bytes);
+  std::unique_ptr<Tally> tally(const Context& context, const SparsityPattern& pattern) const override {
+    return host_tally(context, pattern);
   }
   CsrMatrix<double> join(const ContextPtr& context, std::span<const CsrMatrix<double>> parts) const override {
     return join_parts(context, parts);

@@ -2,6 +2,7 @@
 #include "formats/engines/cut.hpp"
 
 #include "core/device/primitives.hpp"
+#include "formats/engines/tally.hpp"
 #include "formats/private/device_rows.cuh"
 #include "formats/private/expand.cuh"
 
@@ -284,9 +285,8 @@ class DeviceTools final : public CutTools {
                                    value_bytes, row.data(), cut->owner.data()));
     return cut;
   }
-  std::unique_ptr<SumCounter> counter(const Context& context, const SparsityPattern& pattern,
-                                      std::size_t value_bytes) const override {
-    return device_sum_counter(context, pattern, value_bytes);
+  std::unique_ptr<Tally> tally(const Context& context, const SparsityPattern& pattern) const override {
+    return device_tally(context, pattern);
   }
   CsrMatrix<double> join(const ContextPtr& context, std::span<const CsrMatrix<double>> parts) const override {
     return join_parts(context, parts);

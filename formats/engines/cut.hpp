@@ -136,6 +136,8 @@ class Cut {
                                    int part) const = 0;
 };
 
+class Tally;  // engines/tally.hpp
+
 // The work on one side.
 class CutTools {
  public:
@@ -143,8 +145,7 @@ class CutTools {
   // The last rule is `rest`.
   virtual std::shared_ptr<const Cut> cut(const Context& context, const SparsityPattern& pattern,
                                          std::span<const CutRule> rules, std::size_t value_bytes) const = 0;
-  virtual std::unique_ptr<SumCounter> counter(const Context& context, const SparsityPattern& pattern,
-                                              std::size_t value_bytes) const = 0;
+  virtual std::unique_ptr<Tally> tally(const Context& context, const SparsityPattern& pattern) const = 0;
   // The matrix of these disjoint parts; there is at least one.
   virtual CsrMatrix<double> join(const ContextPtr& context,
                                  std::span<const CsrMatrix<double>> parts) const = 0;
