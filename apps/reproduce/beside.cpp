@@ -100,7 +100,7 @@ std::string table_of(const Pair& pair, const std::string& one, const std::string
   return out + "</tbody></table></div>\n";
 }
 
-std::vector<std::string> statements_of(const Pair& pair) {
+std::vector<std::string> statements_in(const Pair& pair) {
   return names_of(pair.first ? &pair.first->findings : nullptr,
                   pair.second ? &pair.second->findings : nullptr,
                   [](const Finding& finding) { return finding.statement; });
@@ -114,8 +114,8 @@ const Finding* finding_in(const Exhibit* e, const std::string& statement) {
 std::string verdict_in(const Exhibit* e, const std::string& statement) {
   const Finding* const finding = finding_in(e, statement);
   if (!finding) return "-";
-  return finding->evidence.empty() ? std::string(verdict(*finding))
-                                   : fmt::format("{}: {}", verdict(*finding), finding->evidence);
+  return finding->evidence.empty() ? std::string(verdict(finding->holds))
+                                   : fmt::format("{}: {}", verdict(finding->holds), finding->evidence);
 }
 
 }  // namespace
@@ -140,7 +140,7 @@ std::string beside_html(const TwoRuns& runs) {
       if (e)
         out += fmt::format("<p class=\"soft\">{}: {}</p>\n", e == pair.first ? escaped(one) : escaped(other),
                            escaped(provenance_text(*e)));
-    for (const std::string& statement : statements_of(pair))
+    for (const std::string& statement : statements_in(pair))
       out += fmt::format("<p><b>{}</b> <span class=\"soft\">{}: {}. {}: {}</span></p>\n", escaped(statement),
                          escaped(one), escaped(verdict_in(pair.first, statement)), escaped(other),
                          escaped(verdict_in(pair.second, statement)));
@@ -159,27 +159,43 @@ std::string beside_html(const TwoRuns& runs) {
 
 std::string beside_summary(const TwoRuns& runs) {
   const std::string one = name_of(runs, false), other = name_of(runs, true);
-  const std::vector<Pair> pairs = pairs_of(runs);
   std::string out = fmt::format("# Tables and figures of five papers: {} and {}\n\n", one, other);
   for (const auto& [name, run] : {std::pair{one, runs.first}, {other, runs.second}})
     if (!run.empty()) out += fmt::format("- {}, the first: {}.\n", name, provenance_text(run.front()));
+  const std::vector<Statement> in_first = statements_of(runs.first), in_second = statements_of(runs.second);
+  // Those of the first run in its order; those of the second alone come behind.
+  std::vector<std::pair<const Statement*, const Statement*>> all;
+  for (const Statement& its : in_first) all.emplace_back(&its, nullptr);
+  for (const Statement& its : in_second) {
+    const auto same = std::find_if(all.begin(), all.end(), [&](const auto& two) {
+      return two.first && two.first->paper == its.paper && two.first->text == its.text;
+    });
+    if (same == all.end())
+      all.emplace_back(nullptr, &its);
+    else
+      same->second = &its;
+  }
+  const auto told = [](const Statement* its) {
+    if (!its) return std::string("-");
+    const std::string evidence = its->evidence();
+    return evidence.empty() ? std::string(verdict(its->holds()))
+                            : fmt::format("{}: {}", verdict(its->holds()), evidence);
+  };
   int both = 0, neither = 0, only_first = 0, only_second = 0, open = 0;
   std::string table;
-  for (const Pair& pair : pairs)
-    for (const std::string& statement : statements_of(pair)) {
-      const Finding *const a = finding_in(pair.first, statement), *const b =
-                                                                      finding_in(pair.second, statement);
-      if (!a || !b || !a->holds || !b->holds)
-        ++open;
-      else
-        ++(*a->holds ? (*b->holds ? both : only_first) : *b->holds ? only_second : neither);
-      table += fmt::format("| {} | {} | {} | {} |\n", pair.any().id, statement,
-                           verdict_in(pair.first, statement), verdict_in(pair.second, statement));
-    }
+  for (const auto& [a, b] : all) {
+    if (!a || !b || !a->holds() || !b->holds())
+      ++open;
+    else
+      ++(*a->holds() ? (*b->holds() ? both : only_first) : *b->holds() ? only_second : neither);
+    const Statement& any = a ? *a : *b;
+    table += fmt::format("| {} | {} | {} | {} |\n", any.exhibits(), any.text, told(a), told(b));
+  }
   out += fmt::format(
-      "\nOf {} findings {} hold in both runs, {} in neither, {} only in {}, {} only in {}; {} cannot be "
+      "\nOf {} distinct findings {} hold in both runs, {} in neither, {} only in {}, {} only in {}; {} "
+      "cannot be "
       "judged in "
-      "one of them.\n\n| exhibit | finding | {} | {} |\n|---|---|---|---|\n{}",
+      "one of them.\n\n| exhibits | finding | {} | {} |\n|---|---|---|---|\n{}",
       both + neither + only_first + only_second + open, both, neither, only_first, one, only_second, other,
       open, one, other, table);
   return out;

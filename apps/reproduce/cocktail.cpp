@@ -10,19 +10,34 @@
 namespace protean::apps::exhibits {
 namespace {
 
-// The nine formats of the paper. Each of ours chooses the size of its blocks by their bytes.
+// The nine formats of the paper. In those of blocks the way has the size that the paper draws in its Figures 10 and 11.
 struct Nine {
   std::string_view name;
   Way way;
 };
+const FormatParams drawn{{"rows", "1"}, {"cols", "4"}};
 const std::vector<Nine>& nine() {
   static const std::vector<Nine> list = {
-      {"DIA", {"dia", {}, {}, true}},   {"BDIA", {"bdia", {}, {}, true}},
-      {"ELL", {"ell", {}, {}, true}},   {"SELL", {"sell", {}, {}, true}},
-      {"CSR", {"csr", {}, {}, true}},   {"COO", {"coo", {}, {}, true}},
-      {"BELL", {"bell", {}, {}, true}}, {"SBELL", {"bsellpack", {}, {}, true}},
-      {"BCSR", {"bcsr", {}, {}, true}}};
+      {"DIA", {"dia", {}, {}, true}},      {"BDIA", {"bdia", {}, {}, true}},
+      {"ELL", {"ell", {}, {}, true}},      {"SELL", {"sell", {}, {}, true}},
+      {"CSR", {"csr", {}, {}, true}},      {"COO", {"coo", {}, {}, true}},
+      {"BELL", {"bell", drawn, {}, true}}, {"SBELL", {"bsellpack", drawn, {}, true}},
+      {"BCSR", {"bcsr", drawn, {}, true}}};
   return list;
+}
+
+// The ways of a format that Tables 2 to 4 compare with the cocktail: of a format of blocks all eight sizes of the paper,
+// as the cocktail has them.
+std::vector<std::pair<std::string, Way>> ways_of(const Nine& format) {
+  if (format.way.params.all().empty()) return {{std::string(format.name), format.way}};
+  std::vector<std::pair<std::string, Way>> ways;
+  for (const char* cols : {"4", "8"})
+    for (const char* rows : {"1", "2", "4", "8"}) {
+      Way way = format.way;
+      way.params = {{"rows", rows}, {"cols", cols}};
+      ways.emplace_back(fmt::format("{} {}x{}", format.name, rows, cols), std::move(way));
+    }
+  return ways;
 }
 const Way hyb{"hyb", {}, {}, true}, cocktail{"cocktail", {}, {}, true};
 constexpr std::string_view nvidia[] = {"DIA", "ELL", "CSR", "COO"};
@@ -38,9 +53,14 @@ Speeds speeds_of(Lab& lab, const Specimen& specimen) {
   s.hyb = lab.gflops(specimen, hyb);
   s.nvidia = s.hyb, s.nvidia_format = "HYB";
   for (const Nine& format : nine()) {
-    const auto speed = lab.gflops(specimen, format.way);
+    std::optional<double> speed;
+    for (const auto& [name, way] : ways_of(format)) {
+      const auto its = lab.gflops(specimen, way);
+      if (!its) continue;
+      speed = std::max(speed.value_or(0), *its);
+      if (!s.single || *its > *s.single) s.single = its, s.single_format = name;
+    }
     if (!speed) continue;
-    if (!s.single || *speed > *s.single) s.single = speed, s.single_format = format.name;
     if (std::find(std::begin(nvidia), std::end(nvidia), format.name) != std::end(nvidia) &&
         (!s.nvidia || *speed > *s.nvidia))
       s.nvidia = speed, s.nvidia_format = format.name;
@@ -63,8 +83,9 @@ std::optional<double> percent(const std::optional<double>& a, const std::optiona
 
 void note_blocks(Exhibit& e) {
   e.limits.emplace_back(
-      "The paper tries all sizes of blocks, with and without texture memory; ours takes the size with the "
-      "fewest bytes.");
+      "The best single format is that of all eight sizes of blocks, as in the paper, which also tries each "
+      "with and "
+      "without texture memory.");
   e.limits.emplace_back(
       "clSpMV measures each format on dense matrices of its machine; our cocktail predicts flat formats with "
       "the "
@@ -180,7 +201,7 @@ Exhibit cocktail_improvement(Lab& lab, const Entry& entry) {
       for (int k = 0; k < 3; ++k)
         if ((values[k] = percent(s.cocktail, *others[k]))) sums[k] += *values[k], ++counts[k];
     }
-    ExhibitRow line{table.label(row), made, {}};
+    ExhibitRow line{table.label(row), table.label(row) == "Average" ? made_of_all(e) : made, {}};
     for (int k = 0; k < 3; ++k)
       line.cells.push_back(cell(table, row, e.columns[static_cast<std::size_t>(k)].name, values[k]));
     e.rows.push_back(std::move(line));
@@ -240,7 +261,8 @@ Exhibit cocktail_dense(Lab& lab, const Entry& entry) {
     e.rows.push_back(std::move(line));
   }
   note_machine(e, lab, entry.id == "s2-figure-10" ? "a GTX 480" : "a Radeon 6970");
-  e.limits.emplace_back("The paper draws these maps in colours and prints no numbers.");
+  e.limits.emplace_back(
+      "The paper draws these maps in colours and prints no numbers. Its blocks, and ours, are 1 x 4.");
   judge_ours(e, "The peak of COO is the lowest of the nine formats", "5.2",
              {coo == 0 ? std::optional<bool>() : coo < others,
               fmt::format("COO {:.2f}, the lowest other {:.2f}", coo, others)});

@@ -6,13 +6,11 @@
 #include <cmath>
 
 #include "apps/command/clock.hpp"
-#include "apps/fem/problem.hpp"
 #include "apps/machine/product_bytes.hpp"
 #include "apps/reproduce/tools.hpp"
 #include "core/blas1.hpp"
 #include "core/error.hpp"
 #include "formats/catalogue.hpp"
-#include "solvers/solver.hpp"
 
 namespace protean::apps::exhibits {
 namespace {
@@ -138,11 +136,11 @@ Exhibit csr_means(Lab& lab, const Entry& entry) {
                {"Tuned", "", "csr-reguly-giles-tuned", 2}};
   // [precision][column] of each matrix
   std::vector<double> speeds[2][3], bandwidths[2][3], speedups[2][3];
-  std::size_t stand_ins = 0;
+  Exhibit matrices;  // what the means are of
   for (const std::string& name : training(lab)) {
     if (lab.interrupted()) break;
     const Specimen& specimen = lab.matrix(name);
-    stand_ins += !specimen.made.empty();
+    matrices.rows.push_back({name, specimen.made, {}});
     for (const bool single : {true, false}) {
       const Way list[] = {vendor(lab, single), fixed_rule(single), tuned(single)};
       const std::optional<double> reference = lab.gflops(specimen, list[0]);
@@ -169,7 +167,7 @@ Exhibit csr_means(Lab& lab, const Entry& entry) {
     auto& lists = metric.starts_with("Throughput") ? speeds
                   : metric.starts_with("Min")      ? bandwidths
                                                    : speedups;
-    ExhibitRow line{metric, {}, {}};
+    ExhibitRow line{metric, made_of_all(matrices), {}};
     for (int k = 0; k < 3; ++k)
       line.cells.push_back(cell(table, row, e.columns[static_cast<std::size_t>(k)].name,
                                 mean(lists[single][k]),
@@ -181,7 +179,8 @@ Exhibit csr_means(Lab& lab, const Entry& entry) {
   e.limits.push_back(fmt::format(
       "Means over the 15 training matrices ({} are stand-ins); the paper's are over 44, of which it "
       "prints the features of 15.",
-      stand_ins));
+      std::count_if(matrices.rows.begin(), matrices.rows.end(),
+                    [](const ExhibitRow& row) { return !row.made.empty(); })));
   judge(e, "The fixed rule is faster than CUSPARSE in single and double precision", "6.1",
         [](const Numbers& n) -> Judged {
           const auto single = n("Speedup single over CUSPARSE", "Fixed rule"),
@@ -293,7 +292,10 @@ Exhibit csr_throughput(Lab& lab, const Entry& entry) {
   for (const ExhibitRow& row : e.rows)
     if (const auto a = e.ours(row.name, "Fixed rule"), b = e.ours(row.name, "CUSPARSE"); a && b)
       ratios.push_back(*a / *b);
-  judge_ours(e, "The fixed rule is faster than CUSPARSE on average", "5.4",
+  judge_ours(e,
+             fmt::format("The fixed rule is faster than CUSPARSE on average in {} precision",
+                         single ? "single" : "double"),
+             "5.4",
              ratios.empty()
                  ? Judged{}
                  : Judged{geometric_mean(ratios) > 1, fmt::format("geometric mean {:.2f} over {} matrices",
@@ -351,7 +353,7 @@ Exhibit csr_three_bandwidths(Lab& lab, const Entry& entry) {
   double sum = 0;
   for (const double value : caching) sum += value;
   if (!caching.empty()) mean.ours = sum / static_cast<double>(caching.size());
-  e.rows.push_back({"mean", {}, {ours({}), ours({}), mean}});
+  e.rows.push_back({"mean", made_of_all(e), {ours({}), ours({}), mean}});
   note_figure(e);
   note_machine(e, lab, machine);
   note_matrices(e);
@@ -389,7 +391,7 @@ Exhibit csr_tuned(Lab& lab, const Entry& entry) {
     for (const double value : run_time) sum[1] += value;
     const auto count = static_cast<double>(rule.size());
     e.rows.push_back({"mean",
-                      {},
+                      made_of_all(e),
                       {stated_cell(lab, e, "fixed rule, percent of the best, training set", sum[0] / count),
                        ours(sum[1] / count)}});
     judge_ours(e, "Tuning comes nearer to the best than the fixed rule", "6",
@@ -408,9 +410,11 @@ Exhibit csr_tuning(Lab& lab, const Entry& entry) {
   constexpr int products = 24;
   std::vector<double> parts(products, 0);
   int matrices = 0;
+  Exhibit of_matrices;
   for (const std::string& name : training(lab)) {
     if (lab.interrupted()) break;
     const Specimen& specimen = lab.matrix(name);
+    of_matrices.rows.push_back({name, specimen.made, {}});
     lab.show(fmt::format("{}: product by product", name));
     const CsrMatrix<float> csr = upload(lab.context(), convert_values<float>(lab.host(), specimen.csr));
     Vector<float> x(lab.context(), csr.cols()), y(lab.context(), csr.rows());
@@ -444,7 +448,7 @@ Exhibit csr_tuning(Lab& lab, const Entry& entry) {
     Cell cell = ours(part);
     if (k + 1 == 5) cell = stated_cell(lab, e, "percent of the best after 5 iterations", part);
     if (k + 1 == 8) cell = stated_cell(lab, e, "percent of the best after 8 iterations", part);
-    e.rows.push_back({fmt::format("product {}", k + 1), {}, {cell}});
+    e.rows.push_back({fmt::format("product {}", k + 1), made_of_all(of_matrices), {cell}});
   }
   e.charts.push_back(std::move(chart));
   if (matrices > 0)
@@ -486,18 +490,20 @@ Exhibit csr_speedup(Lab& lab, const Entry& entry) {
     return sum / static_cast<double>(list.size());
   };
   e.rows.push_back({"mean",
-                    {},
+                    made_of_all(e),
                     {stated_cell(lab, e, "speedup of the fixed rule" + suffix, mean(rule)),
                      stated_cell(lab, e, "speedup of the tuned kernel" + suffix, mean(run_time))}});
   note_figure(e);
   note_machine(e, lab, machine);
   note_host(e, lab);
   note_matrices(e);
-  judge(e, "The fixed rule is faster than CUSPARSE", "6.1", [](const Numbers& n) -> Judged {
-    const auto times = n("mean", "Fixed rule");
-    if (!times) return {};
-    return {*times > 1, fmt::format("{:.2f} times on average", *times)};
-  });
+  judge(e,
+        fmt::format("The fixed rule is faster than CUSPARSE in {} precision", single ? "single" : "double"),
+        "6.1", [](const Numbers& n) -> Judged {
+          const auto times = n("mean", "Fixed rule");
+          if (!times) return {};
+          return {*times > 1, fmt::format("{:.2f} times on average", *times)};
+        });
   return e;
 }
 
@@ -529,7 +535,7 @@ Exhibit csr_break_even(Lab& lab, const Entry& entry) {
   }
   e.charts.push_back(bars_of(e, {"single", "double"}, true));
   e.rows.push_back({"matrices below 100 iterations",
-                    {},
+                    made_of_all(e),
                     {stated_cell(lab, e, "matrices that pay below 100 iterations, single", below[1]),
                      stated_cell(lab, e, "matrices that pay below 100 iterations, double", below[0])}});
   note_machine(e, lab, machine);
@@ -542,113 +548,6 @@ Exhibit csr_break_even(Lab& lab, const Entry& entry) {
   judge_ours(e, "For most matrices it is not worth converting to HYB within 100 products", "7",
              {all == 0 ? std::optional<bool>() : 2 * few > all,
               fmt::format("{} of {}, of which {} never", few, all, never)});
-  return e;
-}
-
-namespace {
-
-template <class T>
-void measure_degree(Lab& lab, Exhibit& e, int degree, double bytes[2]) {
-  const double unknowns = std::clamp(static_cast<double>(lab.most_entries()) / 100, 512.0, 4e6);
-  fem::Spec spec;
-  spec.degree = degree;
-  spec.n = std::max(2, static_cast<int>(std::lround((std::cbrt(unknowns) + 1) / degree)));
-  lab.show(fmt::format("elements of degree {}", degree));
-  const fem::System system = fem::make_system(*lab.host(), spec);
-  const std::vector<T> numbers(system.matrices.begin(), system.matrices.end());
-  const ElementGroup<T> group[] = {
-      {system.mesh.elements(), system.mesh.nodes_of_element(), system.mesh.connectivity, numbers}};
-  ElementOptions options;
-  options.constrained = system.constrained, options.constrained_rows = ConstrainedRows::eliminate;
-  const auto elements = make_element_operator<T>(
-      lab.context(), static_cast<std::int64_t>(system.mesh.nodes.size()), group, options);
-  const CsrMatrix<T> csr = elements->assemble();
-  const auto rate = [&](const LinearOperator<T>& A) {
-    Vector<T> b(lab.context(), A.rows()), x(lab.context(), A.rows());
-    fill<T>(*lab.context(), T(1), b);
-    SolverOptions how;
-    how.stopping.relative_tolerance = 0, how.stopping.max_iterations = 30;
-    const auto cg = make_solver<T>("cg", how);
-    std::vector<double> times;
-    Clock clock;
-    do {
-      fill<T>(*lab.context(), T(0), x);
-      lab.context()->synchronize();
-      const SolveReport report = cg->solve(A, b.view(), x.view());
-      times.push_back(report.seconds / static_cast<double>(std::max<std::int64_t>(1, report.iterations)));
-    } while (times.size() < 3 || clock.total() < 4 * lab.limits().seconds);
-    return 1 / median_of(times);
-  };
-  ExhibitRow line{fmt::format("degree {}", degree), fmt::format("{} rows", elements->rows()), {}};
-  for (const char* format : {"csr", "ell"}) {
-    try {
-      const auto A = make_matrix(find_format(format), csr, lab.context());
-      if (format == std::string_view("csr")) bytes[0] = static_cast<double>(A->bytes());
-      line.cells.push_back(ours(rate(*A)));
-    } catch (const FormatRefused& error) {
-      line.cells.push_back(ours({}, fmt::format("refused: {}", error.what())));
-    }
-  }
-  bytes[1] = static_cast<double>(elements->bytes());
-  line.cells.push_back(ours(rate(*elements)));
-  line.cells.push_back(ours(static_cast<double>(csr.nonzeros()) / static_cast<double>(csr.rows())));
-  line.cells.push_back(ours(bytes[1] / bytes[0]));
-  e.rows.push_back(std::move(line));
-}
-
-}  // namespace
-
-Exhibit csr_degrees(Lab& lab, const Entry& entry) {
-  Exhibit e = begin(entry, lab);
-  const bool single = entry.id == "s1-figure-17";
-  e.columns = {{"CSR", "CG iterations / s", "csr", 1},
-               {"ELLPACK", "CG iterations / s", "ell", 1},
-               {"LMA", "CG iterations / s", {}, 1},
-               {"row length", "entries", {}, 1},
-               {"bytes LMA / CSR", "", {}, 3}};
-  std::vector<double> shrinking;
-  for (int degree = 1; degree <= 4 && !lab.interrupted(); ++degree) {
-    double bytes[2] = {};
-    if (single)
-      measure_degree<float>(lab, e, degree, bytes);
-    else
-      measure_degree<double>(lab, e, degree, bytes);
-    shrinking.push_back(bytes[1] / bytes[0]);
-  }
-  for (const auto& [row, quantity] : {std::pair{0, "row length of degree 1"}, {3, "row length of degree 4"}})
-    if (static_cast<std::size_t>(row) < e.rows.size()) {
-      Cell& length = e.rows[static_cast<std::size_t>(row)].cells[3];
-      length = stated_cell(lab, e, quantity, length.ours);
-    }
-  Chart chart{"lines", e.title, {"degree", false, false}, {"CG iterations / s", true, false}, {}, {}};
-  for (const char* column : {"CSR", "ELLPACK", "LMA"}) {
-    Series series{column, false, {}};
-    for (std::size_t row = 0; row < e.rows.size(); ++row)
-      if (const auto value = e.ours(e.rows[row].name, column))
-        series.points.push_back({static_cast<double>(row + 1), *value});
-    chart.series.push_back(std::move(series));
-  }
-  e.charts.push_back(std::move(chart));
-  note_figure(e);
-  note_machine(e, lab, machine);
-  e.limits.emplace_back(
-      "The paper has quadrilaterals and 4 million unknowns; ours are hexahedra of the unit cube, so rows are "
-      "longer, and the unknowns are those of the rows.");
-  int from = 0;
-  for (int degree = static_cast<int>(e.rows.size()); degree >= 1; --degree) {
-    const auto lma = e.ours(fmt::format("degree {}", degree), "LMA"),
-               csr = e.ours(fmt::format("degree {}", degree), "CSR");
-    if (!lma || !csr || *lma <= *csr) break;
-    from = degree;
-  }
-  judge_ours(e, "LMA overtakes CSR from some degree on", "8.3",
-             {e.rows.empty() ? std::optional<bool>() : from > 0,
-              from > 0 ? fmt::format("from degree {} on", from) : std::string("at no degree up to 4")});
-  judge_ours(e, "The bytes of LMA beside those of CSR are fewer at degree 4 than at degree 1", "8.3",
-             {shrinking.size() < 4 ? std::optional<bool>() : shrinking.back() < shrinking.front(),
-              shrinking.size() < 4 ? std::string()
-                                   : fmt::format("LMA / CSR {:.2f}, {:.2f}, {:.2f}, {:.2f}", shrinking[0],
-                                                 shrinking[1], shrinking[2], shrinking[3])});
   return e;
 }
 

@@ -93,9 +93,55 @@ std::optional<double> Exhibit::printed(std::string_view row, std::string_view co
   return cell ? cell->paper : std::nullopt;
 }
 
-std::string_view verdict(const Finding& finding) {
-  if (!finding.holds) return "cannot be judged";
-  return *finding.holds ? "holds" : "does not hold on this machine";
+std::string_view verdict(const std::optional<bool>& holds) {
+  if (!holds) return "cannot be judged";
+  return *holds ? "holds" : "does not hold on this machine";
+}
+
+namespace {
+
+// True where all that are known are true.
+template <class Member>
+std::optional<bool> all_of_known(const Statement& statement, Member member) {
+  std::optional<bool> all;
+  for (const auto& [exhibit, finding] : statement.findings)
+    if (const std::optional<bool>& one = finding->*member) all = all.value_or(true) && *one;
+  return all;
+}
+
+}  // namespace
+
+std::optional<bool> Statement::holds() const { return all_of_known(*this, &Finding::holds); }
+std::optional<bool> Statement::in_paper() const { return all_of_known(*this, &Finding::in_paper); }
+std::string Statement::exhibits() const {
+  std::string list;
+  for (const auto& [exhibit, finding] : findings) list += (list.empty() ? "" : ", ") + exhibit->id;
+  return list;
+}
+std::string Statement::evidence() const {
+  std::string list;
+  for (auto at = findings.begin(); at != findings.end(); ++at) {
+    const std::string& own = at->second->evidence;
+    if (own.empty() ||
+        std::any_of(findings.begin(), at, [&](const auto& before) { return before.second->evidence == own; }))
+      continue;
+    list += (list.empty() ? "" : "; ") + own;
+  }
+  return list;
+}
+
+std::vector<Statement> statements_of(std::span<const Exhibit> exhibits) {
+  std::vector<Statement> all;
+  for (const Exhibit& exhibit : exhibits)
+    for (const Finding& finding : exhibit.findings) {
+      auto found = std::find_if(all.begin(), all.end(), [&](const Statement& one) {
+        return one.paper == exhibit.paper && one.text == finding.statement;
+      });
+      if (found == all.end())
+        found = all.insert(all.end(), {exhibit.paper, finding.statement, finding.where, {}});
+      found->findings.emplace_back(&exhibit, &finding);
+    }
+  return all;
 }
 
 std::string exhibit_json(const Exhibit& e) {

@@ -1,6 +1,7 @@
 // A table or figure of a paper with our numbers beside: what is written to JSON, CSV and pages, and read again.
 #pragma once
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -66,7 +67,24 @@ struct Exhibit {
 };
 
 // "holds", "does not hold on this machine", "cannot be judged"
-std::string_view verdict(const Finding& finding);
+std::string_view verdict(const std::optional<bool>& holds);
+
+// A statement of a paper with its findings in all exhibits of a run: several tables of a paper may show the same
+// products, so that one result would be counted for each of them.
+struct Statement {
+  std::string paper, text, where;
+  std::vector<std::pair<const Exhibit*, const Finding*>> findings;
+
+  // It holds where it holds in each exhibit that can judge it.
+  std::optional<bool> holds() const;
+  std::optional<bool> in_paper() const;
+  // "s0-table-5, s0-table-6"
+  std::string exhibits() const;
+  // What decided, each evidence once: "on 2 of 34; on 0 of 34".
+  std::string evidence() const;
+};
+// In the order in which they are made. They refer to the exhibits.
+std::vector<Statement> statements_of(std::span<const Exhibit> exhibits);
 
 std::string exhibit_json(const Exhibit& exhibit);
 // Reads what exhibit_json() has written: the same exhibit to the bit. `file` is what messages call the text. Throws

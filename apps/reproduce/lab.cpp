@@ -76,7 +76,7 @@ Lab::Lab(const LabOptions& options, const PaperTables& papers, std::function<voi
 
 bool Lab::interrupted() const noexcept { return InterruptGuard::asked(); }
 
-TimingLimits Lab::limits() const { return info_of(options_.size).limits; }
+TimingLimits Lab::limits() const { return options_.limits.value_or(info_of(options_.size).limits); }
 
 const Specimen& Lab::keep(std::string name, Specimen specimen) {
   specimens_.emplace_front(std::move(name), std::move(specimen));

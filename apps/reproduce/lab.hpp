@@ -41,9 +41,10 @@ struct LabOptions {
   Size size = Size::quick;
   Space space = Space::host;
   int threads = 0;
-  std::string folder = {};                // of real matrices; empty: none
-  std::int64_t most_entries = 0;          // of a generated matrix; 0: by size and space
-  std::int64_t most_formula_entries = 0;  // of the pde matrices; 0: their own size in each size
+  std::string folder = {};                  // of real matrices; empty: none
+  std::int64_t most_entries = 0;            // of a generated matrix; 0: by size and space
+  std::int64_t most_formula_entries = 0;    // of the pde matrices; 0: their own size in each size
+  std::optional<TimingLimits> limits = {};  // of one measurement; empty: by size
 };
 
 // A format with parameters and a kernel, as a paper used it.

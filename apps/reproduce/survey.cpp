@@ -476,7 +476,7 @@ Exhibit survey_profile(Lab& lab, const Entry& entry) {
     return result;
   };
   for (const std::string& format : formats) {
-    ExhibitRow line{format, {}, std::vector<Cell>(std::size(taus))};
+    ExhibitRow line{format, made_of_all(measured), std::vector<Cell>(std::size(taus))};
     for (const bool paper : {true, false}) {
       const auto [list, all] = ratios(format, paper);
       if (all == 0) continue;

@@ -80,20 +80,67 @@ std::vector<double> box_of(std::vector<double> values) {
   return {values.front(), at(0.25), at(0.5), at(0.75), values.back()};
 }
 
+namespace {
+
+bool is_stand_in(const ExhibitRow& row) { return row.made.starts_with("like:"); }
+constexpr std::string_view summary = "like: all ";
+
+// No verdict where all of these rows are stand-ins; else the evidence tells how many are.
+void heed_stand_ins(Judged& judged, const std::vector<const ExhibitRow*>& rows) {
+  std::size_t like = 0;
+  for (const ExhibitRow* row : rows) like += is_stand_in(*row);
+  if (!judged.holds || like == 0) return;
+  if (like < rows.size()) {
+    judged.evidence += fmt::format("; {} of {} are stand-ins", like, rows.size());
+    return;
+  }
+  judged.holds.reset();
+  judged.evidence = like == 1 && rows.front()->made.starts_with(summary)
+                        ? fmt::format("{} are stand-ins: not judged", rows.front()->made.substr(6))
+                        : fmt::format("all {} matrices are stand-ins: not judged", like);
+}
+
+}  // namespace
+
 void judge(Exhibit& exhibit, std::string statement, std::string where,
-           const std::function<Judged(const Numbers&)>& rule, bool deterministic) {
-  const Judged here =
-      rule([&](std::string_view row, std::string_view column) { return exhibit.ours(row, column); });
+           const std::function<Judged(const Numbers&)>& rule, bool deterministic, About about) {
+  std::vector<const ExhibitRow*> used;
+  Judged here = rule([&](std::string_view row, std::string_view column) {
+    const auto value = exhibit.ours(row, column);
+    const auto found = std::find_if(exhibit.rows.begin(), exhibit.rows.end(),
+                                    [&](const ExhibitRow& one) { return one.name == row; });
+    if (value && std::find(used.begin(), used.end(), &*found) == used.end()) used.push_back(&*found);
+    return value;
+  });
+  if (about == About::matrices) heed_stand_ins(here, used);
   const Judged there =
       rule([&](std::string_view row, std::string_view column) { return exhibit.printed(row, column); });
   exhibit.findings.push_back(
       {std::move(statement), std::move(where), here.holds, there.holds, here.evidence, deterministic});
 }
 
-void judge_ours(Exhibit& exhibit, std::string statement, std::string where, const Judged& judged,
-                bool deterministic) {
+void judge_ours(Exhibit& exhibit, std::string statement, std::string where, Judged judged, bool deterministic,
+                About about) {
+  std::vector<const ExhibitRow*> rows;
+  for (const ExhibitRow& row : exhibit.rows)
+    if (!row.made.starts_with(summary)) rows.push_back(&row);
+  if (rows.empty() && !exhibit.rows.empty())
+    rows.push_back(&exhibit.rows.front());  // all are of all matrices
+  if (about == About::matrices) heed_stand_ins(judged, rows);
   exhibit.findings.push_back(
       {std::move(statement), std::move(where), judged.holds, {}, judged.evidence, deterministic});
+}
+
+std::string made_of_all(const Exhibit& exhibit) {
+  const bool all =
+      !exhibit.rows.empty() && std::all_of(exhibit.rows.begin(), exhibit.rows.end(), is_stand_in);
+  return all ? fmt::format("{}{} matrices", summary, exhibit.rows.size()) : std::string();
+}
+
+bool in_part(std::size_t k, double share) {
+  // The fractions of multiples of the golden ratio are spread evenly, and so are those of each k-th multiple.
+  const double turns = static_cast<double>(k) * 0.6180339887498949;
+  return turns - std::floor(turns) < share;
 }
 
 void note_machine(Exhibit& exhibit, const Lab& lab, std::string_view theirs) {
@@ -103,18 +150,20 @@ void note_machine(Exhibit& exhibit, const Lab& lab, std::string_view theirs) {
 }
 
 void note_matrices(Exhibit& exhibit) {
-  std::size_t like = 0, smaller = 0;
+  std::size_t like = 0, smaller = 0, all = 0;
   for (const ExhibitRow& row : exhibit.rows) {
-    like += row.made.starts_with("like:");
+    if (row.made.starts_with(summary)) continue;
+    ++all;
+    like += is_stand_in(row);
     smaller += row.made.find("of its rows") != std::string::npos;
   }
   if (like > 0)
     exhibit.limits.push_back(fmt::format(
         "{} of {} matrices are not there; like:NAME has the printed features of NAME, not its pattern.", like,
-        exhibit.rows.size()));
+        all));
   if (smaller > 0)
     exhibit.limits.push_back(fmt::format("{} of {} matrices have fewer rows than in the paper (size {}).",
-                                         smaller, exhibit.rows.size(), exhibit.size));
+                                         smaller, all, exhibit.size));
 }
 
 void note_same(Exhibit& exhibit, const Lab& lab, const std::vector<std::pair<std::string_view, Way>>& ways) {

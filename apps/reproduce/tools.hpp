@@ -38,12 +38,24 @@ struct Judged {
   std::optional<bool> holds;
   std::string evidence;
 };
+// What a statement is about. Of a paper's matrices: where each of those that decide is a stand-in (its row is made
+// `like:` one), there is no verdict, and the evidence says why. A stand-in has the features that the paper prints, and
+// not the pattern, so it would confirm what it was made of.
+enum class About : unsigned char { matrices, stand_ins };
 // Judges the statement with our numbers and, in the same way, with the printed ones.
 void judge(Exhibit& exhibit, std::string statement, std::string where,
-           const std::function<Judged(const Numbers&)>& rule, bool deterministic = false);
-// With ours alone.
-void judge_ours(Exhibit& exhibit, std::string statement, std::string where, const Judged& judged,
-                bool deterministic = false);
+           const std::function<Judged(const Numbers&)>& rule, bool deterministic = false,
+           About about = About::matrices);
+// With ours alone. All rows of the exhibit decide.
+void judge_ours(Exhibit& exhibit, std::string statement, std::string where, Judged judged,
+                bool deterministic = false, About about = About::matrices);
+
+// "like: all 15 matrices" where each row of the exhibit is a stand-in, else empty: what a mean over them is made of.
+std::string made_of_all(const Exhibit& exhibit);
+
+// Whether point k belongs to a part of that share, in (0, 1], of a list. Of points whose features repeat with any small
+// period, the part has about the same share of each value.
+bool in_part(std::size_t k, double share);
 
 // "The paper measured on an M2070; ...": that ratios compare machines, too.
 void note_machine(Exhibit& exhibit, const Lab& lab, std::string_view theirs);

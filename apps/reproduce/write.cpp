@@ -110,7 +110,7 @@ std::string exhibit_text(const Exhibit& e, std::size_t width) {
   if (!e.findings.empty()) text += "\n";
   for (const Finding& f : e.findings)
     text += "  " +
-            wrapped(fmt::format("{}: {} (section {}; {}; {})", verdict(f), f.statement, f.where,
+            wrapped(fmt::format("{}: {} (section {}; {}; {})", verdict(f.holds), f.statement, f.where,
                                 f.evidence.empty() ? "no numbers" : f.evidence, judged_in_paper(f)),
                     4, width - 4) +
             "\n";
@@ -147,7 +147,7 @@ std::string section(const Exhibit& e) {
                   escaped(e.id), escaped(e.title), escaped(e.paper), escaped(provenance_text(e)));
   for (const Finding& f : e.findings)
     out += fmt::format("<p><b>{}</b>: {} <span class=\"soft\">(section {}; {}; {})</span></p>\n",
-                       escaped(std::string(verdict(f))), escaped(f.statement), escaped(f.where),
+                       escaped(std::string(verdict(f.holds))), escaped(f.statement), escaped(f.where),
                        escaped(f.evidence), escaped(judged_in_paper(f)));
   if (!e.limits.empty()) {
     out += "<ul class=\"soft\">";
@@ -209,22 +209,25 @@ std::string exhibits_summary(std::span<const Exhibit> exhibits) {
   for (const PaperInfo& paper : papers_reproduced())
     out += fmt::format("- {}: {}.\n", paper.key, paper.citation);
   if (!exhibits.empty()) out += fmt::format("\nThe first: {}.\n", provenance_text(exhibits.front()));
+  const std::vector<Statement> statements = statements_of(exhibits);
   int holds = 0, fails = 0, open = 0;
-  for (const Exhibit& e : exhibits)
-    for (const Finding& f : e.findings) ++(!f.holds ? open : *f.holds ? holds : fails);
+  for (const Statement& one : statements) ++(!one.holds() ? open : *one.holds() ? holds : fails);
+  out += fmt::format(
+      "\nOf {} distinct findings of the papers {} hold on this machine, {} do not, {} cannot be judged. A "
+      "statement that "
+      "several exhibits judge counts once, and holds where it holds in each of them. Where all matrices that "
+      "decide are "
+      "stand-ins, nothing is judged.\n",
+      statements.size(), holds, fails, open);
   out +=
-      fmt::format("\nOf {} findings of the papers {} hold on this machine, {} do not, {} cannot be judged.\n",
-                  holds + fails + open, holds, fails, open);
-  out +=
-      "\n## Findings\n\n| exhibit | finding | section | verdict | ours | printed numbers "
+      "\n## Findings\n\n| exhibits | finding | section | verdict | ours | printed numbers "
       "|\n|---|---|---|---|---|---|\n";
-  for (const Exhibit& e : exhibits)
-    for (const Finding& f : e.findings)
-      out +=
-          fmt::format("| {} | {} | {} | {} | {} | {} |\n", e.id, f.statement, f.where, verdict(f), f.evidence,
-                      !f.in_paper   ? "-"
-                      : *f.in_paper ? "hold"
-                                    : "do not hold");
+  for (const Statement& one : statements)
+    out += fmt::format("| {} | {} | {} | {} | {} | {} |\n", one.exhibits(), one.text, one.where,
+                       verdict(one.holds()), one.evidence(),
+                       !one.in_paper()   ? "-"
+                       : *one.in_paper() ? "hold"
+                                         : "do not hold");
   out +=
       "\n## Exhibits\n\nMedian ratio: ours over the paper's, of all cells that have both.\n\n| exhibit | "
       "title | cells with both | "

@@ -252,7 +252,7 @@ class Planner {
   }
   double take(std::vector<PredictedPart> parts, PredictedPart rest) {
     PredictedPlan plan{.parts = std::move(parts)};
-    if (rest.entries == 0 && !plan.parts.empty()) rest.seconds = 0, rest.bytes = 0;
+    if (rest.entries == 0 && !plan.parts.empty()) rest = {.part = {.format = "csr"}};  // it is not stored
     plan.parts.push_back(std::move(rest));
     double all = 0;
     int stored = 0;

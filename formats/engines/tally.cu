@@ -332,7 +332,8 @@ class DeviceTally final : public Tally {
       const Marks before(context_, pattern_, pass.before), after(context_, pattern_, pass.after);
       const device::Scratch<unsigned long long> entries(context_, 1);
       PROTEAN_CUDA_CHECK(cudaMemsetAsync(entries.data(), 0, entries.bytes(), queue));
-      OfBlocks of{.before = before.data(),
+      OfBlocks of{.rule = {},
+                  .before = before.data(),
                   .after = after.data(),
                   .all = all->length.data(),
                   .dense = dense->length.data(),

@@ -1,10 +1,12 @@
 // The finite-element part of the command: meshes, orders of convergence, and element operators compared with
 // assembled matrices.
 #include <cmath>
+#include <complex>
 #include <fstream>
 
 #include "apps/fem/discretise.hpp"
 #include "apps/fem/lagrange.hpp"
+#include "apps/fem/quadrilaterals.hpp"
 #include "core/error.hpp"
 #include "core/statistics.hpp"
 #include "gtest/gtest.h"
@@ -377,6 +379,36 @@ TEST(Fem, MeshesOutOfRangeAndElementsInsideOutAreRefused) {
   Mesh mesh = cube_of_hexahedra(2, 1, 0.05);
   std::swap(mesh.connectivity[8], mesh.connectivity[9]);
   EXPECT_THROW((void)stiffness(*test_context(), mesh, Physics::poisson), BadMatrix);
+}
+
+// Re (x + i y)^p solves Laplace's equation and is a polynomial of degree p, so that its residual is 0 at all inner nodes,
+// and not at the boundary. An inner vertex shares elements with (2 p + 1)^2 nodes.
+TEST(Fem, QuadrilateralsSolveHarmonicPolynomials) {
+  for (int degree = 1; degree <= 4; ++degree) {
+    const Quadrilaterals mesh = square_of_quadrilaterals(3, degree);
+    const std::vector<double> one = poisson_on_square(degree), line = mesh.line();
+    std::vector<double> matrices;
+    for (std::int64_t e = 0; e < mesh.elements(); ++e)
+      matrices.insert(matrices.end(), one.begin(), one.end());
+    const ElementGroup<double> group[] = {
+        {mesh.elements(), mesh.nodes_of_element(), mesh.connectivity, matrices}};
+    const auto K = make_element_operator<double>(test_context(), mesh.nodes(), group);
+    ASSERT_EQ(std::ssize(line), mesh.nodes_of_line());
+    std::vector<double> u, residual(static_cast<std::size_t>(mesh.nodes()));
+    for (const double y : line)
+      for (const double x : line) u.push_back(std::real(std::pow(std::complex<double>(x, y), degree)));
+    K->apply(1, {u.data(), mesh.nodes()}, 0, {residual.data(), mesh.nodes()});
+    std::vector<char> inner(residual.size(), 1);
+    for (const std::int64_t k : mesh.boundary) inner[static_cast<std::size_t>(k)] = 0;
+    double inside = 0, outside = 0;
+    for (std::size_t k = 0; k < residual.size(); ++k)
+      (inner[k] ? inside : outside) = std::max(inner[k] ? inside : outside, std::fabs(residual[k]));
+    EXPECT_LT(inside, 1e-12) << degree;
+    EXPECT_GT(outside, 1e-3) << degree;
+    EXPECT_EQ(std::ssize(mesh.boundary), 4 * (mesh.nodes_of_line() - 1));
+    const CsrMatrix<double> A = K->assemble();
+    EXPECT_EQ(statistics(*test_context(), A.pattern).longest, (2 * degree + 1) * (2 * degree + 1));
+  }
 }
 
 }  // namespace

@@ -89,10 +89,11 @@ TEST(PaperTables, AreComplete) {
         << radeon.label(row);
 }
 
-// A lab whose matrices are tiny.
+// A lab whose matrices are tiny, and whose times nobody reads: one run each.
 apps::LabOptions tiny() {
   apps::LabOptions options;
   options.threads = 2, options.most_entries = 4000, options.most_formula_entries = 4000;
+  options.limits = apps::TimingLimits{.fewest = 1, .most = 1, .seconds = 0, .batch = 0};
   return options;
 }
 
@@ -229,7 +230,8 @@ TEST(Reproduce, DeterministicFindingsHold) {
       ++judged;
       EXPECT_TRUE(*finding.holds) << id << ": " << finding.statement << ": " << finding.evidence;
     }
-  EXPECT_GE(judged, 14);
+  // Without a folder of matrices those that stand-ins alone would decide are not judged.
+  EXPECT_GE(judged, 7);
 }
 
 // Table 9 of the survey: (12 width + 8) bytes a row of ell-psblas, and no more.
@@ -430,10 +432,9 @@ TEST(Reproduce, TwoRunsStandBesideEachOther) {
   for (const char* outside : {"http://", "https://", "src=", "<script"})
     EXPECT_EQ(page.find(outside), std::string::npos) << outside;
   const std::string summary = apps::beside_summary(runs);
-  EXPECT_NE(
-      summary.find(
-          "Of 2 findings 0 hold in both runs, 0 in neither, 1 only in host, 0 only in device; 1 cannot"),
-      std::string::npos)
+  EXPECT_NE(summary.find("Of 2 distinct findings 0 hold in both runs, 0 in neither, 1 only in host, 0 only "
+                         "in device; 1 cannot"),
+            std::string::npos)
       << summary;
   EXPECT_NE(summary.find("| S holds | holds: 2 of 3 | does not hold on this machine: 1 of 3 |"),
             std::string::npos);
