@@ -16,7 +16,8 @@ namespace protean::detail {
 namespace {
 
 constexpr std::string_view word = "measured";
-constexpr std::size_t most_combinations = 64;
+// bccoo-plus: 4 shapes, 6 numbers of slices, 4 tiles.
+constexpr std::size_t most_combinations = 96;
 
 struct Tried {
   std::string name;

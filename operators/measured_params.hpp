@@ -21,7 +21,7 @@ ProductClock clock_of(const Context& context);
 // Complete parameters without `measured`. All combinations of the words of measured parameters are tried, in the order
 // of the words: each is built and multiplied, and the first one of the least time is taken. The words auto, measured
 // and ... are not tried. A combination that the format refuses, or for which there is no memory, is passed over. Throws
-// FormatRefused when there is no other, with the last reason, and BadArgument for more than 64 combinations.
+// FormatRefused when there is no other, with the last reason, and BadArgument for more than 96 combinations.
 template <class T>
 FormatParams measured_params(const FormatEntry& entry, std::string_view kernel, const CsrMatrix<T>& csr,
                              const ContextPtr& context, const FormatParams& params, std::size_t most_bytes,

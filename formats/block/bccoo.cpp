@@ -24,6 +24,8 @@
 // Parameters:
 //   rows, cols  the size of the blocks; auto takes those with the fewest bytes in a sample of the rows, measured those
 //               of the fastest product on this machine, as the paper's tuner does.
+//   shape       2, 3 or 4 takes the size with the second, third or fourth fewest bytes; measured the fastest of these
+//               four, to which the paper's tuner restricts its search.
 //   tile        blocks of one thread of a GPU; measured takes the fastest.
 //   lanes       tiles whose blocks alternate. 0: 1 on a host, 32 on a GPU, which takes no other number.
 //   max_fill    see Refuses.
@@ -43,8 +45,8 @@
 
 namespace protean::formats {
 namespace {
-constexpr ParamDoc params[] = {flag_rows_param, flag_cols_param, flag_tile_param, flag_lanes_param,
-                               block_fill_param};
+constexpr ParamDoc params[] = {flag_rows_param, flag_cols_param,  flag_shape_param,
+                               flag_tile_param, flag_lanes_param, block_fill_param};
 constexpr Kernel kernels[] = {native_host_kernel<FlaggedMatrix>(Sums::ordered)};
 }  // namespace
 

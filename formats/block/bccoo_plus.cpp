@@ -9,9 +9,11 @@
 //   stacked  [slices block rows R]: the products of the slices, written by each product.
 // Bytes: those of bccoo, and v slices block rows R, with v bytes a value.
 // Parameters:
-//   slices            vertical slices with the same number of columns of blocks, the last with fewer.
+//   slices            vertical slices with the same number of columns of blocks, the last with fewer. 1 is bccoo, without
+//                     `stacked` and the second step; measured takes the one of 1, 2, 4, 8, 16 and 32 of the fastest
+//                     product on this machine, and so chooses between bccoo and bccoo-plus as the paper's tuner does.
 //   max_fill_percent  see Refuses.
-//   rows, cols, tile, lanes, max_fill: as in bccoo.
+//   rows, cols, shape, tile, lanes, max_fill: as in bccoo.
 // Wins: on a GPU, where neighbouring rows have entries in distant columns and x does not fit into its cache: one slice
 // of x
 //   is read at a time.
@@ -20,20 +22,22 @@
 //   doi:10.1145/2555243.2555255.
 //
 // Each block row of a slice without entries has one block of zeros, so slices of hypersparse matrices are large. A
-// product on a GPU is two launches: blocks with their carries, and the sum of the slices. NaN and infinity in x: as in
-// bccoo; a block of zeros lies in the first column of its slice.
+// product on a GPU is two launches: blocks with their carries, and the sum of the slices. The paper's tuner measures
+// shape, slices and tile together, as {shape: measured, slices: measured, tile: measured} does; the authors' program
+// looks at slices only where a matrix has more columns than rows. NaN and infinity in x: as in bccoo; a block of zeros
+// lies in the first column of its slice.
 #include "formats/engines/flagged_blocks_host.hpp"
 
 namespace protean::formats {
 namespace {
 constexpr ParamDoc params[] = {
     {.name = "slices",
-     .doc = "vertical slices of the matrix",
+     .doc = "vertical slices of the matrix, 1 to 32; 1 is bccoo",
      .default_value = "2",
-     .smallest = 2,
-     .largest = 32},
+     .choices = "2|measured|1|4|8|16|32|..."},
     flag_rows_param,
     flag_cols_param,
+    flag_shape_param,
     flag_tile_param,
     flag_lanes_param,
     block_fill_param,

@@ -10,6 +10,7 @@
 
 #include "formats/engines/flagged_blocks_host.hpp"
 #include "formats/private/row_dot-inl.hpp"
+#include "formats/private/text_integer.hpp"
 
 #ifndef PROTEAN_FORMATS_FLAGGED_BLOCKS
 #define PROTEAN_FORMATS_FLAGGED_BLOCKS
@@ -126,6 +127,8 @@ namespace {
 HWY_EXPORT(flagged_f64);
 HWY_EXPORT(flagged_f32);
 
+constexpr std::int64_t most_slices = 32;
+
 // The bytes of the sampled block rows, of which empty ones have a block of zeros. The first shape of equals.
 BlockShape fewest_flagged_bytes(const BlockRule&, const std::vector<BlockShape>& shapes,
                                 const BlockSamples& samples, std::int64_t, std::size_t value_bytes) {
@@ -154,11 +157,20 @@ FlagRule flag_rule(const FormatParams& params) {
   FlagRule rule;
   for (const std::int64_t R : allowed("rows", {1, 2, 3, 4}))
     for (const std::int64_t C : allowed("cols", {1, 2, 4})) rule.shapes.push_back({R, C});
-  rule.tile = params.integer("tile"), rule.lanes = params.integer("lanes");
-  if (params.has("slices")) rule.slices = params.integer("slices");
+  rule.shape = params.integer("shape"), rule.tile = params.integer("tile"),
+  rule.lanes = params.integer("lanes");
+  if (params.has("slices")) rule.slices = integer_within(params, "slices", 1, most_slices);
   return rule;
 }
-BlockSpec flag_block_spec(const FlagRule& rule) { return {{}, rule.shapes, fewest_flagged_bytes}; }
+BlockSpec flag_block_spec(std::vector<BlockShape> shapes) {
+  return {{}, std::move(shapes), fewest_flagged_bytes};
+}
+std::string no_shape(const FlagRule& rule) {
+  return fmt::format(
+      "shape = {}, but rows and cols allow {} size{} of blocks; give shape = 1, or rows = auto and cols = "
+      "auto",
+      rule.shape, rule.shapes.size(), rule.shapes.size() == 1 ? "" : "s");
+}
 
 std::string refusal_of(const FlagSizes& size) {
   if (size.stacked_rows() <= std::numeric_limits<std::int32_t>::max()) return {};
@@ -215,9 +227,11 @@ FlagPlan::FlagPlan(const Context& context, const SparsityPattern& pattern, const
 Admission admit_flagged_on_host(const Context& context, const SparsityPattern& pattern,
                                 const FormatParams& params, std::size_t value_bytes) {
   const FlagRule rule = flag_rule(params);
-  const BlockShape shape = choose_shape(context, pattern, flag_block_spec(rule), value_bytes);
+  const std::optional<BlockShape> shape = shape_of(
+      rule, [&](const BlockSpec& spec) { return choose_shape(context, pattern, spec, value_bytes); });
+  if (!shape) return Admission::refuse(no_shape(rule));
   FlagSizes size{pattern.rows, pattern.cols};
-  size.R = static_cast<int>(shape.R), size.C = static_cast<int>(shape.C);
+  size.R = static_cast<int>(shape->R), size.C = static_cast<int>(shape->C);
   size.tile = static_cast<int>(rule.tile), size.lanes = rule.lanes == 0 ? 1 : static_cast<int>(rule.lanes);
   size.slices = rule.slices;
   if (std::string reason = refusal_of(size); !reason.empty()) return Admission::refuse(std::move(reason));

@@ -62,9 +62,12 @@ inline Admission admit_flagged_on_device(const Context& context, const SparsityP
   const FlagRule rule = flag_rule(params);
   if (rule.lanes != 0 && rule.lanes != 32)
     return Admission::refuse("lanes = " + std::to_string(rule.lanes) + "; a GPU takes 32");
-  const BlockShape shape = choose_shape_on_device(context, pattern, flag_block_spec(rule), value_bytes);
+  const std::optional<BlockShape> shape = shape_of(rule, [&](const BlockSpec& spec) {
+    return choose_shape_on_device(context, pattern, spec, value_bytes);
+  });
+  if (!shape) return Admission::refuse(no_shape(rule));
   FlagSizes size{pattern.rows, pattern.cols};
-  size.R = static_cast<int>(shape.R), size.C = static_cast<int>(shape.C);
+  size.R = static_cast<int>(shape->R), size.C = static_cast<int>(shape->C);
   size.tile = static_cast<int>(rule.tile), size.lanes = 32, size.slices = rule.slices;
   if (std::string reason = refusal_of(size); !reason.empty()) return Admission::refuse(std::move(reason));
   auto plan = std::make_shared<const FlagPlanOnDevice>(context, pattern, size);

@@ -26,6 +26,8 @@
 // Private to formats/.
 #pragma once
 #include <cstdint>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "core/bisect.hpp"
@@ -160,11 +162,26 @@ struct FlaggedBlocks {
 // What a format makes of its parameters.
 struct FlagRule {
   std::vector<BlockShape> shapes;
-  std::int64_t slices = 1, tile = 8, lanes = 0;
+  std::int64_t shape = 1, slices = 1, tile = 8, lanes = 0;
 };
 FlagRule flag_rule(const FormatParams& params);
 // For the finder of blocks and the choice of a shape.
-BlockSpec flag_block_spec(const FlagRule& rule);
+BlockSpec flag_block_spec(std::vector<BlockShape> shapes);
+
+// The shape that rule.shape counts from the one with the fewest bytes; nothing where there are fewer shapes.
+// choose(BlockSpec): the one with the fewest bytes.
+template <class Choose>
+std::optional<BlockShape> shape_of(const FlagRule& rule, const Choose& choose) {
+  std::vector<BlockShape> left = rule.shapes;
+  for (std::int64_t passed = 1; !left.empty(); ++passed) {
+    const BlockShape fewest = choose(flag_block_spec(left));
+    if (passed == rule.shape) return fewest;
+    std::erase_if(left, [&](const BlockShape& one) { return one.R == fewest.R && one.C == fewest.C; });
+  }
+  return {};
+}
+// Why there is no such shape.
+std::string no_shape(const FlagRule& rule);
 
 constexpr ParamDoc flag_rows_param = {.name = "rows",
                                       .doc = "rows of a block; auto takes what needs the fewest bytes",
@@ -174,6 +191,11 @@ constexpr ParamDoc flag_cols_param = {.name = "cols",
                                       .doc = "columns of a block; auto takes what needs the fewest bytes",
                                       .default_value = "auto",
                                       .choices = "auto|measured|1|2|4"};
+constexpr ParamDoc flag_shape_param = {
+    .name = "shape",
+    .doc = "1: of the blocks that rows and cols allow those of the fewest bytes, 2: the next, to 4",
+    .default_value = "1",
+    .choices = "1|measured|2|3|4"};
 constexpr ParamDoc flag_tile_param = {.name = "tile",
                                       .doc = "neighbouring blocks of a thread of a GPU",
                                       .default_value = "8",

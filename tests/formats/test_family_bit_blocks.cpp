@@ -176,6 +176,32 @@ TEST(Bits, BccooFindsTheBlocks) {
     }
 }
 
+// shape counts the sizes of blocks from the one with the fewest bytes; each is another one.
+TEST(Bits, ShapesOfBccooAscendInTheirBytes) {
+  const auto& csr = battery_matrix("blocks_3x3_60");
+  std::vector<std::size_t> bytes;
+  for (const char* shape : {"1", "2", "3", "4"})
+    bytes.push_back(build("bccoo", csr, {{"shape", shape}, {"max_fill", "1000000"}})->bytes());
+  EXPECT_TRUE(std::is_sorted(bytes.begin(), bytes.end()));
+  EXPECT_EQ(bytes[0], build("bccoo", csr, {{"max_fill", "1000000"}})->bytes());
+  EXPECT_LT(bytes[0], bytes[3]);
+  std::vector<std::size_t> all;
+  for (const char* rows : {"1", "2", "3", "4"})
+    for (const char* cols : {"1", "2", "4"}) all.push_back(build("bccoo", csr, blocks(rows, cols))->bytes());
+  std::sort(all.begin(), all.end());
+  all.resize(4);
+  EXPECT_EQ(bytes, all);
+}
+
+TEST(Bits, AShapeThatIsNotAllowedIsRefused) {
+  const Admission refused = asked("bccoo", battery_matrix("random_257"), {{"rows", "2"}, {"shape", "4"}});
+  EXPECT_FALSE(refused.ok);
+  EXPECT_NE(refused.reason.find("shape = 4, but rows and cols allow 3 sizes"), std::string::npos)
+      << refused.reason;
+  EXPECT_TRUE(
+      asked("bccoo", battery_matrix("random_257"), {{"rows", "1"}, {"shape", "3"}, {"max_fill", "50"}}).ok);
+}
+
 // Columns of blocks that need more than 16 bits.
 TEST(Bits, BccooTakes16BitsForColumnsWhereTheyFit) {
   for (const std::int64_t cols : {65536, 65537}) {

@@ -209,6 +209,12 @@ std::vector<Case> cases() {
                        {"max_fill", all},
                        {"max_fill_percent", all}}});
     }
+  for (const std::string shape : {"2", "3", "4"}) {
+    list.push_back({"bccoo", {{"shape", shape}, {"max_fill", all}}});
+    for (const std::string slices : {"1", "4"})
+      list.push_back({"bccoo-plus",
+                      {{"shape", shape}, {"slices", slices}, {"max_fill", all}, {"max_fill_percent", all}}});
+  }
   for (const std::string rows : {"1", "7", "256"})
     for (const std::string run : {"2", "9"})
       list.push_back({"sparsex", {{"part_rows", rows}, {"min_run", run}}});
