@@ -16,7 +16,7 @@ import subprocess
 import sys
 
 root = pathlib.Path(__file__).resolve().parent.parent
-rooms = ["core", "operators", "formats", "preconditioners", "solvers", "systems", "capi", "apps"]
+rooms = ["core", "operators", "formats", "preconditioners", "solvers", "systems", "capi", "apps", "research"]
 engine_note = "headers and sources together; host: .hpp, .cpp; device: .cuh, .cu"
 
 
