@@ -25,7 +25,7 @@ for room, below in allowed.items():
         for line, text in enumerate(file.read_text().splitlines(), 1):
             if match := re.match(r'\s*#\s*include\s*[<"](?:protean/)?([a-z_]+)/', text):
                 other = match[1]
-                if (other in allowed or other in {"apps", "tests", "benchmarks"}) and other not in below:
+                if (other in allowed or other in {"apps", "tests", "benchmarks", "research"}) and other not in below:
                     print(f"{file.relative_to(source)}:{line}: {room} may not include {other}")
                     bad += 1
 print(f"{files} files, {bad} includes against the direction of dependency")
