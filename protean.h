@@ -259,7 +259,7 @@ protean_status protean_rigid_body_modes(int64_t nodes, int dimensions, const dou
 /* One iteration of a solve. The texts are valid during the call. */
 typedef struct protean_iteration {
   int64_t iteration;        /* 0: the initial guess */
-  double residual;          /* 2-norm of the residual of the recurrence */
+  double residual;          /* norm of the residual of the recurrence (option residual_norm) */
   double relative_residual; /* divided by the norm that relative_tolerance is relative to */
   double seconds;           /* since the solve began */
   int64_t restarts;
@@ -305,8 +305,8 @@ protean_status protean_solve_f32(protean_solver* solver, const protean_matrix* m
  * result, within rounding those of a solve of its own; columns that have ended are computed no more. X holds initial
  * guesses on entry. PROTEAN_OK: all columns have converged. The functions for results below then tell of the column
  * that needed the most iterations, or of the first that has not converged, and protean_solver_column() of each.
- * PROTEAN_BAD_ARGUMENT for another method, and with a monitor, a schedule, policy "auto", null_space or device_steps,
- * which are for one right-hand side. */
+ * PROTEAN_BAD_ARGUMENT for another method, and with a monitor, a schedule, policy "auto", null_space, device_steps or
+ * residual_norm, which are for one right-hand side. */
 protean_status protean_solve_multi(protean_solver* solver, const protean_matrix* matrix, int64_t count,
                                    const double* B, int64_t ldb, double* X, int64_t ldx);
 protean_status protean_solve_multi_f32(protean_solver* solver, const protean_matrix* matrix, int64_t count,
@@ -327,8 +327,9 @@ protean_status protean_solver_column(const protean_solver* solver, int64_t index
  * "column by column: " and why. */
 const char* protean_solver_multi_product(const protean_solver* solver);
 
-/* Results of the last solve; 0 and "" before the first. Residuals are 2-norms, relative to the norm of b, also where
- * relative_tolerance is not (baseline "initial-residual": divide by protean_solver_initial_residual()). */
+/* Results of the last solve; 0 and "" before the first. Residuals are 2-norms, or what option residual_norm names,
+ * relative to the norm of b, also where relative_tolerance is not (baseline "initial-residual": divide by
+ * protean_solver_initial_residual()). */
 int64_t protean_solver_iterations(const protean_solver* solver);
 double protean_solver_true_residual(const protean_solver* solver);       /* of x as returned */
 double protean_solver_recurrence_residual(const protean_solver* solver); /* computed by the recurrence */

@@ -76,6 +76,16 @@ std::string take_another_method(const Circumstances& of) {
       of.method);
 }
 
+std::string take_another_preconditioner(const Circumstances& of) {
+  const bool symmetric = find_solver(of.method).symmetric;
+  std::vector<std::string> others;
+  for (const char* const name : {symmetric ? "ic0" : "ilu0", "jacobi"})
+    if (of.preconditioner != name) others.emplace_back(name);
+  others.emplace_back("none");
+  return fmt::format("Preconditioner {} is useless for this matrix: {}. Take another one: {}.",
+                     of.preconditioner, of.preconditioner_fault, one_of(others));
+}
+
 }  // namespace
 
 bool depends_on_symmetry(StopReason reason) noexcept {
@@ -93,24 +103,42 @@ bool depends_on_symmetry(StopReason reason) noexcept {
   }
 }
 
+bool may_be_inconsistent(StopReason reason) noexcept {
+  return depends_on_symmetry(reason) && reason != StopReason::indefinite_preconditioner;
+}
+
+bool blames_preconditioner(StopReason reason) noexcept {
+  return depends_on_symmetry(reason) || reason == StopReason::not_finite ||
+         reason == StopReason::inconsistent;
+}
+
 std::string advice_for(StopReason reason, const Circumstances& of) {
   if (converged(reason)) return {};
+  if (!of.preconditioner_fault.empty()) return take_another_preconditioner(of);
+  if (of.x_not_determined)
+    return "x is not finite, and no equation shows it: the matrix is singular. Remove the unknowns that no "
+           "equation "
+           "has, or give them one, such as x_i = 0 by a 1 on the diagonal.";
   const bool symmetric_method = find_solver(of.method).symmetric;
   if (depends_on_symmetry(reason) && symmetric_method && !of.symmetric.value_or(true))
     return take_another_method(of);
-  const std::string restart = is_of_gmres(of.method) ? ", a larger restart" : "";
+  // What is left where a method for any matrix has failed.
+  const std::string tries = symmetric_method         ? ""
+                            : is_of_gmres(of.method) ? ", try a larger restart or method idr"
+                            : of.method == "idr"     ? ", try method gmres"
+                                                     : ", try method idr";
   switch (reason) {
     case StopReason::max_iterations:
       return fmt::format("The limit of iterations was reached. Allow more, {}{}, or ask for less accuracy.",
-                         better_preconditioner(of), restart);
+                         better_preconditioner(of), tries);
     case StopReason::time_limit:
       return fmt::format("The time limit was reached. Allow more time, {}{}, or take a faster format.",
-                         better_preconditioner(of), restart);
+                         better_preconditioner(of), tries);
     case StopReason::stagnation:
       return fmt::format(
           "The residual no longer decreases. The tolerance may be too small for this precision and this "
-          "matrix: then ask for less accuracy. Otherwise {}{}, or try another method.",
-          better_preconditioner(of), restart);
+          "matrix: then ask for less accuracy. Otherwise {}{}.",
+          better_preconditioner(of), tries.empty() ? ", or try another method" : tries);
     case StopReason::divergence:
       if (is_of_gmres(of.method))
         return fmt::format(
@@ -119,7 +147,8 @@ std::string advice_for(StopReason reason, const Circumstances& of) {
             better_preconditioner(of));
       return fmt::format("The residual grew beyond the limit. Take method {}, or {}.",
                          is_one_of(of.method, {"cg", "fcg"}) ? "minres, whose residuals do not grow"
-                                                             : "gmres, whose residuals do not grow",
+                         : of.method == "idr"                ? "gmres, whose residuals do not grow"
+                                                             : "gmres, whose residuals do not grow, or idr",
                          better_preconditioner(of));
     case StopReason::breakdown:
       if (is_of_gmres(of.method))
@@ -127,11 +156,12 @@ std::string advice_for(StopReason reason, const Circumstances& of) {
                "Otherwise try "
                "another initial guess.";
       return fmt::format(
-          "The method had to divide by zero. Take method {}, which rarely breaks down, try another initial "
-          "guess, or check whether the matrix is singular.",
-          of.method == "minres"                 ? "gmres"
-          : is_one_of(of.method, {"cg", "fcg"}) ? "minres"
-                                                : "gmres");
+          "The method had to divide by zero. Take method {} down, try another initial guess, or check "
+          "whether "
+          "the matrix is singular.",
+          is_one_of(of.method, {"cg", "fcg"})               ? "minres, which rarely breaks"
+          : is_one_of(of.method, {"bicgstab", "bicgstab2"}) ? "gmres or idr, which rarely break"
+                                                            : "gmres, which rarely breaks");
     case StopReason::indefinite_operator:
       if (!of.symmetric) break;
       return fmt::format(

@@ -14,10 +14,17 @@ struct Circumstances {
   std::string_view preconditioner;  // its name; empty without one
   // Of the matrix, where that is known.
   std::optional<bool> symmetric, positive_diagonal;
+  std::string_view preconditioner_fault = {};  // fault_of_preconditioner(); empty: none is known
+  bool x_not_determined = false;               // x is not finite, and no residual shows it
 };
 
 // Whether a method for symmetric matrices may end so because the matrix is not symmetric.
 bool depends_on_symmetry(StopReason reason) noexcept;
+
+// Whether it may end so because no x solves the system.
+bool may_be_inconsistent(StopReason reason) noexcept;
+// Whether it may end so because the preconditioner is useless.
+bool blames_preconditioner(StopReason reason) noexcept;
 
 // Names the preconditioners and methods of this build that fit. Empty when converged.
 std::string advice_for(StopReason reason, const Circumstances& of);

@@ -87,6 +87,7 @@ class BiCgStab final : public Method<T> {
   Signals<T> signals() const noexcept override {
     return {.residual_squared = scalars_.data() + RR, .guards = {guards_, guard_count_}};
   }
+  VectorView<const T> residual() noexcept override { return r_; }
 
  private:
   enum Place { RR, Rho, R0R0, R0V, SS, TS, TT, Alpha, Beta, Count };

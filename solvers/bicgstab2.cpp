@@ -104,6 +104,7 @@ class BiCgStab2 final : public Method<T> {
   Signals<T> signals() const noexcept override {
     return {.residual_squared = numbers_.data() + RR, .guards = {guards_, guard_count_}};
   }
+  VectorView<const T> residual() noexcept override { return r_; }
 
  private:
   enum Place {

@@ -78,6 +78,7 @@ class Cg final : public Method<T>, public HasCgState<T> {
   Signals<T> signals() const noexcept override {
     return {.residual_squared = scalars_.data() + 1 + 2 * parity_, .guards = {guards_, guard_count_}};
   }
+  VectorView<const T> residual() noexcept override { return r_; }
 
  private:
   // {r . r, r . z} of the present step. The pairs of even and odd steps lie in two places, since alpha and

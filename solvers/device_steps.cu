@@ -79,7 +79,7 @@ class DeviceSteps final : public JudgedSteps<T> {
   std::string_view name() const noexcept override { return "graph"; }
 
   Verdict first(const IterationControl& control) override {
-    return fetch_verdict(*context_, control, method_.signals());
+    return fetch_verdict(*context_, control, measured_signals(method_, *system_));
   }
 
  private:
@@ -91,16 +91,20 @@ class DeviceSteps final : public JudgedSteps<T> {
   struct Subject {
     std::uint64_t A = 0, M = 0;  // serial numbers; M: of a preconditioner whose work is recorded
     Recording work, preconditioning;
-    const T *x = nullptr, *diagonal = nullptr;
+    const T *x = nullptr, *diagonal = nullptr, *weights = nullptr;
     bool operator==(const Subject&) const = default;
   };
   // next_solve: an operator or preconditioner that cannot promise to queue the same work in two solves
   // (version 0) makes the subject different from that of every solve before.
   Subject subject(bool next_solve) const {
     const bool general = system_->general_preconditioner();
-    Subject s{system_->A.serial(),    general ? system_->M->serial() : 0,
-              system_->A.recording(), general ? system_->M->recording() : Recording{},
-              system_->x.data,        system_->d.data};
+    Subject s{system_->A.serial(),
+              general ? system_->M->serial() : 0,
+              system_->A.recording(),
+              general ? system_->M->recording() : Recording{},
+              system_->x.data,
+              system_->d.data,
+              system_->weights ? system_->weights->entries.data : nullptr};
     if (next_solve && (s.work.version == 0 || (general && s.preconditioning.version == 0))) s.A = 0;
     return s;
   }
@@ -132,7 +136,8 @@ class DeviceSteps final : public JudgedSteps<T> {
   // The step's work and its judge. The judge runs in the step's last operation where the method allows it,
   // else as a kernel after it.
   void queue_step(int step, int steps) {
-    const bool early = method_.scalars_in_coefficients(*system_);
+    // The norm with weights is known after the step alone.
+    const bool early = !system_->weights && method_.scalars_in_coefficients(*system_);
     DeviceState& device = state();
     // Where kernels run long, blocks of the next kernel that are on the device early are spread unevenly over
     // the processors, which costs more than the overlap saves.
@@ -153,7 +158,7 @@ class DeviceSteps final : public JudgedSteps<T> {
   }
 
   Judge<T> judge_of(int step, int steps) const {
-    const Signals<T> signals = method_.signals();
+    const Signals<T> signals = measured_signals(method_, *system_);
     Judge<T> judge{};
     judge.residual_squared = signals.residual_squared;
     judge.guards = static_cast<int>(signals.guards.size());

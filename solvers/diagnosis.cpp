@@ -7,6 +7,8 @@
 #include <cmath>
 #include <limits>
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include "core/blas1.hpp"
 #include "core/error.hpp"
@@ -109,6 +111,17 @@ std::string in_words(const Norms& n) {
                      n.z, n.q, sizeof(T) == 4 ? "single" : "double");
 }
 
+// f(row, entry) for all entries of v, on the host. No memory is taken.
+template <class T, class F>
+void in_pieces(const Context& context, VectorView<const T> v, F&& f) {
+  std::array<T, 1024> some;
+  for (std::int64_t begin = 0; begin < v.size; begin += std::ssize(some)) {
+    const std::int64_t count = std::min<std::int64_t>(std::ssize(some), v.size - begin);
+    copy<T>(context, VectorView<const T>{v.data + begin, count, v.space}, {some.data(), count});
+    for (std::int64_t i = 0; i < count; ++i) f(begin + i, some[static_cast<std::size_t>(i)]);
+  }
+}
+
 struct DiagonalSigns {
   std::int64_t not_negative = 0, not_positive = 0;
 };
@@ -122,14 +135,10 @@ std::optional<DiagonalSigns> diagonal_signs(Method<T>& method, const System<T>& 
   try {
     known->diagonal(d);
   } catch (const BadArgument&) { return std::nullopt; }  // a caller's operator without a function for it
-  std::array<T, 1024> some;                              // no memory is taken here
   DiagonalSigns signs;
-  for (std::int64_t begin = 0; begin < d.size; begin += std::ssize(some)) {
-    const std::int64_t count = std::min<std::int64_t>(std::ssize(some), d.size - begin);
-    copy<T>(s.context(), VectorView<const T>{d.data + begin, count, d.space}, {some.data(), count});
-    signs.not_negative += std::count_if(some.begin(), some.begin() + count, [](T a) { return !(a < T(0)); });
-    signs.not_positive += std::count_if(some.begin(), some.begin() + count, [](T a) { return !(a > T(0)); });
-  }
+  in_pieces<T>(s.context(), d, [&](std::int64_t, T a) {
+    signs.not_negative += !(a < T(0)), signs.not_positive += !(a > T(0));
+  });
   return signs;
 }
 
@@ -279,12 +288,122 @@ Diagnosis check_least_squares(Method<T>& method, const System<T>& system, Vector
                       found, true_residual)};
 }
 
-#define PROTEAN_INSTANTIATE(T)                                                                           \
-  template double norm<T>(const Context&, VectorView<T>, Vector<T>&);                                    \
-  template Diagnosis diagnose<T>(Method<T>&, const System<T>&, Vector<T>&, const Verdict&, bool, double, \
-                                 StopReason, std::string);                                               \
-  template std::optional<bool> has_positive_diagonal<T>(Method<T>&, const System<T>&);                   \
-  template std::optional<bool> is_symmetric<T>(Method<T>&, const System<T>&, Vector<T>&, std::string&);  \
+template <class T>
+std::optional<BadEntry> first_not_finite(const Context& context, VectorView<const T> v, Vector<T>& number) {
+  T largest = 0;
+  max_abs<T>(context, v, number.data());
+  copy<T>(context, number.view(), {&largest, 1});
+  if (std::isfinite(largest)) return std::nullopt;
+  std::optional<BadEntry> found;
+  in_pieces<T>(context, v, [&](std::int64_t row, T entry) {
+    if (!found && !std::isfinite(entry))  // a NaN without its sign, which has no meaning
+      found = BadEntry{
+          row, std::isnan(entry) ? std::numeric_limits<double>::quiet_NaN() : static_cast<double>(entry)};
+  });
+  return found;
+}
+
+std::string guess_text(const std::string& what, const BadEntry& bad) {
+  return fmt::format("{} is {} in row {} (from 0); give finite numbers, or zeros", what, bad.value, bad.row);
+}
+
+template <class T>
+std::string text_of(const BadEntry& bad, bool unseen, Method<T>& method, const System<T>& system,
+                    Vector<T>& number) {
+  std::string text = fmt::format("x is {} in row {} (from 0)", bad.value, bad.row);
+  if (!unseen) return text;
+  const Context& context = system.context();
+  const auto [unit, column] = method.spare();
+  fill<T>(context, T(0), unit);
+  fill<T>(context, T(1), {unit.data + bad.row, 1, unit.space});
+  system.A.apply(unit, column);
+  if (largest_entry<T>(context, column, number) == 0)
+    text += fmt::format(", and column {} of A is zero, so that no equation determines it", bad.row);
+  return text;
+}
+
+template <class T>
+std::optional<Diagnosis> find_inconsistent(Method<T>& method, const System<T>& system, Vector<T>& number,
+                                           double tolerance) {
+  const Context& context = system.context();
+  const std::array<VectorView<T>, 2> spare = method.spare();
+  const VectorView<T> v = spare[0], q = spare[1];
+  const auto root = std::sqrt(static_cast<double>(system.x.size));
+  const auto sum_with_ones = [&](VectorView<const T> of) {
+    fill<T>(context, T(1), v);
+    return std::abs(
+        static_cast<double>(reduced<T>(context, number, [&](T* result) { dot<T>(context, v, of, result); })));
+  };
+  copy<T>(context, system.b, q);
+  const double rhs = norm<T>(context, q, number), floor = sum_with_ones(q) / root;
+  constexpr auto rounding = 10 * static_cast<double>(std::numeric_limits<T>::epsilon());
+  if (!std::isfinite(floor) || floor <= std::max(tolerance, 10 * rounding * rhs)) return std::nullopt;
+  // The sum of the entries of A v is v . A^T 1. What belongs to few rows shows in A 1 alone.
+  fill_hashed<T>(context, 4, v);
+  system.A.apply(v, q);
+  const double size = norm<T>(context, q, number);
+  if (!std::isfinite(size) || size == 0 || sum_with_ones(q) > rounding * root * size) return std::nullopt;
+  system.A.apply(v, q);
+  if (sum_with_ones(q) > rounding * (root * norm<T>(context, q, number) + size)) return std::nullopt;
+  return Diagnosis{
+      StopReason::inconsistent,
+      fmt::format(
+          "the entries of each column of A add up to zero, and those of b do not: no x has a residual "
+          "(2-norm) below {:.3g}, which is {:.3g} ||b||",
+          floor, floor / rhs)};
+}
+
+template <class T>
+std::string fault_of_preconditioner(Method<T>& method, const System<T>& system, Vector<T>& number) {
+  if (!system.M) return {};
+  const Context& context = system.context();
+  const std::array<VectorView<T>, 2> spare = method.spare();
+  const VectorView<T> v = spare[0], z = spare[1];
+  // ||A v|| and ||v||
+  fill_hashed<T>(context, 5, v);
+  system.A.apply(v, z);
+  const double of_v = norm<T>(context, v, number), of_product = norm<T>(context, z, number);
+  // The rows in which M^-1 v is 0 for two such v: sums may cancel once.
+  std::vector<std::int64_t> zeros;
+  for (const std::uint64_t seed : {5, 6}) {
+    fill_hashed<T>(context, seed, v);
+    system.precondition(v, z);
+    if (const auto bad = first_not_finite<T>(context, z, number))
+      return fmt::format("M^-1 v is {} in row {} (from 0) for a v of entries below 1", bad->value, bad->row);
+    std::vector<std::int64_t> found;
+    in_pieces<T>(context, z, [&](std::int64_t row, T entry) {
+      if (entry == T(0)) found.push_back(row);
+    });
+    if (seed == 5)
+      zeros = std::move(found);
+    else
+      std::erase_if(zeros,
+                    [&](std::int64_t row) { return !std::binary_search(found.begin(), found.end(), row); });
+    if (zeros.empty()) break;
+  }
+  if (!zeros.empty())
+    return zeros.size() == 1 ? fmt::format("row {} (from 0) of M^-1 is zero", zeros.front())
+                             : fmt::format("{} rows of M^-1 are zero, the first of them row {} (from 0)",
+                                           zeros.size(), zeros.front());
+  system.A.apply(z, v);
+  const double both = norm<T>(context, v, number), growth = both / std::max(of_v, of_product);
+  constexpr double too_much = sizeof(T) == 4 ? 1e6 : 1e12;
+  if (growth > too_much || !std::isfinite(both))
+    return fmt::format("||A M^-1 v|| is {:.2g} ||v||, and ||A v|| is {:.2g} ||v||", both / of_v,
+                       of_product / of_v);
+  return {};
+}
+
+#define PROTEAN_INSTANTIATE(T)                                                                              \
+  template std::optional<BadEntry> first_not_finite<T>(const Context&, VectorView<const T>, Vector<T>&);    \
+  template std::string text_of<T>(const BadEntry&, bool, Method<T>&, const System<T>&, Vector<T>&);         \
+  template std::optional<Diagnosis> find_inconsistent<T>(Method<T>&, const System<T>&, Vector<T>&, double); \
+  template std::string fault_of_preconditioner<T>(Method<T>&, const System<T>&, Vector<T>&);                \
+  template double norm<T>(const Context&, VectorView<T>, Vector<T>&);                                       \
+  template Diagnosis diagnose<T>(Method<T>&, const System<T>&, Vector<T>&, const Verdict&, bool, double,    \
+                                 StopReason, std::string);                                                  \
+  template std::optional<bool> has_positive_diagonal<T>(Method<T>&, const System<T>&);                      \
+  template std::optional<bool> is_symmetric<T>(Method<T>&, const System<T>&, Vector<T>&, std::string&);     \
   template Diagnosis check_least_squares<T>(Method<T>&, const System<T>&, Vector<T>&, double, double);
 PROTEAN_INSTANTIATE(float)
 PROTEAN_INSTANTIATE(double)

@@ -14,6 +14,21 @@ namespace protean::detail {
 template <class T>
 double norm(const Context& context, VectorView<T> v, Vector<T>& number);
 
+// The first entry of v that is not finite, by one reduction; nothing where all are. `number`: as above.
+struct BadEntry {
+  std::int64_t row;
+  double value;
+};
+template <class T>
+std::optional<BadEntry> first_not_finite(const Context& context, VectorView<const T> v, Vector<T>& number);
+// "the initial guess is nan in row 3 (from 0); give finite numbers, or zeros"
+std::string guess_text(const std::string& what, const BadEntry& bad);
+// "x is nan in row 3 (from 0)". Where the residual does not see it (`unseen`), A e_row is looked at, which is 0 where
+// x_row is not determined. One product then, which overwrites the spare vectors.
+template <class T>
+std::string text_of(const BadEntry& bad, bool unseen, Method<T>& method, const System<T>& system,
+                    Vector<T>& number);
+
 struct Diagnosis {
   StopReason reason;
   std::string detail;
@@ -54,5 +69,18 @@ std::optional<bool> is_symmetric(Method<T>& method, const System<T>& system, Vec
 template <class T>
 Diagnosis check_least_squares(Method<T>& method, const System<T>& system, Vector<T>& number,
                               double true_residual, double rhs_norm);
+
+// Whether no x solves the system because the entries of each column of A add up to zero, as those of Neumann problems
+// do, and those of b do not: |sum b| / sqrt(n) <= ||b - A x|| for all x. Looked for where that is above `tolerance`,
+// by the sums of A v for a v that looks random and for ones. Two products then. Overwrites the spare vectors.
+template <class T>
+std::optional<Diagnosis> find_inconsistent(Method<T>& method, const System<T>& system, Vector<T>& number,
+                                           double tolerance);
+
+// What is wrong with M, by M^-1 v for a v that looks random: "M^-1 v is not finite ...", "3 rows of M^-1 are zero ...",
+// "||A M^-1 v|| is 1e30 ||v||" beside an ||A v|| that is not. Empty: nothing was found, or there is no M. Some
+// applications and products. Overwrites the spare vectors. The system is the one in the caller's order.
+template <class T>
+std::string fault_of_preconditioner(Method<T>& method, const System<T>& system, Vector<T>& number);
 
 }  // namespace protean::detail

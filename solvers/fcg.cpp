@@ -119,6 +119,7 @@ class Fcg final : public Method<T> {
   Signals<T> signals() const noexcept override {
     return {.residual_squared = numbers_.data() + RR, .guards = {guards_, guard_count_}};
   }
+  VectorView<const T> residual() noexcept override { return r_; }
 
  private:
   // p_i . q_i and c_i follow, one of each for a slot.
@@ -129,16 +130,18 @@ class Fcg final : public Method<T> {
     return {V.data + (j + 1) * V.stride, V.size, V.stride, V.count - j - 1, V.space};
   }
 
+  // p is 0 where the kept directions span M^-1 r: then p . A p says nothing of A.
   void guard_step() noexcept {
-    guards_[0] = {at(PQ), Test::positive, StopReason::indefinite_operator, "p . A p"};
-    guards_[1] = {at(RZ), Test::positive, StopReason::indefinite_preconditioner, "r . M^-1 r"};
-    guard_count_ = 2;
+    guards_[0] = {at(RP), Test::nonzero, StopReason::breakdown, "r . p"};
+    guards_[1] = {at(PQ), Test::positive, StopReason::indefinite_operator, "p . A p"};
+    guards_[2] = {at(RZ), Test::positive, StopReason::indefinite_preconditioner, "r . M^-1 r"};
+    guard_count_ = 3;
   }
 
   const std::int64_t m_, stride_;
   std::int64_t slot_ = 0;
   Vector<T> p_, q_, r_, z_, numbers_;
-  Guard<T> guards_[2];
+  Guard<T> guards_[3];
   std::size_t guard_count_ = 0;
 };
 

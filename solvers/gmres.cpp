@@ -18,12 +18,16 @@
 //
 // Memory: (m + 1) n for the basis, n and, with M, another n.
 //
+// Where residuals are measured with weights (SolverOptions::residual_norm) the residual is carried along: r_j+1 = s_j^2
+// r_j + (g_j+1 c_j) v_j+1, from the last row of the product of rotations. That takes another n, and 2 + 1 in a step.
+//
 // Flexible GMRES: Saad, SIAM J. Sci. Comput. 14 (1993) 461, doi:10.1137/0914028. M may be another one in each step: the
 // vectors z_j = M_j^-1 v_j are kept, and x := x + Z y instead of x + M^-1 V y. With the same M in each step it is
 // GMRES. Memory: with M another (m - 1) n.
 #include "solvers/gmres_scalars.hpp"
 #include "solvers/method.hpp"
 #include "solvers/methods.hpp"
+#include "solvers/scalar_work.hpp"
 
 namespace protean::detail {
 namespace {
@@ -43,7 +47,8 @@ class GmresOf : public Method<T> {
     u_ = make_vector<T>(context, n);
     if (preconditioning != WorkspaceLayout::Preconditioning::none)
       z_ = make_vector<T>(context, flexible ? stride_ * scalars_.m : n);
-    numbers_ = Vector<T>(context, GmresScalars<T>::size(scalars_.m));
+    if (weighs_residuals(options)) r_ = make_vector<T>(context, n);
+    numbers_ = Vector<T>(context, GmresScalars<T>::size(scalars_.m) + Count);
     // cuBLAS loads the result of a product before it overwrites it.
     fill<T>(*context, T(0), numbers_);
     scalars_.data = numbers_.data();
@@ -63,11 +68,13 @@ class GmresOf : public Method<T> {
     if (flexible && z_.size() > 0)
       for (std::int64_t i = 0; i < grown; ++i)
         kept.push_back({z_.data() + i * stride_, u_.size(), z_.space()});
+    if (r_.size() > 0) kept.push_back(r_.view());
     return kept;
   }
 
   void begin(const System<T>& s, VectorView<const T> r) override {
     const VectorView<T> v = basis(s).column(0);
+    if (r_.size() > 0) copy<T>(s.context(), r, r_);
     // v_0 := r / ||r||, g := ||r|| e_1
     copy<T>(s.context(), r, v);
     dot<T>(s.context(), v, v, scalars_.w_squared());
@@ -92,6 +99,7 @@ class GmresOf : public Method<T> {
     gmres_rotate<T>(s.context(), scalars_, j_, twice_);
     // v_j+1 := w / h_j+1,j
     scale<T>(s.context(), {1, nullptr, scalars_.next(), Demand::nonzero}, w);
+    if (r_.size() > 0) carry_residual(s.context(), w);
     ++j_;
     guard_step();
   }
@@ -126,8 +134,21 @@ class GmresOf : public Method<T> {
             .cycle_ended = j_ == scalars_.m,
             .resumable = false};
   }
+  VectorView<const T> residual() noexcept override { return r_; }
 
  private:
+  // They follow those of GmresScalars.
+  enum Place { SS, GC, Count };
+  T* at(Place place) noexcept { return numbers_.data() + GmresScalars<T>::size(scalars_.m) + place; }
+
+  // After rotation j_, with v_j+1.
+  void carry_residual(const Context& context, VectorView<const T> v) {
+    const T *const c = scalars_.cosines() + j_, *const sine = scalars_.sines() + j_;
+    set_scalar<T>(context, at(SS), {1, sine}, {1, sine});
+    set_scalar<T>(context, at(GC), {1, scalars_.g() + j_ + 1}, {1, c});
+    axpby<T>(context, {1, at(GC)}, v, {1, at(SS)}, r_);
+  }
+
   VectorBlock<T> basis(const System<T>& s) noexcept {
     return {basis_.data(), s.x.size, stride_, scalars_.m + 1, basis_.space()};
   }
@@ -165,7 +186,7 @@ class GmresOf : public Method<T> {
   const bool twice_;
   const std::int64_t stride_;
   std::int64_t j_ = 0;
-  Vector<T> basis_, u_, z_, numbers_;
+  Vector<T> basis_, u_, z_, r_, numbers_;
   GmresScalars<T> scalars_;
   Guard<T> guard_{};
 };

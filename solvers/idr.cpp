@@ -92,6 +92,7 @@ class Idr final : public Method<T> {
   Signals<T> signals() const noexcept override {
     return {.residual_squared = numbers_.data() + RR, .guards = {&guard_, guard_count_}};
   }
+  VectorView<const T> residual() noexcept override { return r_; }
 
  private:
   // L, f, c and the numbers of the root follow.

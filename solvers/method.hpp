@@ -32,6 +32,14 @@ struct Shield {
   mutable Vector<T> vector;  // n entries where such an operator takes part, else empty
 };
 
+// What measures residuals as ||W r|| with a diagonal W. All of it lies in the space of the context.
+template <class T>
+struct ResidualWeights {
+  VectorView<const T> entries;  // of W, in the order of the system
+  VectorView<T> weighted;       // where W r goes
+  T* squared = nullptr;         // ||W r||^2 of the recurrence
+};
+
 // The arguments of one solve of A x = b, and all that a method does with A and M. A method calls these functions
 // instead of those of A and M, so that nothing that runs after the end of a solve can change what the method keeps.
 template <class T>
@@ -40,9 +48,10 @@ struct System {
   VectorView<const T> b;
   VectorView<T> x;
   const Preconditioner<T>* M;
-  VectorView<const T> d;              // the entries of M^-1 where M^-1 is a diagonal, else empty
-  const HasOrder<T>* of = nullptr;    // where A is its in_order()
-  const Shield<T>* shield = nullptr;  // set while steps are queued that may run after the end
+  VectorView<const T> d;                        // the entries of M^-1 where M^-1 is a diagonal, else empty
+  const HasOrder<T>* of = nullptr;              // where A is its in_order()
+  const Shield<T>* shield = nullptr;            // set while steps are queued that may run after the end
+  const ResidualWeights<T>* weights = nullptr;  // null: residuals are measured in the 2-norm
 
   const Context& context() const noexcept { return *A.context(); }
   bool general_preconditioner() const noexcept { return M && d.size == 0; }
@@ -186,7 +195,29 @@ class Method {
   virtual bool scalars_in_coefficients(const System<T>&) const noexcept { return false; }
   // After begin() and after each step().
   virtual Signals<T> signals() const noexcept = 0;
+  // The residual of the recurrence after begin() and after each step(), until finish(). Asked for where it is measured
+  // with weights (SolverOptions::residual_norm): otherwise a method need not have it.
+  virtual VectorView<const T> residual() noexcept = 0;
 };
+
+// Called after begin() and after each step(): the norm of the residual, where a norm other than that of signals() is
+// asked for.
+template <class T>
+void measure(Method<T>& method, const System<T>& s) {
+  if (!s.weights) return;
+  const ResidualWeights<T>& w = *s.weights;
+  multiply<T>(s.context(), w.entries, method.residual(), w.weighted);
+  dot<T>(s.context(), w.weighted, w.weighted, w.squared);
+}
+// signals() with that norm.
+template <class T>
+Signals<T> measured_signals(const Method<T>& method, const System<T>& s) noexcept {
+  Signals<T> signals = method.signals();
+  if (s.weights) signals.residual_squared = s.weights->squared;
+  return signals;
+}
+// Whether the options ask for weights.
+inline bool weighs_residuals(const SolverOptions& options) { return options.residual_norm == "diagonal"; }
 
 // Ability of a method whose step is that of conjugate gradients, with M^-1 the identity or a diagonal.
 // scalars holds {p . A p, r . r, r . z, r . r, r . z}: one pair for even and one for odd steps, of which

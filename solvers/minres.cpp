@@ -10,7 +10,8 @@
 // which a column needs the last two only: a basis of four vectors, whose last column is computed in each step. With the
 // entries h0, h1, h2 of R in that column, d_k = (z_k - h1 d_k-1 - h0 d_k-2) / h2 and x := x + g_k d_k.
 //
-// The norm ||r||_{M^-1} is no 2-norm, by which a solve is stopped. With M the residual itself is carried along:
+// The norm ||r||_{M^-1} is no 2-norm, by which a solve is stopped. With M, and where residuals are measured with weights
+// (SolverOptions::residual_norm), the residual itself is carried along:
 // r_k = s_k^2 r_k-1 + (g_k+1 c_k) q_k+1, from the last row of the product of rotations.
 //
 // Singular A, and b partly in its null space: r_k tends to that part, and x_k to a solution of least squares,
@@ -53,12 +54,14 @@ class MinRes final : public Method<T> {
  public:
   static constexpr std::string_view id = "minres";
   static constexpr bool symmetric_preconditioner = true;
-  MinRes(const SolverOptions&, const WorkspaceLayout& layout)
-      : preconditioned_(layout.preconditioning != WorkspaceLayout::Preconditioning::none) {
+  MinRes(const SolverOptions& options, const WorkspaceLayout& layout)
+      : preconditioned_(layout.preconditioning != WorkspaceLayout::Preconditioning::none),
+        carries_residual_(preconditioned_ || weighs_residuals(options)) {
     const ContextPtr& context = layout.context;
     for (Vector<T>* v : {&q_[0], &q_[1], &d_[0], &d_[1], &scratch_}) *v = make_vector<T>(context, layout.n);
     if (preconditioned_)
-      for (Vector<T>* v : {&z_[0], &z_[1], &r_}) *v = make_vector<T>(context, layout.n);
+      for (Vector<T>* v : {&z_[0], &z_[1]}) *v = make_vector<T>(context, layout.n);
+    if (carries_residual_) r_ = make_vector<T>(context, layout.n);
     numbers_ = Vector<T>(context, GmresScalars<T>::size(window) + Count);
     fill<T>(*context, T(0), numbers_);
     rotations_.data = numbers_.data(), rotations_.m = window, rotations_.null_test = at(Largest);
@@ -71,8 +74,8 @@ class MinRes final : public Method<T> {
     if (preconditioned_) {
       kept.push_back(z_[parity_].view());
       if (ahead) kept.push_back(z_[1 - parity_].view());
-      kept.push_back(r_.view());
     }
+    if (carries_residual_) kept.push_back(r_.view());
     return kept;
   }
 
@@ -81,8 +84,8 @@ class MinRes final : public Method<T> {
     parity_ = 0;
     // q_1 := r / beta_1, z_1 := M^-1 q_1, with beta_1^2 = r . M^-1 r
     copy<T>(context, r, q_[0]);
+    if (carries_residual_) copy<T>(context, r, r_);
     if (preconditioned_) {
-      copy<T>(context, r, r_);
       s.precondition(q_[0], z_[0]);
       dot_pair<T>(context, r_, r_, z_[0], at(RR));
     } else {
@@ -134,14 +137,14 @@ class MinRes final : public Method<T> {
     // d_k := (z_k - h1 d_k-1 - h0 d_k-2) / h2
     axpby<T>(context, {1, nullptr, h + 2, Demand::nonzero}, z, {-1, h, h + 2, Demand::nonzero}, d_[now]);
     axpy<T>(context, {-1, h + 1, h + 2, Demand::nonzero}, d_[next], d_[now]);
-    if (preconditioned_) {
+    if (carries_residual_) {
       // r := s_k^2 r + (g_k+1 c_k / beta_k+1) q_k+1, r . r
       const T *const c = rotations_.cosines() + last, *const sine = rotations_.sines() + last;
       set_scalar<T>(context, at(SS), {1, sine}, {1, sine});
       set_scalar<T>(context, at(GC), {1, rotations_.g() + last + 1}, {1, c});
       axpby<T>(context, {1, at(GC), rotations_.next(), Demand::nonzero}, q_[next], {1, at(SS)}, r_);
-      dot<T>(context, r_, r_, at(RR));
     }
+    if (preconditioned_) dot<T>(context, r_, r_, at(RR));
     normalise(context, next);
     // The window moves on by one column.
     set_scalar<T>(context, at(Step), {1, rotations_.g() + last});
@@ -166,6 +169,7 @@ class MinRes final : public Method<T> {
                                                 : rotations_.residual_squared(),
             .guards = {guards_, guard_count_}};
   }
+  VectorView<const T> residual() noexcept override { return r_; }
 
  private:
   // Columns of the window of rotations, and the one that is computed.
@@ -204,7 +208,7 @@ class MinRes final : public Method<T> {
                                rotations_.column_squared()};
   }
 
-  const bool preconditioned_;
+  const bool preconditioned_, carries_residual_;
   Vector<T> q_[2], z_[2], d_[2], r_, scratch_, numbers_;
   GmresScalars<T> rotations_;
   int parity_ = 0;

@@ -19,6 +19,7 @@
 #include "solvers/diagnosis.hpp"
 #include "solvers/iteration_control.hpp"
 #include "solvers/lane_judge.hpp"
+#include "solvers/multi_diagnosis.hpp"
 #include "solvers/multi_method.hpp"
 #include "solvers/ordered_solve.hpp"
 
@@ -52,34 +53,14 @@ struct MultiWorkspace {
 
 namespace {
 
-// What diagnose() needs of a method: three vectors, the first of which is b - A x.
-template <class T>
-class ThreeVectors final : public Method<T> {
- public:
-  ThreeVectors(const ContextPtr& context, std::int64_t n) {
-    for (Vector<T>& v : v_) v = Vector<T>(context, n);
-  }
-  VectorView<T> scratch() noexcept override { return v_[0]; }
-  std::array<VectorView<T>, 2> spare() noexcept override { return {v_[1].view(), v_[2].view()}; }
-  void begin(const System<T>&, VectorView<const T>) override {}
-  void step(const System<T>&) override {}
-  std::vector<VectorView<T>> kept_vectors(bool) override { return {}; }
-  std::int64_t period() const noexcept override { return 1; }
-  std::int64_t phase() const noexcept override { return 0; }
-  void set_phase(std::int64_t) noexcept override {}
-  Signals<T> signals() const noexcept override { return {nullptr, {}}; }
-
- private:
-  Vector<T> v_[3];
-};
-
 template <class T>
 class MultiRun {
  public:
   MultiRun(const MultiSystem<T>& system, MultiWorkspace<T>& workspace, MultiSolveObserver* observer,
-           std::span<const StoppingRule> rules, const StoppingRule& rule,
+           std::span<const StoppingRule> rules, const StoppingRule& rule, const MultiSystem<T>& callers,
            const OrderedPreconditioner<T>* ordered_M = nullptr)
       : system_(system),
+        callers_(callers),
         workspace_(workspace),
         method_(*workspace.method),
         observer_(observer),
@@ -143,6 +124,8 @@ class MultiRun {
     bool first = true;     // no step since begin()
     bool waiting = false;  // for the others, to begin again together; its x is the iterate
     std::int64_t steps_since_begin = 0;
+    double begun_from = 0;  // the true residual at begin()
+    bool asked = false;     // whether x exists at all, between two cycles
     double smallest_restart = std::numeric_limits<double>::infinity();
     int fruitless = 0;
   };
@@ -284,6 +267,7 @@ class MultiRun {
     const std::vector<LaneScalars<T>> now = read_scalars();
     for (Column* c : of) {
       c->first = true, c->waiting = false, c->steps_since_begin = 0;
+      c->begun_from = c->report.true_residual;
       c->scalars = now[static_cast<std::size_t>(c->lane)];
       c->history.assign(1, std::sqrt(static_cast<double>(c->scalars[0])));
       c->verdict = verdict_of(*c);
@@ -429,7 +413,8 @@ class MultiRun {
       if (new_values) c.control->restart(truth, c.report.iterations);
       return true;
     }
-    const bool broke = c.reason == StopReason::breakdown && c.steps_since_begin > 1;
+    const bool broke = c.reason == StopReason::breakdown && c.report.iterations < c.rule.max_iterations &&
+                       (c.steps_since_begin > 1 || truth < 0.9 * c.begun_from);
     if (c.reason != StopReason::running && !broke) return end_of(c, c.reason, std::move(c.detail));
     const bool planned = cycle_ended(c) && !c.verdict.reached && !broke;
     c.reason = StopReason::running;
@@ -440,6 +425,10 @@ class MultiRun {
       return true;
     }
     if (planned) {
+      if (truth > 0.9 * c.begun_from && !std::exchange(c.asked, true)) {
+        ThreeVectors<T> vectors(method_.context(), method_.rows());
+        if (auto none = no_solution(c, vectors)) return end(c, none->reason, std::move(none->detail));
+      }
       ++c.report.restarts;
       return true;
     }
@@ -462,6 +451,13 @@ class MultiRun {
     return true;
   }
 
+  std::optional<Diagnosis> no_solution(const Column& c, ThreeVectors<T>& vectors) {
+    Vector<T> b(method_.context(), method_.rows());
+    take_out(system_.B, number_of(c), b);
+    const System<T> system{system_.A, b.view(), vectors.scratch(), nullptr, {}};
+    return find_inconsistent<T>(vectors, system, workspace_.number, c.control->tolerance());
+  }
+
   bool end_of(Column& c, StopReason reason, std::string detail) {
     const bool first = c.report.iterations <= 1 && c.report.restarts == 0;
     const bool looks = reason == StopReason::divergence || reason == StopReason::indefinite_operator ||
@@ -470,7 +466,8 @@ class MultiRun {
     // Found out once for all columns.
     const bool asks =
         depends_on_symmetry(reason) && find_solver(method_.traits().id).symmetric && !symmetric_;
-    if (looks || asks) {
+    std::string_view fault;
+    if (looks || asks || may_be_inconsistent(reason) || blames_preconditioner(reason)) {
       ThreeVectors<T> vectors(method_.context(), method_.rows());
       Vector<T> x(method_.context(), method_.rows()), b(method_.context(), method_.rows());
       take_out(system_.B, number_of(c), b);
@@ -479,32 +476,43 @@ class MultiRun {
       const System<T> system{system_.A, b.view(), x.view(), system_.M, system_.d};
       Diagnosis found = diagnose<T>(vectors, system, workspace_.number, c.verdict, first,
                                     c.report.initial_residual, reason, std::move(detail));
+      if (may_be_inconsistent(found.reason))
+        if (auto none = no_solution(c, vectors)) {
+          if (!found.detail.empty()) none->detail += "; " + found.detail;
+          found = std::move(*none);
+        }
       reason = found.reason, detail = std::move(found.detail);
+      if (blames_preconditioner(reason)) {
+        const System<T> callers{callers_.A, b.view(), x.view(), callers_.M, callers_.d};
+        if (!fault_) fault_ = fault_of_preconditioner<T>(vectors, callers, workspace_.number);
+        fault = *fault_;
+      }
       if (asks && depends_on_symmetry(reason)) {
         symmetric_ = is_symmetric<T>(vectors, system, workspace_.number, detail);
         positive_diagonal_ = has_positive_diagonal<T>(vectors, system);
       }
     }
-    return end(c, reason, std::move(detail));
+    return end(c, reason, std::move(detail), fault);
   }
 
   // Returns the column to the caller.
-  bool end(Column& c, StopReason reason, std::string detail) {
+  bool end(Column& c, StopReason reason, std::string detail, std::string_view fault = {}) {
     const ColumnPair pair{c.lane, number_of(c)};
     copy_columns<T>(context(), method_.x(), system_.X, {&pair, 1});
     c.lane = -1;
-    finish(c, reason, std::move(detail));
+    finish(c, reason, std::move(detail), fault);
     return false;
   }
   // Its X is as the caller gets it.
-  void finish(Column& c, StopReason reason, std::string detail) {
+  void finish(Column& c, StopReason reason, std::string detail, std::string_view fault = {}) {
     c.lane = -1;
     SolveReport& r = c.report;
     r.reason = reason, r.detail = std::move(detail);
     r.advice = advice_for(reason, {.method = method_.traits().id,
                                    .preconditioner = system_.M ? system_.M->name() : std::string_view(),
                                    .symmetric = symmetric_,
-                                   .positive_diagonal = positive_diagonal_});
+                                   .positive_diagonal = positive_diagonal_,
+                                   .preconditioner_fault = fault});
     if (c.control) {
       r.recurrence_relative = c.control->relative(r.recurrence_residual);
       r.true_relative = c.control->relative(r.true_residual);
@@ -558,6 +566,7 @@ class MultiRun {
   }
 
   const MultiSystem<T>& system_;
+  const MultiSystem<T>& callers_;  // the same in the caller's order
   MultiWorkspace<T>& workspace_;
   MultiMethod<T>& method_;
   MultiSolveObserver* observer_;
@@ -572,6 +581,7 @@ class MultiRun {
   std::vector<std::int32_t> truth_index_;
   // Of the matrix, as far as a failed column has found out.
   std::optional<bool> symmetric_, positive_diagonal_;
+  std::optional<std::string> fault_;  // of the preconditioner, as well
   MultiDeviceSteps<T>* steps_ = nullptr;
   typename MultiDeviceSteps<T>::Done done_;
 };
@@ -609,7 +619,7 @@ MultiSolveReport solve_in_order(const MultiSystem<T>& callers, const HasOrder<T>
     }
   } const bring_back{A.permutation(), x, callers.X};
   const MultiSystem<T> system{A, b, x, M ? &*M : nullptr, M ? M->inverse_diagonal() : VectorView<const T>{}};
-  return MultiRun<T>(system, workspace, observer, rules, rule, M ? &*M : nullptr)();
+  return MultiRun<T>(system, workspace, observer, rules, rule, callers, M ? &*M : nullptr)();
 }
 
 constexpr const MultiMethodEntry* entries[] = {&multi_cg, &multi_bicgstab, &multi_gmres};
@@ -640,6 +650,11 @@ MultiSolver<T>::MultiSolver(std::string_view method, const SolverOptions& option
         fmt::format("null_space is {}; solves with several right-hand sides have none: solve the columns one "
                     "after another",
                     options.null_space));
+  if (detail::weighs_residuals(options))
+    throw BadArgument(
+        fmt::format("residual_norm is {}; solves with several right-hand sides take the 2-norm alone: take "
+                    "euclidean, or solve the columns one after another",
+                    options.residual_norm));
   if (options.device_steps != "auto")
     throw BadArgument(
         fmt::format("device_steps is {}; with several right-hand sides steps are queued: take auto",
@@ -715,9 +730,13 @@ MultiSolveReport MultiSolver<T>::solve(const LinearOperator<T>& A, MultiVectorVi
                                                              most, system.preconditioning());
   }
   const Ability<HasOrder<T>> ordered = A.abilities().order;
-  if (ordered && ordered->order().size() > 0 && k > 0)
-    return detail::solve_in_order<T>(system, *ordered, *workspace_, observer, rules, options_.stopping);
-  return detail::MultiRun<T>(system, *workspace_, observer, rules, options_.stopping)();
+  detail::require_finite_guesses<T>(system, workspace_->number, workspace_->column);
+  MultiSolveReport report =
+      ordered && ordered->order().size() > 0 && k > 0
+          ? detail::solve_in_order<T>(system, *ordered, *workspace_, observer, rules, options_.stopping)
+          : detail::MultiRun<T>(system, *workspace_, observer, rules, options_.stopping, system)();
+  detail::look_at_solutions<T>(system, name(), workspace_->number, workspace_->column, report);
+  return report;
 }
 
 template class MultiSolver<float>;

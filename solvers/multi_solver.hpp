@@ -85,7 +85,7 @@ template <class T>
 class MultiSolver {
  public:
   // Throws BadArgument for a method without a form for several right-hand sides, for options out of range, and for
-  // null_space and device_steps other than none and auto.
+  // null_space, device_steps and residual_norm other than none, auto and euclidean.
   explicit MultiSolver(std::string_view method = "cg", const SolverOptions& options = {});
   ~MultiSolver();
   MultiSolver(const MultiSolver&) = delete;

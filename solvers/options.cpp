@@ -8,7 +8,8 @@ constexpr std::string_view with_restart[] = {"gmres", "fgmres", "auto"}, fcg[] =
                            for_symmetric[] = {"cg", "fcg", "minres", "auto"};
 constexpr std::string_view baselines[] = {"rhs", "initial-residual"}, orthogonalizations[] = {"cgs2", "mgs"},
                            null_spaces[] = {"none", "constant"},
-                           device_steps[] = {"auto", "graph", "resident"};
+                           device_steps[] = {"auto", "graph", "resident"},
+                           residual_norms[] = {"euclidean", "diagonal"};
 
 using S = SolverOptions;
 using R = StoppingRule;
@@ -16,7 +17,7 @@ constexpr Option<SolverOptions> table[] = {
     option<&S::stopping, &R::relative_tolerance>(
         {.name = "relative_tolerance",
          .range = {0, 1, false, true},
-         .about = "stop when ||b - A x|| is at most this times ||baseline||, 2-norms"}),
+         .about = "stop when ||b - A x|| is at most this times ||baseline||"}),
     option<&S::stopping, &R::absolute_tolerance>(
         {.name = "absolute_tolerance", .range = {0, finite}, .about = "or when it is at most this"}),
     option<&S::stopping, &R::baseline>(
@@ -55,6 +56,11 @@ constexpr Option<SolverOptions> table[] = {
                               .words = device_steps,
                               .on_device = true,
                               .about = "how steps run on a GPU"}),
+    option<&S::residual_norm>(
+        {.name = "residual_norm",
+         .words = residual_norms,
+         .about =
+             "of b and of b - A x: the 2-norm, or that of both divided by the diagonal of A, row by row"}),
 };
 
 }  // namespace

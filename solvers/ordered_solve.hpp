@@ -161,7 +161,7 @@ VectorBlock<const T> in_order(const Permutation& P, const VectorBlock<const T>& 
 // What a solver keeps while solves compute in another order than the caller's.
 template <class T>
 struct InAnOrder {
-  Vector<T> b, x, null_space;
+  Vector<T> b, x, null_space, weights;
   std::shared_ptr<OrderedPreconditioner<T>> M;
 };
 // One change of the order, with its memory.

@@ -45,8 +45,8 @@ class Run final : private OrderFollower {
         callers_(system),
         observer_(observer),
         workspace_(workspace),
-        host_steps_(method_, system),
-        fetched_steps_(method_, system) {
+        host_steps_(method_, callers_),
+        fetched_steps_(method_, callers_) {
     if (has_order_)
       has_order_->follow(*this);
     else
@@ -72,6 +72,7 @@ class Run final : private OrderFollower {
     if (options_.device_steps == "resident" && context().simulated())
       throw BadArgument("device_steps is 'resident', but the operator is not on a GPU; take auto");
     if (context().simulated()) steps_ = &fetched_steps_;
+    if (weighs_residuals(options_)) weigh_residuals();
     if (const Permutation order = has_order_ ? has_order_->order() : Permutation(); order.size() > 0) {
       prepare_order(order);
       adopt_order();
@@ -81,17 +82,20 @@ class Run final : private OrderFollower {
     if (context().space() == Space::device && !context().simulated()) steps_ = steps_on_device();
 #endif
     copy<T>(context(), system_->b, method_.scratch());
-    report_.rhs_norm = norm<T>(context(), method_.scratch(), workspace_.number);
-    if (report_.rhs_norm == 0) {
+    rhs_norm_ = report_.rhs_norm = norm<T>(context(), method_.scratch(), workspace_.number);
+    if (rhs_norm_ == 0) {
       fill<T>(context(), T(0), system_->x);
       observe(0);
       return end(StopReason::zero_right_hand_side);
     }
+    if (callers_.weights) report_.rhs_norm = measured_norm(method_.scratch());
     if (null_space_.count > 0) {
       check_null_space();
       project(system_->x);
     }
     report_.initial_residual = compute_true_residual();
+    initial_norm_ = callers_.weights ? norm<T>(context(), method_.scratch(), workspace_.number)
+                                     : report_.initial_residual;
     report_.recurrence_residual = report_.initial_residual;
     control_.emplace(rule_, report_.rhs_norm, report_.initial_residual);
     if (!std::isfinite(report_.rhs_norm) || !std::isfinite(report_.initial_residual)) {
@@ -104,12 +108,12 @@ class Run final : private OrderFollower {
       return end(good);
     }
     if (null_space_.count > 0) {
-      if (const double part = part_in_null_space(); part > control_->tolerance()) {
+      if (const double part = part_in_null_space(); part > tolerance_of_2_norm()) {
         observe(report_.initial_residual);
         return end(StopReason::inconsistent,
                    fmt::format("the part of b in the null space has norm {:.3g}, and ||b - A x|| is at least "
                                "that; the tolerance is {:.3g}",
-                               part, control_->tolerance()));
+                               part, tolerance_of_2_norm()));
       }
     }
     return iterate();
@@ -121,7 +125,7 @@ class Run final : private OrderFollower {
   Permuted permuted() const override {
     const bool diagonal = callers_.M && callers_.M->inverse_diagonal().size > 0;
     const std::size_t vectors = method_.kept_vectors(steps_->runs_ahead()).size() + (diagonal ? 1 : 0);
-    constexpr int others = 3;  // b, x, and x at the end
+    const int others = callers_.weights ? 4 : 3;  // b, x, and x at the end; the weights
     return {others + static_cast<int>(vectors) + static_cast<int>(callers_null_space_.count),
             callers_.M && !diagonal ? 2 : 0};
   }
@@ -138,6 +142,7 @@ class Run final : private OrderFollower {
     if (next.size() > 0) {
       has_memory(own_.b, n), has_memory(own_.x, n),
           has_memory(own_.null_space, callers_null_space_.count * n);
+      if (callers_.weights) has_memory(own_.weights, n);
       if (callers_.M) {
         // That of an earlier solve in this order, so that a recorded graph can be used again.
         const bool known = order_.size() == 0 && own_.M && own_.M->is_of(*callers_.M, next);
@@ -167,13 +172,18 @@ class Run final : private OrderFollower {
         order_.template apply<T>(callers_.b, own_.b);
         if (callers_null_space_.count > 0)
           null_space_ = in_order(order_, callers_null_space_, own_.null_space);
+        if (callers_.weights) {
+          order_.template apply<T>(weights_.entries, own_.weights);
+          ordered_weights_ = {own_.weights, weights_.weighted, weights_.squared};
+        }
       }
     } catch (...) { failed_change_ = std::current_exception(); }  // a broken device
     if (order_.size() > 0) {
       own_.M = std::move(change_.M);
-      system_ = &ordered_.emplace(System<T>{has_order_->in_order(), own_.b, own_.x, own_.M.get(),
-                                            own_.M ? own_.M->inverse_diagonal() : VectorView<const T>{},
-                                            has_order_});
+      system_ =
+          &ordered_.emplace(System<T>{has_order_->in_order(), own_.b, own_.x, own_.M.get(),
+                                      own_.M ? own_.M->inverse_diagonal() : VectorView<const T>{}, has_order_,
+                                      nullptr, callers_.weights ? &ordered_weights_ : nullptr});
     }
     change_ = {};
     steps_->change_system(*system_);
@@ -213,6 +223,8 @@ class Run final : private OrderFollower {
       std::string why;
       if (context().vector_kernels() != VectorKernels::native) {
         why = fmt::format("the vector operations are those of {}", to_string(context().vector_kernels()));
+      } else if (callers_.weights) {
+        why = "residual_norm is " + options_.residual_norm;
       } else if (Steps<T>* const resident = resident_steps_for(workspace_, *system_, why)) {
         rows_ = system_->A.abilities().row_arrays.get();
         rows_->keep_rows(true);
@@ -236,7 +248,7 @@ class Run final : private OrderFollower {
 #endif
 
   SolveReport iterate() {
-    method_.begin(*system_, method_.scratch());
+    begin();
     begun_ = true;
     for (Verdict verdict = steps_->first(*control_);;) {
       report_.recurrence_residual = verdict.residual;
@@ -256,13 +268,16 @@ class Run final : private OrderFollower {
         if (const StopReason good = control_->satisfied(report_.true_residual); converged(good))
           return end(good);
         if (reason == StopReason::inconsistent) {
-          Diagnosis found = check_least_squares(method_, *system_, workspace_.number, report_.true_residual,
-                                                report_.rhs_norm);
+          Diagnosis found =
+              check_least_squares(method_, *system_, workspace_.number,
+                                  norm<T>(context(), method_.scratch(), workspace_.number), rhs_norm_);
           reason = found.reason, detail = std::move(found.detail);
         }
-        const bool may_restart =
-            reason == StopReason::running || (reason == StopReason::breakdown && steps_since_begin_ > 1);
-        if (!may_restart) return end_of(reason, std::move(detail), verdict);
+        // A breakdown may be a happy one: x then solves the system up to the rounding of a large x0. Without progress
+        // in the first step it would come again.
+        const bool goes_on = reason == StopReason::breakdown && report_.iterations < rule_.max_iterations &&
+                             (steps_since_begin_ > 1 || report_.true_residual < 0.9 * begun_from_);
+        if (reason != StopReason::running && !goes_on) return end_of(reason, std::move(detail), verdict);
         if (new_values) {
           revision_ = system_->A.revision();
           if (order_.size() > 0 && own_.M) own_.M->refresh();
@@ -277,6 +292,8 @@ class Run final : private OrderFollower {
           if (!planned && !restart_helps())
             return end_of(reason == StopReason::breakdown ? reason : StopReason::stagnation,
                           restart_detail(verdict, detail), verdict);
+          if (planned && report_.true_residual > 0.9 * begun_from_ && !std::exchange(asked_, true))
+            if (auto found = find_no_solution()) return end(found->reason, std::move(found->detail));
           restart(planned);
         }
       }
@@ -304,10 +321,44 @@ class Run final : private OrderFollower {
     const VectorView<T> r = method_.scratch();
     copy<T>(context(), system_->b, r);
     system_->A.apply(T(-1), system_->x, T(1), r);
-    report_.true_residual = norm<T>(context(), r, workspace_.number);
+    report_.true_residual = measured_norm(r);
     // A method begins without the part that no step can reduce.
     project(r);
     return report_.true_residual;
+  }
+
+  // ||v||, or ||W v||.
+  double measured_norm(VectorView<T> v) {
+    if (!callers_.weights) return norm<T>(context(), v, workspace_.number);
+    const ResidualWeights<T>& w = *system_->weights;
+    multiply<T>(context(), w.entries, v, w.weighted);
+    return norm<T>(context(), w.weighted, workspace_.number);
+  }
+  // ||v|| is above it for no v that meets the tolerance.
+  double tolerance_of_2_norm() const { return control_->tolerance() * largest_inverse_weight_; }
+
+  // W := D^-1
+  void weigh_residuals() {
+    const Ability<HasDiagonal<T>> known = callers_.A.abilities().diagonal;
+    if (!known)
+      throw BadArgument(fmt::format(
+          "residual_norm is {}, but operator {} does not tell its diagonal{}{}; take euclidean",
+          options_.residual_norm, callers_.A.name(), known.why().empty() ? "" : ": ", known.why()));
+    const ContextPtr& its_context = callers_.A.context();
+    if (workspace_.weights.size() != callers_.x.size || workspace_.weighted_squared.size() == 0) {
+      for (Vector<T>* v : {&workspace_.weights, &workspace_.weighted})
+        *v = make_vector<T>(its_context, callers_.x.size);
+      workspace_.weighted_squared = make_vector<T>(its_context, 1);
+    }
+    T largest = 0, replaced = 0;
+    known->diagonal(workspace_.weights);
+    max_abs<T>(context(), workspace_.weights, workspace_.number.data());
+    copy<T>(context(), workspace_.number.view(), {&largest, 1});
+    reciprocal<T>(context(), workspace_.weights, workspace_.number.data());
+    copy<T>(context(), workspace_.number.view(), {&replaced, 1});
+    largest_inverse_weight_ = std::max(static_cast<double>(largest), replaced > 0 ? 1.0 : 0.0);
+    weights_ = {workspace_.weights, workspace_.weighted, workspace_.weighted_squared.data()};
+    callers_.weights = &weights_;
   }
 
   // v := v - N N^T v
@@ -340,7 +391,7 @@ class Run final : private OrderFollower {
       size = static_cast<double>(largest);
     } else {
       system_->A.apply(system_->b, q);
-      size = norm<T>(context(), q, workspace_.number) / report_.rhs_norm;
+      size = norm<T>(context(), q, workspace_.number) / rhs_norm_;
     }
     for (std::int64_t j = 0; j < null_space_.count; ++j) {
       system_->A.apply(null_space_.column(j), q);
@@ -353,9 +404,15 @@ class Run final : private OrderFollower {
     }
   }
 
+  // From b - A x, which is in scratch().
+  void begin() {
+    method_.begin(*system_, method_.scratch());
+    measure(method_, *system_);
+    begun_from_ = report_.true_residual;
+  }
   void restart(bool planned) {
     ++report_.restarts;
-    method_.begin(*system_, method_.scratch());
+    begin();
     if (!planned) control_->restart(report_.true_residual, report_.iterations);
     steps_since_begin_ = 0;
   }
@@ -391,8 +448,13 @@ class Run final : private OrderFollower {
   // b - A x is in scratch().
   SolveReport end_of(StopReason reason, std::string detail, const Verdict& verdict) {
     const bool first = report_.iterations <= 1 && report_.restarts == 0;
-    Diagnosis found = diagnose(method_, *system_, workspace_.number, verdict, first, report_.initial_residual,
-                               reason, std::move(detail));
+    Diagnosis found = diagnose(method_, *system_, workspace_.number, verdict, first, initial_norm_, reason,
+                               std::move(detail));
+    if (may_be_inconsistent(found.reason))
+      if (auto none = find_no_solution()) {
+        if (!found.detail.empty()) none->detail += "; " + found.detail;
+        found = std::move(*none);
+      }
     // The next line overwrites b - A x, and so comes after all that reads it.
     if (depends_on_symmetry(found.reason) && find_solver(name_).symmetric) {
       symmetric_ = is_symmetric(method_, *system_, workspace_.number, found.detail);
@@ -401,15 +463,31 @@ class Run final : private OrderFollower {
     return end(found.reason, std::move(found.detail));
   }
 
+  std::optional<Diagnosis> find_no_solution() {
+    return find_inconsistent(method_, *system_, workspace_.number, tolerance_of_2_norm());
+  }
+
+  // x is the caller's from here on. Whatever the residual says, an x that is not finite is no solution.
   SolveReport end(StopReason reason, std::string detail = {}) {
     bring_back();
+    bool lost = false;
+    if (report_.iterations > 0)
+      if (const auto bad = first_not_finite<T>(context(), callers_.x, workspace_.number)) {
+        lost = std::isfinite(report_.true_residual);
+        detail += (detail.empty() ? "" : "; ") + text_of<T>(*bad, lost, method_, callers_, workspace_.number);
+        reason = StopReason::not_finite;
+      }
     report_.reason = reason;
     report_.detail = std::move(detail);
+    std::string fault;
+    if (blames_preconditioner(reason)) fault = fault_of_preconditioner(method_, callers_, workspace_.number);
     report_.advice =
         advice_for(reason, {.method = name_,
                             .preconditioner = callers_.M ? callers_.M->name() : std::string_view(),
                             .symmetric = symmetric_,
-                            .positive_diagonal = positive_diagonal_});
+                            .positive_diagonal = positive_diagonal_,
+                            .preconditioner_fault = fault,
+                            .x_not_determined = lost});
     if (control_) {
       report_.recurrence_relative = control_->relative(report_.recurrence_residual);
       report_.true_relative = control_->relative(report_.true_residual);
@@ -432,8 +510,10 @@ class Run final : private OrderFollower {
   VectorBlock<const T> null_space_ = callers_null_space_;
   const StoppingRule& rule_;
   Method<T>& method_;
-  const System<T>& callers_;
+  System<T> callers_;
   const HasOrder<T>* const has_order_ = callers_.A.abilities().order.get();
+  ResidualWeights<T> weights_, ordered_weights_;  // of the two systems, where residuals are weighed
+  double largest_inverse_weight_ = 1;
   // The system in the order of the operator: callers_, or ordered_.
   const System<T>* system_ = &callers_;
   std::optional<System<T>> ordered_;
@@ -453,6 +533,9 @@ class Run final : private OrderFollower {
   Revision revision_ = system_->A.revision();
   SolveReport report_;
   IterationInfo info_;
+  double rhs_norm_ = 0, initial_norm_ = 0;  // 2-norms of b and b - A x0
+  double begun_from_ = 0;                   // the true residual when the method began last
+  bool asked_ = false;                      // whether x exists at all, between two cycles
   std::int64_t steps_since_begin_ = 0;
   double smallest_restart_ = std::numeric_limits<double>::infinity();
   int fruitless_ = 0;
@@ -530,6 +613,8 @@ SolveReport Solver<T>::solve(const LinearOperator<T>& A, VectorView<const T> b, 
     workspace_.reset();  // before the new one, so that memory holds one of them at most
     workspace_ = std::make_unique<detail::Workspace<T>>(layout, make_method(layout));
   }
+  if (const auto bad = detail::first_not_finite<T>(*A.context(), x, workspace_->number))
+    throw BadArgument(detail::guess_text("the initial guess", *bad));
   VectorBlock<const T> N = null_space_;
   if (N.count == 0 && options_.null_space == "constant") {
     Vector<T>& constant = workspace_->constant;

@@ -19,7 +19,7 @@ namespace PROTEAN_EXPORT protean {
 
 struct IterationInfo {
   std::int64_t iteration = 0;    // 0: the initial guess
-  double residual = 0;           // 2-norm of the recurrence residual
+  double residual = 0;           // norm of the recurrence residual (SolverOptions::residual_norm)
   double relative_residual = 0;  // divided by the baseline
   double seconds = 0;            // since the solve began
   std::int64_t restarts = 0;     // from the true residual so far
@@ -64,8 +64,9 @@ struct SolveReport {
   // How often the method started again from b - A x: the recurrence residual was too small, the method broke
   // down, new values came, or a cycle of the method was complete.
   std::int64_t restarts = 0;
+  // Norms by SolverOptions::residual_norm; true_residual belongs to the x returned.
   double rhs_norm = 0, initial_residual = 0;
-  double recurrence_residual = 0, true_residual = 0;  // 2-norms; true_residual belongs to the x returned
+  double recurrence_residual = 0, true_residual = 0;
   double recurrence_relative = 0, true_relative = 0;  // divided by the baseline norm
   double seconds = 0;
   // On a device: how often steps were recorded into a graph, and how often that needed a new graph instead of
@@ -99,6 +100,13 @@ struct SolverOptions {
   // auto: resident where that is possible, else graph.
   // Each of the two gives the same bits in every run; their results differ by rounding.
   std::string device_steps = "auto";
+  // euclidean | diagonal: the norm of b, b - A x and the residual of the recurrence in tolerances, limits and reports.
+  // diagonal: ||D^-1 v||, D the diagonal of A as the solve begins, with 1 for an entry that is 0 or whose inverse is
+  // not finite. So each row counts in units of its diagonal entry. In the 2-norm rows with large entries hide the
+  // others: those of a penalty method, or of a field in small units. The iterates are the same. It needs an A that
+  // knows its diagonal (HasDiagonal), two vectors, with gmres, fgmres, and minres without M another one, and in each
+  // iteration a pass over three vectors and one over one.
+  std::string residual_norm = "euclidean";
 };
 
 // A solver keeps its workspace between solves. It uses it again while size and context are the same. While the
@@ -114,7 +122,8 @@ class Solver {
   Solver& operator=(const Solver&) = delete;
 
   // Solves A x = b. x holds the initial guess on entry and the solution on return. b and x lie in the space of A and
-  // do not overlap. M is null for no preconditioner; otherwise the caller has set it up (Preconditioner::ensure). cg
+  // do not overlap. A guess that is not finite is refused (BadArgument); an x that is not finite at the end has
+  // StopReason::not_finite, whatever the residual says. M is null for no preconditioner; otherwise the caller has set it up (Preconditioner::ensure). cg
   // and minres refuse an M that is not symmetric (Preconditioner::symmetric). Only fcg and fgmres allow an M^-1 r
   // that is another function of r in each call, such as an iterative solve. Other methods then go wrong, which the
   // residual b - A x shows at the end. Numerical trouble is not an exception; it is the reason in the report. Throws

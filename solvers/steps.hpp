@@ -48,10 +48,13 @@ template <class T>
 class HostSteps final : public Steps<T> {
  public:
   HostSteps(Method<T>& method, const System<T>& system) : method_(method), system_(&system) {}
-  Verdict first(const IterationControl& control) override { return control.read(method_.signals()); }
+  Verdict first(const IterationControl& control) override {
+    return control.read(measured_signals(method_, *system_));
+  }
   Verdict next(const IterationControl& control, std::int64_t) override {
     method_.step(*system_);
-    return control.read(method_.signals());
+    measure(method_, *system_);
+    return control.read(measured_signals(method_, *system_));
   }
   std::int64_t settle(const IterationControl&, Verdict&) override { return 0; }
   void change_system(const System<T>& system) noexcept override { system_ = &system; }
@@ -98,6 +101,7 @@ void shielded_step(Method<T>& method, const System<T>& system, const Shield<T>& 
   System<T> shielded = system;
   shielded.shield = &shield;
   method.step(shielded);
+  measure(method, shielded);
 }
 
 // Steps on a simulated device, which records nothing. It does them steps_ahead() before next() returns them, as a GPU
@@ -107,7 +111,7 @@ class FetchedSteps final : public Steps<T> {
  public:
   FetchedSteps(Method<T>& method, const System<T>& system) : method_(method), system_(&system) {}
   Verdict first(const IterationControl& control) override {
-    return fetch_verdict(system_->context(), control, method_.signals());
+    return fetch_verdict(system_->context(), control, measured_signals(method_, *system_));
   }
   Verdict next(const IterationControl& control, std::int64_t left) override {
     if (returned_ == done_.size()) {
@@ -117,7 +121,8 @@ class FetchedSteps final : public Steps<T> {
       for (std::int64_t k = std::clamp<std::int64_t>(left, 1, most); k > 0; --k) {
         prepare(shield_, method_, *system_);
         shielded_step(method_, *system_, shield_);
-        done_.push_back({fetch_verdict(system_->context(), control, method_.signals()), method_.phase()});
+        done_.push_back({fetch_verdict(system_->context(), control, measured_signals(method_, *system_)),
+                         method_.phase()});
         const Verdict& verdict = done_.back().verdict;
         const bool end = verdict.event != StopReason::running || verdict.reached;
         ended = ended || end;
@@ -182,6 +187,8 @@ struct Workspace {
   // Where options or set_null_space() ask for it: the vector of the option, and one entry for each vector.
   Vector<T> constant, components;
   Vector<T> number;  // one entry, in the space of the solve; norms are left there
+  // Of residuals that are measured with weights: W in the caller's order, where W r goes, and its square.
+  Vector<T> weights, weighted, weighted_squared;
   InAnOrder<T> in_an_order;
   // Made when first used. They refer to `method`, so they are destroyed before it.
   std::unique_ptr<Steps<T>> graph_steps, resident_steps;

@@ -39,8 +39,9 @@ std::string_view advice(StopReason reason) noexcept;
 enum class Baseline : unsigned char { rhs, initial_residual };
 
 struct StoppingRule {
-  double relative_tolerance = 1e-8;  // ||b - A x|| <= relative_tolerance * ||baseline||, 2-norms; in [0, 1)
-  double absolute_tolerance = 0;     // or ||b - A x|| <= absolute_tolerance; finite
+  // ||b - A x|| <= relative_tolerance * ||baseline||, in [0, 1); norms by SolverOptions::residual_norm
+  double relative_tolerance = 1e-8;
+  double absolute_tolerance = 0;  // or ||b - A x|| <= absolute_tolerance; finite
   std::int64_t max_iterations = 10000;
   double max_seconds = std::numeric_limits<double>::infinity();
   // Stop when the residual exceeds this times the larger of baseline and initial residual; infinity: never.

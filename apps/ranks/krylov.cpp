@@ -176,9 +176,9 @@ StopReason reason_of(KSPConvergedReason reason) {
   }
 }
 
-double norm_of(Vec v) {
+double norm_of(Vec v, NormType type = NORM_2) {
   double norm = 0;
-  must(VecNorm(v, NORM_2, &norm));
+  must(VecNorm(v, type, &norm));
   return norm;
 }
 
@@ -397,6 +397,11 @@ SolveReport solve(KSP ksp, Mat A, Vec b, Vec x, const StoppingRule& rule,
     } else {
       ++report.restarts;
     }
+  }
+  // b - A x does not see an entry whose column of A is empty. (A NaN may get lost in the maximum of NORM_INFINITY.)
+  if (report.iterations > 0 && !std::isfinite(norm_of(x, NORM_1))) {
+    report.reason = StopReason::not_finite;
+    report.detail += std::string(report.detail.empty() ? "" : "; ") + "x has entries that are not finite";
   }
   must(VecDestroy(&r));
   signal_code = report.reason == StopReason::interrupted ? test.signal_code : 0;

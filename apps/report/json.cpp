@@ -41,6 +41,10 @@ std::string_view baseline_name(Baseline baseline) {
   return baseline == Baseline::rhs ? "rhs" : "initial-residual";
 }
 
+std::string_view norm_name(const SolverOptions& options) {
+  return options.residual_norm == "diagonal" ? "2-norm of rows divided by the diagonal" : "2-norm";
+}
+
 namespace {
 
 // Objects and arrays begin as such: one that this library makes of null while it adds to it is lost, and ends the

@@ -100,7 +100,7 @@ void add_result(Json& json, const SolveRecord& r) {
   json["restarts"] = result.restarts;
   json["steps"] = {{"how", result.steps}};
   if (!result.steps_reason.empty()) json["steps"]["reason"] = result.steps_reason;
-  json["residual"] = {{"norm", "2-norm"},
+  json["residual"] = {{"norm", norm_name(r.problem.solver.options)},
                       {"baseline", baseline_name(r.problem.solver.options.stopping.baseline)},
                       {"true_relative", number(result.true_relative)},
                       {"recurrence_relative", number(result.recurrence_relative)},
@@ -317,8 +317,8 @@ std::string summary(const SolveRecord& r) {
   row("iterations", result.restarts > 0 ? fmt::format("{}, restarts {}", result.iterations, result.restarts)
                                         : std::to_string(result.iterations));
   row("residual",
-      fmt::format("true {:.3e}, recurrence {:.3e} (2-norm, relative to {})", result.true_relative,
-                  result.recurrence_relative,
+      fmt::format("true {:.3e}, recurrence {:.3e} ({}, relative to {})", result.true_relative,
+                  result.recurrence_relative, norm_name(p.solver.options),
                   p.solver.options.stopping.baseline == Baseline::rhs ? "b" : "the initial residual"));
   if (r.error) row("error", fmt::format("{:.3e} (2-norm, relative to the known solution)", *r.error));
   const bool device = r.problem.op.space == Space::device;

@@ -21,7 +21,7 @@ class Iteration(NamedTuple):
     iteration: int
     """0 for the initial guess."""
     residual: float
-    """The 2-norm of the residual of the recurrence."""
+    """The norm of the residual of the recurrence (option ``residual_norm``)."""
     relative_residual: float
     """The same, divided by the norm of b, or what option ``baseline`` names."""
     seconds: float
@@ -78,12 +78,12 @@ class Report:
     initial_residual: float
     recurrence_residual: float
     true_residual: float
-    """The 2-norm of b - A x."""
+    """The norm of b - A x: the 2-norm, or what option ``residual_norm`` names."""
     recurrence_relative: float
     true_relative: float
     """The same divided by that of b, or what option ``baseline`` names."""
     residuals: Array
-    """2-norms of the residuals of the recurrence, the initial one first."""
+    """Norms of the residuals of the recurrence, the initial one first."""
     seconds: dict[str, float]
     """Of the stages: check, order, convert, setup, solve."""
     format: str

@@ -166,11 +166,15 @@ TEST(BiCgStabGuard, AResidualOrthogonalToTheFirst) {
   A(0, 0) = 1, A(1, 0) = -1, A(1, 1) = 1, A(2, 1) = 1, A(2, 2) = 1;
   const std::vector<double> b = {1, 0, 0};
   std::vector<double> x;
-  const SolveReport report = solve<double>("bicgstab", A, b, x);
+  const SolveReport report = solve<double>("bicgstab", A, b, x, {.stopping = {.max_iterations = 1}});
   EXPECT_EQ(report.reason, StopReason::breakdown) << to_string(report.reason);
   EXPECT_EQ(report.iterations, 1);
   EXPECT_NE(report.detail.find("rho = r0 . r = 0"), std::string::npos) << report.detail;
   EXPECT_EQ(report.true_residual, std::sqrt(0.5));
+  // That is progress, so that the method begins again from there.
+  const SolveReport longer = solve<double>("bicgstab", A, b, x);
+  EXPECT_TRUE(longer.converged()) << to_string(longer.reason) << " " << longer.detail;
+  EXPECT_GE(longer.restarts, 1);
 }
 
 TEST(Norms, AVectorWhoseSquaresOverflowIsScaledBack) {
