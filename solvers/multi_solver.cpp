@@ -21,6 +21,7 @@
 #include "solvers/lane_judge.hpp"
 #include "solvers/multi_diagnosis.hpp"
 #include "solvers/multi_method.hpp"
+#include "solvers/null_space.hpp"
 #include "solvers/ordered_solve.hpp"
 
 namespace protean {
@@ -43,12 +44,13 @@ struct MultiWorkspace {
            preconditioning == system.preconditioning();
   }
   std::unique_ptr<MultiMethod<T>> method;
-  Vector<T> number;   // norms are left there
-  Vector<T> squares;  // of norms, one for each lane
-  Vector<T> column;   // made when a norm is out of the range of squares
+  Vector<T> number;                // norms are left there
+  Vector<T> squares;               // of norms, one for each lane
+  Vector<T> column;                // made when a norm is out of the range of squares
+  Vector<T> constant, components;  // of a null space
   WorkspaceLayout::Preconditioning preconditioning;
   std::unique_ptr<MultiDeviceSteps<T>> device_steps;
-  Vector<T> ordered_b, ordered_x;  // B and X in the order of the operator
+  Vector<T> ordered_b, ordered_x, ordered_null_space;  // in the order of the operator
 };
 
 namespace {
@@ -58,12 +60,13 @@ class MultiRun {
  public:
   MultiRun(const MultiSystem<T>& system, MultiWorkspace<T>& workspace, MultiSolveObserver* observer,
            std::span<const StoppingRule> rules, const StoppingRule& rule, const MultiSystem<T>& callers,
-           const OrderedPreconditioner<T>* ordered_M = nullptr)
+           const VectorBlock<const T>& null_space, const OrderedPreconditioner<T>* ordered_M = nullptr)
       : system_(system),
         callers_(callers),
         workspace_(workspace),
         method_(*workspace.method),
         observer_(observer),
+        null_space_(method_.context(), null_space, workspace.components, workspace.number),
         ordered_M_(ordered_M) {
     const std::int64_t k = system.B.columns;
     columns_.resize(static_cast<std::size_t>(k));
@@ -203,27 +206,34 @@ class MultiRun {
         started.push_back(&c);
       }
     }
-    std::vector<Column*> continued;
     if (!started.empty()) {
       copy_columns<T>(context(), system_.X, method_.x(), lanes());
+      null_space_.check(system_.A, system_.B, number_of(*started.front()), started.front()->report.rhs_norm);
+      for (const Column* c : started) null_space_.project(method_.x(), c->lane);
       compute_truth(started);
-      for (Column* c : started) {
-        SolveReport& r = c->report;
-        r.initial_residual = r.recurrence_residual = r.true_residual;
-        c->control.emplace(c->rule, r.rhs_norm, r.initial_residual);
-        remember(*c, r.true_residual);
-        if (!std::isfinite(r.rhs_norm) || !std::isfinite(r.initial_residual))
-          finish(*c, StopReason::not_finite,
-                 fmt::format("||b|| = {}, ||b - A x0|| = {}", r.rhs_norm, r.initial_residual));
-        else if (const StopReason good = c->control->satisfied(r.true_residual); converged(good))
-          finish(*c, good, {});
-        else
-          continued.push_back(c);
-      }
+      std::vector<Column*> continued;
+      for (Column* c : started)
+        if (begins(*c)) continued.push_back(c);
       begin_again(continued);
       pack();
     }
     look();
+  }
+  // False: it has ended with its guess.
+  bool begins(Column& c) {
+    SolveReport& r = c.report;
+    r.initial_residual = r.recurrence_residual = r.true_residual;
+    c.control.emplace(c.rule, r.rhs_norm, r.initial_residual);
+    remember(c, r.true_residual);
+    if (!std::isfinite(r.rhs_norm) || !std::isfinite(r.initial_residual))
+      return end(c, StopReason::not_finite,
+                 fmt::format("||b|| = {}, ||b - A x0|| = {}", r.rhs_norm, r.initial_residual));
+    if (const StopReason good = c.control->satisfied(r.true_residual); converged(good))
+      return end(c, good, {});
+    const double in_null_space = null_space_.part(system_.B, number_of(c)),
+                 tolerance = c.control->tolerance();
+    if (in_null_space <= tolerance) return true;
+    return end(c, StopReason::inconsistent, inconsistent_detail(in_null_space, tolerance));
   }
 
   // at_ := b - A x in some lanes, and its norms. Other lanes of the free vectors are lost.
@@ -255,6 +265,8 @@ class MultiRun {
     for (const ColumnPair pair : from_b)
       columns_[static_cast<std::size_t>(pair.from)].report.true_residual =
           norm_of(squares[static_cast<std::size_t>(pair.to)], truth_, pair.to);
+    // A column begins without the part that no step can reduce.
+    for (const ColumnPair pair : from_b) null_space_.project(truth_, pair.to);
   }
 
   // These columns begin from b - A x, as compute_truth() left it.
@@ -360,6 +372,7 @@ class MultiRun {
     for (Column& c : columns_)
       if (c.lane >= 0 && (stops(c) || (c.waiting && together))) looked_at.push_back(&c);
     form_iterates(looked_at);
+    for (const Column* c : looked_at) null_space_.project(method_.x(), c->lane);
     compute_truth(looked_at);
     if (new_values) {
       revision_ = system_.A.revision();
@@ -507,6 +520,7 @@ class MultiRun {
   void finish(Column& c, StopReason reason, std::string detail, std::string_view fault = {}) {
     c.lane = -1;
     SolveReport& r = c.report;
+    broken_ += reason == StopReason::breakdown || reason == StopReason::indefinite_preconditioner;
     r.reason = reason, r.detail = std::move(detail);
     r.advice = advice_for(reason, {.method = method_.traits().id,
                                    .preconditioner = system_.M ? system_.M->name() : std::string_view(),
@@ -557,7 +571,7 @@ class MultiRun {
       iteration = std::max(iteration, c.report.iterations);
       if (c.lane >= 0 && !c.history.empty()) remember(c, c.history.back());
     }
-    return observer_->on_iteration({iteration, running(), residuals_, relative_, seconds()});
+    return observer_->on_iteration({iteration, running(), broken_, residuals_, relative_, seconds()});
   }
   // For the observer.
   void remember(const Column& c, double residual) {
@@ -570,8 +584,10 @@ class MultiRun {
   MultiWorkspace<T>& workspace_;
   MultiMethod<T>& method_;
   MultiSolveObserver* observer_;
+  LanesNullSpace<T> null_space_;
   const OrderedPreconditioner<T>*
       ordered_M_;  // system_.M, where the solve is in another order than the caller's
+  std::int64_t broken_ = 0;
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   Revision revision_ = system_.A.revision();
   MultiSolveReport report_;
@@ -590,7 +606,8 @@ class MultiRun {
 template <class T>
 MultiSolveReport solve_in_order(const MultiSystem<T>& callers, const HasOrder<T>& ordered,
                                 MultiWorkspace<T>& workspace, MultiSolveObserver* observer,
-                                std::span<const StoppingRule> rules, const StoppingRule& rule) {
+                                std::span<const StoppingRule> rules, const StoppingRule& rule,
+                                const VectorBlock<const T>& callers_null_space) {
   const ContextPtr& context = callers.A.context();
   const std::int64_t n = callers.B.rows, k = callers.B.columns;
   const InFixedOrder<T> A(callers.A, ordered);
@@ -606,6 +623,11 @@ MultiSolveReport solve_in_order(const MultiSystem<T>& callers, const HasOrder<T>
     M.emplace(*callers.M, A.permutation());
     M->refresh();
   }
+  VectorBlock<const T> null_space = callers_null_space;
+  if (Vector<T>& memory = workspace.ordered_null_space; null_space.count > 0) {
+    if (memory.size() != null_space.count * n) memory = Vector<T>(context, null_space.count * n);
+    null_space = in_order(A.permutation(), callers_null_space, memory);
+  }
   A.permutation().template multi_apply<T>(callers.B, b);
   A.permutation().template multi_apply<T>(MultiVectorView<const T>(callers.X), x);
   struct BringBack {
@@ -619,7 +641,7 @@ MultiSolveReport solve_in_order(const MultiSystem<T>& callers, const HasOrder<T>
     }
   } const bring_back{A.permutation(), x, callers.X};
   const MultiSystem<T> system{A, b, x, M ? &*M : nullptr, M ? M->inverse_diagonal() : VectorView<const T>{}};
-  return MultiRun<T>(system, workspace, observer, rules, rule, callers, M ? &*M : nullptr)();
+  return MultiRun<T>(system, workspace, observer, rules, rule, callers, null_space, M ? &*M : nullptr)();
 }
 
 constexpr const MultiMethodEntry* entries[] = {&multi_cg, &multi_bicgstab, &multi_gmres};
@@ -645,11 +667,6 @@ MultiSolver<T>::MultiSolver(std::string_view method, const SolverOptions& option
         "definite matrices, and bicgstab and gmres, for any. Solve the columns one after another with a "
         "Solver, which keeps its memory between solves",
         method));
-  if (options.null_space != "none")
-    throw BadArgument(
-        fmt::format("null_space is {}; solves with several right-hand sides have none: solve the columns one "
-                    "after another",
-                    options.null_space));
   if (detail::weighs_residuals(options))
     throw BadArgument(
         fmt::format("residual_norm is {}; solves with several right-hand sides take the 2-norm alone: take "
@@ -729,14 +746,22 @@ MultiSolveReport MultiSolver<T>::solve(const LinearOperator<T>& A, MultiVectorVi
     workspace_ = std::make_unique<detail::MultiWorkspace<T>>(entry_->template make<T>(), options_, context, n,
                                                              most, system.preconditioning());
   }
+  const VectorBlock<const T> N = detail::null_space_of<T>(options_, null_space_, context, n,
+                                                          workspace_->constant, workspace_->components);
   const Ability<HasOrder<T>> ordered = A.abilities().order;
   detail::require_finite_guesses<T>(system, workspace_->number, workspace_->column);
   MultiSolveReport report =
       ordered && ordered->order().size() > 0 && k > 0
-          ? detail::solve_in_order<T>(system, *ordered, *workspace_, observer, rules, options_.stopping)
-          : detail::MultiRun<T>(system, *workspace_, observer, rules, options_.stopping, system)();
+          ? detail::solve_in_order<T>(system, *ordered, *workspace_, observer, rules, options_.stopping, N)
+          : detail::MultiRun<T>(system, *workspace_, observer, rules, options_.stopping, system, N)();
   detail::look_at_solutions<T>(system, name(), workspace_->number, workspace_->column, report);
   return report;
+}
+
+template <class T>
+void MultiSolver<T>::set_null_space(VectorBlock<const T> N) {
+  if (N.count > 0) detail::require_null_space_method(name());
+  null_space_ = N;
 }
 
 template class MultiSolver<float>;

@@ -19,6 +19,7 @@ namespace PROTEAN_EXPORT protean {
 struct MultiIterationInfo {
   std::int64_t iteration = 0;  // 0: the initial guesses
   std::int64_t running = 0;    // columns that have not ended
+  std::int64_t broken = 0;     // columns that a breakdown has ended, or a preconditioner that is indefinite
   // For each column the 2-norm of its recurrence residual, and that divided by the baseline of its rule; those of a
   // column that has ended stay.
   std::span<const double> residuals, relative_residuals;
@@ -85,7 +86,7 @@ template <class T>
 class MultiSolver {
  public:
   // Throws BadArgument for a method without a form for several right-hand sides, for options out of range, and for
-  // null_space, device_steps and residual_norm other than none, auto and euclidean.
+  // device_steps and residual_norm other than auto and euclidean.
   explicit MultiSolver(std::string_view method = "cg", const SolverOptions& options = {});
   ~MultiSolver();
   MultiSolver(const MultiSolver&) = delete;
@@ -99,12 +100,18 @@ class MultiSolver {
                          const Preconditioner<T>* M = nullptr, MultiSolveObserver* observer = nullptr,
                          std::span<const StoppingRule> rules = {});
 
+  // Solver::set_null_space() for all columns: a column whose b has a part in the null space above its tolerance ends
+  // with StopReason::inconsistent. For method cg. Option null_space "constant" is for all columns, too. The columns are
+  // projected one after another where a recurrence begins and where it ends, which takes one vector more.
+  void set_null_space(VectorBlock<const T> N);
+
   const SolverOptions& options() const noexcept { return options_; }
   std::string_view name() const noexcept;
 
  private:
   SolverOptions options_;
   const detail::MultiMethodEntry* entry_ = nullptr;
+  VectorBlock<const T> null_space_;
   std::atomic<bool> busy_{false};
   std::unique_ptr<detail::MultiWorkspace<T>> workspace_;
 };

@@ -23,6 +23,7 @@
 #include "solvers/iteration_control.hpp"
 #include "solvers/method.hpp"
 #include "solvers/methods.hpp"
+#include "solvers/null_space.hpp"
 #include "solvers/options.hpp"
 #include "solvers/ordered_solve.hpp"
 #include "solvers/steps.hpp"
@@ -90,7 +91,8 @@ class Run final : private OrderFollower {
     }
     if (callers_.weights) report_.rhs_norm = measured_norm(method_.scratch());
     if (null_space_.count > 0) {
-      check_null_space();
+      const auto [q, d] = method_.spare();
+      check_null_space<T>(system_->A, null_space_, system_->b, report_.rhs_norm, q, d, workspace_.number);
       project(system_->x);
     }
     report_.initial_residual = compute_true_residual();
@@ -108,12 +110,10 @@ class Run final : private OrderFollower {
       return end(good);
     }
     if (null_space_.count > 0) {
-      if (const double part = part_in_null_space(); part > tolerance_of_2_norm()) {
+      const double part = part_in_null_space<T>(context(), null_space_, system_->b, workspace_.components);
+      if (part > tolerance_of_2_norm()) {
         observe(report_.initial_residual);
-        return end(StopReason::inconsistent,
-                   fmt::format("the part of b in the null space has norm {:.3g}, and ||b - A x|| is at least "
-                               "that; the tolerance is {:.3g}",
-                               part, tolerance_of_2_norm()));
+        return end(StopReason::inconsistent, inconsistent_detail(part, tolerance_of_2_norm()));
       }
     }
     return iterate();
@@ -361,48 +361,7 @@ class Run final : private OrderFollower {
     callers_.weights = &weights_;
   }
 
-  // v := v - N N^T v
-  void project(VectorView<T> v) {
-    if (null_space_.count == 0) return;
-    block_dot<T>(context(), null_space_, v, workspace_.components.data());
-    block_axpy<T>(context(), T(-1), null_space_, workspace_.components.data(), v);
-  }
-  // ||N^T b||
-  double part_in_null_space() {
-    block_dot<T>(context(), null_space_, system_->b, workspace_.components.data());
-    std::vector<T> components(static_cast<std::size_t>(null_space_.count));
-    copy<T>(context(), workspace_.components.view(), {components.data(), null_space_.count});
-    double sum = 0;
-    for (const T c : components) sum += static_cast<double>(c) * static_cast<double>(c);
-    return std::sqrt(sum);
-  }
-  void check_null_space() {
-    const auto [q, d] = method_.spare();
-    // A number of the size of the largest eigenvalue.
-    double size = 0;
-    const HasDiagonal<T>* known = system_->A.abilities().diagonal.get();
-    try {
-      if (known) known->diagonal(d);
-    } catch (const BadArgument&) { known = nullptr; }  // a caller's operator without a function for it
-    if (known) {
-      T largest = 0;
-      max_abs<T>(context(), d, workspace_.number.data());
-      copy<T>(context(), workspace_.number.view(), {&largest, 1});
-      size = static_cast<double>(largest);
-    } else {
-      system_->A.apply(system_->b, q);
-      size = norm<T>(context(), q, workspace_.number) / rhs_norm_;
-    }
-    for (std::int64_t j = 0; j < null_space_.count; ++j) {
-      system_->A.apply(null_space_.column(j), q);
-      const double product = norm<T>(context(), q, workspace_.number);
-      if (product > std::sqrt(static_cast<double>(std::numeric_limits<T>::epsilon())) * size)
-        throw BadArgument(fmt::format(
-            "null space: A times vector {} has norm {:.3g}, so that the vector is not in the null space of A "
-            "(size of A: {:.3g}); give vectors n with A n = 0, or none",
-            j, product, size));
-    }
-  }
+  void project(VectorView<T> v) { detail::project<T>(context(), null_space_, v, workspace_.components); }
 
   // From b - A x, which is in scratch().
   void begin() {
@@ -543,12 +502,6 @@ class Run final : private OrderFollower {
   std::optional<bool> symmetric_, positive_diagonal_;
 };
 
-void check_symmetric(std::string_view method) {
-  if (!find_solver(method).symmetric)
-    throw BadArgument(
-        fmt::format("a null space is for methods cg, fcg and minres; the method is {}", method));
-}
-
 }  // namespace
 }  // namespace detail
 
@@ -615,27 +568,14 @@ SolveReport Solver<T>::solve(const LinearOperator<T>& A, VectorView<const T> b, 
   }
   if (const auto bad = detail::first_not_finite<T>(*A.context(), x, workspace_->number))
     throw BadArgument(detail::guess_text("the initial guess", *bad));
-  VectorBlock<const T> N = null_space_;
-  if (N.count == 0 && options_.null_space == "constant") {
-    Vector<T>& constant = workspace_->constant;
-    if (constant.size() != n || n == 0) {
-      constant = Vector<T>(A.context(), n);
-      fill<T>(*A.context(), static_cast<T>(1 / std::sqrt(std::max(1.0, static_cast<double>(n)))), constant);
-    }
-    N = {constant.data(), n, n, 1, space};
-  }
-  if (N.count > 0) {
-    const std::int64_t stride = N.count > 1 ? N.stride : n;  // of one vector it means nothing
-    require<T>(MultiVectorView<const T>{N.data, N.size, N.count, stride, VectorLayout::columns, N.space}, n,
-               N.count, space, "the null space");
-    if (workspace_->components.size() != N.count) workspace_->components = Vector<T>(A.context(), N.count);
-  }
+  const VectorBlock<const T> N = detail::null_space_of<T>(options_, null_space_, A.context(), n,
+                                                          workspace_->constant, workspace_->components);
   return detail::Run<T>(name(), options_, system, observer, *workspace_, N)();
 }
 
 template <class T>
 void Solver<T>::set_null_space(VectorBlock<const T> N) {
-  if (N.count > 0) detail::check_symmetric(name());
+  if (N.count > 0) detail::require_null_space_method(name());
   null_space_ = N;
 }
 

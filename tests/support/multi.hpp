@@ -1,5 +1,6 @@
 // Several vectors for tests: in any layout, with gaps that nobody may write, in host or device memory.
 #pragma once
+#include <cmath>
 #include <cstring>
 #include <limits>
 #include <string>
@@ -21,6 +22,19 @@ Columns<T> sample_columns(std::int64_t rows, std::int64_t count, unsigned seed) 
   for (std::int64_t j = 0; j < count; ++j)
     columns.push_back(sample_vector<T>(rows, seed + 101 * static_cast<unsigned>(j)));
   return columns;
+}
+
+// ||b - A x||, in long double.
+template <class T>
+double residual_of(const CsrMatrix<T>& A, const std::vector<T>& b, const std::vector<T>& x) {
+  long double sum = 0;
+  for (std::int64_t r = 0; r < A.rows(); ++r) {
+    long double residual = b[static_cast<std::size_t>(r)];
+    for (std::int64_t k = A.pattern.row_ptr[r]; k < A.pattern.row_ptr[r + 1]; ++k)
+      residual -= static_cast<long double>(A.values[k]) * x[static_cast<std::size_t>(A.pattern.col[k])];
+    sum += residual * residual;
+  }
+  return static_cast<double>(std::sqrt(sum));
 }
 
 struct MultiShape {

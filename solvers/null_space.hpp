@@ -1,0 +1,64 @@
+// What the drivers of solves do with a null space of A: Solver::set_null_space(), MultiSolver::set_null_space(). Private
+// to solvers/.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "core/blas1.hpp"
+#include "core/multi_vector.hpp"
+#include "core/vector.hpp"
+#include "operators/linear_operator.hpp"
+#include "solvers/solver.hpp"
+
+namespace protean::detail {
+
+// Throws BadArgument for a method that is not for symmetric A.
+void require_null_space_method(std::string_view method);
+
+// That of a solve: `given`, else the vector of equal entries where the options say so, which is made in `constant`; of
+// no vectors where there is none. `components` gets room for a number of each vector. Throws ShapeMismatch, WrongSpace.
+template <class T>
+VectorBlock<const T> null_space_of(const SolverOptions& options, VectorBlock<const T> given,
+                                   const ContextPtr& context, std::int64_t n, Vector<T>& constant,
+                                   Vector<T>& components);
+
+// Throws BadArgument unless A maps all vectors nearly to zero. rhs_norm: ||b||, not 0. q and d are overwritten.
+template <class T>
+void check_null_space(const LinearOperator<T>& A, const VectorBlock<const T>& N, VectorView<const T> b,
+                      double rhs_norm, VectorView<T> q, VectorView<T> d, Vector<T>& number);
+
+// v := v - N N^T v
+template <class T>
+void project(const Context& context, const VectorBlock<const T>& N, VectorView<T> v, Vector<T>& components);
+
+// ||N^T b||
+template <class T>
+double part_in_null_space(const Context& context, const VectorBlock<const T>& N, VectorView<const T> b,
+                          Vector<T>& components);
+std::string inconsistent_detail(double part, double tolerance);
+
+// The same for several vectors, which are lanes or columns of others. Does nothing for a null space of no vectors.
+template <class T>
+class LanesNullSpace {
+ public:
+  // N in the order of the solve. N, components and number must outlive it.
+  LanesNullSpace(const ContextPtr& context, const VectorBlock<const T>& N, Vector<T>& components,
+                 Vector<T>& number)
+      : context_(context), N_(N), components_(components), number_(number) {}
+
+  void check(const LinearOperator<T>& A, const MultiVectorView<const T>& B, std::int32_t column,
+             double rhs_norm);
+  void project(const MultiVectorView<T>& V, std::int32_t lane);
+  double part(const MultiVectorView<const T>& B, std::int32_t column);
+
+ private:
+  VectorView<T> taken_out(const MultiVectorView<const T>& V, std::int32_t lane);
+
+  const ContextPtr& context_;
+  const VectorBlock<const T> N_;
+  Vector<T>&components_, &number_;
+  Vector<T> own_;  // the vector that is looked at
+};
+
+}  // namespace protean::detail
