@@ -85,25 +85,5 @@ std::optional<Diagnosis> find_inconsistent(Method<T>& method, const System<T>& s
 // applications and products. Overwrites the spare vectors. The system is the one in the caller's order.
 template <class T>
 std::string fault_of_preconditioner(Method<T>& method, const System<T>& system, Vector<T>& number);
-// What these functions need of a method, where a solve has another kind: three vectors, the first of which is b - A x.
-template <class T>
-class ThreeVectors final : public Method<T> {
- public:
-  ThreeVectors(const ContextPtr& context, std::int64_t n) {
-    for (Vector<T>& v : v_) v = Vector<T>(context, n);
-  }
-  VectorView<T> scratch() noexcept override { return v_[0]; }
-  std::array<VectorView<T>, 2> spare() noexcept override { return {v_[1].view(), v_[2].view()}; }
-  void begin(const System<T>&, VectorView<const T>) override {}
-  void step(const System<T>&) override {}
-  std::vector<VectorView<T>> kept_vectors(bool) override { return {}; }
-  std::int64_t period() const noexcept override { return 1; }
-  std::int64_t phase() const noexcept override { return 0; }
-  void set_phase(std::int64_t) noexcept override {}
-  Signals<T> signals() const noexcept override { return {nullptr, {}}; }
-
- private:
-  Vector<T> v_[3];
-};
 
 }  // namespace protean::detail
