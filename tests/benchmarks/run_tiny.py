@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 """Runs a benchmark on matrices that are so small that it shows no speed, but that it still runs:
-run_tiny.py PROGRAM WORK_FOLDER SOURCE_FOLDER [--device]
+run_tiny.py PROGRAM WORK_FOLDER [--device]
 
 --device: it needs a GPU. Without one it must say so, and the test is skipped (77). run_tiny.py --list prints the
 programs that are known, each with "device" if it needs a GPU."""
+import lzma
 import pathlib
 import subprocess
 import sys
 
-SECONDS = ["--seconds", "0.001"]
-# {t}: a folder of tiny matrices with the names that benchmarks ask for; {s}: the source folder.
+# {t}: a folder of tiny matrices with the names that benchmarks ask for.
 HOST = {
     "amg_setup_benchmark": "--space host --only poisson-2d-20 --runs 1",
     "bytes_table": "--matrices {t}",
@@ -26,14 +26,14 @@ HOST = {
     "io_benchmark": "{t} {t}/io.json 0.1",
     "loaded_benchmark": "--matrices {t} --only bcsstk17 --formats csr --threads 1 --loops 1 --iterations 4 "
                         "--seconds 0.001",
-    "multi_benchmark": "--share 0.0001 --threads 1 --formats csr --counts 1,2 --iterations 2 --seconds 0.001",
+    "multi_benchmark": "--share 0.01 --only band64 --threads 1 --formats csr --counts 1,2 --iterations 2 --seconds 0.001",
     "order_benchmark": "--matrices {t} --entries 1000 --only bcsstk17 --threads 1 --iterations 50",
     "petsc_ranks_benchmark": "{t}/bcsstk17.mtx",
     "preconditioner_benchmark": "--matrices {t} --runs 1 --only s1rmt3m1",
     "ranks_model_benchmark": "1 4 aij",
     "refresh_benchmark": "--n 4 --steps 2 --repeat 1 --threads 1",
-    "selection_benchmark": "--truth {s}/operators/policy/builtin_avx2.tsv",
-    "selectors_benchmark": "--truth {s}/operators/policy/builtin_avx2.tsv",
+    "selection_benchmark": "--truth {t}/truth.yaml --folder {t}",
+    "selectors_benchmark": "--truth {t}/truth.yaml --folder {t} --features {t}/features.tsv",
     "sequence_benchmark": "--threads 1 --steps 1 --repeat 1",
     "setup_benchmark": "--matrices poisson-3d:6 --types jacobi,ic0 --threads 1 --seconds 0.001",
     "spmv_benchmark": "--matrices {t} --only bcsstk17 --formats csr,ell --threads 1 --seconds 0.001",
@@ -42,12 +42,12 @@ HOST = {
 }
 DEVICE = {
     "gpu_block_benchmark": "",
-    "gpu_cg_benchmark": "--sizes 6 --formats csr,sell-packed",
+    "gpu_cg_benchmark": "--sizes 30 --formats csr,sell-packed",
     "gpu_copy_benchmark": "--size 8 --rounds 1",
     # All formats of the catalogue, with kernels that cannot be recorded.
     "gpu_spmv_benchmark": "--matrices {t} --entries 2000 --only bcsstk17 --seconds 0.001",
     "graph_stop_benchmark": "",
-    "split_benchmark": "--share-of-size 0.001 --device csr --shares 50",
+    "split_benchmark": "--share-of-size 0.01 --device csr --shares 50",
 }
 NAMES = ["bcsstk17", "af23560", "wave", "G2_circuit", "s1rmt3m1", "orsirr_1", "sherman3", "saylr4", "utm300"]
 
@@ -66,6 +66,11 @@ def write_matrices(folder):
     folder.mkdir(parents=True, exist_ok=True)
     for name in NAMES:
         (folder / f"{name}.mtx").write_text(text)
+        (folder / f"{name}.mtx.xz").write_bytes(lzma.compress(text.encode()))
+    (folder / "truth.yaml").write_text(
+        "machine: \"none\"\nmatrices:\n  - matrix: bcsstk17\n    space: host\n"
+        f"    rows: {n * n}\n    nonzeros: {len(entries)}\n    row_changes: 0.2\n    formats:\n"
+        "      - [csr, 8576, 1e-6, 1e-6]\n      - [ell, 8640, 2e-6, 5e-6]\n")
 
 
 def main():
@@ -75,8 +80,8 @@ def main():
         for name in DEVICE:
             print(name, "device")
         return 0
-    program, work, source = (pathlib.Path(argument) for argument in sys.argv[1:4])
-    needs_device = "--device" in sys.argv[4:]
+    program, work = (pathlib.Path(argument) for argument in sys.argv[1:3])
+    needs_device = "--device" in sys.argv[3:]
     name = program.name
     table = DEVICE if needs_device else HOST
     if name not in table:
@@ -86,7 +91,7 @@ def main():
         return 0 if program.exists() else 1
     matrices = work / f"tiny-{name}"
     write_matrices(matrices)
-    arguments = [word.format(t=matrices, s=source) for word in table[name].split()]
+    arguments = [word.format(t=matrices) for word in table[name].split()]
     run = subprocess.run([program, *arguments], capture_output=True, text=True, timeout=300)
     print(run.stdout[-3000:], run.stderr[-3000:])
     said = run.stdout + run.stderr
