@@ -37,6 +37,7 @@
 #include "apps/solve/solve.hpp"
 #include "core/error.hpp"
 #include "core/io/atomic_file.hpp"
+#include "core/io/foreign_file.hpp"
 #include "core/io/input_file.hpp"
 
 namespace protean::apps {
@@ -121,7 +122,7 @@ Action add_solve(CLI::App& command) {
   const auto arguments = std::make_shared<SolveArguments>();
   command
       .add_option("problem", arguments->problem,
-                  "Problem file (YAML), or a matrix: .mtx, .mtx.gz, .mtx.xz, .pbin")
+                  "Problem file (YAML), or a matrix: .mtx, .rua, .rsa, .rb (also .gz, .xz), .pbin")
       ->required()
       ->type_name("P.yaml|A.mtx");
   add_key_options(command, *arguments, false);
@@ -200,7 +201,7 @@ Action add_formats(CLI::App& command) {
 
 Action add_convert(CLI::App& command) {
   const auto arguments = std::make_shared<ConvertArguments>();
-  command.add_option("from", arguments->from, "Matrix: .mtx, .mtx.gz, .mtx.xz or .pbin")
+  command.add_option("from", arguments->from, "Matrix: .mtx, .rua, .rsa, .rb (also .gz, .xz) or .pbin")
       ->required()
       ->type_name("A");
   command.add_option("to", arguments->to, "New file; its ending decides the file format")
@@ -512,7 +513,7 @@ int parse_and_run(int argc, char** argv) {
         "there is no command '{}'; the commands are {}.{}", first, fmt::join(names, ", "),
         app.get_option_no_throw(fmt::format("--{}", first)) ? fmt::format(" Did you mean '--{}'?", first)
         : io_detail::kind_of(std::string(first)) != io_detail::FileKind::missing
-            ? fmt::format(" Did you mean 'solve {}'?", first)
+            ? fmt::format(" Did you mean 'solve {}'?", io_detail::shell_quoted(std::string(first)))
             : did_you_mean(first, names)));
   try {
     app.parse(argc, argv);

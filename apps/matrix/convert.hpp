@@ -15,12 +15,12 @@ struct ConvertArguments {
   bool quiet = false;
 };
 
-// Reads a matrix (.mtx, .mtx.gz, .mtx.xz or .pbin; its first bytes decide), multiplies its values by `scale`, puts rows
-// and columns into the order, and writes it to `to`, whose ending decides the file format. A text file of a symmetric
-// matrix has `symmetric` in its header and the lower triangle. Line k of the permutation (Matrix Market, an array of
-// one column) is the number of the row, from 1, that becomes row k; it is written before the matrix. Throws BadArgument
-// for another ending, for a scale of 0, for an unknown order, and when two of the files are the same; ShapeMismatch for
-// an order of a matrix that is not square.
+// Reads a matrix (Matrix Market, Harwell-Boeing or .pbin; its first bytes decide), multiplies its values by `scale`,
+// puts rows and columns into the order, and writes it to `to`, whose ending decides the file format. A text file of
+// a symmetric matrix has `symmetric` in its header and the lower triangle. Line k of the permutation (Matrix Market,
+// an array of one column) is the number of the row, from 1, that becomes row k; it is written before the matrix.
+// Throws BadArgument for another ending, for a scale of 0, for an unknown order, and when two of the files are the
+// same; ShapeMismatch for an order of a matrix that is not square.
 void convert(const ConvertArguments& arguments);
 
 // Throws BadArgument unless the name ends in .mtx, .mtx.gz, .mtx.xz or .pbin, or is `-`, the standard output, which

@@ -141,7 +141,7 @@ std::vector<KeyDoc> make_table() {
             "PT-Scotch"),
       file("partition", "file", "text with the rank of each row, from 0, one a line"),
 
-      file("matrix", "file", "a matrix: .mtx, .mtx.gz, .mtx.xz or .pbin"),
+      file("matrix", "file", "a matrix: .mtx, .rua, .rsa, .rb (also .gz, .xz) or .pbin"),
       other("matrix", "generate", "map", none, "instead of a file: {kind: poisson-3d, n: 60}"),
       word("matrix", "duplicates", "sum", {"sum", "refuse"}, "entries that a file has more than once"),
       word("matrix", "order", "none", order_words(), "of rows and columns in the solve"),
@@ -166,7 +166,9 @@ std::vector<KeyDoc> make_table() {
 
       other("rhs", "solution", "ones, or a map", "ones",
             "x is this vector and b = A x; the error is reported then"),
-      file("rhs", "file", "b: a vector, or several, in a file, .mtx, .mtx.gz, .mtx.xz or .npy"),
+      file("rhs", "file",
+           "b: a vector, or several, in a file, .mtx, .mtx.gz, .mtx.xz or .npy, or those of a Harwell-Boeing "
+           "file"),
       number("rhs", "value", 0, -1e300, 1e300, "b: this number everywhere", "not used"),
       integer("rhs", "random", 0, 0, most, "b: random numbers in [-1, 1) of this seed", "not used"),
       integer("rhs", "columns", 1, 1, 256,

@@ -14,6 +14,7 @@
 #include <unordered_map>
 
 #include "core/error.hpp"
+#include "core/io/foreign_file.hpp"
 
 namespace protean::apps {
 namespace {
@@ -222,11 +223,13 @@ void fail(const Place& place, const std::string& message) {
 
 Node parse_yaml(std::string_view text, const std::string& file) {
   const auto name = std::make_shared<const std::string>(file);
+  if (const std::string why = io_detail::wide_text(text, file); !why.empty()) fail({name, 0, 0}, why);
+  if (text.starts_with(io_detail::byte_order_mark)) text.remove_prefix(io_detail::byte_order_mark.size());
   if (const std::size_t zero = text.find('\0'); zero != std::string_view::npos)
     fail({name, 1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(zero), '\n'), 0},
-         "there is a zero byte in it; this is no YAML text, and no matrix that is known here (Matrix Market, "
-         "also "
-         "compressed by gzip or xz, or .pbin)");
+         "there is a zero byte in it; this is no YAML text, and no matrix that is known here (Matrix Market "
+         "or "
+         "Harwell-Boeing, also compressed by gzip or xz, or .pbin)");
   return parse(text, name, true);
 }
 
@@ -323,9 +326,12 @@ std::string hint(std::string_view word, const std::vector<std::string_view>& key
 
 void Section::check() const {
   if (node_.kind != Node::Kind::map && path_.empty())
-    fail_kind(node_, "the problem",
-              fmt::format("a map with keys of: {}, or else a matrix file, which begins with '%%MatrixMarket'",
-                          fmt::join(keys_, ", ")));
+    fail_kind(
+        node_, "the problem",
+        fmt::format(
+            "a map with keys of: {}, or else a matrix file: Matrix Market begins with '%%MatrixMarket', and "
+            "the third line of Harwell-Boeing with a type such as RUA",
+            fmt::join(keys_, ", ")));
   if (node_.kind != Node::Kind::map)
     fail_kind(node_, path_,
               fmt::format("a map with keys of: {}{}", fmt::join(keys_, ", "), meant(node_, path_, keys_)));

@@ -12,21 +12,16 @@
 #include <limits>
 #include <optional>
 
+#include "core/io/harwell_boeing.hpp"
+#include "core/io/matrix_input.hpp"
 #include "core/io/matrix_market_pieces.hpp"
 #include "core/io/pbin.hpp"
-#include "core/memory.hpp"
 #include "core/parallel.hpp"
 
 namespace protean {
 namespace {
 
 using namespace io_detail;
-
-struct Input {
-  std::string name;
-  std::function<std::unique_ptr<ByteSource>()> open;
-  std::unique_ptr<LineSource> lines() const { return std::make_unique<LineSource>(name, open()); }
-};
 
 // The first error in the text.
 struct Failure {
@@ -126,10 +121,6 @@ Position find_entry(const Input& input, const Wanted& wanted) {
   return {};
 }
 
-[[noreturn]] void fail(const Input& input, Position at, const std::string& message) {
-  throw BadFile(input.name, at.line, at.column, message);
-}
-
 // Throws for the first error: too many entries, an entry that cannot be parsed, or too few entries.
 template <class Item, class PieceOut>
 void check(const Input& input, const Header& header, const Parsed<PieceOut>& parsed) {
@@ -164,40 +155,7 @@ void check_triangles(const Input& input, const Header& header, const Parsed<Item
   if (lower < 0 || upper < 0) return;
   const std::int64_t later = std::max(lower, upper);
   fail(input, find_entry<Item>(input, [&](std::int64_t number, const Item&) { return number == later; }),
-       fmt::format(
-           "the first entry {} the diagonal after entries {} it; a {} file gives one triangle only, the "
-           "other follows from it (say 'general' in the banner when both are meant)",
-           later == upper ? "above" : "below", later == upper ? "below" : "above",
-           header.symmetry == Header::Symmetry::skew ? "skew-symmetric" : "symmetric"));
-}
-
-// Throws OutOfMemory when `entries` entries of `item_bytes` bytes each, and `row_bytes` for each row, cannot
-// fit.
-void check_memory(const Input& input, const Header& header, double entries, double item_bytes,
-                  double row_bytes, const ReadOptions& options) {
-  const double bytes = entries * item_bytes + static_cast<double>(header.rows + 1) * row_bytes;
-  const auto most = static_cast<double>(std::numeric_limits<std::int64_t>::max());
-  require_memory(bytes < most ? static_cast<std::size_t>(bytes) : std::numeric_limits<std::size_t>::max(),
-                 fmt::format("{}:{}: a matrix of {} x {} and {} entries", input.name, header.size_line,
-                             header.rows, header.cols, header.entries),
-                 options.memory_limit);
-}
-
-// Throws BadFile for a matrix of many rows or columns when nearly all of them would be empty: the header is
-// damaged. Otherwise a file of a few bytes could take 16 GB of memory, and minutes, for two billion empty
-// rows. A vector may be that sparse.
-void check_rows(const Input& input, const Header& header) {
-  constexpr std::int64_t harmless = std::int64_t{1} << 24, empty_for_each_entry = 16;
-  const std::int64_t longer = std::max(header.rows, header.cols),
-                     shorter = std::min(header.rows, header.cols);
-  const std::int64_t entries_of_line = header.mirrored() ? 2 : 1;
-  if (shorter <= 1 || longer <= harmless || longer / empty_for_each_entry / entries_of_line < header.entries)
-    return;
-  fail(input, {header.size_line, 0},
-       fmt::format(
-           "a matrix of {} x {} with {} entries has nearly only empty rows or columns; the sizes must be "
-           "wrong. Above {} rows or columns at least one entry for {} of them is needed",
-           header.rows, header.cols, header.entries, harmless, empty_for_each_entry));
+       both_triangles(header, later == upper, "say 'general' in the banner"));
 }
 
 // The same for vectors in coordinates. They may be sparse, such as a load in one point, so only those of more than a
@@ -245,11 +203,8 @@ CsrMatrix<double> read_coordinate(const ContextPtr& context, const Input& input,
     });
     fail(input, second, fmt::format("entry ({}, {}) {}", entry.row + 1, entry.col + 1, why));
   };
-  if (result.repeated && options.duplicates == Duplicates::refuse)
-    refuse(*result.repeated, "is given twice; allow repeated entries to be added if that is what is meant");
-  if (result.overflow && !options.allow_not_finite)
-    refuse(*result.overflow,
-           "is given more than once; the sum of its values is too large for double precision");
+  if (result.repeated && options.duplicates == Duplicates::refuse) refuse(*result.repeated, given_twice);
+  if (result.overflow && !options.allow_not_finite) refuse(*result.overflow, sum_too_large);
   return result.matrix;
 }
 
@@ -271,6 +226,7 @@ Parsed<ValuePiece> parse_values(const ContextPtr& context, const Input& input, L
 
 CsrMatrix<double> read_from(const ContextPtr& context, const Input& input, const ReadOptions& options) {
   const auto source = input.lines();
+  if (begins_as_harwell_boeing(*source)) return read_harwell_boeing(context, input, *source, options);
   const Header header = read_header(*source, options.allow_not_finite);
   if (!header.coordinate) {
     check_memory(input, header, static_cast<double>(header.entries) * (header.mirrored() ? 2 : 1), 20, 8,
@@ -286,6 +242,8 @@ CsrMatrix<double> read_from(const ContextPtr& context, const Input& input, const
 VectorColumns read_vectors_from(const ContextPtr& context, const Input& input, const ReadOptions& options,
                                 bool several) {
   const auto source = input.lines();
+  if (begins_as_harwell_boeing(*source))
+    return read_right_hand_sides(context, input, *source, options, several);
   const Header header = read_header(*source, options.allow_not_finite);
   // A file of one row is one vector.
   const bool row = header.rows == 1 && (header.cols != 1);

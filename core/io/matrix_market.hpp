@@ -1,4 +1,4 @@
-// Matrix Market text files: .mtx, .mtx.gz, .mtx.xz.
+// Matrix Market text files (.mtx, .mtx.gz, .mtx.xz), and Harwell-Boeing files (.rua, .rsa, .rb ...).
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -21,13 +21,18 @@ struct ReadOptions {
 
 // Reads coordinate or array files, real, integer or pattern (all values 1), general, symmetric or
 // skew-symmetric. The other half of a symmetric matrix is filled in. A symmetric file may hold the lower
-// triangle, as the format demands, or the upper one, but not both. Explicit zeros are kept; a zero of an
-// array file is an explicit zero. Integers beyond 2^53 are rounded. Complex and hermitian files are refused.
-// Lines may end in CR LF, be empty or be comments. Numbers may have a '+' or a Fortran exponent (1.5D3). The
-// last line need not end in a newline. The first bytes of the file decide whether it is compressed, not its
-// name.
+// triangle, as the format demands, or the upper one, but not both. Explicit zeros are kept, also on the diagonal
+// of a skew-symmetric matrix; a zero of an array file is an explicit zero. Integers beyond 2^53 are rounded.
+// Complex and hermitian files are refused. Lines may end in CR LF, be empty or be comments. Numbers may have a
+// '+' or a Fortran exponent (1.5D3). The last line need not end in a newline, and the text may begin with the mark
+// of UTF-8. The first bytes of the file decide whether it is compressed, not its name.
 //
-// The threads of the context parse the file in parallel; the result does not depend on their number. Peak
+// A text whose third line has a type such as RUA or rsa is a Harwell-Boeing or Rutherford-Boeing file. Those of
+// assembled matrices are read (types R, I or P, then U, R, S or Z, then A), as their formats say, with the same
+// treatment of symmetry, repeated entries and limits; elemental and complex ones are refused. One thread parses such a
+// file, and peak memory is at most 4.5 times the matrix.
+//
+// The threads of the context parse other files in parallel; the result does not depend on their number. Peak
 // memory is at most 2.5 times the matrix before repeated entries are added (3 times for an array). Throws
 // BadFile with line and column, also where finite repeated values add up to infinity. A header is refused
 // when it states more than 2^24 rows or columns and fewer than one entry for 16 of them (vectors may be that
@@ -40,7 +45,7 @@ CsrMatrix<double> read_matrix_market_text(const ContextPtr& context, const std::
                                           std::string_view text, const ReadOptions& options = {});
 
 // Reads a vector: an array file of one column or one row, or a coordinate file of such a shape. Entries that
-// a coordinate file does not have are 0.
+// a coordinate file does not have are 0. Of a Harwell-Boeing file its right-hand sides are read.
 Vector<double> read_vector_market(const ContextPtr& context, const std::string& path,
                                   const ReadOptions& options = {});
 // The same for a file of several columns: all vectors, one after another. A file of one row is one vector.
@@ -80,7 +85,7 @@ class MatrixMarketWriter final : public RowReceiver {
   std::unique_ptr<State> state_;
 };
 
-// Reads .mtx, .mtx.gz, .mtx.xz or .pbin; the first bytes of the file decide which it is. duplicates and
+// Reads what read_matrix_market() reads, or .pbin; the first bytes of the file decide which it is. duplicates and
 // memory_limit have no meaning for .pbin.
 CsrMatrix<double> read_matrix(const ContextPtr& context, const std::string& path,
                               const ReadOptions& options = {});

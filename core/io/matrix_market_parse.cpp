@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "core/error.hpp"
-#include "core/io/foreign_file.hpp"
 
 namespace protean::io_detail {
 namespace {
@@ -269,8 +268,6 @@ class HeaderReader {
     if (words.empty() || lower_case(words[0]) != "%%matrixmarket") {
       const bool tar = piece_.size > 262 && std::string_view(piece_.begin() + 257, 5) == "ustar";
       const bool binary = std::string_view(piece_.begin(), piece_.size).starts_with("\x89PBIN");
-      if (const std::string why = foreign_name(source_.name()); !why.empty())
-        throw BadFile(source_.name(), 0, 0, why);
       fail(line_,
            tar      ? "this is a tar archive; unpack it (tar xf) and give the .mtx file in it"
            : binary ? "this is a .pbin file, which cannot be read as text or through a pipe; give its path"

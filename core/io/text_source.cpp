@@ -176,8 +176,7 @@ class XzBytes final : public Compressed {
 
 std::unique_ptr<ByteSource> decoded(const std::string& name, std::unique_ptr<ByteSource> raw, bool matrix,
                                     std::size_t memory_limit) {
-  static_assert(foreign_bytes <= 6);
-  std::string first(6, '\0');
+  std::string first(foreign_bytes, '\0');
   std::size_t have = 0;
   while (have < first.size()) {
     const std::size_t got = raw->read(first.data() + have, first.size() - have);
@@ -185,10 +184,9 @@ std::unique_ptr<ByteSource> decoded(const std::string& name, std::unique_ptr<Byt
     have += got;
   }
   first.resize(have);
-  const bool gzip = first.starts_with("\x1f\x8b"), xz = first == std::string_view(
-                                                                     "\xfd"
-                                                                     "7zXZ\0",
-                                                                     6);
+  const bool gzip = first.starts_with("\x1f\x8b"), xz = first.starts_with(std::string_view("\xfd"
+                                                                                           "7zXZ\0",
+                                                                                           6));
   if (const std::string why = matrix ? foreign_file(first, name) : std::string(); !why.empty())
     throw BadFile(name, 0, 0, why);
   auto whole = std::make_unique<Prefixed>(std::move(first), std::move(raw));
@@ -212,6 +210,15 @@ std::unique_ptr<ByteSource> open_text(const std::string& path) {
   return decoded(path, std::make_unique<FileBytes>(path), false, 0);
 }
 
+// Takes the mark away with which the text of some editors begins. Returns how many bytes are left.
+std::size_t LineSource::without_mark(char* text, std::size_t size) const {
+  const std::string_view begin(text, size);
+  if (const std::string why = wide_text(begin, name_); !why.empty()) throw BadFile(name_, 0, 0, why);
+  if (!begin.starts_with(byte_order_mark)) return size;
+  std::copy(text + byte_order_mark.size(), text + size, text);
+  return size - byte_order_mark.size();
+}
+
 bool LineSource::next(Piece& piece) {
   const std::lock_guard lock(mutex_);
   // It grows with the text, since most files are small. There is space for a missing last newline and the '\0'.
@@ -231,11 +238,13 @@ bool LineSource::next(Piece& piece) {
     if (got == 0) ended_ = true;
     have += got;
   }
+  if (!begun_) have = without_mark(piece.storage.data(), have);
+  begun_ = true;
   if (have == 0) return false;
   char* const text = piece.storage.data();
   std::size_t size = have;
   if (ended_) {
-    if (text[have - 1] != '\n') text[size++] = '\n';
+    if (text[have - 1] != '\n') text[size++] = '\n', added_line_end_ = true;
   } else {
     const void* last = memrchr(text, '\n', have);
     if (!last)

@@ -49,21 +49,26 @@ class LineSource {
   LineSource(std::string name, std::unique_ptr<ByteSource> bytes)
       : name_(std::move(name)), bytes_(std::move(bytes)) {}
   const std::string& name() const noexcept { return name_; }
-  // False at the end. Throws BadFile for a line that is too long, and at the end of the text that is allowed.
+  // False at the end. The mark of UTF-8 at the begin of the text is left out. Throws BadFile for UTF-16, for a line
+  // that is too long, and at the end of the text that is allowed.
   bool next(Piece& piece);
   // Allows so many bytes of text in all; at the beginning it is most_text(0). `why` ends the sentence "more than 5 MiB
   // of text ...".
   void allow(std::size_t bytes, std::string why);
   // The next piece will be the first one again, from `offset` on. For a reader that has read the header.
   void put_back(const Piece& piece, std::size_t offset);
+  // Whether the last piece was given, and its last line had no line end of its own.
+  bool added_line_end() const noexcept { return added_line_end_; }
 
  private:
+  std::size_t without_mark(char* text, std::size_t size) const;
+
   std::string name_;
   std::unique_ptr<ByteSource> bytes_;
   std::mutex mutex_;
   std::vector<char> rest_;  // read, but not yet part of a piece
   std::int64_t number_ = 0;
-  bool ended_ = false;
+  bool begun_ = false, ended_ = false, added_line_end_ = false;
   std::size_t given_ = 0, allowed_ = most_text(0);  // bytes
   std::string why_ = "before the line with the sizes";
 };

@@ -12,6 +12,7 @@
 
 #include "core/error.hpp"
 #include "core/io/atomic_file.hpp"
+#include "core/io/foreign_file.hpp"
 #include "core/io/input_file.hpp"
 #include "core/io/vector_writer.hpp"
 
@@ -113,6 +114,7 @@ VectorColumns read_npy(const ContextPtr& context, const std::string& path, const
   const std::size_t bytes = type == "'<f8'" || type == "'<i8'"   ? 8
                             : type == "'<f4'" || type == "'<i4'" ? 4
                                                                  : 0;
+  if (bytes == 0 && io_detail::is_complex(type)) refuse(io_detail::complex_vector(type, path));
   if (bytes == 0)
     refuse(
         fmt::format("has numbers of type {}; the types that are read are <f8, <f4, <i8 and <i4. In NumPy: "

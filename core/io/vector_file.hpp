@@ -18,9 +18,9 @@ bool is_vector_file_name(const std::string& path) noexcept;
 // .xz. The vector lies in host memory (WrongSpace). Throws Error.
 void write_vector(const std::string& path, VectorView<const double> vector, const std::string& comment = {});
 
-// Reads a file of either kind; its first bytes decide which it is. A pipe may be Matrix Market only. A .npy file has
-// numbers of type <f8, <f4, <i8 or <i4 in one row or one column. Throws BadFile for other types and
-// shapes, for a damaged file and, unless allow_not_finite is set, for NaN and Inf.
+// Reads a file of either kind, or the right-hand side in a Harwell-Boeing file; its first bytes decide which it is. A
+// pipe cannot be a .npy file, which has numbers of type <f8, <f4, <i8 or <i4 in one row or one column. Throws BadFile
+// for other types and shapes, for a damaged file and, unless allow_not_finite is set, for NaN and Inf.
 // Source: NumPy Enhancement Proposal 1, "A simple file format for NumPy arrays".
 Vector<double> read_vector(const ContextPtr& context, const std::string& path,
                            const ReadOptions& options = {});

@@ -220,14 +220,90 @@ TEST_F(CommandFiles, FilesOfOtherProgramsAreRefusedWithTheCommandThatConvertsThe
     for (const char* command : {"solve", "compare", "inspect"}) expect_refused({command, name}, advice);
     expect_refused({"convert", name, "g.mtx"}, advice);
   };
-  const auto mmwrite = [](const std::string& made) { return "scipy.io.mmwrite('A.mtx', " + made + ")\""; };
-  expect_advice("A.npz", std::string("PK\3\4\0\0rest", 10), mmwrite("scipy.sparse.load_npz('A.npz')"));
-  expect_advice("A.npy", std::string("\x93NUMPY\1\0", 8),
-                mmwrite("scipy.sparse.coo_matrix(numpy.load('A.npy'))"));
-  expect_advice("A.mat", "MATLAB 5.0 MAT-file, Platform: GLNXA64", mmwrite("scipy.io.loadmat('A.mat')['A']"));
+  const auto mmwrite = [](const std::string& made, const std::string& names) {
+    return "scipy.io.mmwrite(sys.argv[2], " + made + ")\" " + names;
+  };
+  const auto npy = [](const std::string& type, const std::string& shape) {
+    return std::string("\x93NUMPY\1\0\x76\0{'descr': '", 21) + type +
+           "', 'fortran_order': False, 'shape': " + shape + ", }";
+  };
+  expect_advice("A.npz", std::string("PK\3\4\0\0rest", 10),
+                mmwrite("scipy.sparse.load_npz(sys.argv[1])", "A.npz A.mtx"));
+  // The name of the first file of an archive follows 30 bytes, which have its length.
+  const std::string local = std::string("PK\3\4") + std::string(22, '\0') + std::string("\5\0\0\0", 4);
+  expect_advice("a b.zip", local + "a.mtx", "(its first file is 'a.mtx'): unzip 'a b.zip'");
+  expect_advice("b.zip", local + "a.npy", mmwrite("scipy.sparse.load_npz(sys.argv[1])", "b.zip b.mtx"));
+  expect_advice("A.npy", npy("<f8", "(2, 2)"),
+                mmwrite("scipy.sparse.coo_matrix(numpy.load(sys.argv[1]))", "A.npy A.mtx"));
+  expect_advice("v.npy", npy("<f8", "(2,)"), "it may be a right-hand side (--rhs, or rhs.file)");
+  expect_advice("c.npy", npy("<c16", "(2, 2)"), "[[A.real, -A.imag], [A.imag, A.real]]");
+  expect_advice("o.npy", npy("|O", "()"),
+                "allow_pickle=True).item()))\" o.npy o.mtx (unpickling may run code");
+  // The command does not write over the file.
+  expect_advice("npz.mtx", std::string("PK\3\4\0\0rest", 10), "npz.mtx npz.mtx.mtx");
+  expect_advice("it's.mat", "MATLAB 5.0 MAT-file, Platform: GLNXA64",
+                mmwrite("scipy.io.loadmat(sys.argv[1])['A']", R"('it'\''s.mat' 'it'\''s.mtx')"));
   expect_advice("A.h5", "\x89HDF\r\n\x1a\n", "is an HDF5 file");
   expect_advice("A.petsc", std::string("\0\x12\x7b\x50\0\0\0\1", 8), "PETSC_VIEWER_ASCII_MATRIXMARKET");
-  expect_advice("A.rua", "1A title                            key\n", mmwrite("scipy.io.hb_read('A.rua')"));
+  expect_advice("A.rua", "1A title                            key\n",
+                "A.rua:1: the file ends before the numbers of lines");
+}
+
+const std::string harwell_boeing =
+    "a matrix of two rows                                                    KEY     \n"
+    "             4             1             1             1             1\n"
+    "RSA                        2             2             3             0\n"
+    "(10I6)          (10I6)          (5E15.8)            (5F8.3)             \n"
+    "F                          1             0\n"
+    "     1     3     4\n     1     2     2\n 4.00000000E+00-1.00000000E+00 4.00000000E+00\n   3.000   "
+    "3.000\n";
+
+TEST_F(CommandFiles, HarwellBoeingFilesAreReadByTheirContent) {
+  for (const char* name : {"sym.rsa", "sym.txt", "sym"}) {
+    write(name, harwell_boeing);
+    const Outcome o = run({"solve", name, "--rhs", name, "--preconditioner", "none", "--json"});
+    ASSERT_EQ(o.code, 0) << o.err;
+    EXPECT_EQ(nlohmann::json::parse(o.out)["matrix"]["nonzeros"], 4) << o.out;
+    EXPECT_EQ(run({"inspect", name, "--json"}).code, 0);
+    // x is (1, 1).
+    ASSERT_EQ(run({"solve", name, "--rhs", name, "--solution", "x.mtx", "--quiet"}).code, 0);
+    EXPECT_NEAR(read_vector_market(test_context(), (work_ / "x.mtx").string())[0], 1, 1e-7);
+  }
+  write("p2.yaml", "matrix: {file: sym}\nrhs: {file: sym.rsa}\n");
+  EXPECT_EQ(run({"solve", "p2.yaml", "--quiet"}).code, 0);
+  ASSERT_EQ(run({"convert", "sym.rsa", "sym.mtx", "--quiet"}).code, 0);
+  EXPECT_EQ(slurp(work_ / "sym.mtx"),
+            "%%MatrixMarket matrix coordinate real symmetric\n2 2 3\n1 1 4\n2 1 -1\n2 2 4\n");
+  const std::string piped = "cd " + work_.string() + " && cat sym | " + PROTEAN_COMMAND + " solve - --quiet";
+  EXPECT_EQ(std::system(piped.c_str()), 0);
+  write("no.rsa", harwell_boeing.substr(0, 80) + "\n  3 1 1 1 0\n" + harwell_boeing.substr(152));
+  expect_refused({"solve", "m.mtx", "--rhs", "no.rsa"}, "a matrix without right-hand sides");
+}
+
+TEST_F(CommandFiles, TextOfWindowsIsReadOrNamed) {
+  const auto wide = [](const std::string& text, bool mark) {
+    std::string result = mark ? "\xff\xfe" : "";
+    for (const char c : text) result += c, result += '\0';
+    return result;
+  };
+  const std::string mark = "\xef\xbb\xbf", problem = "matrix: {file: m8.mtx}\nrhs: {file: b8.mtx}\n";
+  write("m8.mtx", mark + matrix), write("b8.mtx", mark + vector), write("p8.yaml", mark + problem);
+  write("m8", mark + matrix);
+  EXPECT_EQ(run({"solve", "p8.yaml", "--quiet"}).code, 0);
+  EXPECT_EQ(run({"solve", "m8", "--quiet"}).code, 0);
+  write("bad.yaml", mark + "matrix: {fil: m.mtx}\n");
+  expect_refused({"solve", "bad.yaml"}, "bad.yaml:1:10: unknown key 'fil'");
+  write("bad.mtx", mark + "%%MatrixMarkt\n");
+  expect_refused({"solve", "bad.mtx"}, "bad.mtx:1:1: a Matrix Market file begins with");
+  for (const bool marked : {true, false}) {
+    const std::string code = marked ? "UTF-16" : "UTF-16LE";
+    write("m.16", wide(matrix, marked)), write("b16.mtx", wide(vector, marked)),
+        write("p16.yaml", wide(problem, marked));
+    expect_refused({"convert", "m.16", "n.mtx"}, "iconv -f " + code + " -t UTF-8 m.16 > m.utf8.16");
+    expect_refused({"solve", "m.16"}, "text in UTF-16");
+    expect_refused({"solve", "m.mtx", "--rhs", "b16.mtx"}, "iconv -f " + code + " -t UTF-8 ");
+    expect_refused({"solve", "p16.yaml"}, "iconv -f " + code + " -t UTF-8 p16.yaml > p16.utf8.yaml");
+  }
 }
 
 TEST_F(CommandFiles, TheSameNameWithAnotherEndingIsSuggested) {

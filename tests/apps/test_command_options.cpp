@@ -361,9 +361,10 @@ TEST_F(CommandOptions, HelpProblemPrintsTheDefaultsOfTheReader) {
 }
 
 TEST_F(CommandOptions, WrongUseNamesWhatIsMissingAndTheHelpOfTheCommand) {
-  expect_refused({"solve"},
-                 "solve needs P.yaml|A.mtx: Problem file (YAML), or a matrix: .mtx, .mtx.gz, .mtx.xz, "
-                 ".pbin. See `protean solve --help`.");
+  expect_refused(
+      {"solve"},
+      "solve needs P.yaml|A.mtx: Problem file (YAML), or a matrix: .mtx, .rua, .rsa, .rb (also .gz, "
+      ".xz), .pbin. See `protean solve --help`.");
   expect_refused({"compare"}, "compare needs ");
   expect_refused({"compare"}, "See `protean compare --help`.");
   expect_refused({"inspect", "a.mtx", "--fast"},
@@ -744,8 +745,8 @@ TEST_F(CommandOptions, WhatANewcomerWritesHasAHint) {
   expect_yaml(cube + "operator: {format: CSR}", "Did you mean 'csr'?");
   expect_yaml("matrix: {file: ~/a.mtx}", "Only a shell replaces `~`");
   for (const auto& [arguments, part] : std::vector<std::pair<std::vector<std::string>, std::string>>{
-           {{"solve", "junk.txt"}, "or else a matrix file, which begins with '%%MatrixMarket'"},
-           {{"inspect", "junk.txt"}, "or else a matrix file, which begins with '%%MatrixMarket'"},
+           {{"solve", "junk.txt"}, "or else a matrix file: Matrix Market begins with '%%MatrixMarket'"},
+           {{"inspect", "junk.txt"}, "or else a matrix file: Matrix Market begins with '%%MatrixMarket'"},
            {{"solve", "binary"}, "and no matrix that is known here"},
            {{"solve", "https://example.org/a.mtx"}, "download it first"},
            {{"solve", "a.mtx", "--method", "cg", "--method", "gmres"},

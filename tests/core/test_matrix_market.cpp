@@ -111,6 +111,26 @@ TEST(MatrixMarket, AddsRepeatedEntriesInTheirOrderOrRefuses) {
   }
 }
 
+// Lines and columns count without the mark.
+TEST(MatrixMarket, TheMarkOfUtf8IsSkippedAndUtf16IsNamed) {
+  const std::string text = std::string(general) + "2 2 1\n2 1 7\n";
+  EXPECT_EQ(dense(parse("\xef\xbb\xbf" + text)), ". . / 7 . / ");
+  const auto refused = [](const std::string& bytes) -> std::string {
+    try {
+      parse(bytes);
+    } catch (const BadFile& e) { return e.what(); }
+    return "no error";
+  };
+  EXPECT_EQ(refused("\xef\xbb\xbf%MatrixMarket\n").find("text:1:1: "), 0u);
+  EXPECT_NE(refused("\xef\xbb\xbf").find("the file is empty"), std::string::npos);
+  std::string little, big;
+  for (const char c : text) little += c, little += '\0', big += '\0', big += c;
+  EXPECT_NE(refused("\xff\xfe" + little).find("iconv -f UTF-16 "), std::string::npos);
+  EXPECT_NE(refused("\xfe\xff" + big).find("iconv -f UTF-16 "), std::string::npos);
+  EXPECT_NE(refused(little).find("iconv -f UTF-16LE "), std::string::npos);
+  EXPECT_NE(refused(big).find("iconv -f UTF-16BE "), std::string::npos);
+}
+
 struct Bad {
   std::string_view text;
   int line, column;

@@ -161,7 +161,7 @@ TEST(Threads, OneAndThreeReadTheSame) {
   };
   changes().seed(2);
   std::vector<std::uint8_t> data(4096);
-  for (const Target* target : {&matrix_market, &compressed})
+  for (const Target* target : {&matrix_market, &harwell_boeing, &compressed})
     for (const std::string& seed : seeds(*target))
       for (int round = 0; round < 20; ++round) {
         std::string text = seed;
