@@ -442,16 +442,21 @@ Action add_help(CLI::App& command) {
     bool man = false;
   };
   const auto arguments = std::make_shared<Arguments>();
-  command.add_option("topic", arguments->topic, "A command, or `problem`: the keys of the problem file")
+  command
+      .add_option(
+          "topic", arguments->topic,
+          "A command; `problem`: the keys of the problem file; a section of it, such as solver; exit-codes; "
+          "or the name of a key, a method, a preconditioner or a format")
       ->type_name("TOPIC");
-  command.add_option("key", arguments->key, "With `problem`: only this key or section")->type_name("KEY");
+  command.add_option("key", arguments->key, "With `problem` or a section: only this key")->type_name("KEY");
   command.add_flag("--man", arguments->man, "As a page for man");
   command
       .add_option("--completion", arguments->shell,
                   "A script that completes commands and options in this shell")
       ->type_name("bash|zsh|fish");
   command.footer(
-      "Examples:\n  protean help solve\n  protean help problem solver\n"
+      "Examples:\n  protean help solve\n  protean help problem\n  protean help preconditioner\n"
+      "  protean help solver restart\n  protean help exit-codes\n"
       "  protean help --man solve | man -l -\n  source <(protean help --completion bash)\n"
       "  protean help --completion fish > ~/.config/fish/completions/protean.fish");
   return [arguments, &command] {
@@ -477,7 +482,7 @@ constexpr Command commands[] = {
     {"generate", "Write a generated matrix to a file", add_generate},
     {"tune", "Measure this machine for predictions of products and conversions", add_tune},
     {"convert", "Rewrite a matrix in another file format", add_convert},
-    {"help", "Explain a command, or the keys of the problem file", add_help},
+    {"help", "Explain a command, a part of the problem file, or an exit code", add_help},
 };
 
 int parse_and_run(int argc, char** argv) {
@@ -494,7 +499,9 @@ int parse_and_run(int argc, char** argv) {
       "  protean convert A.mtx.xz A.pbin\n\n"
       "Exit codes: 0 converged or done, 1 not converged, 2 bad input, 3 out of resources or device failure, "
       "130 Ctrl-C.\n"
-      "`protean COMMAND --help` describes a command, `protean help problem` the problem file.");
+      "`protean COMMAND --help` describes a command, `protean help problem` the problem file, `protean help "
+      "solver`, "
+      "matrix ... a part of it.");
   std::vector<std::string_view> names;
   std::vector<std::pair<CLI::App*, Action>> actions;
   for (const Command& command : commands) {

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "apps/command/build_info.hpp"
+#include "apps/command/topics.hpp"
 #include "apps/problem/problem_keys.hpp"
 #include "apps/reproduce/entries.hpp"
 #include "core/error.hpp"
@@ -32,7 +33,14 @@ std::vector<std::string> topics_of(const CLI::App& root) {
   std::vector<std::string> topics;
   for (const CLI::App* command : commands_of(root)) topics.push_back(command->get_name());
   topics.emplace_back("problem");
+  for (std::string& topic : topic_names()) topics.push_back(std::move(topic));
   return topics;
+}
+
+bool is_command(const CLI::App& root, const std::string& topic) {
+  const std::vector<const CLI::App*> commands = commands_of(root);
+  return std::any_of(commands.begin(), commands.end(),
+                     [&](const CLI::App* command) { return command->get_name() == topic; });
 }
 
 // Throws BadArgument.
@@ -209,9 +217,15 @@ std::string help_text(const CLI::App& root, const std::string& topic, const std:
   if (topic.empty()) return root.help();
   if (topic == "problem")
     return (key.empty() ? std::string(about_keys) : std::string()) + problem_keys_text(key);
+  if (!is_command(root, topic))
+    if (std::string text = topic_text(topic, key); !text.empty()) return text;
   const CLI::App& command = command_of(root, topic);
-  if (!key.empty()) throw BadArgument(fmt::format("'{:.50}': only `protean help problem` has keys", key));
-  return command.help();
+  if (!key.empty())
+    throw BadArgument(
+        fmt::format("'{:.50}': a command has no keys; `protean help problem` and the topics of its sections "
+                    "have them",
+                    key));
+  return command.help() + (topic == "formats" ? "\n" + topic_text("format", "") : "");
 }
 
 std::string man_page(const CLI::App& root, const std::string& topic) {
@@ -227,6 +241,9 @@ std::string man_page(const CLI::App& root, const std::string& topic) {
       text += fmt::format(".TP\n.B {}\n{}\n", roff(command->get_name()), roff(command->get_description()));
     return text + options_page(root) + ".SH NOTES\n" + verbatim(root.get_footer()) + see_also(root);
   }
+  if (!is_command(root, topic) && !topic_text(topic, {}).empty())
+    throw BadArgument(fmt::format(
+        "'{:.50}' has no page of its own; `protean help --man problem` is one of all keys", topic));
   const CLI::App& command = command_of(root, topic);
   return heading("protean-" + topic, 1, command.get_description()) +
          fmt::format(".SH SYNOPSIS\n.B protean {}\n[OPTIONS]{}\n", roff(topic), roff(arguments_of(command))) +
