@@ -214,7 +214,7 @@ const Exhibit& made(const char* id, std::int64_t entries) {
   static std::map<std::string, Exhibit> kept;
   if (!kept.count(id)) {
     apps::LabOptions options;
-    options.threads = 2, options.most_entries = entries;
+    options.threads = 2, options.most_entries = entries, options.limits = tiny().limits;
     apps::Lab lab(options, apps::built_in_papers());
     kept[id] = apps::run_entry(apps::find_entry(id), lab);
   }
