@@ -9,9 +9,10 @@
 //   stacked  [slices block rows R]: the products of the slices, written by each product.
 // Bytes: those of bccoo, and v slices block rows R, with v bytes a value.
 // Parameters:
-//   slices            vertical slices with the same number of columns of blocks, the last with fewer. 1 is bccoo, without
-//                     `stacked` and the second step; measured takes the one of 1, 2, 4, 8, 16 and 32 of the fastest
-//                     product on this machine, and so chooses between bccoo and bccoo-plus as the paper's tuner does.
+//   slices            vertical slices with the same number of columns of blocks, the last with fewer. 1 is bccoo,
+//                     without `stacked` and the second step; measured takes the one of 1, 2, 4, 8, 16 and 32 of the
+//                     fastest product on this machine, and so chooses between bccoo and bccoo-plus as the paper's tuner
+//                     does.
 //   max_fill_percent  see Refuses.
 //   rows, cols, shape, tile, lanes, max_fill: as in bccoo.
 // Wins: on a GPU, where neighbouring rows have entries in distant columns and x does not fit into its cache: one slice

@@ -19,6 +19,7 @@
 #include "core/blas1.hpp"
 #include "core/error.hpp"
 #include "core/parallel.hpp"
+#include "core/words.hpp"
 #ifdef PROTEAN_HAVE_CUDA
 #include "core/device/copy.hpp"
 #include "core/device/state.hpp"
@@ -34,11 +35,17 @@ std::string environment(const char* name) {
   return value ? value : "";
 }
 
-std::string compiler(Target target) {
-  if (std::string named = environment(target == Target::host ? "CXX" : "NVCC"); !named.empty()) return named;
+// The program and its first arguments: a variable may hold `ccache g++`.
+std::vector<std::string> compiler(Target target) {
+  if (const std::string named = environment(target == Target::host ? "CXX" : "NVCC"); !named.empty()) {
+    std::vector<std::string> words;
+    for (const std::string_view word : split(named, ' '))
+      if (!word.empty()) words.emplace_back(word);
+    if (!words.empty()) return words;
+  }
   const std::string of_build = target == Target::host ? PROTEAN_CXX_COMPILER : PROTEAN_CUDA_COMPILER;
-  if (!of_build.empty() && access(of_build.c_str(), X_OK) == 0) return of_build;
-  return target == Target::host ? "c++" : "nvcc";
+  if (!of_build.empty() && access(of_build.c_str(), X_OK) == 0) return {of_build};
+  return {target == Target::host ? "c++" : "nvcc"};
 }
 
 std::string advice(Target target) {
@@ -76,19 +83,22 @@ std::string contents(const std::string& path) {
 }
 
 std::vector<std::string> command(Target target, const std::string& folder, const std::string& architecture) {
-  const std::string program = compiler(target), to = folder + "/kernels.so";
-  if (target == Target::host)
-    return {program,   "-std=c++20", "-O3", "-march=native",        "-ffp-contract=fast", "-fPIC",
-            "-shared", "-o",         to,    folder + "/kernels.cpp"};
-  return {program,
-          "-std=c++17",
-          "-O3",
-          architecture.empty() ? "-arch=all-major" : "-arch=" + architecture,
-          "-Xcompiler=-fPIC",
-          "-shared",
-          "-o",
-          to,
-          folder + "/kernels.cu"};
+  const std::string to = folder + "/kernels.so";
+  std::vector<std::string> words = compiler(target);
+  const std::vector<std::string> host{
+      "-std=c++20", "-O3", "-march=native",        "-ffp-contract=fast", "-fPIC", "-shared",
+      "-o",         to,    folder + "/kernels.cpp"},
+      cuda{"-std=c++17",
+           "-O3",
+           architecture.empty() ? "-arch=all-major" : "-arch=" + architecture,
+           "-Xcompiler=-fPIC",
+           "-shared",
+           "-o",
+           to,
+           folder + "/kernels.cu"};
+  const std::vector<std::string>& more = target == Target::host ? host : cuda;
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
 }
 
 }  // namespace
@@ -150,12 +160,14 @@ std::shared_ptr<const Library> shared_library(const std::string& source, Target 
 std::string why_no_compiler(Target target) {
   std::string folder = std::filesystem::temp_directory_path() / "protean-research-XXXXXX";
   if (!mkdtemp(folder.data())) return std::strerror(errno);
-  const int code = run_program({compiler(target), "--version"}, folder + "/said");
+  std::vector<std::string> words = compiler(target);
+  words.emplace_back("--version");
+  const int code = run_program(words, folder + "/said");
   const int error = errno;
   std::error_code ignored;
   std::filesystem::remove_all(folder, ignored);
   if (code == 0) return {};
-  return fmt::format("{} cannot be started ({}): {}", compiler(target),
+  return fmt::format("{} cannot be started ({}): {}", words[0],
                      code == -1 ? std::strerror(error) : fmt::format("exit code {}", code), advice(target));
 }
 

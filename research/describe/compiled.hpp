@@ -11,12 +11,13 @@
 
 namespace protean::research {
 
-// A shared library, made of a source text by a compiler of this machine; closed, and its files removed, with the object.
+// A shared library, made of a source text by a compiler of this machine. It is closed, and its files are removed, with
+// the object.
 class Library {
  public:
-  // host: the C++ compiler that the variable CXX of the environment names, else the one that compiled this program. cuda:
-  // nvcc of the variable NVCC, else that of the build, else of the path; `architecture` as sm_90, empty: all-major.
-  // Throws NotAvailable where the compiler cannot be started, and Error with what it says.
+  // host: the C++ compiler that the variable CXX of the environment names, else the one that compiled this program.
+  // cuda: nvcc of the variable NVCC, else that of the build, else of the path; `architecture` as sm_90, empty:
+  // all-major. Throws NotAvailable where the compiler cannot be started, and Error with what it says.
   Library(const std::string& source, Target target, const std::string& architecture = {});
   ~Library();
   Library(const Library&) = delete;

@@ -98,9 +98,18 @@ class Converter {
     }
     return place_in(extents, at[0], at[1], turned_);
   }
+  std::int64_t combined(Kind kind, std::int64_t a, std::int64_t b, int line) const {
+    std::int64_t result = 0;
+    const bool too_large = kind == Kind::plus    ? __builtin_add_overflow(a, b, &result)
+                           : kind == Kind::minus ? __builtin_sub_overflow(a, b, &result)
+                                                 : __builtin_mul_overflow(a, b, &result);
+    if (too_large) fail(line, "a number is beyond 2^63");
+    return result;
+  }
   std::int64_t quotient(const Expression& e, bool rest) {
     const std::int64_t a = of(e.parts[0]), b = of(e.parts[1]);
     if (b == 0) fail(e.line, "a number is divided by 0");
+    if (b == -1) return rest ? 0 : combined(Kind::minus, 0, a, e.line);
     return rest ? a % b : a / b;
   }
   std::int64_t over_range(const Expression& e) {
@@ -109,7 +118,9 @@ class Converter {
     for (std::int64_t i = from; i < to; ++i) {
       set(static_cast<int>(e.value), i);
       const std::int64_t one = of(e.parts[2]);
-      result = e.kind == Kind::sum_of ? result + one : i == from ? one : std::max(result, one);
+      result = e.kind == Kind::sum_of ? combined(Kind::plus, result, one, e.line)
+               : i == from            ? one
+                                      : std::max(result, one);
     }
     return result;
   }
@@ -126,11 +137,11 @@ class Converter {
                             [static_cast<std::size_t>(place(a, e.parts, 0, e.parts.size(), e.line))];
       }
       case Kind::plus:
-        return of(e.parts[0]) + of(e.parts[1]);
       case Kind::minus:
-        return of(e.parts[0]) - of(e.parts[1]);
-      case Kind::times:
-        return of(e.parts[0]) * of(e.parts[1]);
+      case Kind::times: {
+        const std::int64_t a = of(e.parts[0]);
+        return combined(e.kind, a, of(e.parts[1]), e.line);
+      }
       case Kind::over:
         return quotient(e, false);
       case Kind::rest:
@@ -142,7 +153,7 @@ class Converter {
       case Kind::ceil: {
         const std::int64_t a = of(e.parts[0]), b = of(e.parts[1]);
         if (b <= 0 || a < 0) fail(e.line, "ceil(a, b) takes an a of at least 0 and a b above 0");
-        return (a + b - 1) / b;
+        return a / b + (a % b != 0);
       }
       case Kind::length:
         return pattern_.row_length(row_at(of(e.parts[0]), e.line));
@@ -212,13 +223,14 @@ class Converter {
   }
   void define(const Array& a, std::vector<std::int32_t>& index) {
     const std::int64_t size = size_of(a.extents[0], a);
-    std::int64_t sum = 0;
+    std::int64_t sum = 0;  // each part and each sum has 32 bits
     for (std::int64_t i = 0; i < size; ++i) {
       set(a.variable, i);
       const std::int64_t value = of(a.definition);
       index.push_back(narrow(a.kind == Array::Kind::scan ? sum : value, a.line));
-      if (a.kind == Array::Kind::scan && value < 0) fail(a.line, "scan adds a negative number");
-      sum += value;
+      if (a.kind != Array::Kind::scan) continue;
+      if (value < 0) fail(a.line, "scan adds a negative number");
+      sum += narrow(value, a.line);
     }
     if (a.kind == Array::Kind::scan) index.push_back(narrow(sum, a.line));
   }

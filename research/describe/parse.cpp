@@ -111,6 +111,8 @@ class Parser {
              fmt::format("a description has no {}",
                          c == '\t' ? "tabs; indent by spaces" : fmt::format("'{}'", c)));
       }
+      // Expressions are computed by recursion over their parts.
+      if (line.tokens.size() >= 1000) fail(number, column, "a line has at most 1,000 words and signs");
       line.tokens.push_back({std::string(text.substr(at, end - at)), column});
       at = end;
     }

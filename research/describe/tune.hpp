@@ -30,8 +30,8 @@ struct Tried {
 // Seconds of a product of a candidate. Throws what making the matrix throws.
 using CandidateClock = std::function<double(const Candidate&)>;
 
-// Each candidate in turn, the first of the least time marked as best. A candidate that cannot be made is noted and passed
-// over; NotAvailable, which all would throw, is thrown.
+// Each candidate in turn, the first of the least time marked as best. A candidate that cannot be made is noted and
+// passed over; NotAvailable, which all would throw, is thrown.
 struct Tuned {
   std::vector<Tried> tried;
   std::optional<std::size_t> best;

@@ -1,7 +1,7 @@
 // Times of products on one device from those on another, in the manner of Guo and Wang (Accurate cross-architecture
-// performance modeling for sparse matrix-vector multiplication (SpMV) on GPUs, Concurrency and Computation: Practice and
-// Experience 27(13), 2015, doi:10.1002/cpe.3217): a matrix is measured on a reference device only. What its kernels take
-// on a target device follows from how benchmark matrices, which were measured on both, relate there.
+// performance modeling for sparse matrix-vector multiplication (SpMV) on GPUs, Concurrency and Computation: Practice
+// and Experience 27(13), 2015, doi:10.1002/cpe.3217): a matrix is measured on a reference device only. What its kernels
+// take on a target device follows from how benchmark matrices, which were measured on both, relate there.
 //
 // The survey and the abstract at hand do not tell the form of the relation. Ours, for each format:
 //
@@ -35,8 +35,8 @@ class AcrossDevices {
   // From the matrices of `space` that both tables have, format by format. A kernel of a format (csr/cusparse) is one of
   // its own. Throws BadArgument where no format has three matrices in both.
   AcrossDevices(const MachineTable& reference, const MachineTable& target, Space space);
-  // Without a benchmark on the target: all times by the ratio of the bandwidths of the memories, those of the target over
-  // those of the reference. Throws BadArgument for a ratio that is not above 0.
+  // Without a benchmark on the target: all times by the ratio of the bandwidths of the memories, that of the target
+  // over that of the reference. Throws BadArgument for a ratio that is not above 0.
   explicit AcrossDevices(double bandwidth_ratio);
 
   // Nothing for a format without a relation.
@@ -70,8 +70,8 @@ struct PredictionError {
 PredictionError prediction_error(const MachineTable& predicted, const MachineTable& measured, Space space,
                                  std::string_view format);
 
-// What choosing by a table costs: the geometric mean, over the matrices of both, of the measured time of the format that
-// has the least time in `by`, over the least measured time. 1: the best is always chosen.
+// What choosing by a table costs: the geometric mean, over the matrices of both, of the measured time of the format
+// that has the least time in `by`, over the least measured time. 1: the best is always chosen.
 struct ChoiceLoss {
   int matrices = 0;
   double mean = 1, largest = 1;

@@ -63,7 +63,8 @@ for shell, name in (("zsh", "zsh/site-functions/_protean"), ("fish", "fish/vendo
 
 # Links between the installed documents lead somewhere; what is only in the sources is named here.
 documents = prefix / "share" / "doc" / "Protean"
-only_in_sources = ("benchmarks", "tests", "core", "operators", "formats", "solvers", "preconditioners", "apps", "research")
+only_in_sources = ("benchmarks", "tests", "core", "operators", "formats", "solvers", "preconditioners", "apps",
+                   "research")
 found = 0
 for document in [documents / "README.md", documents / "problems" / "README.md", documents / "docs" / "formats.md",
                  documents / "docs" / "adaptive.md", documents / "docs" / "architecture.md"]:

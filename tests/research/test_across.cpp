@@ -97,8 +97,8 @@ apps::TunedMachine stored(const std::string& name) {
   return apps::read_machine(std::string(PROTEAN_SOURCE) + "/docs/results/" + name);
 }
 
-// Times that were measured on an H100 and an H200: on other matrices than those of the fit, a relation for each format is
-// nearer to what the target took than the ratio of the bandwidths, and nearer than the same time.
+// Times that were measured on an H100 and an H200: on other matrices than those of the fit, a relation for each format
+// is nearer to what the target took than the ratio of the bandwidths, and nearer than the same time.
 TEST(Across, StoredTimesOfTwoDevices) {
   const auto h100 = stored("tune-gpu-h100.yaml"), h200 = stored("tune-gpu-h200.yaml"),
              other_h100 = stored("tune-gpu-h100-held-out.yaml"),

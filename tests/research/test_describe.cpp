@@ -112,6 +112,12 @@ TEST(Describe, DeepBracketsAreRefused) {
   EXPECT_THROW(parse_description(text, "deep.txt"), BadFile);
 }
 
+TEST(Describe, LongLinesAreRefused) {
+  std::string text = "format a\nlet b = 1";
+  for (int i = 0; i < 100000; ++i) text += " + 1";
+  EXPECT_THROW(parse_description(text, "long.txt"), BadFile);
+}
+
 TEST(Describe, UnknownNamesOfDescriptionsAreRefusedWithTheList) {
   try {
     description_text("no-such");
@@ -179,6 +185,10 @@ const Wrong wrong_formats[] = {
      "format f\nlet a = rows / (rows - 8)\nvalues v[nonzeros]\nfor p in 0 .. rows parallel\n"
      "  y[p] += v[p] * x[p]\n",
      2, "divided by 0"},
+    {"beyond_64_bits",
+     "format f\nlet a = 999999999 * 999999999 * 999999999\nvalues v[nonzeros]\nfor p in 0 .. rows parallel\n"
+     "  y[p] += v[p] * x[p]\n",
+     2, "beyond 2^63"},
     {"too_large",
      "format f\nvalues v[nonzeros * 999999999]\nfor p in 0 .. rows parallel\n  y[p] += v[p] * x[p]\n", 2,
      "it may have 0 to 2147483647"},
