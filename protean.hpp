@@ -24,6 +24,7 @@
 #include <protean/core/multi_blas1.hpp>
 #include <protean/core/multi_vector.hpp>
 #include <protean/core/ordering.hpp>
+#include <protean/core/pattern_mark.hpp>
 #include <protean/core/permutation.hpp>
 #include <protean/core/statistics.hpp>
 #include <protean/core/vector.hpp>

@@ -362,11 +362,15 @@ protean_status make_callback(protean_context* context, int64_t rows, int64_t col
 
 template <class T>
 VectorView<const T> input(const protean_matrix& matrix, const T* data, const char* what) {
-  return {need(data, what), part_of<T>(&matrix).A().cols(), matrix.context->space()};
+  const std::int64_t size = part_of<T>(&matrix).A().cols();
+  if (size > 0) need(data, what);
+  return {data, size, matrix.context->space()};
 }
 template <class T>
 VectorView<T> output(const protean_matrix& matrix, T* data, const char* what) {
-  return {need(data, what), part_of<T>(&matrix).A().rows(), matrix.context->space()};
+  const std::int64_t size = part_of<T>(&matrix).A().rows();
+  if (size > 0) need(data, what);
+  return {data, size, matrix.context->space()};
 }
 
 // Named formats and orders are made at once, so that a refusal belongs to this call. "auto" waits for the next solve,
@@ -404,7 +408,7 @@ protean_status update_values(protean_matrix* matrix, const T* values) {
       tell(*matrix, part);
       return;
     }
-    part.system->update_values(with_values(part.system->given(), values));
+    part.system->update_values(with_values(part.system->given(), values), SamePattern());
   });
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/csr.hpp"
+#include "core/device_checks.hpp"
 #include "core/error.hpp"
 #include "core/parallel.hpp"
 #include "core/simulated_device.hpp"
@@ -178,7 +179,19 @@ bool is_sorted(const Context& context, const SparsityPattern& pattern) {
 }
 
 template <class T>
+void detail::require_arrays(const CsrMatrix<T>& matrix) {
+  const RowPointers& row_ptr = matrix.pattern.row_ptr;
+  if (matrix.rows() > 0 && !row_ptr.p32 && !row_ptr.p64)
+    throw BadArgument("row_ptr of the matrix is a null pointer");
+  if (matrix.nonzeros() > 0 && !matrix.pattern.col) throw BadArgument("col of the matrix is a null pointer");
+  if (matrix.nonzeros() > 0 && !matrix.values) throw BadArgument("values of the matrix is a null pointer");
+}
+template void detail::require_arrays<float>(const CsrMatrix<float>&);
+template void detail::require_arrays<double>(const CsrMatrix<double>&);
+
+template <class T>
 void validate(const ContextPtr& context, const CsrMatrix<T>& matrix) {
+  detail::require_arrays(matrix);
   const DeviceWork open(*context, {matrix.pattern.space == Space::device ? matrix.pattern.col : nullptr});
   check_row_pointers(*context, matrix.pattern);
   check_entries(*context, matrix, matrix.pattern.col);

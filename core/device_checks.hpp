@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "core/context.hpp"
+#include "core/csr.hpp"
 
 struct CUstream_st;  // CUDA's stream
 
@@ -12,6 +13,11 @@ namespace protean::detail {
 // Throws WrongSpace, naming `what` and what it is, unless `data` is null or memory of the context's own
 // device: not pageable, pinned or managed memory, nor that of another GPU.
 void require_device_memory(const Context& context, const void* data, std::string_view what);
+
+// Throws BadArgument, naming the array, where one that has entries is a null pointer. A view is checked when it is made,
+// but a handle can be filled by hand.
+template <class T>
+void require_arrays(const CsrMatrix<T>& matrix);
 
 // Makes the GPU of a device context the calling thread's current one while this exists, and the caller's GPU
 // again at the end. Every public function that works on a device has one, so a program that uses several GPUs

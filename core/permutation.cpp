@@ -216,6 +216,7 @@ PermutedMatrix<T>::PermutedMatrix(const ContextPtr& host, const CsrMatrix<T>& ma
   const ContextPtr& target = permutation_.context();
   if (p.space == Space::device && target->space() == Space::host)
     throw WrongSpace("the matrix lies in device memory; its permutation is of the host");
+  pattern_ = PatternMark(p.space == Space::host ? *host : *target, p);
   if (p.space == Space::host)
     make_on_host(host, matrix);
   else if (target->simulated())
@@ -314,7 +315,7 @@ void PermutedMatrix<T>::make_on_host(const ContextPtr& host, const CsrMatrix<T>&
 }
 
 template <class T>
-void PermutedMatrix<T>::update_values(const CsrMatrix<T>& from) {
+void PermutedMatrix<T>::check_values(const CsrMatrix<T>& from) const {
   accept_values(from);
   const Context& context = *permutation_.context();
   if (from.rows() != matrix_.rows() || from.cols() != matrix_.cols() || from.nonzeros() != matrix_.nonzeros())
@@ -324,6 +325,25 @@ void PermutedMatrix<T>::update_values(const CsrMatrix<T>& from) {
   if (from.nonzeros() > 0 && from.pattern.space != context.space())
     throw WrongSpace(fmt::format("new values lie in {} memory; the permutation works on {} memory",
                                  to_string(from.pattern.space), to_string(context.space())));
+  if (from.nonzeros() > 0 && !from.values) throw BadArgument("the new values are a null pointer");
+}
+
+template <class T>
+void PermutedMatrix<T>::require_same_pattern(const CsrMatrix<T>& from) const {
+  check_values(from);
+  pattern_.require(*permutation_.context(), from.pattern);
+}
+
+template <class T>
+void PermutedMatrix<T>::update_values(const CsrMatrix<T>& from) {
+  require_same_pattern(from);
+  update_values(from, SamePattern());
+}
+
+template <class T>
+void PermutedMatrix<T>::update_values(const CsrMatrix<T>& from, SamePattern) {
+  check_values(from);
+  const Context& context = *permutation_.context();
   // Somebody may still read those before, for example a conversion beside a solve.
   if (!spare_ || spare_.use_count() > 1)
     spare_ = std::make_shared<Buffer<T>>(permutation_.context(), from.nonzeros());

@@ -9,6 +9,7 @@
 #include <protean/core/csr.hpp>
 #include <protean/core/export.hpp>
 #include <protean/core/multi_vector.hpp>
+#include <protean/core/pattern_mark.hpp>
 #include <protean/core/vector.hpp>
 
 namespace PROTEAN_EXPORT protean {
@@ -83,31 +84,35 @@ class Permutation {
 // that context. The device sorts all entries; this takes 20 bytes an entry of workspace (24 from 2^31 entries on).
 // The place of each entry in A is kept in 4 bytes (8 from 2^31 entries on). So new values cost one pass over the
 // entries.
-// belongs to the pattern is kept, so new values cost one pass: 4 bytes an entry say where in A it is (8 from 2^31
-// entries on).
 template <class T>
 class PermutedMatrix {
  public:
-  // `host` has the threads that make it from a matrix in host memory. On a device the work is queued. Throws
-  // ShapeMismatch, OutOfMemory, and WrongSpace for a matrix of a device with a permutation of the host.
+  // `host` has the threads that make it from a matrix in host memory. On a device the work is queued; the host waits for
+  // the hash of the pattern (PatternMark). Throws ShapeMismatch, OutOfMemory, and WrongSpace for a matrix of a device with a permutation of the host.
   PermutedMatrix(const ContextPtr& host, const CsrMatrix<T>& matrix, Permutation permutation);
 
   const Permutation& permutation() const noexcept { return permutation_; }
   const CsrMatrix<T>& matrix() const noexcept { return matrix_; }
   // Replaces the values of matrix() by those of `from`, a matrix with A's pattern in the space of the permutation's
   // context. The new values lie in another array than the old ones. The old array remains valid as long as a handle
-  // of it exists. Two arrays are used in turn, so only the first call allocates memory. Throws ShapeMismatch,
-  // WrongSpace, OutOfMemory; then nothing has changed.
+  // of it exists. Two arrays are used in turn, so only the first call allocates memory. Throws ShapeMismatch (for
+  // another pattern, too; it is read as PatternMark::is() says), WrongSpace, OutOfMemory; then nothing has changed.
   void update_values(const CsrMatrix<T>& from);
+  // Where the caller knows that the pattern is the same: only its sizes are compared.
+  void update_values(const CsrMatrix<T>& from, SamePattern same);
+  // Throws what update_values(from) throws before it changes anything.
+  void require_same_pattern(const CsrMatrix<T>& from) const;
   // Undoes the last update_values(). before: what matrix() was before that call.
   void restore(CsrMatrix<T> before) noexcept;
 
  private:
   void make_on_host(const ContextPtr& host, const CsrMatrix<T>& matrix);
   void make_on_device(const CsrMatrix<T>& matrix);
+  void check_values(const CsrMatrix<T>& from) const;
 
   Permutation permutation_;
   CsrMatrix<T> matrix_;
+  PatternMark pattern_;                        // of A
   std::shared_ptr<Buffer<T>> values_, spare_;  // from update_values(): the present ones, those before
   Buffer<std::int32_t> entry_;
   Buffer<std::int64_t> wide_entry_;  // one of the two

@@ -246,8 +246,9 @@ const Kernel& find_kernel(const FormatEntry& entry, std::string_view name, Space
                                 fmt::join(names, ", "), did_you_mean(name, names)));
 }
 
+// Everything but the pattern.
 template <class T>
-void AssembledMatrix<T>::update_values(const CsrMatrix<T>& csr) {
+void AssembledMatrix<T>::check_values(const CsrMatrix<T>& csr) const {
   if (csr.rows() != this->rows() || csr.cols() != this->cols() || csr.nonzeros() != nonzeros_)
     throw ShapeMismatch(
         fmt::format("new values for a {} x {} matrix of {} entries are given by a {} x {} matrix of {}; the "
@@ -258,8 +259,34 @@ void AssembledMatrix<T>::update_values(const CsrMatrix<T>& csr) {
     throw WrongSpace(
         fmt::format("new values lie in {} memory, the matrix in {} memory; upload() or download() them",
                     to_string(csr.pattern.space), to_string(this->context()->space())));
+  if (nonzeros_ > 0 && !csr.values) throw BadArgument("the new values are a null pointer");
   detail::require_device_memory(*this->context(), csr.values, "the new values");
   accept_values(csr);
+}
+
+template <class T>
+void AssembledMatrix<T>::require_same_pattern(const CsrMatrix<T>& csr) const {
+  check_values(csr);
+  if (!entry_.traits.uses_source) return pattern_.require(*this->context(), csr.pattern);
+  const SparsityPattern used = to_csr().pattern;
+  if (!same_arrays(used, csr.pattern))
+    PatternMark(*this->context(), used).require(*this->context(), csr.pattern);
+}
+
+template <class T>
+void AssembledMatrix<T>::update_values(const CsrMatrix<T>& csr) {
+  require_same_pattern(csr);
+  take_values(csr);
+}
+
+template <class T>
+void AssembledMatrix<T>::update_values(const CsrMatrix<T>& csr, SamePattern) {
+  check_values(csr);
+  take_values(csr);
+}
+
+template <class T>
+void AssembledMatrix<T>::take_values(const CsrMatrix<T>& csr) {
   const detail::DeviceScope scope(*this->context());
   do_update_values(csr);
   ++revision_.values;
@@ -282,6 +309,7 @@ std::unique_ptr<AssembledMatrix<T>> make_matrix(const FormatEntry& entry, const 
   const Kernel& kernel = find_kernel(entry, kernel_name, context->space());
   const FormatParams asked = resolve_params(entry, params, &kernel);
   const detail::DeviceScope scope(*context);
+  detail::require_arrays(csr);
   check_arrays(csr);
   if (context->space() == Space::device && entry.device->simulated != (context->simulated() != nullptr))
     throw NotAvailable(fmt::format("format {} has kernels for {} devices only", entry.id,

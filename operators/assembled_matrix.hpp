@@ -12,6 +12,7 @@
 
 #include <protean/core/csr.hpp>
 #include <protean/core/export.hpp>
+#include <protean/core/pattern_mark.hpp>
 #include <protean/operators/linear_operator.hpp>
 #include <protean/operators/rows.hpp>
 
@@ -188,7 +189,9 @@ class AssembledMatrix : public LinearOperator<T>, public HasDiagonal<T>, public 
         entry_(request.entry),
         params_(request.asked),
         kernel_(request.kernel),
-        nonzeros_(request.csr.nonzeros()) {}
+        nonzeros_(request.csr.nonzeros()) {
+    if (!entry_.traits.uses_source) pattern_ = PatternMark(*request.context, request.csr.pattern);
+  }
 
   // The matrix that it was built from: the exact inverse of the construction, sorted, without padding.
   virtual CsrMatrix<T> to_csr() const = 0;
@@ -196,10 +199,15 @@ class AssembledMatrix : public LinearOperator<T>, public HasDiagonal<T>, public 
   // Bytes of all arrays and workspace of this format, shared ones included.
   virtual std::size_t bytes() const noexcept = 0;
 
-  // Sets new values for the same pattern, in CSR order. Throws ShapeMismatch if the shape or the number of
-  // entries differs. The caller guarantees that the columns are the same. Not safe while another thread
-  // computes products.
+  // Sets new values for the same pattern, in CSR order. Throws ShapeMismatch for any other pattern, and the values are
+  // as before. To find out, row pointers and columns are read once, unless their owner is that of the arrays that the
+  // matrix was made of. A format with the trait uses_source takes arrays at the addresses that it computes with for
+  // the same: nobody may change them (watched() finds out). Not safe while another thread computes products.
   void update_values(const CsrMatrix<T>& csr);
+  // Where the caller knows that the pattern is the same: only its sizes are compared.
+  void update_values(const CsrMatrix<T>& csr, SamePattern same);
+  // Throws what update_values(csr) throws before it changes anything.
+  void require_same_pattern(const CsrMatrix<T>& csr) const;
 
   const FormatEntry& entry() const noexcept { return entry_; }
   const FormatParams& params() const noexcept { return params_; }
@@ -218,10 +226,14 @@ class AssembledMatrix : public LinearOperator<T>, public HasDiagonal<T>, public 
   virtual void do_update_values(const CsrMatrix<T>& csr) = 0;
 
  private:
+  void check_values(const CsrMatrix<T>& csr) const;
+  void take_values(const CsrMatrix<T>& csr);
+
   const FormatEntry& entry_;
   FormatParams params_;
   std::string_view kernel_;
   std::int64_t nonzeros_;
+  PatternMark pattern_;  // of arrays that may be gone; empty where the matrix computes with them
   Revision revision_;
 };
 

@@ -44,8 +44,14 @@ template <class T>
 void OrderedOperator<T>::update_values(const CsrMatrix<T>& csr) {
   if (!ordered_)
     throw BadArgument("this operator was made of a permutation alone; give new values to its inner operator");
+  CsrMatrix<T> before = ordered_->matrix();
   ordered_->update_values(csr);
-  assembled_->update_values(ordered_->matrix());
+  try {
+    assembled_->update_values(ordered_->matrix(), SamePattern());
+  } catch (...) {  // B has its old values
+    ordered_->restore(std::move(before));
+    throw;
+  }
 }
 
 template <class T>

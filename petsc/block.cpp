@@ -75,15 +75,6 @@ protean::CsrMatrix<double> arrays_of(Mat A) {
   return protean::csr_view<double>(rows, cols, rows == 0 ? empty : p, c, v);
 }
 
-std::uint64_t mixed(std::uint64_t hash, const std::int32_t* data, std::int64_t count) {
-  for (std::int64_t i = 0; i < count; ++i)
-    hash = (hash ^ static_cast<std::uint32_t>(data[i])) * 0x9e3779b97f4a7c15ULL, hash ^= hash >> 29;
-  return hash;
-}
-std::uint64_t hash_of(const protean::SparsityPattern& pattern) {
-  return mixed(mixed(17, pattern.row_ptr.p32, pattern.rows + 1), pattern.col, pattern.nonzeros);
-}
-
 PetscErrorCode delete_block(void* block) {
   delete static_cast<Block*>(block);
   return PetscErrorCode(0);
@@ -233,7 +224,7 @@ void Block::begin_policy(std::int64_t expected_products) {
 bool Block::same_pattern(const protean::CsrMatrix<double>& csr) const {
   return csr.rows() == given_.rows() && csr.cols() == given_.cols() && csr.nonzeros() == given_.nonzeros() &&
          csr.pattern.row_ptr.p32 == given_.pattern.row_ptr.p32 && csr.pattern.col == given_.pattern.col &&
-         hash_of(csr.pattern) == hash_;
+         hash_of(*context_, csr.pattern) == hash_;
 }
 
 void Block::bring_up_to_date(Mat A) {
@@ -250,15 +241,15 @@ void Block::bring_up_to_date(Mat A) {
     const protean::CsrMatrix<double> from = without_empty_rows(csr);
     if (adaptive_) {
       const Counting counting(clock_.get());
-      adaptive_->update_values(from);
+      adaptive_->update_values(from, protean::SamePattern());
       if (!by_residuals_) begin_policy(of_these_values_);
     } else {
-      system_->update_values(from);
+      system_->update_values(from, protean::SamePattern());
     }
     ++updates_;
   } else {
     make(csr);
-    hash_ = hash_of(csr.pattern);
+    hash_ = hash_of(*context_, csr.pattern);
   }
   given_ = csr, values_ = values, pattern_ = pattern;
 }

@@ -354,7 +354,7 @@ class Isai final : public BySolving<T> {
     const CsrMatrix<T> DX = matrix_in(known->X, std::move(x)), Y = matrix_in(known->Y, std::move(y));
     if (analyse) return take(known, DX, Y, shift);
     // In the formats that they have, which may keep their arrays.
-    this->change_arrays([&] { DX_->update_values(DX), Y_->update_values(Y); });
+    this->change_arrays([&] { DX_->update_values(DX, SamePattern()), Y_->update_values(Y, SamePattern()); });
     shift_ = shift;
   }
 

@@ -575,7 +575,7 @@ LinearSystem<T>::LinearSystem(std::shared_ptr<LinearOperator<T>> A, SolveSetting
 
 template <class T>
 void LinearSystem<T>::update_values(const T* values) {
-  matrix_.update_values(with_values(matrix_.given(), values));
+  matrix_.update_values(with_values(matrix_.given(), values), SamePattern());
 }
 
 template <class T>

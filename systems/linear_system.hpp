@@ -119,6 +119,7 @@ class LinearSystem {
 
   // New values of the same pattern: where they are in memory, in the order of the CSR arrays.
   void update_values(const T* values);
+  // As SystemMatrix::update_values().
   void update_values(const CsrMatrix<T>& csr) { matrix_.update_values(csr); }
   void update_values(std::span<const ElementGroup<T>> groups) { matrix_.update_values(groups); }
 

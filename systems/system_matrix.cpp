@@ -9,6 +9,7 @@
 
 #include "core/buffer.hpp"
 #include "core/csr_view.hpp"
+#include "core/device_checks.hpp"
 #include "core/error.hpp"
 #include "core/statistics.hpp"
 #include "core/transfer.hpp"
@@ -43,11 +44,16 @@ SystemMatrix<T>::SystemMatrix(ContextPtr context, CsrMatrix<T> csr, bool check)
   Stopwatch clock;
   if (given_.pattern.space != context_->space() && given_.pattern.space != Space::host)
     throw WrongSpace("the matrix lies in device memory; give the context of that device");
+  detail::require_arrays(given_);
   if (check_) {
     // An array that has been freed or changed is named as that.
     check_arrays(given_);
     validate(given_.pattern.space == context_->space() ? context_ : Context::host(), given_);
   }
+  // Other arrays stay as they are: their owner keeps them.
+  if (check_ && !given_.pattern.owner)
+    pattern_ =
+        PatternMark(given_.pattern.space == context_->space() ? *context_ : *Context::host(), given_.pattern);
   check_seconds_ = clock.lap();
   csr_ = given_.pattern.space == context_->space() ? given_ : upload(context_, given_);
   if (csr_.pattern.space != given_.pattern.space) {
@@ -369,6 +375,7 @@ void SystemMatrix<T>::check_values(const CsrMatrix<T>& csr) const {
   if (csr.pattern.space != given_.pattern.space)
     throw WrongSpace(fmt::format("the new values lie in {} memory, the matrix was given in {} memory",
                                  to_string(csr.pattern.space), to_string(given_.pattern.space)));
+  if (csr.nonzeros() > 0 && !csr.values) throw BadArgument("the new values are a null pointer");
   if (check_) validate_values(csr.pattern.space == context_->space() ? context_ : Context::host(), csr);
 }
 
@@ -384,27 +391,62 @@ CsrMatrix<T> SystemMatrix<T>::on_device(const CsrMatrix<T>& values) const {
 }
 
 template <class T>
-void SystemMatrix<T>::update_values(const CsrMatrix<T>& csr) {
+void SystemMatrix<T>::require_csr() const {
   if (of_elements_ || other_)
     throw BadArgument(of_elements_ ? "the matrix was made of element matrices; give new ones of these"
                                    : "the operator is the caller's, who changes it");
+}
+
+template <class T>
+void SystemMatrix<T>::require_same_pattern(const CsrMatrix<T>& csr) {
+  const SparsityPattern &given = given_.pattern, &now = csr.pattern;
+  if (same_arrays(given, now)) {
+    if (given.owner && given.owner == now.owner) return;
+    if (!pattern_ && given.space == csr_.pattern.space) return;
+  }
+  if (!pattern_) pattern_ = PatternMark(*context_, csr_.pattern);
+  pattern_->require(now.space == context_->space() ? *context_ : *Context::host(), now);
+}
+
+template <class T>
+void SystemMatrix<T>::update_values(const CsrMatrix<T>& csr) {
+  require_csr();
   check_values(csr);
-  const CsrMatrix<T> changed = csr_.pattern.space == csr.pattern.space ? csr : on_device(csr);
+  accept_values(csr);  // names what has changed in arrays that are watched
+  require_same_pattern(csr);
+  take_values(csr);
+}
+
+template <class T>
+void SystemMatrix<T>::update_values(const CsrMatrix<T>& csr, SamePattern) {
+  require_csr();
+  check_values(csr);
+  take_values(csr);
+}
+
+template <class T>
+void SystemMatrix<T>::take_values(const CsrMatrix<T>& csr) {
+  constexpr SamePattern same;
+  // The arrays of the pattern stay those that were given at first.
+  CsrMatrix<T> given = with_values(given_, csr.values);
+  given.values_owner = csr.values_owner;
+  if (csr.watch) given.watch = csr.watch;
+  const CsrMatrix<T> changed = csr_.pattern.space == given.pattern.space ? given : on_device(given);
   if (adaptive_) {
-    adaptive_->update_values(changed);
+    adaptive_->update_values(changed, same);
   } else if (permuted_) {
     CsrMatrix<T> before = permuted_->matrix();
-    permuted_->update_values(changed);
+    permuted_->update_values(changed, same);
     try {
-      assembled_->update_values(permuted_->matrix());
+      assembled_->update_values(permuted_->matrix(), same);
     } catch (...) {  // the matrix has its old values
       permuted_->restore(std::move(before));
       throw;
     }
   } else if (assembled_) {
-    assembled_->update_values(changed);
+    assembled_->update_values(changed, same);
   }
-  given_ = csr, csr_ = changed;
+  given_ = given, csr_ = changed;
 }
 
 template <class T>
@@ -431,9 +473,9 @@ void SystemMatrix<T>::watch() {
   const bool borrowed = csr_.pattern.space == given_.pattern.space;
   // So that format csr watches its arrays, too. In another order it has arrays of its own.
   if (borrowed && adaptive_)
-    adaptive_->update_values(seen);
+    adaptive_->update_values(seen, SamePattern());
   else if (borrowed && assembled_ && !permuted_)
-    assembled_->update_values(seen);
+    assembled_->update_values(seen, SamePattern());
   given_ = seen;
   if (borrowed) csr_ = seen;
 }

@@ -94,8 +94,15 @@ class SystemMatrix {
                                 SolveObserver* inner);
 
   // New values of the same pattern, in the order of the CSR arrays: in the space in which the matrix was given. The
-  // arrays of the pattern are not read. Throws BadArgument where it was not made of CSR, BadMatrix, ShapeMismatch.
+  // values must live from here on, the arrays of csr's pattern need not: those that were given at first are kept.
+  // Throws BadArgument where it was not made of CSR, BadMatrix, and ShapeMismatch for another pattern, also for arrays
+  // at the same addresses in which another one has been written. Then nothing has changed. To find out, row pointers
+  // and columns are read once, unless the library owns them. Without `check`, arrays at the addresses of those that are
+  // in use are taken for unchanged, and not read.
   void update_values(const CsrMatrix<T>& csr);
+  // Where the caller knows that the pattern is the same, as with_values(given(), values) has it: only its sizes are
+  // compared.
+  void update_values(const CsrMatrix<T>& csr, SamePattern same);
   // New element matrices for the same connectivity, which may be empty.
   void update_values(std::span<const ElementGroup<T>> groups);
   // Finds arrays that are freed or changed too early (watched()).
@@ -161,7 +168,10 @@ class SystemMatrix {
     bool operator==(const Wanted&) const = default;
   };
   void require_entries(std::string_view what) const;
+  void require_csr() const;
   void check_values(const CsrMatrix<T>& csr) const;
+  void require_same_pattern(const CsrMatrix<T>& csr);
+  void take_values(const CsrMatrix<T>& csr);
   CsrMatrix<T> on_device(const CsrMatrix<T>& values) const;
   ChoiceOptions choice_options(const SolveForecast& forecast) const;
   Seconds make(const SolveForecast& forecast, const std::function<void(std::string_view)>& stage);
@@ -171,7 +181,8 @@ class SystemMatrix {
   std::uint64_t serial_ = next_serial();
   ContextPtr context_;
   bool check_ = true, of_elements_ = false;
-  CsrMatrix<T> given_, csr_;  // csr_: in the space of the context
+  CsrMatrix<T> given_, csr_;            // csr_: in the space of the context
+  std::optional<PatternMark> pattern_;  // empty: not asked for, and nobody may have changed the arrays
   std::optional<PermutedMatrix<T>> permuted_;
   std::unique_ptr<AssembledMatrix<T>> assembled_;
   std::unique_ptr<ElementOperator<T>> elements_;

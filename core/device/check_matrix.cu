@@ -1,10 +1,12 @@
-// Finds the first row or entry of a matrix in device memory that no product may read.
+// Finds the first row or entry of a matrix in device memory that no product may read, and the hash of its pattern.
 #include <algorithm>
 
 #include "core/device/check_matrix.hpp"
 #include "core/device/copy.hpp"
 #include "core/device/kernel_tools.cuh"
 #include "core/device/primitives.hpp"
+#include "core/device_checks.hpp"
+#include "core/pattern_words.hpp"
 
 namespace protean::device {
 namespace {
@@ -46,6 +48,23 @@ __global__ void __launch_bounds__(block_size)
       atomicMin(first, static_cast<Place>(k));
 }
 
+// Adds the terms of the hash to *sum, which is 0 before. Integers, so the order of the blocks does not matter.
+template <class P>
+__global__ void __launch_bounds__(block_size)
+    hash_kernel(const P* row_ptr, std::int64_t rows, const std::int32_t* col, std::int64_t nonzeros,
+                Place* sum) {
+  const std::int64_t first = std::int64_t{blockIdx.x} * block_size + threadIdx.x;
+  const std::int64_t step = std::int64_t{gridDim.x} * block_size;
+  Place own[1] = {
+      detail::sum_of_columns(col, nonzeros, first, detail::terms_of(nonzeros, detail::columns_of_term), step,
+                             [](const std::int32_t* two) { return detail::word_of(two[0], two[1]); })};
+  if (row_ptr)
+    own[0] += detail::sum_of_row_pointers(row_ptr, rows + 1, first,
+                                          detail::terms_of(rows + 1, detail::row_pointers_of_term), step);
+  sum_block(own);
+  if (threadIdx.x == 0) atomicAdd(sum, own[0]);
+}
+
 // Runs launch(blocks, first), where `first` on the device holds `count` before.
 template <class Launch>
 std::int64_t first_of(const Context& context, std::int64_t count, Launch launch) {
@@ -83,6 +102,22 @@ std::int64_t first_bad_entry(const Context& context, std::int64_t count, std::in
   return first_of(context, count, [&](unsigned blocks, Place* first) {
     entries_kernel<<<blocks, block_size, 0, stream(context)>>>(count, cols, col, values, first);
   });
+}
+
+std::uint64_t hash_of(const Context& context, const SparsityPattern& pattern) {
+  const detail::DeviceScope scope(context);
+  const Scratch<Place> sum(context, 1);
+  Place found = 0;
+  copy_in(context, sum.data(), &found, sizeof found);
+  const std::int64_t items = std::max(pattern.rows + 1, pattern.nonzeros / detail::columns_of_term + 1);
+  const auto blocks = static_cast<unsigned>(std::min(most_blocks, (items + block_size - 1) / block_size));
+  pattern.row_ptr.visit([&](const auto* row_ptr) {
+    hash_kernel<<<blocks, block_size, 0, stream(context)>>>(row_ptr, pattern.rows, pattern.col,
+                                                            pattern.nonzeros, sum.data());
+  });
+  PROTEAN_CUDA_CHECK(cudaGetLastError());
+  copy_out(context, &found, sum.data(), sizeof found);
+  return found;
 }
 
 template std::int64_t first_bad_entry<float>(const Context&, std::int64_t, std::int64_t, const std::int32_t*,

@@ -144,7 +144,8 @@ class Solver {
     if (preconditioner_) preconditioner_->ensure(*matrix_);
   }
 
-  // Call this when the matrix of initialize() has other values in the same pattern.
+  // Call this when the matrix of initialize() has other values in the same pattern. For another pattern, which throws
+  // ShapeMismatch, call initialize() again.
   void update_values() {
     require_matrix();
     matrix_->update_values(given());

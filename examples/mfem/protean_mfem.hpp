@@ -287,7 +287,8 @@ class Solver : public mfem::IterativeSolver {
   }
 
   // Call this when the operator of SetOperator() has other values in the same pattern (for ElementMatrices:
-  // after its own Update()). A preconditioner of MFEM's must be told by its own SetOperator().
+  // after its own Update()). For another pattern, which throws ShapeMismatch, call SetOperator() again. A
+  // preconditioner of MFEM's must be told by its own SetOperator().
   void UpdateValues() {
     if (!operator_) throw protean::BadArgument("UpdateValues() before SetOperator()");
     if (matrix_) matrix_->update_values(csr_view(static_cast<const mfem::SparseMatrix&>(*source_)));

@@ -409,14 +409,14 @@ class SumOfFormats final : public AssembledMatrix<T>, public HasParts {
       for (std::size_t i = 0; i < parts_.size(); ++i) {
         if (!parts_[i] || parts_[i]->entry().traits.symmetric_only != may_refuse) continue;
         if (may_refuse) changed.emplace_back(parts_[i].get(), parts_[i]->to_csr());
-        parts_[i]->update_values(values[i]);
+        parts_[i]->update_values(values[i], SamePattern());
       }
     };
     try {
       update(true);
     } catch (const FormatRefused& refused) {
       changed.pop_back();
-      for (const auto& [part, before] : changed) part->update_values(before);
+      for (const auto& [part, before] : changed) part->update_values(before, SamePattern());
       throw FormatRefused(this->entry().id,
                           fmt::format("its part in {}: {}", refused.format(), refused.reason()));
     }

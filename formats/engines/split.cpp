@@ -376,8 +376,9 @@ class SplitMatrix final : public AssembledMatrix<T>,
     const std::lock_guard lock(mutex_);
     const std::shared_ptr<Buffer<T>> values = host_values(csr, parts_.rows);
     if (parts_.device)
-      parts_.device->update_values(rows_before(csr, parts_.rows.border, parts_.rows.first_entry));
-    if (parts_.host) parts_.host->update_values({parts_.rows.pattern, values->data(), values});
+      parts_.device->update_values(rows_before(csr, parts_.rows.border, parts_.rows.first_entry),
+                                   SamePattern());
+    if (parts_.host) parts_.host->update_values({parts_.rows.pattern, values->data(), values}, SamePattern());
     source_.values = csr.values, source_.values_owner = csr.values_owner, source_.watch = csr.watch;
   }
 

@@ -172,7 +172,7 @@ CsrMatrix<T> TileMatrix<T>::rest() const {
 template <class T>
 void TileMatrix<T>::do_update_values(const CsrMatrix<T>& csr) {
   fill<false>(csr);
-  if (rest_matrix_) rest_matrix_->update_values(rest());
+  if (rest_matrix_) rest_matrix_->update_values(rest(), SamePattern());
 }
 
 // Writes all values, and with `structure` everything else that the plan has not.

@@ -437,7 +437,7 @@ class TilesOnDevice final : public RowViewOnDevice<T, TilesOnDevice<T>> {
  protected:
   void do_update_values(const CsrMatrix<T>& csr) override {
     write(csr, false);
-    if (rest_matrix_) rest_matrix_->update_values(rest());
+    if (rest_matrix_) rest_matrix_->update_values(rest(), SamePattern());
   }
   void do_apply(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const override {
     if (this->rows() == 0) return;

@@ -128,7 +128,7 @@ class KokkosOnArrays : public KokkosMatrix<T> {
     else
       arrays_ = kernel.make_f32(request);
   }
-  void do_update_values(const CsrMatrix<T>& csr) final { arrays_->update_values(csr); }
+  void do_update_values(const CsrMatrix<T>& csr) final { arrays_->update_values(csr, SamePattern()); }
   View view() const { return dynamic_cast<const HasArrayView<View>&>(*arrays_).array_view(); }
 
  private:

@@ -86,6 +86,7 @@ SparsityPattern ElementOperator<T>::pattern_of_rows(
 template <class T>
 void ElementOperator<T>::update_values(std::span<const ElementGroup<T>> groups) {
   detail::check_matrices(*plan_, groups);
+  detail::check_same_connectivity(*this->context(), *plan_, groups);
   const detail::DeviceScope scope(*this->context());
   do_update_values(groups);
   ++revision_.values;

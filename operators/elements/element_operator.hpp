@@ -125,7 +125,7 @@ class ElementOperator : public LinearOperator<T>,
   // Bytes of all arrays, including workspace.
   virtual std::size_t bytes() const noexcept = 0;
 
-  // Sets new values for the same elements; connectivity is not read and may be empty. Throws as
+  // Sets new values for the same elements. connectivity may be empty; else it must be that of the operator. Throws as
   // make_element_operator; the operator is unchanged then. Allocates nothing on the host. Not safe while
   // another thread computes products.
   void update_values(std::span<const ElementGroup<T>> groups);

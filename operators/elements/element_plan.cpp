@@ -10,6 +10,7 @@
 #include "core/background.hpp"
 #include "core/error.hpp"
 #include "core/parallel.hpp"
+#include "core/pattern_mark.hpp"
 
 namespace protean::detail {
 namespace {
@@ -289,6 +290,14 @@ ElementRows<Item> transpose_map(const ContextPtr& host, const ElementPlan& plan,
   return result;
 }
 
+// Of node numbers in the space of the context.
+std::uint64_t hash_of_nodes(const Context& context, std::span<const std::int32_t> connectivity, Space space) {
+  SparsityPattern numbers;  // columns without rows
+  numbers.nonzeros = static_cast<std::int64_t>(connectivity.size()), numbers.col = connectivity.data();
+  numbers.space = space;
+  return hash_of(context, numbers);
+}
+
 }  // namespace
 
 ElementPlan plan_elements(const ContextPtr& host, std::int64_t nodes, std::span<const ElementShape> shapes,
@@ -298,7 +307,8 @@ ElementPlan plan_elements(const ContextPtr& host, std::int64_t nodes, std::span<
   plan.lanes = lanes, plan.symmetric = options.symmetric;
   for (const ElementShape& shape : shapes) {
     const std::int32_t m = shape.nodes * options.components;
-    plan.groups.push_back({plan.elements, shape.elements, shape.nodes, m});
+    plan.groups.push_back({plan.elements, shape.elements, shape.nodes, m,
+                           hash_of_nodes(*host, shape.connectivity, Space::host)});
     plan.elements += shape.elements, plan.entries += shape.elements * m * m;
   }
   std::vector<unsigned char> used(static_cast<std::size_t>(nodes), 0);
@@ -335,6 +345,23 @@ void check_matrices(const ElementPlan& plan, std::span<const ElementGroup<T>> gr
       throw ShapeMismatch(
           fmt::format("group {}: the matrices have {} entries; {} elements of {} x {} need {}", g,
                       groups[g].matrices.size(), known.elements, known.m, known.m, wanted));
+  }
+}
+
+template <class T>
+void check_same_connectivity(const Context& context, const ElementPlan& plan,
+                             std::span<const ElementGroup<T>> groups) {
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    const ElementGroup<T>& group = groups[g];
+    if (group.connectivity.empty()) continue;
+    const std::uint64_t now = group.space == context.space()
+                                  ? hash_of_nodes(context, group.connectivity, group.space)
+                                  : hash_of_nodes(*Context::host(1), group.connectivity, Space::host);
+    if (now != plan.groups[g].connectivity)
+      throw ShapeMismatch(fmt::format(
+          "group {} has another connectivity than in the operator; new matrices are for the same elements "
+          "in the same order (make a new operator for others)",
+          g));
   }
 }
 
@@ -380,6 +407,8 @@ ElementRows<std::uint32_t> map_positions(const ContextPtr& host, const ElementPl
 
 #define PROTEAN_INSTANTIATE(T)                                                           \
   template void check_matrices<T>(const ElementPlan&, std::span<const ElementGroup<T>>); \
+  template void check_same_connectivity<T>(const Context&, const ElementPlan&,           \
+                                           std::span<const ElementGroup<T>>);            \
   template void refuse_matrix<T>(const ElementPlan&, std::int64_t, const T*);
 PROTEAN_INSTANTIATE(float)
 PROTEAN_INSTANTIATE(double)

@@ -23,6 +23,7 @@ struct ElementPlan {
   struct Group {
     std::int64_t first, elements;  // elements are numbered through all groups
     std::int32_t nodes, m;
+    std::uint64_t connectivity;  // its hash
   };
   int lanes = 1;
   bool symmetric = false;
@@ -80,6 +81,10 @@ ElementPlan plan_elements(const ContextPtr& host, std::int64_t nodes, std::span<
 // Throws ShapeMismatch unless the matrices of `groups` have the sizes of the plan.
 template <class T>
 void check_matrices(const ElementPlan& plan, std::span<const ElementGroup<T>> groups);
+// Throws ShapeMismatch where a group has a connectivity that is not that of the plan. context: that of the operator.
+template <class T>
+void check_same_connectivity(const Context& context, const ElementPlan& plan,
+                             std::span<const ElementGroup<T>> groups);
 
 // How much entries (i, j) and (j, i) may differ, relative to the largest entry of the element.
 template <class T>

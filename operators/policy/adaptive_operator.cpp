@@ -902,19 +902,31 @@ void AdaptiveOperator<T>::update_values(const CsrMatrix<T>& csr) {
   if (elements_)
     throw BadArgument(
         "the operator was made of element matrices; the new values must be element matrices, too");
+  if (permuted_)
+    permuted_->require_same_pattern(csr);
+  else
+    current_->require_same_pattern(csr);
+  update_values(csr, SamePattern());
+}
+
+template <class T>
+void AdaptiveOperator<T>::update_values(const CsrMatrix<T>& csr, SamePattern same) {
+  if (elements_)
+    throw BadArgument(
+        "the operator was made of element matrices; the new values must be element matrices, too");
   cancel(0, "the matrix was given new values");
   abandoned_.reset();  // waits for the cancelled build, which reads the old values
   if (permuted_) {
     CsrMatrix<T> before = permuted_->matrix();
-    permuted_->update_values(csr);
+    permuted_->update_values(csr, same);
     try {
-      current_->update_values(permuted_->matrix());
+      current_->update_values(permuted_->matrix(), same);
     } catch (...) {  // the running matrix and the source have the old values
       permuted_->restore(std::move(before));
       throw;
     }
   } else {
-    current_->update_values(csr);
+    current_->update_values(csr, same);
   }
   source_.values = csr.values, source_.values_owner = csr.values_owner, source_.watch = csr.watch;
   source_settled_ = false;

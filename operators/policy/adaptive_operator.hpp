@@ -238,10 +238,12 @@ class AdaptiveOperator final : public Wrapper<T>,
   // use update_values(), which waits. switch_to() counts the memory of the cancelled build as used.
   void cancel(std::int64_t iteration = 0, std::string_view why = "it was no longer wanted");
 
-  // Sets new values for the same pattern, in CSR order; csr becomes the source. Cancels a build and waits
+  // Sets new values for the same pattern, in CSR order; they become those of the source. Cancels a build and waits
   // until all builds have ended. Throws ShapeMismatch as AssembledMatrix::update_values, and BadArgument if
-  // the operator was made of element matrices.
+  // the operator was made of element matrices; then no build has been cancelled.
   void update_values(const CsrMatrix<T>& csr);
+  // Where the caller knows that the pattern is the same: only its sizes are compared.
+  void update_values(const CsrMatrix<T>& csr, SamePattern same);
   // Sets new element matrices for the same connectivity. Cancels a build, waits until all builds have ended,
   // drops the assembled matrix and changes back to the element matrices, so that the next solve can begin at
   // once. Throws as ElementOperator::update_values; then only the build has been cancelled. Throws

@@ -257,7 +257,7 @@ void Matrix<T>::set_values(const T* values, std::int64_t count, Space space,
                         std::to_string(csr.nonzeros()) + " entries");
   csr.values_owner = std::move(owner);
   validate_values(space == context()->space() ? context() : context_of(0), csr);
-  system_->update_values(csr);
+  system_->update_values(csr, SamePattern());
 }
 
 template <class T>

@@ -295,6 +295,15 @@ TEST_P(Elements, NewValuesThatDoNotFitChangeNothing) {
   fewer = numbers.groups;
   fewer[0].matrices = fewer[0].matrices.first(fewer[0].matrices.size() - 1);
   EXPECT_THROW(A->update_values(fewer), ShapeMismatch);
+  // The same elements in another order, of which all sizes are right.
+  for (std::size_t g = 0; g < numbers.groups.size(); ++g) {
+    auto other = numbers.groups;
+    std::vector<std::int32_t> turned(other[g].connectivity.begin(), other[g].connectivity.end());
+    std::rotate(turned.begin(), turned.begin() + other[g].nodes, turned.end());
+    if (std::equal(turned.begin(), turned.end(), other[g].connectivity.begin())) continue;  // one element
+    other[g].connectivity = turned;
+    EXPECT_THROW(A->update_values(other), ShapeMismatch) << "group " << g;
+  }
   EXPECT_EQ(A->revision(), Revision());
   check_product<double>(*A, element_reference<double>(mesh, numbers, {}, false), 1, 0);
 }

@@ -180,7 +180,7 @@ class FakeMatrix final : public AssembledMatrix<T>, public HasApplyDot<T>, publi
   }
   void do_update_values(const CsrMatrix<T>& csr) override {
     const detail::DeviceWork work(*this->context());
-    inner_->update_values(tagged(csr, Space::host));
+    inner_->update_values(tagged(csr, Space::host), SamePattern());
   }
 
  private:
