@@ -31,6 +31,7 @@ template <class T, class Pointer>
 CsrMatrix<T> view_of(std::int64_t rows, std::int64_t cols, const Pointer* row_ptr, const std::int32_t* col,
                      const T* values) {
   if (!row_ptr) throw BadArgument("the row pointers are a null pointer");
+  check_sizes(rows, cols, 0);  // before `rows` says where to read
   check_sizes(rows, cols, row_ptr[rows]);
   if (row_ptr[rows] > 0 && (!col || !values)) throw BadArgument("columns or values are a null pointer");
   CsrMatrix<T> result;

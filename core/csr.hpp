@@ -77,7 +77,8 @@ struct CsrMatrix {
 // The caller's arrays, not copied. They must outlive every handle. They may not change, except values that
 // are announced by update_values(); watched() finds programs that break this rule. Nothing is checked: see
 // validate().
-// row_ptr has rows+1 entries. Throws BadArgument for negative or too large sizes.
+// row_ptr has rows+1 entries. Throws BadArgument for negative or too large sizes, for row_ptr null, and for col or
+// values null where there are entries.
 template <class T>
 PROTEAN_EXPORT CsrMatrix<T> csr_view(std::int64_t rows, std::int64_t cols, const std::int32_t* row_ptr,
                                      const std::int32_t* col, const T* values);

@@ -150,6 +150,7 @@ void require(const MultiVectorView<const T>& view, std::int64_t rows, std::int64
   if (view.space != space)
     throw WrongSpace(fmt::format("{} lies in {} memory; the operation needs {} memory (use copy())", what,
                                  to_string(view.space), to_string(space)));
+  if (!view.data) throw BadArgument(fmt::format("{} is a null pointer", what));
 }
 
 template <class T>

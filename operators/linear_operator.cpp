@@ -24,6 +24,7 @@ void require(VectorView<const T> view, std::int64_t size, Space space, std::stri
   if (view.size > 0 && view.space != space)
     throw WrongSpace(fmt::format("{} lies in {} memory; the operation needs {} memory (use copy())", what,
                                  to_string(view.space), to_string(space)));
+  if (view.size > 0 && !view.data) throw BadArgument(fmt::format("{} is a null pointer", what));
 }
 
 template <class T>

@@ -59,7 +59,7 @@ class LinearOperator {
 
   // y := alpha A x + beta y. x has cols entries, y has rows entries; they must not overlap. With beta == 0 y
   // is not read and may contain NaN. Asynchronous on the context; allocates nothing. Throws ShapeMismatch,
-  // WrongSpace, BadArgument (overlap).
+  // WrongSpace, BadArgument (overlap, a null pointer).
   void apply(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const;
   // y := A x
   void apply(VectorView<const T> x, VectorView<T> y) const { apply(T(1), x, T(0), y); }
@@ -128,7 +128,8 @@ class HasApplyDot {
 template <class T>
 PROTEAN_EXPORT void apply_dot(const LinearOperator<T>& A, VectorView<const T> x, VectorView<T> y, T* result);
 
-// Throws ShapeMismatch or WrongSpace, with the name `what`, unless the view has this size and space.
+// Throws ShapeMismatch, WrongSpace or BadArgument, with the name `what`, unless the view has this size and space, and
+// memory where it has entries.
 template <class T>
 PROTEAN_EXPORT void require(VectorView<const T> view, std::int64_t size, Space space, std::string_view what);
 

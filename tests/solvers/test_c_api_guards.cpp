@@ -429,5 +429,39 @@ TEST_F(CApiGuards, WithoutMemoryTheHandlesGoOn) {
   EXPECT_GT(failures, 10);
 }
 
+// A vector that has entries needs memory; one without entries has none, and needs none.
+TEST_F(CApiGuards, NullVectorsAreNamed) {
+  const auto expect = [](protean_status status, const char* name) {
+    EXPECT_EQ(status, PROTEAN_BAD_ARGUMENT) << name;
+    EXPECT_EQ(std::string(protean_last_error()), std::string(name) + " is a null pointer");
+  };
+  const double* const nothing = nullptr;
+  double* const nowhere = nullptr;
+  expect(protean_solve(solver, A, nothing, x.data()), "b");
+  expect(protean_solve(solver, A, b.data(), nowhere), "x");
+  expect(protean_solve_multi(solver, A, 1, nothing, n, x.data(), n), "B");
+  expect(protean_solve_multi(solver, A, 1, b.data(), n, nowhere, n), "X");
+  expect(protean_matrix_apply(A, 1, nothing, 0, x.data()), "x");
+  expect(protean_matrix_apply(A, 1, b.data(), 0, nowhere), "y");
+  expect(protean_matrix_update_values(A, nothing), "values");
+  EXPECT_EQ(solve(), PROTEAN_OK) << protean_last_error();
+  EXPECT_LT(residual(), 1e-7);
+  protean_matrix* empty = nullptr;
+  const std::int32_t no_rows[] = {0};
+  ASSERT_EQ(protean_matrix_csr(context, 0, 0, 0, no_rows, nullptr, nothing, 0, &empty), PROTEAN_OK)
+      << protean_last_error();
+  EXPECT_EQ(protean_solve(solver, empty, nothing, nowhere), PROTEAN_OK) << protean_last_error();
+  EXPECT_EQ(protean_matrix_apply(empty, 1, nothing, 0, nowhere), PROTEAN_OK) << protean_last_error();
+  protean_matrix* same = nullptr;
+  const std::int32_t* const none = nullptr;
+  EXPECT_EQ(protean_matrix_csr(context, n, n, nonzeros, none, col.data(), values.data(), 0, &same),
+            PROTEAN_BAD_ARGUMENT);
+  EXPECT_EQ(protean_matrix_csr(context, n, n, nonzeros, row_ptr.data(), nullptr, values.data(), 0, &same),
+            PROTEAN_BAD_ARGUMENT);
+  EXPECT_EQ(protean_matrix_csr(context, n, n, nonzeros, row_ptr.data(), col.data(), nothing, 0, &same),
+            PROTEAN_BAD_ARGUMENT);
+  protean_matrix_free(empty);
+}
+
 }  // namespace
 }  // namespace protean::test
