@@ -21,8 +21,10 @@
 //                 the one that damps eigenvalues between 1/3 and 1 most.
 //                 gauss-seidel: the symmetric one, ssor with omega 1; chebyshev: that with degree 1 and
 //                 eigenvalue_ratio 10.
-//   Coarsest      at most 256 rows: the inverse, dense; singular matrices have an inner inverse. More rows, where
-//                 nothing coarsens any more or max_levels is reached, and with max_levels 1: S^-1.
+//   Coarsest      at most 256 rows: the inverse, dense. Of D A D with ones on the diagonal, pivots of rounding are
+//                 replaced by ones (invert_dense()): so the inverse of a singular matrix is an inner one, and that of
+//                 a positive definite one is positive definite. More rows, where nothing coarsens any more or
+//                 max_levels is reached, and with max_levels 1: S^-1.
 //
 // One V-cycle: z := z + S^-1 (r - A z), the same on the next coarser level for P^T (r - A z), z := z + P (its result),
 // z := z + S^-1 (r - A z), from z = 0. With symmetric A it is a symmetric map of r, positive definite where A is and
@@ -391,7 +393,7 @@ class Aggregation final : public BySolving<T> {
     try {
       for (Renewal<T>& one : made.renewals) {
         std::unique_ptr<AssembledMatrix<T>>& matrix = levels_[one.level].*one.which;
-        matrix->update_values(one.values);
+        matrix->update_values(one.values, SamePattern());
         made.levels[one.level].*one.which = std::move(matrix);
       }
     } catch (...) {
@@ -420,14 +422,19 @@ class Aggregation final : public BySolving<T> {
       a[at(i * n + i)] = diagonal[i];
       for (std::int64_t j = 0; j < n; ++j) a[at(i * n + j)] *= d[at(i)] * d[at(j)];
     }
-    bool symmetric = true;
+    bool symmetric = true, positive = true, negative = true;
     double largest = 1;
     for (const double value : a) largest = std::max(largest, std::abs(value));
+    for (std::int64_t i = 0; i < n; ++i) {
+      positive = positive && a[at(i * n + i)] >= 0;
+      negative = negative && a[at(i * n + i)] <= 0;
+    }
     for (std::int64_t i = 0; i < n; ++i)
       for (std::int64_t j = 0; j < i; ++j)
         symmetric =
             symmetric && std::abs(a[at(i * n + j)] - a[at(j * n + i)]) <= 1e-2 * std::sqrt(eps) * largest;
-    invert_dense(a, n, rounding_terms * eps * largest);
+    // Where no finer level has a smoother, M must be definite where A is: zeros for the rest would not be.
+    invert_dense(a, n, rounding_terms * eps * largest, positive ? largest : negative ? -largest : 0);
     Vector<T> dense(host_, n * n);
     for (std::int64_t i = 0; i < n; ++i)
       for (std::int64_t j = 0; j < n; ++j) {

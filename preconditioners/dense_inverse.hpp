@@ -10,11 +10,18 @@
 namespace protean::detail {
 
 // a := its inverse, by Gauss-Jordan elimination with complete pivoting; n x n, row after row. Pivots up to `smallest`
-// are not taken: the rows and columns that are left then get zeros, so that A X A = A within rounding (an inner
-// inverse; Ben-Israel and Greville, Generalized Inverses, 2nd ed., Springer 2003, section 1.2). Of equal pivots one on
-// the diagonal is taken first, so where A is symmetric and semidefinite X is symmetric within rounding. Returns the
+// are not taken: what is left of A then, the block S, is taken for zero, and A X A = A within S (an inner inverse;
+// Ben-Israel and Greville, Generalized Inverses, 2nd ed., Springer 2003, section 1.2). Entries beside the diagonal count
+// half: where A is symmetric and semidefinite, they are never larger than those on it but for rounding, which must not
+// decide. So there all pivots are on the diagonal, and X is symmetric and semidefinite within rounding. Returns the
 // rank.
-inline std::int64_t invert_dense(std::vector<double>& a, std::int64_t n, double smallest) {
+//
+// instead: 0, and the rows and columns that are left get zeros in X. Otherwise X is the inverse of A with the number
+// `instead` on the diagonal of S, if S has the same rows and columns: X = [A11^-1 0; 0 0] + W W^T / instead, where the
+// columns of W are mapped to zero within S. So where A is positive definite and S was too small to be told from
+// rounding, X is positive definite, too, for a positive number.
+inline std::int64_t invert_dense(std::vector<double>& a, std::int64_t n, double smallest,
+                                 double instead = 0) {
   const auto at = [&](std::int64_t i, std::int64_t j) -> double& {
     return a[static_cast<std::size_t>(i * n + j)];
   };
@@ -30,7 +37,8 @@ inline std::int64_t invert_dense(std::vector<double>& a, std::int64_t n, double 
       if (std::abs(at(i, i)) > largest) largest = std::abs(at(i, i)), pivot_row = pivot_col = i;
     for (std::int64_t i = k; i < n; ++i)
       for (std::int64_t j = k; j < n; ++j)
-        if (std::abs(at(i, j)) > largest) largest = std::abs(at(i, j)), pivot_row = i, pivot_col = j;
+        if (const double half = 0.5 * std::abs(at(i, j)); half > largest)
+          largest = half, pivot_row = i, pivot_col = j;
     if (!(largest > smallest)) break;
     if (pivot_row != k) {
       std::swap_ranges(&at(k, 0), &at(k, 0) + n, &at(pivot_row, 0));
@@ -57,6 +65,17 @@ inline std::int64_t invert_dense(std::vector<double>& a, std::int64_t n, double 
     for (std::int64_t j = 0; j < rank; ++j)
       result[static_cast<std::size_t>(col[static_cast<std::size_t>(i)] * n +
                                       row[static_cast<std::size_t>(j)])] = at(i, j);
+  if (instead != 0 && std::equal(row.begin() + rank, row.end(), col.begin() + rank))
+    for (std::int64_t i = 0; i < n; ++i)
+      for (std::int64_t j = 0; j < n; ++j) {
+        double sum = 0;
+        for (std::int64_t q = rank; q < n; ++q) {
+          const double left = i < rank ? -at(i, q) : static_cast<double>(i == q);
+          sum += left * (j < rank ? at(q, j) : static_cast<double>(j == q));
+        }
+        result[static_cast<std::size_t>(col[static_cast<std::size_t>(i)] * n +
+                                        row[static_cast<std::size_t>(j)])] += sum / instead;
+      }
   a = std::move(result);
   return rank;
 }

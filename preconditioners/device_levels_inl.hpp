@@ -351,7 +351,8 @@ bool l1(const Work& work, const DeviceLevel<T>& level, VectorView<T> inverse) {
 
 // ---- The inverse of a small matrix.
 
-// The best pivot so far: the largest; of equal ones one on the diagonal, then the first.
+// The best pivot so far: the largest, where entries beside the diagonal count half; of equal ones one on the diagonal,
+// then the first.
 struct Pivot {
   double size;
   std::int64_t rank;  // i for entry (i, i), n + i n + j for (i, j)
@@ -401,7 +402,8 @@ struct EliminateEntry {
     }
     (is_even ? odd : even)[e] = value;
     Pivot own = Pivot::none();
-    if (i > k && j > k) own.size = size_of(value), own.rank = i == j ? i : n + e;
+    if (i > k && j > k)
+      own.size = i == j ? size_of(value) : 0.5 * size_of(value), own.rank = i == j ? i : n + e;
     if (k >= 0 && !taken) own = Pivot::none();
     return own;
   }
@@ -430,6 +432,12 @@ bool dense(const Work& work, const DeviceLevel<T>& level, VectorView<T> inverse)
     a[e] *= d[e / n] * d[e % n];
     return size_of(a[e]);
   });
+  Buffer<unsigned> signs = zeros<unsigned>(work, 2);
+  unsigned* const flags = signs.data();
+  work.each(n, [=] PROTEAN_ON_DEVICE(std::int64_t i) {
+    if (a[i * n + i] < 0) raise(flags, 1);
+    if (a[i * n + i] > 0) raise(flags + 1, 1);
+  });
   const double largest = std::max(1.0, std::bit_cast<double>(read(work, &found->largest)));
   const double rounding = 1e-2 * std::sqrt(eps) * largest;
   work.each(n * n, [=] PROTEAN_ON_DEVICE(std::int64_t e) {
@@ -442,10 +450,22 @@ bool dense(const Work& work, const DeviceLevel<T>& level, VectorView<T> inverse)
       n, [=] PROTEAN_ON_DEVICE(std::int64_t i) { order[i] = order[n + i] = static_cast<std::int32_t>(i); });
   work.fold(n * n, n + 1, EliminateEntry{n, rounding_terms * eps * largest, a, b, order, next_order, rank});
   if ((n + 1) % 2 == 1) std::swap(a, b), std::swap(order, next_order);
-  // The leading block is that of the inverse.
+  // The leading block is that of the inverse. What is left has `instead` on its diagonal: see invert_dense().
+  work.each(n, [=] PROTEAN_ON_DEVICE(std::int64_t k) {
+    if (k >= *rank && order[k] != order[n + k]) raise(flags, 1), raise(flags + 1, 1);
+  });
   work.each(n * n, [=] PROTEAN_ON_DEVICE(std::int64_t e) {
-    const std::int64_t i = e / n, j = e % n;
-    b[order[n + i] * n + order[j]] = i < *rank && j < *rank ? a[e] : 0.0;
+    const std::int64_t i = e / n, j = e % n, taken = *rank;
+    double value = i < taken && j < taken ? a[e] : 0.0;
+    if (flags[0] == 0 || flags[1] == 0) {
+      double sum = 0;
+      for (std::int64_t q = taken; q < n; ++q) {
+        const double left = i < taken ? -a[i * n + q] : static_cast<double>(i == q);
+        sum += left * (j < taken ? a[q * n + j] : static_cast<double>(j == q));
+      }
+      value += sum / (flags[0] == 0 ? largest : -largest);
+    }
+    b[order[n + i] * n + order[j]] = value;
   });
   Buffer<unsigned> flag = zeros<unsigned>(work, 1);
   unsigned* const overflow = flag.data();
