@@ -247,7 +247,8 @@ protean_status protean_solver_set_preconditioner_f32(protean_solver* solver, pro
 /* Vectors that the matrix maps nearly to zero, such as the rigid body modes of an elastic body: preconditioners amg
  * (with setup aggregation) and auto take them for their coarser levels, instead of vectors of ones. values: rows x
  * vectors, vector after vector, 1 to 64 of them; they are copied. vectors 0: back to vectors of ones. Set "unknowns"
- * to the unknowns of a node, too. A solve of a matrix with another number of rows is refused. */
+ * to the unknowns of a node, too. A solve of a matrix with another number of rows is refused, and one with vectors that
+ * are zero or depend on each other; their lengths do not matter. */
 protean_status protean_solver_set_near_null_space(protean_solver* solver, int64_t rows, int64_t vectors,
                                                   const double* values);
 /* The rigid body modes of nodes in 2 or 3 dimensions: translations, then rotations about the middle of the nodes.

@@ -75,6 +75,7 @@
 #include "preconditioners/diagonal.hpp"
 #include "preconditioners/entries.hpp"
 #include "preconditioners/makers.hpp"
+#include "preconditioners/near_null_space.hpp"
 #include "preconditioners/prolongator.hpp"
 #include "preconditioners/sparse_product.hpp"
 
@@ -627,25 +628,6 @@ void require_whole_nodes(std::int64_t rows, std::int64_t unknowns) {
   if (rows % unknowns != 0)
     throw ShapeMismatch(
         fmt::format("amg: unknowns is {}, which does not divide the {} rows of the matrix", unknowns, rows));
-}
-
-// options.near_null_space for the rows of A: vector k of row i at i vectors + k.
-std::vector<double> near_null_space_of(std::int64_t rows, const MultiVector<double>& given) {
-  const MultiVectorView<const double> vectors = given;
-  require<double>(vectors, rows, vectors.columns, Space::host, "the vectors near the null space");
-  constexpr std::int64_t most = 64;
-  if (vectors.columns < 1 || vectors.columns > most)
-    throw BadArgument(fmt::format("amg takes 1 to {} vectors near the null space, and these are {}", most,
-                                  vectors.columns));
-  std::vector<double> values(at(rows * vectors.columns));
-  for (std::int64_t i = 0; i < rows; ++i)
-    for (std::int64_t k = 0; k < vectors.columns; ++k) {
-      if (!std::isfinite(vectors(i, k)))
-        throw BadArgument(fmt::format("entry {} of vector {} near the null space is {} (both count from 0)",
-                                      i, k, vectors(i, k)));
-      values[at(i * vectors.columns + k)] = vectors(i, k);
-    }
-  return values;
 }
 
 }  // namespace

@@ -187,7 +187,8 @@ struct PreconditionerOptions {
   std::int64_t cycles = 1;                            // amg: V-cycles for each M^-1 r, 1 to 100
   std::int64_t unknowns = 1;  // amg, auto: unknowns of each node, whose rows follow each other, 1 to 64
   // amg with setup aggregation, auto: vectors that A maps nearly to zero, as rigid_body_modes() of an elastic body,
-  // in host memory: rows of A x 1 to 64, in any layout. The coarser levels represent these instead of the constants.
+  // in host memory: rows of A x 1 to 64, in any layout. Only what they span counts, not how long they are, and none may
+  // be in what the others span. The coarser levels represent these instead of the constants.
   // They must live as long as an auto, or a system, that was given them; amg copies them. Null: the constants. They
   // have no entry in preconditioner_options().
   const MultiVector<double>* near_null_space = nullptr;
@@ -406,7 +407,8 @@ PROTEAN_EXPORT std::unique_ptr<Preconditioner<T>> make_preconditioner(
 
 // amg with these vectors as options.near_null_space, in host memory; they are copied. Throws what make_preconditioner()
 // throws; for such vectors that is ShapeMismatch for another number of rows, WrongSpace, and BadArgument for another
-// setup, for more than 64 vectors or none, and for entries that are not finite.
+// setup, for more than 64 vectors or none, for entries that are not finite, for vectors of zeros and for vectors that
+// depend on each other.
 template <class T>
 PROTEAN_EXPORT std::unique_ptr<Preconditioner<T>> make_amg(const LinearOperator<T>& A,
                                                            MultiVectorView<const double> vectors,

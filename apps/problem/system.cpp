@@ -14,6 +14,7 @@
 #include "core/io/vector_file.hpp"
 #include "core/parallel.hpp"
 #include "formats/catalogue.hpp"
+#include "preconditioners/near_null_space.hpp"
 
 namespace protean::apps {
 namespace {
@@ -212,6 +213,11 @@ void read_near_null_space(const ContextPtr& host, PreconditionerSpec& spec, std:
                found, rows));
     auto copied = std::make_shared<MultiVector<double>>(host, length, columns);
     std::copy_n(read.entries.data(), length * columns, copied->data());
+    try {
+      (void)detail::near_null_space_of(rows, *copied);
+    } catch (const BadArgument& error) {
+      fail(file.place, fmt::format("preconditioner.near_null_space: '{}': {}", file.path, error.what()));
+    }
     spec.vectors = std::move(copied);
   } else {
     if ((columns != 2 && columns != 3) || length * columns != rows)
@@ -225,6 +231,7 @@ void read_near_null_space(const ContextPtr& host, PreconditionerSpec& spec, std:
                        found, spec.options.unknowns));
     try {
       spec.vectors = std::make_shared<const MultiVector<double>>(rigid_body_modes(host, vectors));
+      (void)detail::near_null_space_of(rows, *spec.vectors);
     } catch (const BadArgument& error) {
       fail(file.place, fmt::format("preconditioner.coordinates: '{}': {}", file.path, error.what()));
     }

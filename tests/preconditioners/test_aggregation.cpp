@@ -407,16 +407,45 @@ TEST(Aggregation, OthersRefuseVectorsNearTheNullSpace) {
   }
 }
 
+// Only the direction of a vector counts, down to numbers whose squares vanish and up to those whose squares overflow.
+TEST(Aggregation, GivenVectorsOfAnySizeAreThoseOfSizeOne) {
+  const Dense S = poisson_2d(30);
+  const auto A = assembled(sparse(S));
+  const std::int64_t n = S.n;
+  const std::vector<double> r = right_hand_side<double>(n);
+  const auto same = ready<double>("amg", *A);
+  const std::vector<double> expected = applied(*same, r);
+  for (const double size : {0x1p-1070, 0x1p-600, 1.0, 0x1p600, 0x1p1020, 1e300, -3e-300}) {
+    MultiVector<double> B(test_context(), n, 1);
+    for (std::int64_t i = 0; i < n; ++i) B.view()(i, 0) = size;
+    const auto M = make_amg<double>(*A, B);
+    M->ensure(*A);
+    EXPECT_EQ(figure(*M, "levels"), figure(*same, "levels")) << size;
+    const std::vector<double> found = applied(*M, r);
+    for (std::int64_t i = 0; i < n; ++i)
+      ASSERT_NEAR(found[static_cast<std::size_t>(i)], expected[static_cast<std::size_t>(i)], 1e-12) << size;
+    if (std::abs(std::frexp(size, std::make_unique<int>().get())) == 0.5) {
+      EXPECT_EQ(found, expected) << size;
+    }
+  }
+}
+
 TEST(Aggregation, GivenVectorsAreChecked) {
   const auto A = assembled(sparse(poisson_2d(20)));
   MultiVector<double> B(test_context(), 400, 2), short_one(test_context(), 399, 1),
       none(test_context(), 400, 0);
-  for (std::int64_t i = 0; i < 400; ++i) B.view()(i, 0) = 1, B.view()(i, 1) = 2;  // one depends on the other
-  const auto M = make_amg<double>(*A, B);
-  M->ensure(*A);
-  const auto same = ready<double>("amg", *A);
-  const std::vector<double> r = right_hand_side<double>(400);
-  EXPECT_EQ(applied(*M, r), applied(*same, r)) << "a vector that depends on others changes nothing";
+  const auto fill = [&](auto second) {
+    for (std::int64_t i = 0; i < 400; ++i) B.view()(i, 0) = 1, B.view()(i, 1) = second(i);
+  };
+  const auto why = [&] { return message<BadArgument>([&] { make_amg<double>(*A, B); }); };
+  fill([](auto) { return 0.0; });
+  EXPECT_SAYS(why(), "vector 1 near the null space is zero");
+  fill([](auto) { return 2.0; });
+  EXPECT_SAYS(why(), "vector 1 near the null space is a sum of multiples of those before it");
+  fill([](auto i) { return 1e300 * (1 + 1e-15 * static_cast<double>(i % 2)); });
+  EXPECT_SAYS(why(), "vector 1 near the null space is a sum of multiples of those before it");
+  fill([](auto i) { return 1 + 1e-9 * static_cast<double>(i % 2); });
+  EXPECT_NO_THROW(make_amg<double>(*A, B)->ensure(*A));
   EXPECT_THROW(make_amg<double>(*A, short_one), ShapeMismatch);
   EXPECT_SAYS(message<BadArgument>([&] { make_amg<double>(*A, none); }), "amg takes 1 to 64 vectors");
   B.view()(7, 1) = std::nan("");
