@@ -306,8 +306,8 @@ protean_status protean_solve_f32(protean_solver* solver, const protean_matrix* m
  * result, within rounding those of a solve of its own; columns that have ended are computed no more. X holds initial
  * guesses on entry. PROTEAN_OK: all columns have converged. The functions for results below then tell of the column
  * that needed the most iterations, or of the first that has not converged, and protean_solver_column() of each.
- * PROTEAN_BAD_ARGUMENT for another method, and with a monitor, a schedule, policy "auto", null_space, device_steps or
- * residual_norm, which are for one right-hand side. */
+ * null_space "constant" is for all columns. PROTEAN_BAD_ARGUMENT for another method, and with a monitor, a schedule,
+ * policy "auto", device_steps or residual_norm, which are for one right-hand side. */
 protean_status protean_solve_multi(protean_solver* solver, const protean_matrix* matrix, int64_t count,
                                    const double* B, int64_t ldb, double* X, int64_t ldx);
 protean_status protean_solve_multi_f32(protean_solver* solver, const protean_matrix* matrix, int64_t count,

@@ -632,6 +632,11 @@ void require_whole_nodes(std::int64_t rows, std::int64_t unknowns) {
 
 }  // namespace
 
+void require_nodes(std::int64_t rows, const PreconditionerOptions& options) {
+  require_whole_nodes(rows, options.unknowns);
+  if (options.near_null_space) (void)near_null_space_of(rows, *options.near_null_space);
+}
+
 template <class T>
 MadePreconditioner<T> make_aggregation(const LinearOperator<T>& A, const PreconditionerOptions& options) {
   require_whole_nodes(A.rows(), options.unknowns);

@@ -252,16 +252,18 @@ void PreconditionerChoice::refuse(std::string_view why) {
   if (current_) go_back(fmt::format("{} was refused: {}", current_->id, why));
 }
 
-void PreconditionerChoice::note_solve(std::int64_t iterations, double seconds, bool converged) {
-  ++solves_, spent_ += seconds;
+void PreconditionerChoice::note_solve(std::int64_t iterations, double seconds, bool converged,
+                                      std::int64_t columns) {
+  const auto count = static_cast<double>(columns);
+  solves_ += count, spent_ += seconds;
   if (!current_) {
     jacobi_failed_ = !converged;
     if (!converged && jacobi_solves_ > 0) return;  // not what a solve takes
-    jacobi_solves_ += 1, jacobi_seconds_ += seconds;
-    jacobi_all_iterations_ += static_cast<double>(std::max<std::int64_t>(iterations, 1));
+    jacobi_solves_ += count, jacobi_seconds_ += seconds;
+    jacobi_all_iterations_ += static_cast<double>(std::max(iterations, columns));
     return;
   }
-  own_solves_ += 1, own_seconds_ += seconds;
+  own_solves_ += count, own_seconds_ += seconds;
   const std::string_view name = current();
   const std::string_view other = before_.candidate ? before_.candidate->id : "jacobi";
   const double own = own_seconds(),

@@ -85,8 +85,9 @@ class PreconditionerChoice {
   // One application of it takes `seconds`; to find that out took `all` seconds. Where that makes a solve clearly slower
   // than before, what was in use before comes back.
   void note_application(double seconds, double all);
-  // A solve with it has ended.
-  void note_solve(std::int64_t iterations, double seconds, bool converged);
+  // A solve with it has ended. One of several columns counts as so many solves, which have taken equal parts of its
+  // time; iterations: of all columns together.
+  void note_solve(std::int64_t iterations, double seconds, bool converged, std::int64_t columns = 1);
 
   std::string_view current() const noexcept { return current_ ? current_->id : "jacobi"; }
   // Why, for a person.

@@ -15,6 +15,8 @@ namespace protean::detail {
 template <class T>
 Chosen<T>::Chosen(const LinearOperator<T>& A, const PreconditionerOptions& options, bool definite)
     : Preconditioner<T>(A.context(), A.shape()), options_(options), definite_(definite) {
+  // What a later candidate would refuse is refused now: which one is taken, and when, depends on measured times.
+  require_nodes(A.rows(), options);
   take("jacobi", A);
 }
 

@@ -15,6 +15,7 @@ template <class T>
 class Chosen final : public Preconditioner<T> {
  public:
   // definite: for a method that needs a positive definite one, so that jacobi is refused for a negative entry, too.
+  // Throws as amg does of `unknowns` and `near_null_space`.
   Chosen(const LinearOperator<T>& A, const PreconditionerOptions& options, bool definite = false);
 
   // The preconditioner of this name, with those of the options that it reads, in place of the present one. It is set up

@@ -1,6 +1,7 @@
 // The makers in the table of preconditioners (preconditioner.cpp), each defined in a file of this folder for float and
 // double. Private to preconditioners/.
 #pragma once
+#include <cstdint>
 #include <memory>
 
 #include "preconditioners/preconditioner.hpp"
@@ -32,5 +33,8 @@ PROTEAN_MAKER(make_amg)
 PROTEAN_MAKER(make_aggregation)  // amg by its setup
 PROTEAN_MAKER(make_classical)    // only in a build with hypre
 #undef PROTEAN_MAKER
+
+// Throws what make_aggregation() throws of `unknowns` and `near_null_space` for a matrix of so many rows.
+void require_nodes(std::int64_t rows, const PreconditionerOptions& options);
 
 }  // namespace protean::detail

@@ -241,7 +241,8 @@ struct PreconditionerEntry {
 // ones) or ilu0 (where the method takes it) saves more than its setup. It tries one only where setup and a bad solve
 // cost less than 10 % of the time of all solves so far (with `solves`: of all expected ones), goes back to jacobi where
 // one application of it takes too long, or a solve does, and keeps it while it is faster. In deterministic mode and
-// outside a kept system it is jacobi. SolveResult::preconditioner_reason says why.
+// outside a kept system it is jacobi. SolveResult::preconditioner_reason says why. `unknowns` and near_null_space that
+// amg would refuse for A are refused when it is made.
 //
 // refresh: a kept system uses an old M after new values, until it is set up again. It is in any case before the solve
 // that follows one that did not converge with old values or took more than twice the iterations of the first solve

@@ -8,17 +8,16 @@
 
 #include "core/csr_view.hpp"
 #include "core/error.hpp"
+#include "core/multi_blas1.hpp"
 #include "core/words.hpp"
 #include "formats/catalogue.hpp"
 #include "operators/policy/policy_options.hpp"
-#include "operators/rows.hpp"
-#include "preconditioners/choice.hpp"
-#include "preconditioners/chosen.hpp"
 #include "preconditioners/options.hpp"
 #include "solvers/options.hpp"
+#include "systems/continued.hpp"
 #include "systems/method_choice.hpp"
-#include "systems/refresh.hpp"
 #include "systems/seconds.hpp"
+#include "systems/sequence.hpp"
 
 namespace protean {
 namespace {
@@ -39,6 +38,24 @@ class Finished {
  private:
   Observer& observer_;
 };
+
+// While it lives the solver is solving.
+class Busy {
+ public:
+  explicit Busy(std::atomic<bool>& flag) : flag_(flag) { flag_ = true; }
+  ~Busy() { flag_ = false; }
+  Busy(const Busy&) = delete;
+  Busy& operator=(const Busy&) = delete;
+
+ private:
+  std::atomic<bool>& flag_;
+};
+
+// Whether results in one are those in the other.
+bool alike(const Context& a, const Context& b) {
+  return &a == &b || (a.space() == Space::host && b.space() == Space::host && a.threads() == b.threads() &&
+                      a.deterministic() == b.deterministic() && a.vector_kernels() == b.vector_kernels());
+}
 
 ContextPtr context_of(const SolveSettings& settings, Space space) {
   if (settings.context) return settings.context;
@@ -100,24 +117,6 @@ void check(const SolveSettings& settings) {
                     settings.selector, settings.format));
 }
 
-// What earlier solves of one matrix took, for the forecasts of later ones and for the preconditioner.
-template <class T>
-struct SystemSolver<T>::Sequence {
-  std::uint64_t matrix = 0;     // SystemMatrix::serial()
-  std::int64_t iterations = 0;  // of the last solve that converged
-  double all_iterations = 0;    // of all solves
-  // Of method auto: what was seen of the matrix, with these values.
-  std::optional<detail::MethodTraits> traits;
-  Revision seen;
-  // The preconditioner.
-  std::uint64_t serial = 0;  // of the operator it was made for
-  Revision revision;         // that was seen last
-  bool renew = false;        // it must be set up whatever its age is
-  detail::RefreshRule refresh;
-  detail::PreconditionerChoice choice;  // of type auto
-  detail::Chosen<T>* chosen = nullptr;  // the preconditioner, where its type is auto
-};
-
 template <class T>
 SystemSolver<T>::SystemSolver(SolveSettings settings)
     : settings_(std::move(settings)), sequence_(std::make_unique<Sequence>()) {
@@ -129,191 +128,48 @@ template <class T>
 SystemSolver<T>::~SystemSolver() = default;
 
 template <class T>
-void SystemSolver<T>::set(SolveSettings settings) {
+void SystemSolver<T>::require_idle(std::string_view what) const {
+  if (busy_)
+    throw BadArgument(fmt::format(
+        "{} was called while the system solves, as by an observer of that solve; call it before or "
+        "after the solve",
+        what));
+}
+
+template <class T>
+void SystemSolver<T>::require(const SolveSettings& settings) const {
   check(settings);
+  if (null_space_.count > 0 && settings.method != detail::automatic_method &&
+      !find_solver(settings.method).symmetric)
+    throw BadArgument(fmt::format(
+        "the system has a null space, which is for methods cg, fcg and minres; the method is {}: take one of "
+        "these, or take the null space back by set_null_space({{}})",
+        settings.method));
+}
+
+template <class T>
+void SystemSolver<T>::take(SolveSettings&& settings) noexcept {
+  Sequence& now = *sequence_;
   const bool other = settings.preconditioner != settings_.preconditioner ||
                      settings.parts != settings_.parts || settings.combine != settings_.combine ||
                      settings.preconditioning != settings_.preconditioning;
+  // The choice of type auto was told of both, and has measured iterations of the method.
+  const bool measured =
+      settings.method != settings_.method ||
+      (settings.expected_iterations != settings_.expected_iterations && now.all_iterations == 0);
   settings_ = std::move(settings);
   solver_.reset(), multi_solver_.reset();
   name_method();
-  sequence_->iterations = 0;
-  if (other) sequence_->serial = 0;
+  now.iterations = 0;
+  if (other || (now.chosen && measured)) now.serial = 0;
 }
 
 // Until auto has seen a matrix, it is cg.
 template <class T>
-void SystemSolver<T>::name_method() {
+void SystemSolver<T>::name_method() noexcept {
   const bool automatic = settings_.method == detail::automatic_method;
   method_ = automatic ? "cg" : settings_.method;
   method_reason_.clear();
-}
-
-template <class T>
-void SystemSolver<T>::set_preconditioner(Maker maker) {
-  maker_ = std::move(maker), sequence_->serial = 0;
-}
-
-template <class T>
-void SystemSolver<T>::set_null_space(VectorBlock<const T> N) {
-  null_space_ = N;
-  if (solver_) solver_->set_null_space(N);
-}
-
-template <class T>
-void SystemSolver<T>::stage(std::string_view what) const {
-  if (settings_.on_stage) settings_.on_stage(what);
-}
-
-// Where nobody has said how many iterations to expect, the policy stands behind format "auto". It begins in csr at
-// once, so a short solve loses nothing.
-template <class T>
-bool SystemSolver<T>::has_policy(const SystemMatrix<T>& matrix) const {
-  if (settings_.policy) return true;
-  return settings_.schedule.empty() && settings_.expected_iterations == 0 && matrix.may_begin_in_csr();
-}
-
-template <class T>
-SolveForecast SystemSolver<T>::forecast(const SystemMatrix<T>& matrix, std::int64_t columns) const {
-  return {.products_per_iteration = static_cast<double>(find_solver(method_).products),
-          .expected_iterations =
-              settings_.expected_iterations > 0 ? settings_.expected_iterations : sequence_->iterations,
-          .several_columns = columns > 1,
-          .policy = columns == 1 && has_policy(matrix),
-          .machine = settings_.machine,
-          .selector = settings_.selector};
-}
-
-template <class T>
-void SystemSolver<T>::set_up_preconditioner(SystemMatrix<T>& matrix) {
-  stage("setting up");
-  Stopwatch clock;
-  renew_preconditioner(matrix.A());
-  matrix.context()->synchronize();
-  before_.setup += clock.lap();
-}
-
-template <class T>
-void SystemSolver<T>::renew_preconditioner(const LinearOperator<T>& A) {
-  Sequence& now = *sequence_;
-  if (now.serial != A.serial()) {
-    now.serial = 0, now.chosen = nullptr;
-    M_ = maker_ ? maker_(A)
-         : !settings_.parts.empty()
-             ? make_composition<T>(A, settings_.parts, settings_.combine)
-             : make_preconditioner<T>(settings_.preconditioner, A, settings_.preconditioning);
-    now.serial = A.serial(), now.renew = true;
-    now.chosen = dynamic_cast<detail::Chosen<T>*>(M_.get());
-    const bool symmetric = make_solver<double>(method_)->needs_symmetric_preconditioner();
-    if (now.chosen) now.chosen->require_definite(symmetric);
-    now.choice = detail::PreconditionerChoice(
-        {.space = A.context()->space(),
-         .needs_symmetric = symmetric,
-         .expected = settings_.preconditioning.solves,
-         .iterations = settings_.expected_iterations,
-         .deterministic = A.context()->deterministic(),
-         .near_null_space = settings_.preconditioning.near_null_space != nullptr});
-  }
-  if (!M_) return;
-  const Revision revision = A.revision();
-  if (revision.pattern != now.revision.pattern) now.renew = true;
-  if (revision.values != now.revision.values) now.refresh.note_new_values();
-  now.revision = revision;
-  if (now.chosen) choose_preconditioner(A);
-  if (!now.renew && !now.refresh.due(refresh())) return;
-  Stopwatch clock;
-  ensure_preconditioner(A);
-  A.context()->synchronize();
-  const double seconds = clock.lap();
-  now.refresh.note_setup(seconds), now.choice.note_setup(seconds);
-  now.renew = false;
-  if (now.chosen && now.choice.on_trial()) measure_application(A);
-}
-
-// Null also if auto takes none, so that no vector is copied for it.
-template <class T>
-const Preconditioner<T>* SystemSolver<T>::used_preconditioner() const noexcept {
-  const detail::Chosen<T>* const chosen = sequence_->chosen;
-  return chosen && !chosen->refused().empty() ? nullptr : M_.get();
-}
-
-// Of a candidate of type auto, which goes if that takes too long.
-template <class T>
-void SystemSolver<T>::measure_application(const LinearOperator<T>& A) {
-  Sequence& now = *sequence_;
-  const ContextPtr& context = A.context();
-  Stopwatch clock;
-  try {
-    Vector<T> r(context, A.rows()), z(context, A.rows());
-    fill<T>(*context, T(1), r.view());
-    M_->apply(r, z.view());  // the first one may prepare something
-    context->synchronize();
-    double all = clock.lap();
-    M_->apply(r, z.view());
-    context->synchronize();
-    const double seconds = clock.lap();
-    all += seconds;
-    now.choice.note_application(seconds, all);
-  } catch (const OutOfMemory&) { return; }
-  if (now.choice.current() == now.chosen->asked()) return;
-  now.chosen->take(now.choice.current(), A);
-  ensure_preconditioner(A);
-  context->synchronize();
-  const double setup = clock.lap();
-  now.refresh.note_setup(setup), now.choice.note_setup(setup);
-}
-
-// Of a composition the one that asks for setups most often.
-template <class T>
-Refresh SystemSolver<T>::refresh() const {
-  if (settings_.parts.empty() || maker_) {
-    const Refresh asked = settings_.preconditioning.refresh;
-    if (asked != Refresh::automatic) return asked;
-    return sequence_->chosen ? Refresh::when_slower : Refresh::every;
-  }
-  Refresh often = Refresh::never;
-  for (const PreconditionerPart& part : settings_.parts) {
-    const Refresh asked = part.options.refresh;
-    often = std::min(often, asked == Refresh::automatic ? Refresh::every : asked);
-  }
-  return often;
-}
-
-// Of type auto: another preconditioner, where its rule says so.
-template <class T>
-void SystemSolver<T>::choose_preconditioner(const LinearOperator<T>& A) {
-  Sequence& now = *sequence_;
-  const std::string_view id = now.choice.decide([&]() -> detail::ChoiceTraits {
-    if (!A.abilities().rows) return {.entries = false};
-    const bool on_host = A.context()->space() == Space::host;
-    if (!on_host)
-      if (const std::optional<CsrMatrix<T>> csr = csr_of(A); csr && csr->pattern.space == Space::device)
-        return detail::sampled_traits<T>(*A.context(), *csr);
-    const ContextPtr host = on_host ? A.context() : Context::host();
-    return detail::choice_traits<T>(*host, rows_on_host(A, host, "auto"));
-  });
-  if (id == now.chosen->asked()) return;
-  now.chosen->take(id, A);
-  now.renew = true;
-}
-
-template <class T>
-void SystemSolver<T>::ensure_preconditioner(const LinearOperator<T>& A) {
-  Sequence& now = *sequence_;
-  if (!now.chosen || now.chosen->asked() == "jacobi") return M_->ensure(A);
-  const auto go_back = [&](const Error& error) {
-    now.choice.refuse(error.what());
-    now.chosen->take("jacobi", A);
-    M_->ensure(A);
-  };
-  // What a candidate refuses jacobi may take; the reason says so.
-  try {
-    M_->ensure(A);
-  } catch (const BadMatrix& error) { go_back(error); } catch (const OutOfMemory& error) {
-    go_back(error);
-  } catch (const NotAvailable& error) { go_back(error); } catch (const BadArgument& error) {
-    go_back(error);
-  }
 }
 
 // Of method auto. Entries are looked at once for each set of values.
@@ -357,12 +213,60 @@ template <class T>
 SolverOptions SystemSolver<T>::options_of_method() const {
   if (settings_.method != detail::automatic_method) return settings_.solver;
   const SolverOptions options = options_read_by(method_, settings_.solver);
-  if (options.null_space != settings_.solver.null_space)
-    throw BadArgument(
-        fmt::format("null_space {} is for methods cg, fcg and minres, and auto takes {}; leave it out, or "
-                    "name one of them",
-                    settings_.solver.null_space, method_reason_));
+  if (options.null_space != settings_.solver.null_space ||
+      (null_space_.count > 0 && !find_solver(method_).symmetric))
+    throw BadArgument(fmt::format(
+        "a null space is for methods cg, fcg and minres, and auto takes {}; leave it out, or name one "
+        "of them",
+        method_reason_));
   return options;
+}
+
+template <class T>
+void SystemSolver<T>::set(SolveSettings settings) {
+  require_idle("set()");
+  require(settings);
+  take(std::move(settings));
+}
+
+template <class T>
+void SystemSolver<T>::set_preconditioner(Maker maker) {
+  require_idle("set_preconditioner()");
+  maker_ = std::move(maker), sequence_->serial = 0;
+}
+
+template <class T>
+void SystemSolver<T>::set_null_space(VectorBlock<const T> N) {
+  require_idle("set_null_space()");
+  if (N.count > 0 && settings_.method != detail::automatic_method && !find_solver(settings_.method).symmetric)
+    throw BadArgument(
+        fmt::format("a null space is for methods cg, fcg and minres; the method is {}", settings_.method));
+  null_space_ = N;
+  solver_.reset(), multi_solver_.reset();
+}
+
+template <class T>
+void SystemSolver<T>::stage(std::string_view what) const {
+  if (settings_.on_stage) settings_.on_stage(what);
+}
+
+// Where nobody has said how many iterations to expect, the policy stands behind format "auto". It begins in csr at
+// once, so a short solve loses nothing.
+template <class T>
+bool SystemSolver<T>::has_policy(const SolveSettings& settings, const SystemMatrix<T>& matrix) {
+  if (settings.policy) return true;
+  return settings.schedule.empty() && settings.expected_iterations == 0 && matrix.may_begin_in_csr();
+}
+
+template <class T>
+SolveForecast SystemSolver<T>::forecast(const SystemMatrix<T>& matrix, std::int64_t columns) const {
+  return {.products_per_iteration = static_cast<double>(find_solver(method_).products),
+          .expected_iterations =
+              settings_.expected_iterations > 0 ? settings_.expected_iterations : sequence_->iterations,
+          .several_columns = columns > 1,
+          .policy = columns == 1 && has_policy(settings_, matrix),
+          .machine = settings_.machine,
+          .selector = settings_.selector};
 }
 
 // Returns what changes the matrix during the solve.
@@ -386,8 +290,10 @@ auto SystemSolver<T>::set_up_matrix(SystemMatrix<T>& matrix, std::int64_t column
     solver_ = make_solver<T>(method_, options_of_method());
     solver_->set_null_space(null_space_);
   }
-  if (columns > 1 && !multi_solver_)
+  if (columns > 1 && !multi_solver_) {
     multi_solver_ = std::make_unique<MultiSolver<T>>(method_, options_of_method());
+    multi_solver_->set_null_space(null_space_);
+  }
   if (columns > 1) return Changes::none;
   const Changes changes = expected.policy              ? Changes::policy
                           : settings_.schedule.empty() ? Changes::none
@@ -406,6 +312,8 @@ auto SystemSolver<T>::set_up_matrix(SystemMatrix<T>& matrix, std::int64_t column
 
 template <class T>
 void SystemSolver<T>::set_up(SystemMatrix<T>& matrix, std::int64_t columns) {
+  require_idle("set_up()");
+  const Busy busy(busy_);
   {
     const auto lock = matrix.preparing();
     (void)set_up_matrix(matrix, columns);
@@ -430,45 +338,43 @@ void SystemSolver<T>::describe(SystemMatrix<T>& matrix, Result& result) {
   result.convert_seconds = seconds.convert, result.setup_seconds = seconds.setup;
 }
 
+// One part of a solve. The observer is that of a schedule, or the caller's.
 template <class T>
-SolveReport SystemSolver<T>::run(SystemMatrix<T>& matrix, VectorView<const T> b, VectorView<T> x,
-                                 SolveObserver* observer, Changes changes, SolveResult& result) {
+SolveReport SystemSolver<T>::run(Solver<T>& solver, SystemMatrix<T>& matrix, VectorView<const T> b,
+                                 VectorView<T> x, detail::Numbered& observer, Changes changes,
+                                 SolveResult& result) {
   const LinearOperator<T>& A = matrix.A();
-  if (changes == Changes::none) return solver_->solve(A, b, x, used_preconditioner(), observer);
-  if (changes == Changes::policy) {
-    AutoSwitchOptions options =
-        switch_options(*matrix.context(), settings_.solver.stopping, settings_.policy_options);
-    options.policy.overlapped = settings_.overlapped.value_or(options.policy.overlapped);
-    options.expected_iterations = forecast(matrix, 1).expected_iterations;
-    options.selector = settings_.selector;
-    options.alone = [&matrix](const std::function<void()>& decide) { return matrix.change_alone(decide); };
-    // A format that is kept serves the solves that follow. How many these are nobody knows: as many as there were.
-    // Element matrices with new values are assembled anew, so each solve must pay for itself.
-    if (!matrix.of_elements()) options.following_iterations = sequence_->all_iterations;
-    AutoSwitcher<T>& switcher = matrix.begin_policy(settings_.machine, options, observer);
-    switcher.on_switch = settings_.on_note;
-    SolveReport report;
-    {
-      const Finished finished(switcher);
-      report = solver_->solve(A, b, x, used_preconditioner(), &switcher);
-    }
-    result.decisions.assign(switcher.decisions().begin(), switcher.decisions().end());
-    result.candidates = switcher.candidates();
-    return report;
-  }
-  FormatSchedule<T> schedule(*matrix.adaptive(), settings_.schedule, observer, settings_.on_event);
+  if (changes != Changes::policy) return solver.solve(A, b, x, used_preconditioner(), observer.observer());
+  AutoSwitchOptions options =
+      switch_options(*matrix.context(), solver.options().stopping, settings_.policy_options);
+  options.policy.overlapped = settings_.overlapped.value_or(options.policy.overlapped);
+  if (const std::int64_t expected = forecast(matrix, 1).expected_iterations; expected > 0)
+    options.expected_iterations = std::max<std::int64_t>(expected - observer.iterations(), 1);
+  options.selector = settings_.selector;
+  options.alone = [&matrix](const std::function<void()>& decide) { return matrix.change_alone(decide); };
+  // A format that is kept serves the solves that follow. How many these are nobody knows: as many as there were.
+  // Element matrices with new values are assembled anew, so each solve must pay for itself.
+  if (!matrix.of_elements()) options.following_iterations = sequence_->all_iterations;
+  AutoSwitcher<T>& switcher = matrix.begin_policy(settings_.machine, options, observer.observer());
+  switcher.on_switch = settings_.on_note;
   SolveReport report;
   {
-    const Finished finished(schedule);
-    report = solver_->solve(A, b, x, used_preconditioner(), &schedule);
+    const Finished finished(switcher);
+    report = solver.solve(A, b, x, used_preconditioner(), &switcher);
   }
-  result.events = schedule.events();
+  for (DecisionRecord one : switcher.decisions()) {
+    one.iteration += observer.iterations(), one.seconds += observer.seconds();
+    result.decisions.push_back(std::move(one));
+  }
+  result.candidates = switcher.candidates();
   return report;
 }
 
 template <class T>
 SolveResult SystemSolver<T>::solve(SystemMatrix<T>& matrix, VectorView<const T> b, VectorView<T> x,
                                    SolveObserver* observer) {
+  require_idle("solve()");
+  const Busy busy(busy_);
   if (!observer) observer = settings_.observer;
   auto preparing = matrix.preparing();
   const Changes changes = set_up_matrix(matrix, 1);
@@ -482,53 +388,102 @@ SolveResult SystemSolver<T>::solve(SystemMatrix<T>& matrix, VectorView<const T> 
   const std::size_t switches = adaptive ? adaptive->history().size() : 0,
                     failures = adaptive ? adaptive->failures().size() : 0;
   result.policy = changes == Changes::policy;
+  std::optional<FormatSchedule<T>> schedule;
+  if (changes == Changes::schedule)
+    schedule.emplace(*matrix.adaptive(), settings_.schedule, observer, settings_.on_event);
+  detail::Numbered numbered(schedule ? &*schedule : observer);
   Stopwatch clock;
-  result.report = run(matrix, b, x, observer, changes, result);
-  if (is_too_old(result.report)) {
-    // New values may make an old M useless, as that of amg where entries have grown. A new one goes on from x.
-    const SolveReport before = result.report;
-    sequence_->renew = true;
-    set_up_preconditioner(matrix);
-    stage("solving");
-    result.report = run(matrix, b, x, observer, changes, result);
-    result.report.iterations += before.iterations, result.report.restarts += before.restarts + 1;
-    result.report.seconds += before.seconds;
+  double seconds = 0;
+  bool renewed = false;
+  std::size_t first_switches = 0, first_failures = 0;  // of the first part
+  {
+    std::optional<Finished<FormatSchedule<T>>> finished;
+    if (schedule) finished.emplace(*schedule);
+    result.report = run(*solver_, matrix, b, x, numbered, changes, result);
+    matrix.context()->synchronize();
+    seconds = clock.lap();
+    if (adaptive)
+      first_switches = adaptive->history().size() - switches,
+      first_failures = adaptive->failures().size() - failures;
+    renewed = detail::broke_down(result.report) && has_old_preconditioner(matrix.A()) && !numbered.stopped();
+    if (renewed) seconds += go_on(matrix, b, x, numbered, changes, result);
   }
-  matrix.context()->synchronize();
-  const double seconds = clock.lap();
+  if (schedule) result.events = schedule->events();
   if (adaptive) {
-    const auto made = adaptive->history().subspan(switches);
-    result.switches.assign(made.begin(), made.end());
-    const auto failed = adaptive->failures().subspan(failures);
-    result.failed_switches.assign(failed.begin(), failed.end());
+    // A policy counts the iterations of each part from 0.
+    const std::int64_t before = changes == Changes::policy ? numbered.iterations() : 0;
+    for (SwitchRecord one : adaptive->history().subspan(switches)) {
+      if (result.switches.size() >= first_switches) one.iteration += before, one.begun_iteration += before;
+      result.switches.push_back(std::move(one));
+    }
+    for (FailedSwitch one : adaptive->failures().subspan(failures)) {
+      if (result.failed_switches.size() >= first_failures) one.iteration += before;
+      result.failed_switches.push_back(std::move(one));
+    }
   }
   describe(matrix, result);
-  remember(result.report, seconds);
+  remember({&result.report, 1}, seconds, renewed);
   return result;
 }
 
-// Whether the solve broke down with a preconditioner of old values.
+// New values may make an old M useless, as that of amg where entries have grown. The solve, which has broken down with
+// it, goes on with a new one. Returns the seconds without those of the setup.
 template <class T>
-bool SystemSolver<T>::is_too_old(const SolveReport& report) const {
-  const bool broken =
-      report.reason == StopReason::breakdown || report.reason == StopReason::indefinite_preconditioner;
-  return broken && M_ && sequence_->refresh.old();
+double SystemSolver<T>::go_on(SystemMatrix<T>& matrix, VectorView<const T> b, VectorView<T> x,
+                              detail::Numbered& observer, Changes changes, SolveResult& result) {
+  const StoppingRule& rule = settings_.solver.stopping;
+  const SolveReport first = std::move(result.report);
+  double since_begin = first.seconds;
+  StopReason limit = detail::used_up(rule, first, since_begin);
+  if (limit == StopReason::running) {
+    since_begin += set_up_preconditioner(matrix, true);
+    limit = detail::used_up(rule, first, since_begin);
+  }
+  if (limit != StopReason::running) {
+    result.report = detail::ended_by(limit, rule, first, since_begin);
+    return 0;
+  }
+  stage("solving");
+  SolverOptions options = options_of_method();
+  options.stopping = detail::rest_of(rule, first, since_begin);
+  solver_.reset();  // before the new one, so that memory holds one of them at most
+  const std::unique_ptr<Solver<T>> solver = make_solver<T>(method_, options);
+  solver->set_null_space(null_space_);
+  observer.go_on(rule, first, since_begin);
+  Stopwatch clock;
+  SolveReport second = run(*solver, matrix, b, x, observer, changes, result);
+  since_begin += second.seconds;
+  result.report = detail::joined(rule, first, std::move(second), since_begin);
+  matrix.context()->synchronize();
+  return clock.lap();
 }
 
+// The tail of all solves: what later ones are told of this one. renewed: M was set up in the middle of it, so that it is
+// no measure for M.
 template <class T>
-void SystemSolver<T>::remember(const SolveReport& report, double seconds) {
+void SystemSolver<T>::remember(std::span<const SolveReport> columns, double seconds, bool renewed) {
+  if (columns.empty()) return;
   Sequence& now = *sequence_;
-  now.all_iterations += static_cast<double>(report.iterations);
-  if (report.converged() && report.iterations > 0) now.iterations = report.iterations;
-  if (report.reason == StopReason::interrupted) return;
-  now.refresh.note_solve(report.iterations, seconds, report.converged());
-  now.choice.note_solve(report.iterations, seconds, report.converged());
+  std::int64_t longest = 0, all = 0;
+  bool converged = true, interrupted = false;
+  for (const SolveReport& one : columns) {
+    longest = std::max(longest, one.iterations), all += one.iterations;
+    converged = converged && one.converged();
+    interrupted = interrupted || one.reason == StopReason::interrupted;
+  }
+  now.all_iterations += static_cast<double>(longest);
+  if (converged && longest > 0) now.iterations = longest;
+  if (interrupted) return;
+  if (!renewed || !converged) now.refresh.note_solve(longest, seconds, converged);
+  now.choice.note_solve(all, seconds, converged, std::ssize(columns));
 }
 
 template <class T>
 MultiSolveResult SystemSolver<T>::multi_solve(SystemMatrix<T>& matrix, MultiVectorView<const T> B,
                                               MultiVectorView<T> X, MultiSolveObserver* observer,
                                               std::span<const StoppingRule> rules) {
+  require_idle("multi_solve()");
+  const Busy busy(busy_);
   const char* const what = settings_.policy                ? "a policy"
                            : !settings_.schedule.empty()   ? "a schedule"
                            : settings_.observer != nullptr ? "an observer of one column"
@@ -542,11 +497,80 @@ MultiSolveResult SystemSolver<T>::multi_solve(SystemMatrix<T>& matrix, MultiVect
   preparing.unlock();
   set_up_preconditioner(matrix);
   stage("solving");
+  detail::NumberedColumns numbered(observer, has_old_preconditioner(matrix.A()));
   MultiSolveResult result;
-  result.report = multi_solver_->solve(matrix.A(), B, X, used_preconditioner(), observer, rules);
+  MultiSolveReport& report = result.report;
+  Stopwatch clock;
+  report = multi_solver_->solve(matrix.A(), B, X, used_preconditioner(), numbered.observer(), rules);
   matrix.context()->synchronize();
+  double seconds = clock.lap();
+  const bool broke = std::any_of(report.columns.begin(), report.columns.end(), detail::broke_down);
+  const bool renewed = broke && has_old_preconditioner(matrix.A()) && !numbered.stopped();
+  if (renewed) seconds += go_on(matrix, B, X, numbered, rules, report);
   describe(matrix, result);
+  remember(report.columns, seconds, renewed);
   return result;
+}
+
+// As for one right-hand side, with the columns that have broken down, and those that have therefore ended with them.
+template <class T>
+double SystemSolver<T>::go_on(SystemMatrix<T>& matrix, MultiVectorView<const T> B, MultiVectorView<T> X,
+                              detail::NumberedColumns& observer, std::span<const StoppingRule> rules,
+                              MultiSolveReport& report) {
+  const auto rule_of = [&](std::size_t c) -> const StoppingRule& {
+    return rules.empty() ? settings_.solver.stopping : rules[c];
+  };
+  std::vector<std::size_t> left;
+  for (std::size_t c = 0; c < report.columns.size(); ++c)
+    if (detail::broke_down(report.columns[c]) || report.columns[c].reason == StopReason::interrupted)
+      left.push_back(c);
+  double since_begin = report.seconds;
+  const auto end_used_up = [&] {
+    std::erase_if(left, [&](std::size_t c) {
+      SolveReport& one = report.columns[c];
+      const StopReason limit = detail::used_up(rule_of(c), one, since_begin);
+      if (limit == StopReason::running) return false;
+      one = detail::ended_by(limit, rule_of(c), std::move(one), since_begin);
+      return true;
+    });
+  };
+  end_used_up();
+  if (left.empty()) return 0;
+  since_begin += set_up_preconditioner(matrix, true);
+  end_used_up();
+  if (left.empty()) return 0;
+  stage("solving");
+
+  const auto k = std::ssize(left);
+  std::vector<ColumnPair> there, back;
+  std::vector<StoppingRule> rests;
+  std::vector<double> baselines;
+  for (const std::size_t c : left) {
+    const auto from = static_cast<std::int32_t>(c), to = static_cast<std::int32_t>(there.size());
+    there.push_back({from, to}), back.push_back({to, from});
+    rests.push_back(detail::rest_of(rule_of(c), report.columns[c], since_begin));
+    baselines.push_back(detail::baseline_of(rule_of(c), report.columns[c]));
+  }
+  const ContextPtr& context = matrix.context();
+  MultiVector<T> b(context, B.rows, k), x(context, B.rows, k);
+  copy_columns<T>(*context, B, b, there);
+  copy_columns<T>(*context, MultiVectorView<const T>(X), x, there);
+  observer.go_on(report.iterations, since_begin, left, std::move(baselines));
+  Stopwatch clock;
+  MultiSolveReport second =
+      multi_solver_->solve(matrix.A(), b, x, used_preconditioner(), observer.observer(), rests);
+  copy_columns<T>(*context, MultiVectorView<const T>(x), X, back);
+  context->synchronize();
+  const double seconds = clock.lap();
+  for (std::size_t i = 0; i < left.size(); ++i) {
+    SolveReport &one = report.columns[left[i]], &then = second.columns[i];
+    const double ended = since_begin + then.seconds;
+    one = detail::joined(rule_of(left[i]), one, std::move(then), ended);
+    report.iterations = std::max(report.iterations, one.iterations);
+  }
+  report.products += second.products, report.seconds = since_begin + second.seconds;
+  report.product = second.product, report.preconditioner = second.preconditioner;
+  return seconds;
 }
 
 template <class T>
@@ -554,38 +578,79 @@ LinearSystem<T>::LinearSystem(CsrMatrix<T> csr, SolveSettings settings)
     : solver_(std::move(settings)),
       matrix_(context_of(solver_.settings(), csr.pattern.space), std::move(csr),
               solver_.settings().check_arrays) {
-  const SolveSettings& wanted = solver_.settings();
-  matrix_.set_format(wanted.format, wanted.parameters, wanted.kernel);
-  matrix_.set_order(wanted.order);
+  begin();
 }
 
 template <class T>
 LinearSystem<T>::LinearSystem(std::unique_ptr<ElementOperator<T>> elements, SolveSettings settings)
     : solver_(std::move(settings)), matrix_(std::move(elements)) {
-  matrix_.set_format(solver_.settings().format, solver_.settings().parameters, solver_.settings().kernel);
-  matrix_.set_order(solver_.settings().order);
+  begin();
 }
 
 template <class T>
 LinearSystem<T>::LinearSystem(std::shared_ptr<LinearOperator<T>> A, SolveSettings settings)
     : solver_(std::move(settings)), matrix_(std::move(A)) {
-  matrix_.set_format(solver_.settings().format, solver_.settings().parameters, solver_.settings().kernel);
-  matrix_.set_order(solver_.settings().order);
+  begin();
+}
+
+template <class T>
+void LinearSystem<T>::begin() {
+  const SolveSettings& wanted = solver_.settings();
+  require_context(wanted.context);
+  matrix_.set_format_and_order(wanted.format, wanted.parameters, wanted.kernel, wanted.order);
+}
+
+template <class T>
+void LinearSystem<T>::require_context(const ContextPtr& wanted) const {
+  const Context& has = *matrix_.context();
+  if (!wanted || alike(*wanted, has)) return;
+  const auto words = [](const Context& one) {
+    return one.space() == Space::device
+               ? std::string("a context of a device")
+               : fmt::format("a context of the host with {} threads{}", one.threads(),
+                             one.deterministic() ? " in deterministic mode" : "");
+  };
+  throw BadArgument(fmt::format(
+      "the settings name {}, but the matrix of this system has {}, which stays; leave the context "
+      "out, or make another system",
+      &has != wanted.get() && words(*wanted) == words(has) ? "another context" : words(*wanted), words(has)));
 }
 
 template <class T>
 void LinearSystem<T>::update_values(const T* values) {
-  matrix_.update_values(with_values(matrix_.given(), values), SamePattern());
+  solver_.require_idle("update_values()");
+  matrix_.update_values(with_values(matrix_.given(), values));
+}
+
+template <class T>
+void LinearSystem<T>::update_values(const CsrMatrix<T>& csr) {
+  solver_.require_idle("update_values()");
+  matrix_.update_values(csr);
+}
+
+template <class T>
+void LinearSystem<T>::update_values(std::span<const ElementGroup<T>> groups) {
+  solver_.require_idle("update_values()");
+  matrix_.update_values(groups);
 }
 
 template <class T>
 void LinearSystem<T>::set(const SolveSettings& settings) {
-  const SolveSettings before = solver_.settings();
-  solver_.set(settings);
-  if (before.format != settings.format || before.parameters != settings.parameters ||
-      before.kernel != settings.kernel)
-    matrix_.set_format(settings.format, settings.parameters, settings.kernel);
-  if (before.order != settings.order) matrix_.set_order(settings.order);
+  solver_.require_idle("set()");
+  const SolveSettings& before = solver_.settings();
+  SolveSettings next = settings;
+  if (!next.context) next.context = before.context;
+  solver_.require(next);
+  require_context(next.context);
+  if (next.check_arrays != before.check_arrays)
+    throw BadArgument(
+        fmt::format("check_arrays is {}, and the system was made with {}, which stays; leave it so, or make "
+                    "another system",
+                    next.check_arrays, before.check_arrays));
+  const bool asks = !matrix_.wants(next.format, next.parameters, next.kernel, next.order) ||
+                    (!solver_.has_policy(next, matrix_) && matrix_.has_left());
+  if (asks) matrix_.set_format_and_order(next.format, next.parameters, next.kernel, next.order);
+  solver_.take(std::move(next));
 }
 
 template <class T>

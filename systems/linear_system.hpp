@@ -6,6 +6,7 @@
 //     system.solve({b, n}, {x, n});       // x: the guess on entry
 //   }
 #pragma once
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -18,12 +19,17 @@
 #include <protean/systems/system_matrix.hpp>
 
 namespace PROTEAN_EXPORT protean {
-namespace detail {
+template <class T>
+class LinearSystem;
+namespace PROTEAN_HIDDEN detail {
+class Numbered;
+class NumberedColumns;
 struct MethodChoice;
-}
+}  // namespace detail
 
 // Solves linear systems as its settings say: method, preconditioner, schedule or policy. It keeps the workspace of
-// the solver, and the preconditioner of the last matrix. Two threads must not use one at the same time.
+// the solver, and the preconditioner of the last matrix. Two threads must not use one at the same time, and functions of
+// the caller that a solve calls, as its observer, must not call it: BadArgument, and the solve goes on.
 template <class T>
 class SystemSolver {
  public:
@@ -34,14 +40,17 @@ class SystemSolver {
   SystemSolver& operator=(const SystemSolver&) = delete;
 
   // Sets the settings of later solves. Parts that the new settings leave as they were are kept, such as the
-  // preconditioner if its options are the same. Throws as check(); then nothing has changed.
+  // preconditioner if its options are the same. One of type auto begins anew with another method, since what it has
+  // measured was of the old one. Throws as check(), and BadArgument for a method that a null space is not for; then
+  // nothing has changed.
   void set(SolveSettings settings);
   const SolveSettings& settings() const noexcept { return settings_; }
   // Later solves use a preconditioner that the caller makes, in place of the one that settings() names. An empty
   // maker goes back to the named one.
   using Maker = std::function<std::unique_ptr<Preconditioner<T>>(const LinearOperator<T>& A)>;
   void set_preconditioner(Maker maker);
-  // Solver::set_null_space() for later solves.
+  // Solver::set_null_space() for later solves, of several columns, too. Throws BadArgument where the method is not for
+  // it.
   void set_null_space(VectorBlock<const T> N);
 
   // Prepares a solve: makes the order, the format and the preconditioner where they are not ready. solve() does so by
@@ -49,10 +58,14 @@ class SystemSolver {
   void set_up(SystemMatrix<T>& matrix, std::int64_t columns = 1);
   // Solves A x = b. x holds the initial guess on entry and the solution on return. b and x lie in the space of the
   // context. Throws as set_up() and Solver::solve(). x is unchanged where it throws before the first iteration.
+  // A solve that breaks down with a preconditioner of older values sets it up and goes on from its x. It remains one
+  // solve: limits, initial residual, numbers of iterations and events are of all of it, and so are seconds, with those of
+  // this setup.
   SolveResult solve(SystemMatrix<T>& matrix, VectorView<const T> b, VectorView<T> x,
                     SolveObserver* observer = nullptr);
   // Solves A X = B for all columns at the same time (MultiSolver). rules: one for each column, or empty for
-  // settings().solver.stopping. Throws BadArgument for settings that are for one right-hand side only: a policy, a
+  // settings().solver.stopping. A preconditioner of older values is treated as in solve(): where it breaks down in one
+  // column, all columns that have not ended go on with a new one. Throws BadArgument for settings that are for one right-hand side only: a policy, a
   // schedule, settings().observer.
   MultiSolveResult multi_solve(SystemMatrix<T>& matrix, MultiVectorView<const T> B, MultiVectorView<T> X,
                                MultiSolveObserver* observer = nullptr,
@@ -67,27 +80,38 @@ class SystemSolver {
   enum class Changes : unsigned char { none, policy, schedule };  // of the matrix in a solve
   struct PROTEAN_HIDDEN Sequence;  // what earlier solves of the present matrix took
   void stage(std::string_view what) const;
-  bool has_policy(const SystemMatrix<T>& matrix) const;
+  PROTEAN_HIDDEN static bool has_policy(const SolveSettings& settings, const SystemMatrix<T>& matrix);
   SolveForecast forecast(const SystemMatrix<T>& matrix, std::int64_t columns) const;
-  PROTEAN_HIDDEN void name_method();
+  PROTEAN_HIDDEN void name_method() noexcept;
   PROTEAN_HIDDEN void choose_method(const SystemMatrix<T>& matrix, std::int64_t columns);
   PROTEAN_HIDDEN void take_method(detail::MethodChoice choice);
   PROTEAN_HIDDEN std::string_view unsymmetric_preconditioner() const;
   PROTEAN_HIDDEN SolverOptions options_of_method() const;
+  PROTEAN_HIDDEN const Preconditioner<T>* used_preconditioner() const noexcept;
   Changes set_up_matrix(SystemMatrix<T>& matrix, std::int64_t columns);
-  void set_up_preconditioner(SystemMatrix<T>& matrix);
-  void renew_preconditioner(const LinearOperator<T>& A);
+  // again: a solve has broken down with it. Return the seconds.
+  PROTEAN_HIDDEN double set_up_preconditioner(SystemMatrix<T>& matrix, bool again = false);
+  PROTEAN_HIDDEN void renew_preconditioner(const LinearOperator<T>& A, bool again);
   PROTEAN_HIDDEN void choose_preconditioner(const LinearOperator<T>& A);
   PROTEAN_HIDDEN void ensure_preconditioner(const LinearOperator<T>& A);
-  PROTEAN_HIDDEN const Preconditioner<T>* used_preconditioner() const noexcept;
   PROTEAN_HIDDEN void measure_application(const LinearOperator<T>& A);
   PROTEAN_HIDDEN Refresh refresh() const;
-  PROTEAN_HIDDEN bool is_too_old(const SolveReport& report) const;
-  SolveReport run(SystemMatrix<T>& matrix, VectorView<const T> b, VectorView<T> x, SolveObserver* observer,
-                  Changes changes, SolveResult& result);
+  PROTEAN_HIDDEN bool has_old_preconditioner(const LinearOperator<T>& A) const;
+  PROTEAN_HIDDEN SolveReport run(Solver<T>& solver, SystemMatrix<T>& matrix, VectorView<const T> b,
+                                 VectorView<T> x, detail::Numbered& observer, Changes changes,
+                                 SolveResult& result);
+  PROTEAN_HIDDEN double go_on(SystemMatrix<T>& matrix, VectorView<const T> b, VectorView<T> x,
+                              detail::Numbered& observer, Changes changes, SolveResult& result);
+  PROTEAN_HIDDEN double go_on(SystemMatrix<T>& matrix, MultiVectorView<const T> B, MultiVectorView<T> X,
+                              detail::NumberedColumns& observer, std::span<const StoppingRule> rules,
+                              MultiSolveReport& report);
   template <class Result>
   void describe(SystemMatrix<T>& matrix, Result& result);
-  PROTEAN_HIDDEN void remember(const SolveReport& report, double seconds);
+  PROTEAN_HIDDEN void remember(std::span<const SolveReport> columns, double seconds, bool renewed);
+  PROTEAN_HIDDEN void require_idle(std::string_view what) const;
+  PROTEAN_HIDDEN void require(const SolveSettings& settings) const;
+  PROTEAN_HIDDEN void take(SolveSettings&& settings) noexcept;
+  friend class LinearSystem<T>;
 
   SolveSettings settings_;
   std::string method_, method_reason_;  // method_: that of settings_, or what auto took
@@ -97,6 +121,7 @@ class SystemSolver {
   std::unique_ptr<MultiSolver<T>> multi_solver_;
   std::unique_ptr<Preconditioner<T>> M_;
   std::unique_ptr<Sequence> sequence_;
+  std::atomic<bool> busy_{false};
   // Seconds of stages that the next result has.
   struct Before {
     double check = 0, order = 0, convert = 0, setup = 0;
@@ -117,11 +142,11 @@ class LinearSystem {
   // changes, tell it so by its own function, such as CallbackOperator::changed().
   explicit LinearSystem(std::shared_ptr<LinearOperator<T>> A, SolveSettings settings = {});
 
-  // New values of the same pattern: where they are in memory, in the order of the CSR arrays.
+  // New values of the same pattern: where they are in memory, in the order of the CSR arrays. For later solves: throws
+  // BadArgument while one is running. (An observer changes the matrix of its solve by matrix().update_values().)
   void update_values(const T* values);
-  // As SystemMatrix::update_values().
-  void update_values(const CsrMatrix<T>& csr) { matrix_.update_values(csr); }
-  void update_values(std::span<const ElementGroup<T>> groups) { matrix_.update_values(groups); }
+  void update_values(const CsrMatrix<T>& csr);
+  void update_values(std::span<const ElementGroup<T>> groups);
 
   void set_up(std::int64_t columns = 1) { solver_.set_up(matrix_, columns); }
   SolveResult solve(VectorView<const T> b, VectorView<T> x, SolveObserver* observer = nullptr) {
@@ -133,7 +158,10 @@ class LinearSystem {
     return solver_.multi_solve(matrix_, B, X, observer, rules);
   }
 
-  // Throws as SystemSolver::set(), SystemMatrix::set_format() and set_order(), where these have changed.
+  // The settings of later solves, all of them. If it throws, nothing has changed. A format or order by name that solves
+  // have left, by a schedule or a policy, is made again, unless a policy decides in the new settings, too. Context and
+  // check_arrays are those of the constructor (BadArgument for others; an empty context is that one). Throws as
+  // SystemSolver::set(), SystemMatrix::set_format() and set_order().
   void set(const SolveSettings& settings);
   const SolveSettings& settings() const noexcept { return solver_.settings(); }
   const LinearOperator<T>& A() const { return matrix_.A(); }
@@ -141,6 +169,9 @@ class LinearSystem {
   SystemSolver<T>& solver() noexcept { return solver_; }
 
  private:
+  PROTEAN_HIDDEN void require_context(const ContextPtr& wanted) const;
+  PROTEAN_HIDDEN void begin();
+
   SystemSolver<T> solver_;
   SystemMatrix<T> matrix_;
 };

@@ -103,8 +103,9 @@ struct SolveResult {
   std::vector<ScheduleEvent> events;  // of the schedule
   double order_seconds = 0;           // of the order before the solve, with P A P^T
   double convert_seconds = 0;         // of the first format
-  double setup_seconds = 0;           // of the preconditioner
-  double check_seconds = 0;           // of the arrays
+  // Of the preconditioner. Where it was set up again in the middle of the solve, report.seconds has that time, too.
+  double setup_seconds = 0;
+  double check_seconds = 0;  // of the arrays
   bool converged() const noexcept { return report.converged(); }
 };
 

@@ -100,8 +100,8 @@ void SystemMatrix<T>::require_entries(std::string_view what) const {
 }
 
 template <class T>
-void SystemMatrix<T>::set_format(std::string_view format, const FormatParams& parameters,
-                                 std::string_view kernel) {
+void SystemMatrix<T>::check_format(std::string_view format, const FormatParams& parameters,
+                                   std::string_view kernel) const {
   if (format != "auto") {
     require_entries("storage format");
     const FormatEntry& entry = find_format(format);
@@ -110,24 +110,63 @@ void SystemMatrix<T>::set_format(std::string_view format, const FormatParams& pa
     throw BadArgument("parameters belong to one format; name it instead of auto, or leave them out");
   }
   if (format == "auto" && !kernel.empty()) (void)find_kernel(find_format("csr"), kernel, context_->space());
-  before_ = {wanted_, asked_};
-  wanted_.format = format, wanted_.parameters = parameters, wanted_.kernel = kernel;
+}
+
+template <class T>
+void SystemMatrix<T>::check_order(std::string_view order) const {
+  require_order(order);
+  if (order == "none") return;
+  require_entries("order of its rows");
+  if (given_.rows() != given_.cols())
+    throw ShapeMismatch(fmt::format(
+        "the matrix is {} x {}; an order ({}) is that of rows and columns, so it must be square; take none",
+        given_.rows(), given_.cols(), order));
+}
+
+template <class T>
+void SystemMatrix<T>::ask(Wanted wanted) noexcept {
+  before_ = {std::exchange(wanted_, std::move(wanted)), asked_};
   asked_ = true;
 }
 
 template <class T>
+void SystemMatrix<T>::set_format(std::string_view format, const FormatParams& parameters,
+                                 std::string_view kernel) {
+  check_format(format, parameters, kernel);
+  ask({std::string(format), std::string(kernel), wanted_.order, parameters});
+}
+
+template <class T>
 void SystemMatrix<T>::set_order(std::string_view order) {
-  require_order(order);
-  if (order != "none") {
-    require_entries("order of its rows");
-    if (given_.rows() != given_.cols())
-      throw ShapeMismatch(fmt::format(
-          "the matrix is {} x {}; an order ({}) is that of rows and columns, so it must be square; take none",
-          given_.rows(), given_.cols(), order));
-  }
-  before_ = {wanted_, asked_};
-  wanted_.order = order;
-  asked_ = true;
+  check_order(order);
+  ask({wanted_.format, wanted_.kernel, std::string(order), wanted_.parameters});
+}
+
+template <class T>
+void SystemMatrix<T>::set_format_and_order(std::string_view format, const FormatParams& parameters,
+                                           std::string_view kernel, std::string_view order) {
+  check_format(format, parameters, kernel);
+  check_order(order);
+  ask({std::string(format), std::string(kernel), std::string(order), parameters});
+}
+
+template <class T>
+bool SystemMatrix<T>::wants(std::string_view format, const FormatParams& parameters, std::string_view kernel,
+                            std::string_view order) const {
+  return wanted_.format == format && wanted_.parameters == parameters && wanted_.kernel == kernel &&
+         wanted_.order == order;
+}
+
+template <class T>
+bool SystemMatrix<T>::has_left() const {
+  if (of_elements_ || other_ || made_.format.empty()) return false;
+  if (wanted_.order != "auto" && order() != wanted_.order) return true;
+  if (wanted_.format == "auto") return false;
+  const AssembledMatrix<T>& now = *assembled();
+  const FormatEntry& entry = find_format(wanted_.format);
+  const Kernel& kernel = find_kernel(entry, wanted_.kernel, context_->space());
+  return &now.entry() != &entry || now.kernel() != kernel.name ||
+         now.params() != resolve_params(entry, wanted_.parameters, &kernel);
 }
 
 template <class T>
@@ -184,12 +223,31 @@ void SystemMatrix<T>::settle_named() {
 }
 
 template <class T>
+ChosenMatrix<T> SystemMatrix<T>::wanted_matrix(const SolveForecast& forecast,
+                                               const CsrMatrix<T>& from) const {
+  if (wanted_.format != "auto")
+    return {make_matrix(find_format(wanted_.format), from, context_, wanted_.parameters, wanted_.kernel), {}};
+  const FormatEntry& csr = find_format("csr");
+  const ChoiceRecord taken{"csr", "", "csr"};
+  if (!wanted_.kernel.empty() && wanted_.kernel != "native")
+    return {make_matrix(csr, from, context_, {}, wanted_.kernel),
+            fmt::format("csr, the plainest format, since kernel {} was asked for", wanted_.kernel), taken};
+  if (forecast.policy)
+    return {make_matrix(csr, from, context_), "csr, from which a policy changes when that pays", taken};
+  const bool as_given = &from == &csr_ && given_.pattern.space == Space::host;
+  return make_chosen_matrix(from, context_, choice_options(forecast), as_given ? &given_ : nullptr,
+                            forecast.several_columns);
+}
+
+template <class T>
 auto SystemMatrix<T>::make(const SolveForecast& forecast, const std::function<void(std::string_view)>& stage)
     -> Seconds {
   Seconds seconds;
   Stopwatch clock;
   const ChoiceOptions options = choice_options(forecast);
-  const bool new_order = wanted_.order != made_.order;
+  // Also where a solve has left the order that was named.
+  const bool new_order = wanted_.order != made_.order ||
+                         (!made_.format.empty() && wanted_.order != "auto" && order() != wanted_.order);
   // An operator that changes has taken the ordered matrix over, and may have left that order.
   const bool find = new_order || (adaptive_ && order_id_ != "none");
   const std::string& order = new_order ? wanted_.order : order_id_;
@@ -204,41 +262,33 @@ auto SystemMatrix<T>::make(const SolveForecast& forecast, const std::function<vo
   const CsrMatrix<T>& from = permuted ? permuted->matrix() : csr_;
 
   enter(stage, "converting the matrix");
-  std::unique_ptr<AssembledMatrix<T>> next;
-  std::string reason;
-  ChoiceRecord choice;
+  ChosenMatrix<T> next;
   const AssembledMatrix<T>* const now = assembled();
   const bool new_format = made_.format != wanted_.format || made_.parameters != wanted_.parameters ||
                           made_.kernel != wanted_.kernel;
-  if (now && !new_format && new_order) {
+  std::string lost;
+  if (now && wanted_.format == "auto" && !new_format && new_order) {
     // The format that it has now, to which a solve may have changed it.
-    next = make_matrix(now->entry(), from, context_, now->params(), now->kernel());
-    reason = format_reason_, choice = choice_;
-  } else if (wanted_.format != "auto") {
-    next = make_matrix(find_format(wanted_.format), from, context_, wanted_.parameters, wanted_.kernel);
-  } else if (!wanted_.kernel.empty() && wanted_.kernel != "native") {
-    next = make_matrix(find_format("csr"), from, context_, {}, wanted_.kernel);
-    reason = fmt::format("csr, the plainest format, since kernel {} was asked for", wanted_.kernel);
-    choice = {"csr", "", "csr"};
-  } else if (forecast.policy) {
-    next = make_matrix(find_format("csr"), from, context_);
-    reason = "csr, from which a policy changes when that pays";
-    choice = {"csr", "", "csr"};
-  } else {
-    const bool as_given = &from == &csr_ && given_.pattern.space == Space::host;
-    ChosenMatrix<T> chosen =
-        make_chosen_matrix(from, context_, options, as_given ? &given_ : nullptr, forecast.several_columns);
-    next = std::move(chosen.matrix), reason = std::move(chosen.reason), choice = std::move(chosen.choice);
+    try {
+      next = {make_matrix(now->entry(), from, context_, now->params(), now->kernel()), format_reason_,
+              choice_};
+    } catch (const FormatRefused& error) { lost = error.what(); } catch (const OutOfMemory& error) {
+      lost = error.what();
+    }
   }
-  std::unique_ptr<OrderedOperator<T>> ordered = in_callers_order(permuted, *next);
+  if (!next.matrix) next = wanted_matrix(forecast, from);
+  if (!lost.empty())
+    next.reason += fmt::format("; {}, which the matrix had before, is not possible in order {}: {}",
+                               now->entry().id, order, lost);
+  std::unique_ptr<OrderedOperator<T>> ordered = in_callers_order(permuted, *next.matrix);
   context_->synchronize();
   Wanted made = wanted_;
   if (!find) found.order = order_id_, found.reason = order_reason_;
 
   // Nothing throws from here on.
   switcher_.reset(), ordered_ = std::move(ordered), adaptive_.reset();
-  assembled_ = std::move(next);
-  format_reason_ = std::move(reason), choice_ = std::move(choice);
+  assembled_ = std::move(next.matrix);
+  format_reason_ = std::move(next.reason), choice_ = std::move(next.choice);
   if (find) permuted_ = std::move(found.ordered);
   if (new_order) order_id_ = std::move(found.order), order_reason_ = std::move(found.reason);
   made_ = std::move(made);

@@ -65,8 +65,17 @@ class SystemMatrix {
   void set_format(std::string_view format, const FormatParams& parameters = {}, std::string_view kernel = {});
   // The order of later solves: a name of order_words(). Throws as require_order(), and BadArgument as above.
   void set_order(std::string_view order);
+  // Both at once. If it throws, neither is asked for.
+  void set_format_and_order(std::string_view format, const FormatParams& parameters, std::string_view kernel,
+                            std::string_view order);
+  // Whether these are what was asked for last.
+  bool wants(std::string_view format, const FormatParams& parameters, std::string_view kernel,
+             std::string_view order) const;
+  // Whether solves have left the format, or the order, that was asked for by name.
+  bool has_left() const;
   // Makes the matrix in the wanted format and order, unless it has them already. It also chooses "auto"; that choice
-  // stays until the caller asks for another format or order. If "auto" chose a format that is then refused, or that
+  // stays until the caller asks for another format or order. In another order "auto" keeps the format that the matrix
+  // has, to which a solve may have changed it; if that does not fit in the order, it chooses anew. If "auto" chose a format that is then refused, or that
   // does not fit into memory, format_reason() says so. Calls `stage` before each part of the work. Does nothing while
   // a solve runs with the matrix. Throws as put_in_order() and make_matrix(). The matrix is then as before, and the
   // next call tries again.
@@ -167,6 +176,13 @@ class SystemMatrix {
     FormatParams parameters = {};
     bool operator==(const Wanted&) const = default;
   };
+  // Throw as set_format() and set_order().
+  PROTEAN_HIDDEN void check_format(std::string_view format, const FormatParams& parameters,
+                                   std::string_view kernel) const;
+  PROTEAN_HIDDEN void check_order(std::string_view order) const;
+  PROTEAN_HIDDEN void ask(Wanted wanted) noexcept;
+  // A matrix in the format that was asked for, of these arrays.
+  PROTEAN_HIDDEN ChosenMatrix<T> wanted_matrix(const SolveForecast& forecast, const CsrMatrix<T>& from) const;
   void require_entries(std::string_view what) const;
   void require_csr() const;
   void check_values(const CsrMatrix<T>& csr) const;

@@ -677,10 +677,12 @@ inline void solve(KSP ksp) {
       wanted.policy = data.options.policy, wanted.policy_options = data.options.policy_options;
       wanted.schedule = data.options.schedule;
     }
-    if (data.solver)
+    if (data.solver) {
+      if (!protean::find_solver(wanted.method).symmetric) data.solver->set_null_space({});
       data.solver->set(std::move(wanted));
-    else
+    } else {
       data.solver = std::make_unique<protean::SystemSolver<double>>(std::move(wanted));
+    }
   }
   const bool symmetric = protean::find_solver(data.options.method).symmetric;
   const MatNullSpace null_space = null_space_of(ksp);

@@ -1,0 +1,143 @@
+#include "systems/continued.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <utility>
+
+namespace protean::detail {
+namespace {
+
+double ratio(double residual, double baseline) noexcept {
+  if (baseline > 0) return residual / baseline;
+  return residual > 0 ? std::numeric_limits<double>::infinity() : residual;
+}
+
+std::string limit_detail(StopReason limit, const StoppingRule& rule, std::int64_t iterations,
+                         double seconds) {
+  return limit == StopReason::max_iterations ? fmt::format("{} iterations", iterations)
+                                             : fmt::format("{:.3g} s of {:.3g} s", seconds, rule.max_seconds);
+}
+
+}  // namespace
+
+double baseline_of(const StoppingRule& rule, const SolveReport& first) noexcept {
+  return rule.baseline == Baseline::rhs ? first.rhs_norm : first.initial_residual;
+}
+
+bool broke_down(const SolveReport& report) noexcept {
+  return report.reason == StopReason::breakdown || report.reason == StopReason::indefinite_preconditioner;
+}
+
+StoppingRule rest_of(const StoppingRule& rule, const SolveReport& first, double seconds) noexcept {
+  StoppingRule rest = rule;
+  rest.max_iterations = rule.max_iterations - first.iterations;
+  rest.max_seconds = rule.max_seconds - seconds;
+  // Its own initial residual, that of the x of the breakdown, counts for nothing.
+  const double baseline = baseline_of(rule, first);
+  if (rule.baseline == Baseline::initial_residual) {
+    rest.baseline = Baseline::rhs, rest.relative_tolerance = 0;
+    rest.absolute_tolerance = std::max(rule.relative_tolerance * baseline, rule.absolute_tolerance);
+  }
+  const double too_large = rule.divergence * std::max(baseline, first.initial_residual);
+  const double next = too_large / std::max(first.rhs_norm, first.true_residual);
+  if (std::isfinite(next)) rest.divergence = std::max(1.0, next);
+  return rest;
+}
+
+StopReason used_up(const StoppingRule& rule, const SolveReport& first, double seconds) noexcept {
+  if (first.iterations >= rule.max_iterations) return StopReason::max_iterations;
+  return seconds >= rule.max_seconds ? StopReason::time_limit : StopReason::running;
+}
+
+SolveReport joined(const StoppingRule& rule, const SolveReport& first, SolveReport second, double seconds) {
+  SolveReport& all = second;
+  all.iterations += first.iterations, all.restarts += first.restarts + 1;
+  all.graphs_recorded += first.graphs_recorded, all.graphs_made += first.graphs_made;
+  all.seconds = seconds, all.initial_residual = first.initial_residual;
+  if (rule.baseline == Baseline::initial_residual) {
+    const double baseline = first.initial_residual;
+    all.recurrence_relative = ratio(all.recurrence_residual, baseline);
+    all.true_relative = ratio(all.true_residual, baseline);
+    if (all.reason == StopReason::absolute_tolerance &&
+        all.true_residual <= rule.relative_tolerance * baseline)
+      all.reason = StopReason::relative_tolerance;
+  }
+  if (all.reason == StopReason::max_iterations || all.reason == StopReason::time_limit)
+    all.detail = limit_detail(all.reason, rule, all.iterations, seconds);
+  return second;
+}
+
+SolveReport ended_by(StopReason limit, const StoppingRule& rule, SolveReport first, double seconds) {
+  first.reason = limit;
+  first.detail = fmt::format("{}; the preconditioner, which is of older values, broke down{}{}",
+                             limit_detail(limit, rule, first.iterations, seconds),
+                             first.detail.empty() ? "" : ": ", first.detail);
+  first.advice = advice(limit);
+  return first;
+}
+
+void Numbered::go_on(const StoppingRule& rule, const SolveReport& first, double seconds) noexcept {
+  second_ = true, seconds_ = seconds;
+  iterations_ = first.iterations, restarts_ = first.restarts + 1;
+  baseline_ = baseline_of(rule, first);
+}
+
+IterationInfo Numbered::whole(const IterationInfo& info) const noexcept {
+  if (!second_) return info;
+  IterationInfo of = info;
+  of.iteration += iterations_, of.restarts += restarts_, of.seconds += seconds_;
+  of.relative_residual = ratio(info.residual, baseline_);
+  return of;
+}
+
+bool Numbered::on_iteration(const IterationInfo& info) {
+  if (second_ && info.iteration == 0) return true;
+  const bool go_on = next_->on_iteration(whole(info));
+  stopped_ = stopped_ || !go_on;
+  return go_on;
+}
+
+std::int64_t Numbered::next_stop() const noexcept {
+  const std::int64_t stop = next_->next_stop();
+  constexpr auto none = std::numeric_limits<std::int64_t>::max();
+  return stop == none ? none : stop - iterations_;
+}
+
+bool Numbered::reads_solution(const IterationInfo& info) const noexcept {
+  return !(second_ && info.iteration == 0) && next_->reads_solution(whole(info));
+}
+
+void NumberedColumns::go_on(std::int64_t iterations, double seconds, std::vector<std::size_t> columns,
+                            std::vector<double> baselines) noexcept {
+  iterations_ = iterations, seconds_ = seconds;
+  columns_ = std::move(columns), baselines_ = std::move(baselines);
+}
+
+bool NumberedColumns::on_iteration(const MultiIterationInfo& info) {
+  if (columns_.empty()) {
+    residuals_.assign(info.residuals.begin(), info.residuals.end());
+    relative_.assign(info.relative_residuals.begin(), info.relative_residuals.end());
+    stopped_ = next_ && !next_->on_iteration(info);
+    return !stopped_ && !(old_ && info.broken > 0);
+  }
+  // Its iteration 0 is the last one of the first part.
+  if (!next_ || !std::exchange(seen_, true)) return true;
+  for (std::size_t k = 0; k < columns_.size(); ++k) {
+    const std::size_t c = columns_[k];
+    residuals_[c] = info.residuals[k], relative_[c] = ratio(info.residuals[k], baselines_[k]);
+  }
+  const MultiIterationInfo whole{.iteration = info.iteration + iterations_,
+                                 .running = info.running,
+                                 .broken = info.broken,
+                                 .residuals = residuals_,
+                                 .relative_residuals = relative_,
+                                 .seconds = info.seconds + seconds_};
+  const bool go_on = next_->on_iteration(whole);
+  stopped_ = stopped_ || !go_on;
+  return go_on;
+}
+
+}  // namespace protean::detail

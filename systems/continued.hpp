@@ -1,0 +1,81 @@
+// A solve in two parts: a preconditioner of older values has broken the solve down, and the solve goes on with a new one
+// from the x that it has. Outside it is one solve, with one initial residual, one baseline, one limit of iterations and
+// of seconds, and one numbering of the iterations. Private to systems/.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "solvers/multi_solver.hpp"
+#include "solvers/solver.hpp"
+
+namespace protean::detail {
+
+// ||b|| or the initial residual of the whole solve.
+double baseline_of(const StoppingRule& rule, const SolveReport& first) noexcept;
+// Whether the solve ended so that a new preconditioner may help.
+bool broke_down(const SolveReport& report) noexcept;
+
+// The rule of the second part: what the first one has left of the limits. seconds: since the solve began.
+StoppingRule rest_of(const StoppingRule& rule, const SolveReport& first, double seconds) noexcept;
+// The limit that leaves no second part; running where there is one.
+StopReason used_up(const StoppingRule& rule, const SolveReport& first, double seconds) noexcept;
+
+// The report of both parts. seconds: since the solve began.
+SolveReport joined(const StoppingRule& rule, const SolveReport& first, SolveReport second, double seconds);
+// That of the first part where the limit leaves no second one.
+SolveReport ended_by(StopReason limit, const StoppingRule& rule, SolveReport first, double seconds);
+
+// Passes on what the observer of a solve is told, in the numbering of the whole solve.
+class Numbered final : public SolveObserver {
+ public:
+  // next: null for none.
+  explicit Numbered(SolveObserver* next) : next_(next) {}
+  SolveObserver* observer() noexcept { return next_ ? this : nullptr; }
+  // next has ended the solve.
+  bool stopped() const noexcept { return stopped_; }
+  // The second part begins; its iteration 0 is the last one of the first part, which next has seen.
+  void go_on(const StoppingRule& rule, const SolveReport& first, double seconds) noexcept;
+
+  std::int64_t iterations() const noexcept { return iterations_; }
+  double seconds() const noexcept { return seconds_; }
+
+  bool on_iteration(const IterationInfo& info) override;
+  std::int64_t next_stop() const noexcept override;
+  bool reads_solution(const IterationInfo& info) const noexcept override;
+
+ private:
+  IterationInfo whole(const IterationInfo& info) const noexcept;
+
+  SolveObserver* const next_;
+  bool stopped_ = false, second_ = false;
+  std::int64_t iterations_ = 0, restarts_ = 0;  // of the first part
+  double seconds_ = 0, baseline_ = 0;
+};
+
+// The same for several columns, of which some go on. With an old preconditioner it ends the first part for all columns
+// where it breaks down in one: it serves none of them well, and then all go on from the same iteration.
+class NumberedColumns final : public MultiSolveObserver {
+ public:
+  NumberedColumns(MultiSolveObserver* next, bool old_preconditioner)
+      : next_(next), old_(old_preconditioner) {}
+  MultiSolveObserver* observer() noexcept { return next_ || old_ ? this : nullptr; }
+  bool stopped() const noexcept { return stopped_; }
+  // columns: the numbers of those that go on; baselines: theirs.
+  void go_on(std::int64_t iterations, double seconds, std::vector<std::size_t> columns,
+             std::vector<double> baselines) noexcept;
+
+  bool on_iteration(const MultiIterationInfo& info) override;
+
+ private:
+  MultiSolveObserver* const next_;
+  const bool old_;
+  bool stopped_ = false, seen_ = false;
+  std::vector<std::size_t> columns_;  // of the second part; empty in the first
+  std::int64_t iterations_ = 0;
+  double seconds_ = 0;
+  std::vector<double> residuals_, relative_, baselines_;
+};
+
+}  // namespace protean::detail

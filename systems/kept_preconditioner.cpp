@@ -1,0 +1,183 @@
+// The preconditioner that a SystemSolver keeps: when it is set up again, and which one it is for type auto.
+#include <optional>
+#include <string_view>
+
+#include "core/csr_view.hpp"
+#include "core/error.hpp"
+#include "operators/rows.hpp"
+#include "systems/seconds.hpp"
+#include "systems/sequence.hpp"
+
+namespace protean {
+
+template <class T>
+double SystemSolver<T>::set_up_preconditioner(SystemMatrix<T>& matrix, bool again) {
+  stage("setting up");
+  Stopwatch clock;
+  renew_preconditioner(matrix.A(), again);
+  matrix.context()->synchronize();
+  const double seconds = clock.lap();
+  before_.setup += seconds;
+  return seconds;
+}
+
+template <class T>
+void SystemSolver<T>::renew_preconditioner(const LinearOperator<T>& A, bool again) {
+  Sequence& now = *sequence_;
+  if (now.serial != A.serial()) {
+    now.serial = 0, now.chosen = nullptr;
+    M_ = maker_ ? maker_(A)
+         : !settings_.parts.empty()
+             ? make_composition<T>(A, settings_.parts, settings_.combine)
+             : make_preconditioner<T>(settings_.preconditioner, A, settings_.preconditioning);
+    now.serial = A.serial(), now.renew = true;
+    now.chosen = dynamic_cast<detail::Chosen<T>*>(M_.get());
+    const bool symmetric = make_solver<double>(method_)->needs_symmetric_preconditioner();
+    if (now.chosen) now.chosen->require_definite(symmetric);
+    now.choice = detail::PreconditionerChoice(
+        {.space = A.context()->space(),
+         .needs_symmetric = symmetric,
+         .expected = settings_.preconditioning.solves,
+         .iterations = settings_.expected_iterations,
+         .deterministic = A.context()->deterministic(),
+         .near_null_space = settings_.preconditioning.near_null_space != nullptr});
+  }
+  if (!M_) return;
+  const Revision revision = A.revision();
+  if (revision.pattern != now.revision.pattern) now.renew = true;
+  if (revision.values != now.revision.values) now.refresh.note_new_values();
+  now.revision = revision;
+  // In the middle of a solve it remains the one that it is.
+  if (again)
+    now.renew = true;
+  else if (now.chosen)
+    choose_preconditioner(A);
+  if (!now.renew && !now.refresh.due(refresh())) return;
+  Stopwatch clock;
+  ensure_preconditioner(A);
+  A.context()->synchronize();
+  const double seconds = clock.lap();
+  now.refresh.note_setup(seconds), now.choice.note_setup(seconds);
+  now.renew = false;
+  if (now.chosen && now.choice.on_trial()) measure_application(A);
+}
+
+// Null also if auto takes none, so that no vector is copied for it.
+template <class T>
+const Preconditioner<T>* SystemSolver<T>::used_preconditioner() const noexcept {
+  const detail::Chosen<T>* const chosen = sequence_->chosen;
+  return chosen && !chosen->refused().empty() ? nullptr : M_.get();
+}
+
+// Of a candidate of type auto, which goes if that takes too long.
+template <class T>
+void SystemSolver<T>::measure_application(const LinearOperator<T>& A) {
+  Sequence& now = *sequence_;
+  const ContextPtr& context = A.context();
+  Stopwatch clock;
+  try {
+    Vector<T> r(context, A.rows()), z(context, A.rows());
+    fill<T>(*context, T(1), r.view());
+    M_->apply(r, z.view());  // the first one may prepare something
+    context->synchronize();
+    double all = clock.lap();
+    M_->apply(r, z.view());
+    context->synchronize();
+    const double seconds = clock.lap();
+    all += seconds;
+    now.choice.note_application(seconds, all);
+  } catch (const OutOfMemory&) { return; }
+  if (now.choice.current() == now.chosen->asked()) return;
+  ensure_preconditioner(A);
+  context->synchronize();
+  const double setup = clock.lap();
+  now.refresh.note_setup(setup), now.choice.note_setup(setup);
+}
+
+// Of a composition the one that asks for setups most often.
+template <class T>
+Refresh SystemSolver<T>::refresh() const {
+  if (settings_.parts.empty() || maker_) {
+    const Refresh asked = settings_.preconditioning.refresh;
+    if (asked != Refresh::automatic) return asked;
+    return sequence_->chosen ? Refresh::when_slower : Refresh::every;
+  }
+  Refresh often = Refresh::never;
+  for (const PreconditionerPart& part : settings_.parts) {
+    const Refresh asked = part.options.refresh;
+    often = std::min(often, asked == Refresh::automatic ? Refresh::every : asked);
+  }
+  return often;
+}
+
+namespace {
+
+// Without entries where they cannot be had.
+template <class T>
+detail::ChoiceTraits traits_of(const LinearOperator<T>& A) {
+  constexpr detail::ChoiceTraits none{.entries = false};
+  if (!A.abilities().rows) return none;
+  try {
+    const bool on_host = A.context()->space() == Space::host;
+    if (!on_host)
+      if (const std::optional<CsrMatrix<T>> csr = csr_of(A); csr && csr->pattern.space == Space::device)
+        return detail::sampled_traits<T>(*A.context(), *csr);
+    const ContextPtr host = on_host ? A.context() : Context::host();
+    return detail::choice_traits<T>(*host, rows_on_host(A, host, "auto"));
+  } catch (const NotAvailable&) { return none; } catch (const OutOfMemory&) {
+    return none;
+  } catch (const BadArgument&) { return none; }  // a caller's operator without a function for it
+}
+
+}  // namespace
+
+// Of type auto: another preconditioner, where its rule says so.
+template <class T>
+void SystemSolver<T>::choose_preconditioner(const LinearOperator<T>& A) {
+  Sequence& now = *sequence_;
+  const std::string_view id = now.choice.decide([&] { return traits_of(A); });
+  if (id != now.chosen->asked()) now.renew = true;
+}
+
+// Of type auto: takes the one that was chosen, too. What a candidate refuses the one before it, or jacobi, may take; the
+// reason says so.
+template <class T>
+void SystemSolver<T>::ensure_preconditioner(const LinearOperator<T>& A) {
+  Sequence& now = *sequence_;
+  if (!now.chosen) return M_->ensure(A);
+  const auto try_current = [&] {
+    if (now.chosen->asked() != now.choice.current()) now.chosen->take(now.choice.current(), A);
+    M_->ensure(A);
+  };
+  while (now.choice.current() != "jacobi") {
+    try {
+      return try_current();
+    } catch (const BadMatrix& error) { now.choice.refuse(error.what()); } catch (const OutOfMemory& error) {
+      now.choice.refuse(error.what());
+    } catch (const NotAvailable& error) {
+      now.choice.refuse(error.what());
+    } catch (const BadArgument& error) { now.choice.refuse(error.what()); }
+  }
+  try_current();
+}
+
+// Whether M is of other values than the matrix now, which may have got them in the middle of the solve.
+template <class T>
+bool SystemSolver<T>::has_old_preconditioner(const LinearOperator<T>& A) const {
+  return M_ && (sequence_->refresh.old() || sequence_->revision != A.revision());
+}
+
+#define PROTEAN_INSTANTIATE(T)                                                             \
+  template double SystemSolver<T>::set_up_preconditioner(SystemMatrix<T>&, bool);          \
+  template void SystemSolver<T>::renew_preconditioner(const LinearOperator<T>&, bool);     \
+  template void SystemSolver<T>::choose_preconditioner(const LinearOperator<T>&);          \
+  template void SystemSolver<T>::ensure_preconditioner(const LinearOperator<T>&);          \
+  template void SystemSolver<T>::measure_application(const LinearOperator<T>&);            \
+  template Refresh SystemSolver<T>::refresh() const;                                       \
+  template const Preconditioner<T>* SystemSolver<T>::used_preconditioner() const noexcept; \
+  template bool SystemSolver<T>::has_old_preconditioner(const LinearOperator<T>&) const;
+PROTEAN_INSTANTIATE(float)
+PROTEAN_INSTANTIATE(double)
+#undef PROTEAN_INSTANTIATE
+
+}  // namespace protean

@@ -1,0 +1,32 @@
+// What a SystemSolver remembers of its matrix. Private to systems/.
+#pragma once
+#include <cstdint>
+#include <optional>
+
+#include "preconditioners/choice.hpp"
+#include "preconditioners/chosen.hpp"
+#include "systems/linear_system.hpp"
+#include "systems/method_choice.hpp"
+#include "systems/refresh.hpp"
+
+namespace protean {
+
+// What earlier solves of one matrix took, for the forecasts of later ones and for the preconditioner.
+template <class T>
+struct SystemSolver<T>::Sequence {
+  std::uint64_t matrix = 0;     // SystemMatrix::serial()
+  std::int64_t iterations = 0;  // of the last solve that converged
+  double all_iterations = 0;    // of all solves
+  // Of method auto: what was seen of the matrix, with these values.
+  std::optional<detail::MethodTraits> traits;
+  Revision seen;
+  // The preconditioner.
+  std::uint64_t serial = 0;  // of the operator it was made for
+  Revision revision;         // that was seen last
+  bool renew = false;        // it must be set up whatever its age is
+  detail::RefreshRule refresh;
+  detail::PreconditionerChoice choice;  // of type auto
+  detail::Chosen<T>* chosen = nullptr;  // the preconditioner, where its type is auto
+};
+
+}  // namespace protean
