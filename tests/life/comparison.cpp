@@ -92,23 +92,9 @@ double slack(std::string_view method, std::int64_t a, std::int64_t b) {
 }
 
 template <class T>
-std::string rounding_difference(const Outcome<T>& kept, const Outcome<T>& fresh, const Solved<T>& solved) {
+std::string answer_difference(const Outcome<T>& kept, const Outcome<T>& fresh, const Solved<T>& solved) {
   const auto values = numbers<T>(solved.system, solved.generation);
-  const SystemInfo& system = systems()[solved.system];
-  const SolveReport &a = kept.report, &b = fresh.report;
-  const std::string_view method = solved.method;
-  // What a method does with a system it is not for depends on rounding; so does a breakdown of BiCGStab.
-  const bool suited = values->margin > 0 && (method != "cg" || system.symmetric);
-  const bool both = a.converged() && b.converged();
-  if (!suited) return {};
-  if (!both && a.reason != b.reason && !limited(a.reason) && !limited(b.reason) && method == "cg")
-    return fmt::format("it ended by {} and by {} with fresh objects", to_string(a.reason),
-                       to_string(b.reason));
-  const auto apart = static_cast<double>(std::abs(a.iterations - b.iterations));
-  if ((both || method == "cg") && apart > slack(method, a.iterations, b.iterations))
-    return fmt::format("{} iterations ({}) and {} with fresh objects ({})", a.iterations, to_string(a.reason),
-                       b.iterations, to_string(b.reason));
-  if (!std::isfinite(a.true_residual) || !std::isfinite(b.true_residual)) return {};
+  if (!std::isfinite(kept.report.true_residual) || !std::isfinite(fresh.report.true_residual)) return {};
   std::vector<long double> between(kept.x.begin(), kept.x.end());
   for (std::size_t i = 0; i < between.size(); ++i) between[i] -= fresh.x[i];
   const double most =
@@ -118,6 +104,28 @@ std::string rounding_difference(const Outcome<T>& kept, const Outcome<T>& fresh,
     return fmt::format("x is {} away from that of fresh objects; the residuals allow {}", norm(between),
                        most);
   return {};
+}
+
+template <class T>
+std::string rounding_difference(Owed owed, const Outcome<T>& kept, const Outcome<T>& fresh,
+                                const Solved<T>& solved) {
+  const SystemInfo& system = systems()[solved.system];
+  const SolveReport &a = kept.report, &b = fresh.report;
+  const std::string_view method = solved.method;
+  // What a method does with a system it is not for depends on rounding; so does a breakdown of BiCGStab.
+  const bool suited =
+      numbers<T>(solved.system, solved.generation)->margin > 0 && (method != "cg" || system.symmetric);
+  const bool both = a.converged() && b.converged();
+  if (!suited) return {};
+  if (owed == Owed::answer) return answer_difference(kept, fresh, solved);
+  if (!both && a.reason != b.reason && !limited(a.reason) && !limited(b.reason) && method == "cg")
+    return fmt::format("it ended by {} and by {} with fresh objects", to_string(a.reason),
+                       to_string(b.reason));
+  const auto apart = static_cast<double>(std::abs(a.iterations - b.iterations));
+  if ((both || method == "cg") && apart > slack(method, a.iterations, b.iterations))
+    return fmt::format("{} iterations ({}) and {} with fresh objects ({})", a.iterations, to_string(a.reason),
+                       b.iterations, to_string(b.reason));
+  return answer_difference(kept, fresh, solved);
 }
 
 }  // namespace
@@ -175,11 +183,11 @@ template <class T>
 std::string difference(Owed owed, const Outcome<T>& kept, const Outcome<T>& fresh, const Solved<T>& solved) {
   if (kept.thrown != fresh.thrown) {
     // Whether an iteration or a product is reached at all may hang on rounding.
-    if (owed == Owed::rounding && (kept.thrown.empty() || fresh.thrown.empty())) return {};
+    if (owed != Owed::bits && (kept.thrown.empty() || fresh.thrown.empty())) return {};
     return fmt::format("thrown was '{}' and '{}' with fresh objects", kept.thrown, fresh.thrown);
   }
-  if (owed == Owed::rounding)
-    return kept.thrown.empty() ? rounding_difference(kept, fresh, solved) : std::string();
+  if (owed != Owed::bits)
+    return kept.thrown.empty() ? rounding_difference(owed, kept, fresh, solved) : std::string();
   if (std::string text = seen_difference(kept.seen, fresh.seen); !text.empty()) return text;
   if (!kept.thrown.empty()) return {};
   if (kept.report.reason != fresh.report.reason)

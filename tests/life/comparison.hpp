@@ -25,7 +25,8 @@
 
 namespace protean::test::life {
 
-enum class Owed : unsigned char { rounding, bits };
+// answer: x alone, where both converged, as with preconditioners that differ.
+enum class Owed : unsigned char { answer, rounding, bits };
 
 // `before` is the operator as the solve found it.
 Owed owed(const OperatorSpec& before, const SolvePlan& plan, int threads);
