@@ -140,49 +140,26 @@ std::optional<ChosenMatrix<T>> try_formats(const CsrMatrix<T>& csr, const Contex
   return result;
 }
 
-}  // namespace
-
 template <class T>
-ChosenMatrix<T> make_chosen_matrix(const CsrMatrix<T>& csr, const ContextPtr& context, ChoiceOptions options,
-                                   const CsrMatrix<T>* on_host, bool several_columns) {
-  const auto plain = [&](std::string reason) {
-    return ChosenMatrix<T>{
-        make_matrix(find_format("csr"), csr, context), std::move(reason), {"csr", "", "csr"}};
-  };
-  const auto refused = [&](std::string_view wanted, std::string_view why, std::string reason) {
-    ChosenMatrix<T> result = plain(std::move(reason));
-    result.choice.wanted = wanted, result.choice.refused = why;
-    return result;
-  };
-  (void)find_selector(options.selector, context->space());
-  if (csr.pattern.space != context->space()) return plain({});  // refused there with a message
-  options.space = context->space(), options.deterministic = context->deterministic();
-  options.value_bytes = sizeof(T);
-  const bool here = options.space == Space::host;
-  if (here) check_arrays(csr);
-  const bool may_try = by_default_selector(options) && options.expected_iterations > 0 &&
-                       options.products() >= products_worth_trials && !options.deterministic &&
-                       !several_columns;
-  CostModel model = model_of(options.machine, options.space);
-  if (may_try) model = model.with_rare_formats();
-  if (by_default_selector(options))
-    if (std::string why = too_few_for_a_look(*context, csr.pattern, model, options); !why.empty())
-      return plain(std::move(why));
-  if (!is_sorted(*context, csr.pattern))
-    return plain("csr, the only format for rows whose columns do not ascend (sorted_copy() sorts)");
-  if (!options.symmetric && asks_for_symmetry(csr.pattern, model)) {
-    const ContextPtr host = here ? context : Context::host();
-    const CsrMatrix<T> seen = here ? csr : on_host ? *on_host : download(host, *context, csr);
-    options.symmetric = !first_asymmetry(*host, seen.pattern, seen.values);
-  }
-  const std::vector<SelectedFormat> ranked = ranked_by(
-      SelectorQuestion(context, csr.pattern, on_host ? &on_host->pattern : nullptr, model, options));
-  // Which format is the fastest differs between two measurements, and sums have other rounding in each.
-  if (may_try)
-    if (std::optional<ChosenMatrix<T>> tried = try_formats(csr, context, options, ranked))
-      return *std::move(tried);
+ChosenMatrix<T> plain(const CsrMatrix<T>& csr, const ContextPtr& context, std::string reason) {
+  return {make_matrix(find_format("csr"), csr, context), std::move(reason), {"csr", "", "csr"}};
+}
+
+// csr instead of a format.
+template <class T>
+ChosenMatrix<T> plain_for(const CsrMatrix<T>& csr, const ContextPtr& context, std::string_view wanted,
+                          std::string_view why, std::string reason) {
+  ChosenMatrix<T> result = plain(csr, context, std::move(reason));
+  result.choice.wanted = wanted, result.choice.refused = why;
+  return result;
+}
+
+// The first format before csr that the whole matrix admits, else csr.
+template <class T>
+ChosenMatrix<T> first_admitted(const CsrMatrix<T>& csr, const ContextPtr& context,
+                               const std::vector<SelectedFormat>& ranked, bool several_columns) {
   const std::string_view wanted = ranked.front().entry->id;
-  if (wanted == "csr") return plain(ranked.front().reason);
+  if (wanted == "csr") return plain(csr, context, ranked.front().reason);
   ChosenMatrix<T> result;
   result.choice.wanted = wanted;
   int tried = 0;
@@ -203,21 +180,69 @@ ChosenMatrix<T> make_chosen_matrix(const CsrMatrix<T>& csr, const ContextPtr& co
       if (result.choice.refused.empty()) result.choice.refused = error.what();
     } catch (const OutOfMemory& error) {
       if (id != wanted) break;  // the report names the format that was wanted, and why it was refused
-      return refused(wanted, error.what(), fmt::format("csr instead of {}: {}", wanted, error.what()));
+      return plain_for(csr, context, wanted, error.what(),
+                       fmt::format("csr instead of {}: {}", wanted, error.what()));
     }
   }
   if (!result.matrix)
-    return refused(wanted, result.choice.refused,
-                   fmt::format("csr instead of {}, which a sample of the rows promised: {}", wanted,
-                               result.choice.refused));
+    return plain_for(csr, context, wanted, result.choice.refused,
+                     fmt::format("csr instead of {}, which a sample of the rows promised: {}", wanted,
+                                 result.choice.refused));
   if (several_columns)
     if (const std::string why = column_by_column<T>(*result.matrix); !why.empty()) {
       const std::string taken = std::move(result.choice.taken);
       result.matrix.reset();
-      return refused(taken, why,
-                     fmt::format("csr, which takes several right-hand sides in one pass: {}", why));
+      return plain_for(csr, context, taken, why,
+                       fmt::format("csr, which takes several right-hand sides in one pass: {}", why));
     }
   return result;
+}
+
+std::vector<ConsideredFormat> considered(const std::vector<SelectedFormat>& ranked) {
+  std::vector<ConsideredFormat> all;
+  for (const SelectedFormat& format : ranked)
+    all.push_back({std::string(format.entry->id), format.parameters, format.product_seconds,
+                   format.convert_seconds, format.uncertainty, format.reason});
+  return all;
+}
+
+}  // namespace
+
+template <class T>
+ChosenMatrix<T> make_chosen_matrix(const CsrMatrix<T>& csr, const ContextPtr& context, ChoiceOptions options,
+                                   const CsrMatrix<T>* on_host, bool several_columns) {
+  (void)find_selector(options.selector, context->space());
+  if (csr.pattern.space != context->space()) return plain(csr, context, {});  // refused there with a message
+  options.space = context->space(), options.deterministic = context->deterministic();
+  options.value_bytes = sizeof(T);
+  const bool here = options.space == Space::host;
+  if (here) check_arrays(csr);
+  const bool may_try = by_default_selector(options) && options.expected_iterations > 0 &&
+                       options.products() >= products_worth_trials && !options.deterministic &&
+                       !several_columns;
+  CostModel model = model_of(options.machine, options.space);
+  if (may_try) model = model.with_rare_formats();
+  if (by_default_selector(options))
+    if (std::string why = too_few_for_a_look(*context, csr.pattern, model, options); !why.empty())
+      return plain(csr, context, std::move(why));
+  if (!is_sorted(*context, csr.pattern))
+    return plain(csr, context,
+                 "csr, the only format for rows whose columns do not ascend (sorted_copy() sorts)");
+  if (!options.symmetric && asks_for_symmetry(csr.pattern, model)) {
+    const ContextPtr host = here ? context : Context::host();
+    const CsrMatrix<T> seen = here ? csr : on_host ? *on_host : download(host, *context, csr);
+    options.symmetric = !first_asymmetry(*host, seen.pattern, seen.values);
+  }
+  const std::vector<SelectedFormat> ranked = ranked_by(
+      SelectorQuestion(context, csr.pattern, on_host ? &on_host->pattern : nullptr, model, options));
+  // Which format is the fastest differs between two measurements, and sums have other rounding in each.
+  std::optional<ChosenMatrix<T>> result;
+  if (may_try) result = try_formats(csr, context, options, ranked);
+  if (!result) result = first_admitted(csr, context, ranked, several_columns);
+  result->choice.selector =
+      by_default_selector(options) ? default_selector : std::string_view(options.selector);
+  result->choice.ranking = considered(ranked);
+  return *std::move(result);
 }
 
 std::vector<RankedFormat> rank_formats(const SparsityPattern& pattern, const CostModel& model,

@@ -119,11 +119,23 @@ struct RankedFormat {
 std::vector<RankedFormat> rank_formats(const SparsityPattern& pattern, const CostModel& model,
                                        const ChoiceOptions& options = {});
 
+// A format in the ranking of a selector, as it was when the choice was made.
+struct ConsideredFormat {
+  std::string format;
+  FormatParams parameters;  // that the selector names; those left out are the defaults
+  // Of a product and of the conversion; 0 where the selector predicts none. uncertainty: relative, of the product.
+  double product_seconds = 0, convert_seconds = 0, uncertainty = 0;
+  std::string reason;  // for a person
+};
+
 // What format "auto" wanted and took. All are empty where a format was named.
 struct ChoiceRecord {
   std::string wanted;   // the format that the selector named; of a policy, which begins in csr: csr
   std::string refused;  // why that could not be made; empty where it was
   std::string taken;    // the format in which the solve began
+  // The selector, and its ranking with the best first. Both are empty where no format was looked at.
+  std::string selector = {};
+  std::vector<ConsideredFormat> ranking = {};
 };
 
 // A matrix in the format that `auto` stands for, and why.

@@ -155,7 +155,9 @@ bool is_problem(const std::string& file) {
   return named || (io_detail::kind_of(file) != io_detail::FileKind::missing && !is_matrix_file(file));
 }
 
-CsrMatrix<double> matrix_of(const InspectArguments& arguments, const ContextPtr& host, std::string& name) {
+// `question`: how format auto is chosen, as the problem says.
+CsrMatrix<double> matrix_of(const InspectArguments& arguments, const ContextPtr& host, std::string& name,
+                            ChoiceOptions& question) {
   if (!is_problem(arguments.input)) {
     if (!arguments.settings.empty())
       throw BadArgument("--set overrides keys of a problem file; this is a matrix");
@@ -170,6 +172,7 @@ CsrMatrix<double> matrix_of(const InspectArguments& arguments, const ContextPtr&
   files.reads(problem);
   files.require_inputs();
   name = problem.matrix.file ? problem.matrix.file.given : problem.matrix.kind;
+  question = choice_options(problem, Space::host);
   return make_matrix_data(host, problem.matrix);
 }
 
@@ -187,7 +190,8 @@ OrderRow order_row(const Context& host, const SparsityPattern& pattern, const Or
 }
 
 // `formats` is the value of --formats.
-Inspection inspect_matrix(const ContextPtr& host, const CsrMatrix<double>& csr, const std::string& formats) {
+Inspection inspect_matrix(const ContextPtr& host, const CsrMatrix<double>& csr, const std::string& formats,
+                          ChoiceOptions options) {
   Inspection result;
   const Clock clock;
   result.statistics = statistics(*host, csr.pattern);
@@ -214,7 +218,8 @@ Inspection inspect_matrix(const ContextPtr& host, const CsrMatrix<double>& csr, 
   const ChosenMachine machine = choose_machine({});
   if (const MeasuredRoof* const roof = machine.roof(Space::host)) result.roof = *roof;
   const CostModel model = machine.model(Space::host);
-  const ChoiceOptions options{.symmetric = square && !first_asymmetry(*host, csr.pattern, csr.values)};
+  options.machine = machine.table();
+  options.symmetric = square && !first_asymmetry(*host, csr.pattern, csr.values);
   result.choice = choose_format(csr.pattern, model, options);
   for (const FormatEntry* entry :
        formats.empty() ? shortlist(rank_formats(csr.pattern, model, options)) : formats_named(formats))
@@ -410,9 +415,10 @@ int inspect(const InspectArguments& arguments) {
     (void)formats_named(arguments.formats);  // refused before the matrix is read
   const ContextPtr host = Context::host(arguments.threads);
   std::string name;
-  const CsrMatrix<double> csr = matrix_of(arguments, host, name);
+  ChoiceOptions question;
+  const CsrMatrix<double> csr = matrix_of(arguments, host, name, question);
   progress.stage("computing its features");
-  Inspection inspection = inspect_matrix(host, csr, arguments.formats);
+  Inspection inspection = inspect_matrix(host, csr, arguments.formats, question);
   inspection.name = name;
   progress.clear();
   print(arguments.json ? text(to_json(inspection)) : to_text(inspection, arguments.picture));

@@ -14,6 +14,7 @@
 #include "core/io/vector_file.hpp"
 #include "core/parallel.hpp"
 #include "formats/catalogue.hpp"
+#include "formats/selectors/selector.hpp"
 #include "preconditioners/near_null_space.hpp"
 
 namespace protean::apps {
@@ -129,6 +130,14 @@ ContextPtr device_context(const DeviceOptions& options) {
     throw NotAvailable(
         fmt::format("operator.space is device, but {}. On the CPU: --set operator.space=host", error.what()));
   }
+}
+
+ChoiceOptions choice_options(const Problem& problem, Space space) {
+  return {.space = space,
+          .expected_iterations = problem.op.expected_iterations,
+          .products_per_iteration = static_cast<double>(find_solver(problem.solver.method).products),
+          .deterministic = problem.op.deterministic,
+          .selector = find_selector(problem.op.selector, space).name()};
 }
 
 Vector<double> moved(const ContextPtr& target, const Context& device, Vector<double>&& vector) {

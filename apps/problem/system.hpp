@@ -9,6 +9,7 @@
 #include "apps/report/progress.hpp"
 #include "core/csr.hpp"
 #include "core/vector.hpp"
+#include "formats/choose.hpp"
 
 namespace protean::apps {
 
@@ -44,6 +45,10 @@ ProblemSystem make_system(const ContextPtr& host, const Problem& problem, const 
 // Reads the file of preconditioner.coordinates or near_null_space, where there is one, and sets the options of the
 // preconditioner, for a matrix of so many rows. Throws BadFile.
 void read_near_null_space(const ContextPtr& host, PreconditionerSpec& spec, std::int64_t rows);
+
+// The question behind format auto in this space, as `operator` and `solver` ask it, without the machine table. It
+// points to no part of the problem. Throws as find_selector().
+ChoiceOptions choice_options(const Problem& problem, Space space);
 
 // Returns the vector in the memory of `target`. `device` makes the copy.
 Vector<double> moved(const ContextPtr& target, const Context& device, Vector<double>&& vector);

@@ -9,6 +9,7 @@
 #include "apps/machine/measure.hpp"
 #include "core/blas1.hpp"
 #include "core/error.hpp"
+#include "formats/catalogue.hpp"
 
 namespace protean::apps {
 namespace {
@@ -24,6 +25,8 @@ std::string cell(double seconds) {
 std::string iterations(double number) {
   return std::isfinite(number) ? fmt::format("{:.0f}", number) : std::string("many");
 }
+
+bool by_model(const Explanation& e) { return e.selector.empty() || e.selector == default_selector; }
 
 std::string forecast_text(const Forecast& forecast) {
   if (!forecast.known) return "remaining iterations unknown";
@@ -52,7 +55,7 @@ std::vector<RealCost> measure_candidates(const CsrMatrix<double>& source, const 
         context->synchronize();
         converts.push_back(clock.lap());
       }
-      real.convert_seconds = timing_of(converts).median;
+      real.bytes = A->bytes(), real.convert_seconds = timing_of(converts).median;
       real.product_seconds = measure(*context, [&] { A->apply(x, y); }, {.seconds = 0.1}).median;
     } catch (const Error& error) { real.why = error.what(); }
     all.push_back(std::move(real));
@@ -79,81 +82,107 @@ std::vector<RealCost> measure_candidates(const ElementOperator<double>& elements
   return all;
 }
 
-std::vector<CandidateRecord> candidates_of(std::span<const RankedFormat> ranked) {
+std::vector<CandidateRecord> candidates_of(const ChoiceRecord& choice) {
   std::vector<CandidateRecord> all;
-  for (const RankedFormat& format : ranked) {
+  for (const ConsideredFormat& format : choice.ranking) {
     CandidateRecord candidate;
-    candidate.format = format.entry->id, candidate.bytes = format.bytes;
-    if (format.cost.known)
-      candidate.predicted_product = format.cost.product_seconds,
-      candidate.predicted_convert = format.cost.convert_seconds,
-      candidate.uncertainty = format.cost.uncertainty;
-    else
-      candidate.why = "the machine table has no measurement of it";
+    candidate.format = format.format;
+    // What the default selector says of a format are the numbers of its row.
+    if (choice.selector != default_selector) candidate.why = format.reason;
+    candidate.predicted_product = format.product_seconds;
+    candidate.predicted_convert = format.convert_seconds, candidate.uncertainty = format.uncertainty;
     all.push_back(std::move(candidate));
   }
   return all;
 }
 
-std::vector<SwitchTarget> targets_of(std::span<const RankedFormat> ranked) {
+std::vector<SwitchTarget> targets_of(const ChoiceRecord& choice) {
   std::vector<SwitchTarget> all;
-  for (const RankedFormat& format : ranked) {
+  for (const ConsideredFormat& format : choice.ranking) {
     SwitchTarget target;
-    target.spec.entry = format.entry, target.admitted = true, target.bytes = format.bytes;
+    target.spec.entry = &find_format(format.format), target.spec.params = format.parameters;
     all.push_back(std::move(target));
   }
   return all;
 }
 
-std::string explain_text(const Explanation& e) {
-  std::string text = "\n";
+namespace {
+
+// What has decided, and by which numbers.
+std::string head_text(const Explanation& e) {
+  std::string text;
   if (!e.choice.taken.empty()) {
     text += fmt::format("  Chosen before the solve: wanted {}, ", e.choice.wanted);
     if (!e.choice.refused.empty()) text += fmt::format("which was refused ({}), ", e.choice.refused);
     text += fmt::format("taken {}\n  {}\n\n", e.choice.taken, e.reason);
-  }
-  if (e.candidates.empty())
+    if (e.candidates.empty()) return text + "  No other format was looked at.\n";
+    if (!by_model(e))
+      return text + fmt::format("  Ranked by selector {}, the best first; what it predicts is its own\n\n",
+                                e.selector);
+  } else if (e.candidates.empty()) {
     return text + (e.decisions.empty()
                        ? "  The solve ended before a change of format was worth a thought.\n"
                        : fmt::format("  No change of format was thought of: {}.\n", e.decisions[0].reason));
-  text += fmt::format("  Predictions from the machine table: {}\n\n", e.machine);
-  std::size_t width = 22;
-  for (const CandidateRecord& c : e.candidates) width = std::max(width, c.format.size());
-  text += fmt::format("  {:<{}} {:>10} {:>10} {:>5} {:>10} {:>11} {:>11}  {}\n", "format", width, "bytes",
-                      "product", "+-", "real", "conversion", "real", "");
+  } else if (!by_model(e)) {
+    text += fmt::format("  Considered: csr and the first {} formats of selector {}\n", policy_candidates,
+                        e.selector);
+  }
+  return text + fmt::format("  Predictions from the machine table: {}\n\n", e.machine);
+}
+
+// A ranking stays as the selector made it. The formats of a policy come in the order of their predicted products.
+std::vector<CandidateRecord> in_order(const Explanation& e) {
   std::vector<CandidateRecord> sorted = e.candidates;
   const auto key = [](const CandidateRecord& c) {
     const double product = c.predicted_product > 0 ? c.predicted_product : c.measured_product;
     return c.admitted && product > 0 ? product : INFINITY;
   };
-  std::stable_sort(sorted.begin(), sorted.end(),
-                   [&](const auto& a, const auto& b) { return key(a) < key(b); });
-  for (const CandidateRecord& c : sorted) {
-    const auto real =
-        std::find_if(e.real.begin(), e.real.end(), [&](const RealCost& r) { return r.format == c.format; });
-    const double product = real != e.real.end() ? real->product_seconds : c.measured_product;
-    const double convert = real != e.real.end() ? real->convert_seconds : c.measured_convert;
-    std::string note = c.why;
-    if (note.empty() && real != e.real.end()) note = real->why;
-    if (c.format == e.choice.taken) note = note.empty() ? "taken" : "taken; " + note;
-    if (c.ran) note = note.empty() ? "ran" : "ran; " + note;
-    text +=
-        fmt::format("  {:<{}} {:>10} {:>10} {:>5} {:>10} {:>11} {:>11}  {}\n", c.format, width,
-                    c.admitted ? human_bytes(c.bytes) : std::string("refused"), cell(c.predicted_product),
-                    c.predicted_product > 0 ? fmt::format("{:.0f} %", 100 * c.uncertainty) : std::string(),
-                    cell(product), cell(c.predicted_convert), cell(convert), note);
-  }
+  if (e.choice.taken.empty())
+    std::stable_sort(sorted.begin(), sorted.end(),
+                     [&](const auto& a, const auto& b) { return key(a) < key(b); });
+  return sorted;
+}
+
+std::string row_text(const Explanation& e, const CandidateRecord& c, std::size_t width) {
+  const auto found =
+      std::find_if(e.real.begin(), e.real.end(), [&](const RealCost& r) { return r.format == c.format; });
+  const RealCost* const real = found == e.real.end() ? nullptr : &*found;
+  std::string note = c.why;
+  if (real && !real->why.empty()) note = real->why;
+  if (c.format == e.choice.taken) note = note.empty() ? "taken" : "taken; " + note;
+  if (c.ran) note = note.empty() ? "ran" : "ran; " + note;
+  const std::size_t bytes = c.bytes > 0 || !real ? c.bytes : real->bytes;
+  return fmt::format("  {:<{}} {:>10} {:>10} {:>5} {:>10} {:>11} {:>11}  {}\n", c.format, width,
+                     c.admitted ? human_bytes(bytes) : std::string("refused"), cell(c.predicted_product),
+                     c.predicted_product > 0 && c.uncertainty > 0
+                         ? fmt::format("{:.0f} %", 100 * c.uncertainty)
+                         : std::string(),
+                     cell(real ? real->product_seconds : c.measured_product), cell(c.predicted_convert),
+                     cell(real ? real->convert_seconds : c.measured_convert), note);
+}
+
+std::string decision_text(const DecisionRecord& d) {
+  std::string text = fmt::format("  it {:>6}  {:<7}  {}", d.iteration, to_string(d.action), d.reason);
+  // Without an account where no numbers led to it.
+  if (d.remaining.known || d.allowed_seconds != 0)
+    text += fmt::format(" ({}; spent {}, allowed {})", forecast_text(d.remaining),
+                        cell(std::max(d.excess_seconds, 0.0)).empty() ? "nothing" : cell(d.excess_seconds),
+                        cell(std::max(d.allowed_seconds, 0.0)).empty() ? "nothing" : cell(d.allowed_seconds));
+  return text + "\n";
+}
+
+}  // namespace
+
+std::string explain_text(const Explanation& e) {
+  std::string text = "\n" + head_text(e);
+  if (e.candidates.empty()) return text;
+  std::size_t width = 22;
+  for (const CandidateRecord& c : e.candidates) width = std::max(width, c.format.size());
+  text += fmt::format("  {:<{}} {:>10} {:>10} {:>5} {:>10} {:>11} {:>11}  {}\n", "format", width, "bytes",
+                      "product", "+-", "real", "conversion", "real", "");
+  for (const CandidateRecord& c : in_order(e)) text += row_text(e, c, width);
   text += "\n";
-  for (const DecisionRecord& d : e.decisions) {
-    text += fmt::format("  it {:>6}  {:<7}  {}", d.iteration, to_string(d.action), d.reason);
-    // Without an account where no numbers led to it.
-    if (d.remaining.known || d.allowed_seconds != 0)
-      text +=
-          fmt::format(" ({}; spent {}, allowed {})", forecast_text(d.remaining),
-                      cell(std::max(d.excess_seconds, 0.0)).empty() ? "nothing" : cell(d.excess_seconds),
-                      cell(std::max(d.allowed_seconds, 0.0)).empty() ? "nothing" : cell(d.allowed_seconds));
-    text += "\n";
-  }
+  for (const DecisionRecord& d : e.decisions) text += decision_text(d);
   return text;
 }
 

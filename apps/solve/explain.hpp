@@ -1,7 +1,6 @@
 // `protean solve --explain`: why the policy did or did not change the format, or why a format was chosen before the
 // solve, and whether the predictions were right.
 #pragma once
-#include <span>
 #include <string>
 #include <vector>
 
@@ -14,6 +13,7 @@ namespace protean::apps {
 // The times of a candidate, measured after the solve.
 struct RealCost {
   std::string format;
+  std::size_t bytes = 0;  // of the matrix
   double product_seconds = 0, convert_seconds = 0;
   std::string why;  // the reason when it could not be built; else empty
 };
@@ -38,10 +38,12 @@ struct Explanation {
   // Without a policy: the choice before the solve, and its reason.
   ChoiceRecord choice = {};
   std::string reason = {};
+  // That made the choice, or named the formats that the policy considers; empty: the default one.
+  std::string selector = {};
 };
-// The formats of a ranking as candidates, and as targets of measure_candidates().
-std::vector<CandidateRecord> candidates_of(std::span<const RankedFormat> ranked);
-std::vector<SwitchTarget> targets_of(std::span<const RankedFormat> ranked);
+// The ranking behind a choice as candidates, and as targets of measure_candidates().
+std::vector<CandidateRecord> candidates_of(const ChoiceRecord& choice);
+std::vector<SwitchTarget> targets_of(const ChoiceRecord& choice);
 std::string explain_text(const Explanation& explanation);
 
 }  // namespace protean::apps

@@ -163,7 +163,15 @@ void add_costs(Json& json, const SolveRecord& r) {
   if (!r.format_reason.empty()) json["operator"]["reason"] = r.format_reason;
   if (!r.choice.taken.empty()) {
     json["operator"]["choice"] = {{"wanted", r.choice.wanted}, {"taken", r.choice.taken}};
-    if (!r.choice.refused.empty()) json["operator"]["choice"]["refused"] = r.choice.refused;
+    Json& choice = json["operator"]["choice"];
+    if (!r.choice.refused.empty()) choice["refused"] = r.choice.refused;
+    if (!r.choice.selector.empty()) choice["selector"] = r.choice.selector, choice["ranking"] = Json::array();
+    for (const ConsideredFormat& format : r.choice.ranking)
+      choice["ranking"].push_back({{"format", format.format},
+                                   {"parameters", parameters_json(format.parameters)},
+                                   {"product_seconds", format.product_seconds},
+                                   {"convert_seconds", format.convert_seconds},
+                                   {"reason", format.reason}});
   }
 }
 
@@ -182,6 +190,20 @@ void add_switches(Json& json, const SolveRecord& r) {
   json["policy"] = {{"machine", r.policy.machine}, {"candidates", Json::array()}};
   for (const CandidateRecord& candidate : r.policy.candidates)
     json["policy"]["candidates"].push_back(candidate_json(candidate));
+}
+
+// Which of the changes shown the limit of the policy counts; empty where it counts all.
+std::string counted_text(const SolveRecord& r) {
+  if (!r.policy.decides || r.switches.empty()) return {};
+  const SwitchRecord& first = r.switches.front();
+  const auto back = std::count_if(r.switches.begin(), r.switches.end(), [&](const SwitchRecord& change) {
+    return change.to == first.from && change.to_kernel == first.from_kernel &&
+           change.to_order == first.from_order;
+  });
+  if (back == 0) return {};
+  return fmt::format("{} of at most {} changes (most_switches); {} back to {} {} not count",
+                     std::ssize(r.switches) - back, r.problem.schedule.policy.most_switches, back, first.from,
+                     back == 1 ? "does" : "do");
 }
 
 bool is_written(const SolveRecord& r, const std::string& path) {
@@ -369,6 +391,7 @@ std::string summary(const SolveRecord& r) {
   for (std::size_t i = 0; i < r.switches.size(); ++i)
     row(i == 0 ? "switches" : "",
         fmt::format("it {}: {}", r.switches[i].iteration, switch_text(r.switches[i])));
+  if (const std::string counted = counted_text(r); !counted.empty()) row("", counted);
   if (r.switches.empty() && !r.policy.decisions.empty())
     row("switches", "none: " + r.policy.decisions.back().reason);
   for (const FailedSwitch& failed : r.failed_switches)

@@ -464,22 +464,17 @@ class SolveRun {
         comment);
   }
 
-  // The ranking behind a choice before the solve. It is made again: the solve has kept the first format of it alone.
+  // The ranking behind a choice before the solve, as it was made then.
   std::string explain_choice() {
-    ChoiceOptions options;
-    options.space = context_->space(), options.deterministic = context_->deterministic();
-    options.expected_iterations = problem_.op.expected_iterations;
-    options.products_per_iteration = static_cast<double>(find_solver(record_.method).products);
-    options.machine = machine_.table();
-    const std::vector<RankedFormat> ranked =
-        rank_formats(system_.csr.pattern, machine_.model(options.space), options);
+    const ChoiceRecord& choice = record_.choice;
     record_.policy = {false,
                       machine_.from,
-                      candidates_of(ranked),
+                      candidates_of(choice),
                       {},
-                      measure_candidates(matrix_->source(), context_, targets_of(ranked)),
-                      record_.choice,
-                      record_.format_reason};
+                      measure_candidates(matrix_->source(), context_, targets_of(choice)),
+                      choice,
+                      record_.format_reason,
+                      choice.selector};
     return explain_text(record_.policy);
   }
 
@@ -494,6 +489,7 @@ class SolveRun {
     if (arguments_.explain && !record_.policy.decides) {
       text += explain_choice();
     } else if (arguments_.explain) {
+      record_.policy.selector = problem_.op.selector;
       AdaptiveOperator<double>& adaptive = *matrix_->adaptive();
       (void)adaptive.wait_prepared();  // a build that is still running would disturb the times
       record_.policy.real = adaptive.elements()

@@ -5,6 +5,8 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <random>
+#include <set>
+#include <sstream>
 #include <string_view>
 
 #include "apps/solve/explain.hpp"
@@ -12,6 +14,7 @@
 #include "core/generate/generate.hpp"
 #include "core/io/pbin.hpp"
 #include "core/permutation.hpp"
+#include "formats/selectors/selector.hpp"
 
 namespace protean::test {
 namespace {
@@ -201,7 +204,7 @@ TEST_F(PolicyCommand, WhatIsWrongIsRefused) {
   EXPECT_NE(outcome.err.find("schedule.policy=auto"), std::string::npos) << outcome.err;
 }
 
-// A choice before the solve is explained, too: what it wanted and took, and the predictions of all formats.
+// A choice before the solve is explained, too: what it wanted and took, and the ranking behind it.
 TEST_F(PolicyCommand, AChoiceBeforeTheSolveIsExplained) {
   write_problem("[]");
   for (const char* setting : {"operator.expected_iterations=50", "operator.deterministic=true"}) {
@@ -219,6 +222,98 @@ TEST_F(PolicyCommand, AChoiceBeforeTheSolveIsExplained) {
     EXPECT_NE(outcome.out.find("sell-c-sigma"), std::string::npos) << "a format that was not taken";
     EXPECT_NE(outcome.out.find("conversion"), std::string::npos);
   }
+}
+
+// The formats of the rows of a table that --explain prints.
+std::vector<std::string> rows_of_table(const std::string& text) {
+  std::vector<std::string> formats;
+  std::istringstream lines(text.substr(text.find("bytes    product")));
+  std::string line, format;
+  std::getline(lines, line);
+  while (std::getline(lines, line) && std::istringstream(line) >> format) formats.push_back(format);
+  return formats;
+}
+
+// The table is the ranking that decided, by the selector that was named; `inspect` and `compare` say the same.
+TEST_F(PolicyCommand, ExplainsTheSelectorThatDecided) {
+  write_problem("[]");
+  std::set<std::string> answers;
+  for (const FormatSelector* selector : selectors()) {
+    const std::string name(selector->name());
+    const std::vector<std::string> question{"--set", "matrix.generate.n=60",
+                                            "--set", "operator.expected_iterations=500",
+                                            "--set", "operator.selector=" + name};
+    const auto asked = [&](std::vector<std::string> arguments) {
+      arguments.insert(arguments.end(), question.begin(), question.end());
+      return run(arguments);
+    };
+    const Outcome outcome = asked({"solve", "p.yaml", "--explain"});
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    const Json report = Json::parse(files()["r.json"]);
+    const Json& choice = report["operator"]["choice"];
+    EXPECT_EQ(choice["selector"], name);
+    std::vector<std::string> ranked;
+    for (const Json& format : choice["ranking"]) ranked.push_back(format["format"]);
+    ASSERT_FALSE(ranked.empty()) << name;
+    EXPECT_EQ(rows_of_table(outcome.out), ranked) << name << outcome.out;
+    EXPECT_EQ(outcome.out.find("Ranked by selector " + name) != std::string::npos, name != "model")
+        << outcome.out;
+    EXPECT_EQ(outcome.out.find("Predictions from the machine table") != std::string::npos, name == "model")
+        << outcome.out;
+    if (name != "model") { EXPECT_EQ(choice["wanted"], ranked.front()) << name; }
+    const auto known = selector->formats();
+    for (const std::string& format : ranked)
+      EXPECT_TRUE(known.empty() || format == "csr" ||
+                  std::find(known.begin(), known.end(), format) != known.end())
+          << name << " knows no " << format;
+    std::string table = name;
+    for (const std::string& format : ranked) table += " " + format;
+    answers.insert(table.substr(name.size()));
+    if (selector->measures()) continue;  // another measurement may have another result
+    const Outcome inspected = asked({"inspect", "p.yaml", "--json"});
+    ASSERT_EQ(inspected.code, 0) << inspected.err;
+    EXPECT_EQ(Json::parse(inspected.out)["auto"]["format"], choice["wanted"]) << name;
+  }
+  EXPECT_GE(answers.size(), 4u) << "selectors that differ";
+  const std::vector<std::string> compare{"compare",
+                                         "p.yaml",
+                                         "--formats",
+                                         "csr,bcsr,dia",
+                                         "--kernels",
+                                         "native",
+                                         "--report",
+                                         "c.json",
+                                         "--quiet",
+                                         "--set",
+                                         "operator.expected_iterations=500",
+                                         "--set"};
+  for (const auto& [selector, format] : {std::pair{"choi", "csr"}, std::pair{"abu-sufah", "dia"}}) {
+    std::vector<std::string> arguments = compare;
+    arguments.push_back(std::string("operator.selector=") + selector);
+    ASSERT_EQ(run(arguments).code, 0);
+    EXPECT_EQ(Json::parse(files()["c.json"])["auto"]["format"], format) << selector;
+  }
+}
+
+// Where a policy decides, the selector has named the formats that it considers.
+TEST_F(PolicyCommand, ExplainsWhoseFormatsThePolicyConsiders) {
+  write_problem("{policy: auto, machine: machine.yaml, worst_factor: 10, overlapped: false}");
+  const Outcome model = run({"solve", "p.yaml", "--explain"});
+  ASSERT_EQ(model.code, 0) << model.err;
+  EXPECT_EQ(model.out.find("of selector"), std::string::npos) << model.out;
+  const Outcome other = run({"solve", "p.yaml", "--explain", "--set", "operator.selector=abu-sufah"});
+  ASSERT_EQ(other.code, 0) << other.err;
+  EXPECT_NE(other.out.find("Considered: csr and the first 3 formats of selector abu-sufah"),
+            std::string::npos)
+      << other.out;
+}
+
+TEST_F(PolicyCommand, SaysWhereNoFormatWasLookedAt) {
+  write_problem("[]");
+  const Outcome outcome = run({"solve", "p.yaml", "--explain", "--set", "operator.expected_iterations=1"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_NE(outcome.out.find("No other format was looked at."), std::string::npos) << outcome.out;
+  EXPECT_FALSE(Json::parse(files()["r.json"])["operator"]["choice"].contains("ranking"));
 }
 
 TEST(Explain, SaysWhyNothingWasThoughtOf) {
