@@ -27,7 +27,9 @@ constexpr Option<PolicyOptions> table[] = {
                             .range = {0, finite},
                             .about = "smallest gain that justifies a change, relative to an iteration"}),
     option<&P::most_switches>(
-        {.name = "most_switches", .range = {0, 1000000}, .about = "changes of format at most"}),
+        {.name = "most_switches",
+         .range = {0, 1000000},
+         .about = "changes to another format at most; a way back to the first one does not count"}),
     option<&P::trial_products>({.name = "trial_products",
                                 .range = {1, 1000000},
                                 .about = "products of a new format before its time counts as measured"}),

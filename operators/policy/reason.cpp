@@ -75,7 +75,10 @@ std::string text_of(const Why& w) {
       return fmt::format("{} is ready, but only about {:.0f} iterations remain; adopting it would cost more",
                          w.name, w.iterations);
     case Reason::most_switches:
-      return fmt::format("the format has been changed {} times, the largest number allowed", w.count);
+      return fmt::format(
+          "the format has been changed {} {}, the largest number allowed; ways back to the first format do "
+          "not count",
+          w.count, w.count == 1 ? "time" : "times");
     case Reason::small_gain:
       return fmt::format("no format is expected to be faster by {:.0f} % of an iteration",
                          100 * w.least_share);

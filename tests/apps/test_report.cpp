@@ -132,5 +132,24 @@ TEST(Formats, OneOrAnErrorWithAHint) {
   }
 }
 
+// Three tries and two ways back are five lines, and the limit is three.
+TEST(Summary, SaysWhichChangesTheLimitOfThePolicyCounts) {
+  SolveRecord record = solved();
+  record.policy.decides = true;
+  const auto change = [&](const char* from, const char* to) {
+    SwitchRecord one;
+    one.from = from, one.to = to, one.from_kernel = one.to_kernel = "native";
+    record.switches.push_back(one);
+  };
+  change("csr", "ell");
+  EXPECT_EQ(summary(record).find("most_switches"), std::string::npos) << "all are counted";
+  change("ell", "csr"), change("csr", "dia"), change("dia", "csr"), change("csr", "sell-packed");
+  EXPECT_NE(summary(record).find("3 of at most 3 changes (most_switches); 2 back to csr do not count"),
+            std::string::npos)
+      << summary(record);
+  record.policy.decides = false;
+  EXPECT_EQ(summary(record).find("most_switches"), std::string::npos) << "a schedule has no limit";
+}
+
 }  // namespace
 }  // namespace protean::apps
