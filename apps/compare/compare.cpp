@@ -14,6 +14,7 @@
 #include "apps/command/interrupt.hpp"
 #include "apps/command/lists.hpp"
 #include "apps/compare/compare_report.hpp"
+#include "apps/compare/rounds.hpp"
 #include "apps/machine/machine_file.hpp"
 #include "apps/problem/suite.hpp"
 #include "apps/problem/system.hpp"
@@ -64,45 +65,6 @@ Selection select(const CompareArguments& arguments) {
   return selection;
 }
 
-// Keeps at most 400 points of a history, enough for a picture: when it is full, every second point is
-// dropped.
-class Recorder final : public SolveObserver {
- public:
-  explicit Recorder(std::function<void(const IterationInfo&)> show) : show_(std::move(show)) {}
-  bool on_iteration(const IterationInfo& info) override {
-    last_ = {info.seconds, info.relative_residual};
-    if (info.iteration % every_ == 0) {
-      if (points_.size() == most) {
-        std::size_t kept = 0;
-        for (std::size_t i = 0; i < points_.size(); i += 2) points_[kept++] = points_[i];
-        points_.resize(kept);
-        every_ *= 2;
-      }
-      if (info.iteration % every_ == 0) points_.push_back(last_);
-    }
-    show_(info);
-    return !InterruptGuard::asked();
-  }
-  std::vector<HistoryPoint> take() {
-    if (!points_.empty() && points_.back().seconds != last_.seconds) points_.push_back(last_);
-    return std::move(points_);
-  }
-
- private:
-  static constexpr std::size_t most = 400;
-  std::function<void(const IterationInfo&)> show_;
-  std::vector<HistoryPoint> points_;
-  HistoryPoint last_;
-  std::int64_t every_ = 1;
-};
-
-// The system in the memory of one space.
-struct SpaceSystem {
-  ContextPtr context;
-  CsrMatrix<double> csr;
-  Vector<double> b, x0;
-};
-
 class Comparer {
  public:
   Comparer(const CompareArguments& arguments, const Selection& selection, Problem problem, Progress& progress,
@@ -138,55 +100,25 @@ class Comparer {
     const ChosenMachine machine = choose_machine({});
     for (const Space space : spaces)
       if (const MeasuredRoof* const roof = machine.roof(space)) result_.roofs[space == Space::device] = *roof;
-    const FormatChoice choice = choose_format(system.csr.pattern, machine.model(spaces.front()),
-                                              {.space = spaces.front(), .symmetric = symmetric_});
+    const FormatChoice choice =
+        choose_format(system.csr.pattern, machine.model(spaces.front()), question(spaces.front(), machine));
     result_.automatic_reason = choice.reason;
     ask(system.csr.pattern, spaces.front());
 
     for (const Space space : spaces) entries_in(space) = entries_for(system.csr.pattern, space, choice.id);
     note_formats_left_out(spaces);
-    std::size_t left = 0;
-    for (const Space space : spaces)
-      for (const FormatEntry* entry : entries_in(space))
-        left += static_cast<std::size_t>(std::count_if(
-            kernels_in(*entry, space).begin(), kernels_in(*entry, space).end(),
-            [&](const Kernel& kernel) { return wanted(kernel) && kernel.unavailable.empty(); }));
-    count_ = left;
     std::vector<SpaceSystem> places;
     for (const Space space : spaces) {
       places.push_back(put(system, host, space));
-      const SpaceSystem& place = places.back();
       stage("measuring the copy bandwidth");
-      result_.copy_bandwidth[space == Space::device] = copy_bandwidth(place.context);
+      result_.copy_bandwidth[space == Space::device] = copy_bandwidth(places.back().context);
       if (space == Space::device) result_.lines_of_x = count_lines(system.csr.pattern);
-      for (const FormatEntry* entry : entries_in(space)) {
-        if (space == Space::host && entry->kernels.empty() && wanted({.name = "native"}))
-          result_.variants.push_back(not_on_a_host(*entry));
-        for (const Kernel& kernel : kernels_in(*entry, space)) {
-          if (!wanted(kernel)) continue;
-          if (Variant* const same = find_same(*entry, kernel, space)) {
-            same->stands_for.push_back(std::string(entry->id));
-            if (kernel.unavailable.empty()) --left;
-            continue;
-          }
-          Variant variant;
-          variant.format = entry->id, variant.kernel = kernel.name, variant.space = space;
-          variant.deterministic = entry->traits.deterministic && kernel.deterministic;
-          if (!kernel.unavailable.empty()) {
-            variant.status = "refused", variant.why = kernel.unavailable;
-            variant.not_in_build = selection_.kernels.empty();
-          } else {
-            run(variant, *entry, place, left);
-            --left;
-          }
-          result_.variants.push_back(std::move(variant));
-        }
-      }
+      list_variants(space);
     }
-    spend_the_rest(spaces, places);
+    measure(spaces, places);
     note_presets_left_out();
     note_kernels_not_in_build();
-    find_best(choice.id);
+    judge(result_, choice.id);
     judge_selectors(spaces.front());
     progress_.clear();
     return std::move(result_);
@@ -214,16 +146,16 @@ class Comparer {
   void ask(const SparsityPattern& pattern, Space space) {
     if (selection_.selectors.empty()) return;
     stage("asking the selectors");
-    const Problem& problem = result_.problem;
     const ChosenMachine machine = choose_machine({});
-    const ChoiceOptions options{
-        .space = space,
-        .expected_iterations = problem.op.expected_iterations,
-        .products_per_iteration = static_cast<double>(find_solver(problem.solver.method).products),
-        .deterministic = problem.op.deterministic,
-        .symmetric = symmetric_,
-        .machine = machine.table()};
-    result_.selectors = ask_selectors(selection_.selectors, pattern, machine.model(space), options);
+    result_.selectors =
+        ask_selectors(selection_.selectors, pattern, machine.model(space), question(space, machine));
+  }
+
+  // The question behind format auto. The machine must outlive it.
+  ChoiceOptions question(Space space, const ChosenMachine& machine) const {
+    ChoiceOptions options = choice_options(result_.problem, space);
+    options.symmetric = symmetric_, options.machine = machine.table();
+    return options;
   }
 
   // What the choices cost by the times of the comparison.
@@ -302,13 +234,8 @@ class Comparer {
           !verdict.format.empty())
         always.push_back(&find_format(verdict.format));
     if (problem.op.format != "auto") always.push_back(&find_format(problem.op.format));
-    const auto ranked = rank_formats(
-        pattern, choose_machine({}).model(space),
-        {.space = space,
-         .expected_iterations = problem.op.expected_iterations,
-         .products_per_iteration = static_cast<double>(find_solver(problem.solver.method).products),
-         .deterministic = problem.op.deterministic,
-         .symmetric = symmetric_});
+    const ChosenMachine machine = choose_machine({});
+    const auto ranked = rank_formats(pattern, machine.model(space), question(space, machine));
     return shortlist(ranked, always, [&](const FormatEntry& entry) {
       const auto kernels = kernels_in(entry, space);
       return std::any_of(kernels.begin(), kernels.end(), [&](const Kernel& k) { return wanted(k); });
@@ -374,195 +301,49 @@ class Comparer {
     return place;
   }
 
-  // The seconds that this variant may take: an equal share of the time left for all.
-  double share(std::size_t left) const {
-    if (seconds_ <= 0) return std::numeric_limits<double>::infinity();
-    return std::max(0.0, (seconds_ - clock_.total()) / static_cast<double>(std::max<std::size_t>(left, 1)));
-  }
-
-  // Solves that their share of the budget has cut get the time that the other formats have left, in equal shares, as
-  // long as the shares grow.
-  void spend_the_rest(const std::vector<Space>& spaces, const std::vector<SpaceSystem>& places) {
-    constexpr double worth_it = 1.3;  // times the share before
-    for (bool again = true; again;) {
-      again = false;
-      std::vector<Variant*> cut;
-      for (Variant& variant : result_.variants)
-        if (variant.not_run == "budget") cut.push_back(&variant);
-      for (std::size_t i = 0; i < cut.size(); ++i) {
-        const double seconds = share(cut.size() - i);
-        if (InterruptGuard::asked() || seconds <= worth_it * given_[cut[i]->name(true)]) continue;
-        const auto place = std::find(spaces.begin(), spaces.end(), cut[i]->space) - spaces.begin();
+  void list_variants(Space space) {
+    for (const FormatEntry* entry : entries_in(space)) {
+      if (space == Space::host && entry->kernels.empty() && wanted({.name = "native"}))
+        result_.variants.push_back(not_on_a_host(*entry));
+      for (const Kernel& kernel : kernels_in(*entry, space)) {
+        if (!wanted(kernel)) continue;
+        if (Variant* const same = find_same(*entry, kernel, space)) {
+          same->stands_for.push_back(std::string(entry->id));
+          continue;
+        }
         Variant variant;
-        variant.format = cut[i]->format, variant.kernel = cut[i]->kernel, variant.space = cut[i]->space;
-        variant.deterministic = cut[i]->deterministic, variant.stands_for = cut[i]->stands_for;
-        run(variant, find_format(variant.format), places[static_cast<std::size_t>(place)], cut.size() - i);
-        *cut[i] = std::move(variant);
-        again = true;
+        variant.format = entry->id, variant.kernel = kernel.name, variant.space = space;
+        variant.deterministic = entry->traits.deterministic && kernel.deterministic;
+        if (!kernel.unavailable.empty()) {
+          variant.status = "refused", variant.why = kernel.unavailable;
+          variant.not_in_build = selection_.kernels.empty();
+        }
+        result_.variants.push_back(std::move(variant));
       }
     }
+  }
+
+  void measure(const std::vector<Space>& spaces, const std::vector<SpaceSystem>& places) {
+    std::vector<VariantRun> runs;
+    for (Variant& variant : result_.variants) {
+      if (!variant.status.empty()) continue;
+      const auto place = std::find(spaces.begin(), spaces.end(), variant.space) - spaces.begin();
+      runs.push_back({&variant, &find_format(variant.format), &places[static_cast<std::size_t>(place)]});
+    }
+    Rounds rounds(result_.problem, progress_, clock_, seconds_);
+    rounds(runs);
+    result_.interrupted = rounds.interrupted();
+    result_.notes.insert(result_.notes.end(), rounds.notes().begin(), rounds.notes().end());
     result_.out_of_time = std::any_of(result_.variants.begin(), result_.variants.end(),
                                       [](const Variant& variant) { return variant.not_run == "budget"; });
-  }
-
-  void run(Variant& variant, const FormatEntry& entry, const SpaceSystem& place, std::size_t left) {
-    const auto end = [&](const char* status, std::string why) {
-      variant.status = status, variant.why = std::move(why);
-    };
-    if (InterruptGuard::asked()) {
-      result_.interrupted = true;
-      variant.not_run = "interrupted";
-      return end("failed", "the comparison was interrupted before it");
-    }
-    const double seconds = share(left);
-    if (seconds <= 0) {
-      variant.not_run = "budget";
-      return end("failed", fmt::format("the budget of {} was spent before it", duration(seconds_)));
-    }
-    given_[variant.name(true)] = seconds;
-    const std::size_t done = count_ - left;
-    std::string now = fmt::format("{} of {}: {}", done + 1, count_, variant.name(true));
-    if (done > 0)
-      now += fmt::format(", about {} left", duration((clock_.total() - result_.read_seconds) /
-                                                     static_cast<double>(done) * static_cast<double>(left)));
-    try {
-      measure_variant(variant, entry, place, seconds, now);
-    } catch (const FormatRefused& error) { end("refused", error.what()); } catch (const NotAvailable& error) {
-      end("refused", error.what());
-    } catch (const OutOfMemory& error) { end("refused", error.what()); } catch (const BadArgument& error) {
-      end("refused", error.what());
-    } catch (const Error& error) { end("failed", error.what()); }
-  }
-
-  // Fills in all that is measured of a variant, in at most about `seconds`. `now` describes it on the terminal.
-  void measure_variant(Variant& variant, const FormatEntry& entry, const SpaceSystem& place, double seconds,
-                       const std::string& now) {
-    const Problem& problem = result_.problem;
-    stage(now + ", converting");
-    variant.parameters =
-        resolve_params(entry, problem.op.format == entry.id ? problem.op.parameters : FormatParams{},
-                       &find_kernel(entry, variant.kernel, place.context->space()));
-    const Admission admission =
-        admit(entry, *place.context, place.csr.pattern, variant.parameters, sizeof(double));
-    variant.predicted_bytes = admission.bytes, variant.stored_values = admission.stored_values;
-    if (!admission.ok) {
-      variant.status = "refused", variant.why = admission.reason;
-      return;
-    }
-    const auto A = measure_conversion(variant, entry, place, seconds);
-
-    stage(now + ", products");
-    Vector<double> y(place.context, place.csr.rows());
-    variant.product =
-        measure(*place.context, [&] { A->apply(place.b, y); }, {.seconds = std::min(seconds / 4, 0.5)});
-    const auto M = measure_setup(variant, *A, seconds);
-    measure_solve(variant, *A, M.get(), place, seconds);
-  }
-
-  // Three conversions, or one if it takes long. Each one allocates new memory, because the user pays for the
-  // first access to new memory too.
-  static std::unique_ptr<AssembledMatrix<double>> measure_conversion(Variant& variant,
-                                                                     const FormatEntry& entry,
-                                                                     const SpaceSystem& place,
-                                                                     double seconds) {
-    std::unique_ptr<AssembledMatrix<double>> A;
-    std::vector<double> builds;
-    Clock clock;
-    do {
-      A.reset();
-      (void)clock.lap();
-      A = make_matrix(entry, place.csr, place.context, variant.parameters, variant.kernel);
-      place.context->synchronize();
-      builds.push_back(clock.lap());
-    } while (builds.size() < 3 && clock.total() < std::min(seconds / 8, 2.0) && !InterruptGuard::asked());
-    variant.convert = timing_of(builds);
-    variant.matrix_bytes = A->bytes();
-    return A;
-  }
-
-  // The first setup may initialise a library. A user pays for that once, not in every solve.
-  std::unique_ptr<Preconditioner<double>> measure_setup(Variant& variant, const AssembledMatrix<double>& A,
-                                                        double seconds) const {
-    const PreconditionerSpec& spec = result_.problem.preconditioner;
-    std::unique_ptr<Preconditioner<double>> M;
-    std::vector<double> setups;
-    Clock clock;
-    do {
-      M.reset();
-      (void)clock.lap();
-      M = make_preconditioner(spec, A);
-      if (M) M->ensure(A);
-      A.context()->synchronize();
-      setups.push_back(clock.lap());
-    } while (setups.size() < 3 && setups.front() < seconds / 16);
-    variant.setup = timing_of(setups).median;
-    return M;
-  }
-
-  // Three solves, or fewer if they take long. The history is that of the fastest.
-  void measure_solve(Variant& variant, const AssembledMatrix<double>& A, Preconditioner<double>* M,
-                     const SpaceSystem& place, double seconds) {
-    SolverOptions options = result_.problem.solver.options;
-    // Of a comparison of host and device.
-    if (place.context->space() == Space::host)
-      for (const Option<SolverOptions>& option : solver_options())
-        if (option.on_device) option.set(options, option.default_value());
-    options.stopping.max_seconds = std::min(options.stopping.max_seconds, std::max(seconds * 0.75, 0.05));
-    const auto solver = make_solver<double>(result_.problem.solver.method, options);
-    std::vector<double> solves;
-    SolveReport report;
-    Vector<double> x(place.context, place.x0.size());
-    const Clock clock;
-    do {
-      Recorder recorder([&](const IterationInfo& info) {
-        if (progress_.shown()) progress_.iteration(info, options.stopping);
-      });
-      copy<double>(*place.context, place.x0, x);
-      place.context->synchronize();
-      report = solver->solve(A, place.b, x, M, &recorder);
-      if (report.reason == StopReason::interrupted) {
-        result_.interrupted = true;
-        variant.status = "failed", variant.not_run = "interrupted";
-        variant.why = "the comparison was interrupted in its solve";
-        return;
-      }
-      const bool fastest = solves.empty() || report.seconds < *std::min_element(solves.begin(), solves.end());
-      solves.push_back(report.seconds);
-      if (fastest) variant.history = recorder.take();
-    } while (solves.size() < 3 && clock.total() < std::min(seconds / 3, 2.0));
-    variant.solve = timing_of(solves);
-    variant.iterations = report.iterations, variant.steps = report.steps;
-    variant.true_relative = report.true_relative;
-    if (report.reason == StopReason::time_limit &&
-        options.stopping.max_seconds < result_.problem.solver.options.stopping.max_seconds) {
-      // Its times are not those of a solve, so they are not compared with others.
-      variant.status = "failed", variant.not_run = "budget";
-      variant.why = fmt::format(
-          "its share of the budget, {}, ended its solve at iteration {}, relative residual {:.1e}",
-          duration(seconds), report.iterations, report.true_relative);
-      return;
-    }
-    variant.status = report.converged() ? "converged" : "not-converged";
-    if (!report.converged())
-      variant.why =
-          fmt::format("{}{}{}", to_string(report.reason), report.detail.empty() ? "" : ": ", report.detail);
-  }
-
-  void find_best(std::string_view automatic) {
-    std::vector<Variant>& variants = result_.variants;
-    for (std::size_t i = 0; i < variants.size(); ++i) {
-      Variant& variant = variants[i];
-      const auto reference = std::find_if(variants.begin(), variants.end(), [&](const Variant& other) {
-        return other.format == "csr" && other.kernel == "native" && other.space == variant.space;
-      });
-      if (variant.ran() && reference != variants.end() && reference->ran())
-        variant.break_even = break_even(variant, *reference);
-      if (variant.status == "converged" &&
-          (result_.best < 0 || variant.total() < variants[static_cast<std::size_t>(result_.best)].total()))
-        result_.best = static_cast<int>(i);
-      if (variant.format == automatic && variant.kernel == "native" && result_.automatic < 0)
-        result_.automatic = static_cast<int>(i);
-    }
+    const auto cut = std::count_if(result_.variants.begin(), result_.variants.end(),
+                                   [](const Variant& variant) { return variant.not_run == "budget"; });
+    if (cut > 0)
+      result_.notes.push_back(
+          fmt::format("the budget of {} has left out the solves of {} of {} formats; a larger one "
+                      "(--budget), or fewer formats "
+                      "(--formats), would compare them, too",
+                      duration(seconds_), cut, runs.size()));
   }
 
   const CompareArguments& arguments_;
@@ -573,8 +354,6 @@ class Comparer {
   Comparison result_;
   bool symmetric_ = false;                      // to the bit
   std::vector<const FormatEntry*> entries_[2];  // to compare on the host and on the device
-  std::size_t count_ = 0;
-  std::map<std::string, double> given_;  // seconds of its share of the budget, for each variant that was run
 };
 
 // One problem of a suite, or the only problem. All are read before any of them runs.
@@ -607,14 +386,6 @@ std::string Variant::name(bool with_space) const {
   if (kernel != "native") text += " " + kernel;
   if (with_space && space == Space::device) text += " device";
   return text;
-}
-
-std::optional<double> break_even(const Variant& variant, const Variant& reference) {
-  const double more = (variant.convert.median + variant.setup) - (reference.convert.median + reference.setup);
-  const double gain = reference.per_iteration() - variant.per_iteration();
-  if (more <= 0 && gain >= 0) return 0;
-  if (gain <= 0) return {};
-  return std::max(0.0, more / gain);
 }
 
 int compare(const CompareArguments& arguments) {

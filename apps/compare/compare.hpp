@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "apps/compare/selectors.hpp"
+#include "apps/compare/verdict.hpp"
 #include "apps/machine/measure.hpp"
 #include "apps/machine/product_bytes.hpp"
 #include "apps/problem/problem_file.hpp"
@@ -47,12 +48,14 @@ struct Variant {
   std::size_t predicted_bytes = 0, matrix_bytes = 0;
   std::int64_t stored_values = 0;  // with padding
   Timing convert;                  // from CSR in the memory of its space, admit() included
-  double setup = 0;                // of the preconditioner
+  Timing setup;                    // of the preconditioner
   Timing product, solve;
   std::int64_t iterations = 0;
   std::string steps;  // SolveReport::steps
   double true_relative = 0;
   std::optional<double> break_even;  // iterations; empty: never
+  bool product_differs = false;      // from that of csr, beyond the spread of both
+  std::optional<Difference> to_csr;  // empty: csr was not solved
   std::vector<HistoryPoint> history;
 
   // The status in tables for people. A report has the four values of `status` only, so there the reason says
@@ -62,10 +65,14 @@ struct Variant {
   }
   std::string reported_why() const { return not_run.empty() ? why : "not run: " + why; }
   bool ran() const noexcept { return status == "converged" || status == "not-converged"; }
+  // Conversion and product, whatever became of the solve.
+  bool measured() const noexcept { return product.runs > 0; }
+  // Its solve was not finished, for lack of time.
+  bool cut() const noexcept { return !not_run.empty() && measured(); }
   double per_iteration() const noexcept {
     return iterations > 0 ? solve.median / static_cast<double>(iterations) : 0;
   }
-  double total() const noexcept { return convert.median + setup + solve.median; }
+  double total() const noexcept { return convert.median + setup.median + solve.median; }
   // "csr", or "csr mkl", or "csr mkl device" in a comparison of two spaces
   std::string name(bool with_space) const;
 };
@@ -80,17 +87,16 @@ struct Comparison {
   std::int64_t lines_of_x = -1;   // cache lines of 128 bytes that blocks of 128 rows touch, counted for
                                   // each block; -1: not counted (host)
   std::vector<Variant> variants;
-  int best = -1;       // index of the smallest total() of those that converged; -1: none
+  int best = -1;          // index of the smallest total() of those that converged; -1: none
+  std::vector<int> ties;  // of those that do not clearly differ from the best
+  std::vector<int>
+      ranking;         // of those that converged, the best first; then of those whose solve was not finished
   int automatic = -1;  // index of what `format: auto` takes without a schedule; -1: not compared
   std::string automatic_reason;
   std::vector<SelectorVerdict> selectors;  // in the first space; empty where none was asked for
   std::vector<std::string> notes;          // which parts of the problem a comparison does not follow
   bool interrupted = false, out_of_time = false;
 };
-
-// The number of iterations after which `variant` has cost less than `reference`, conversion and setup
-// included. 0: it costs less from the start. Empty: it never does.
-std::optional<double> break_even(const Variant& variant, const Variant& reference);
 
 // Compares the formats on all problems of a suite, or on one problem. Writes the files asked for and prints
 // tables. Returns the exit code: 0 all done; 1 a problem of a suite could not be compared (the others

@@ -1,6 +1,7 @@
 #include "apps/compare/compare_report.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -43,6 +44,9 @@ Json timing_json(const Timing& t) {
   return {{"median", t.median}, {"lower_quartile", t.lower}, {"upper_quartile", t.upper}, {"runs", t.runs}};
 }
 
+// Against which the others are compared.
+bool is_reference(const Variant& v) { return v.format == "csr" && v.kernel == "native"; }
+
 Json variant_json(const Comparison& c, const Variant& v) {
   Json json = Json::object();
   json["format"] = v.format, json["kernel"] = v.kernel, json["space"] = to_string(v.space);
@@ -53,6 +57,11 @@ Json variant_json(const Comparison& c, const Variant& v) {
   if (!v.stands_for.empty()) json["stands_for"] = v.stands_for;
   if (!v.why.empty()) json["why"] = v.reported_why();
   json["predicted_bytes"] = v.predicted_bytes;
+  if (v.cut())
+    json["measured"] = {
+        {"convert", v.convert.median},
+        {"per_product", v.product.median},
+        {"timing", {{"convert", timing_json(v.convert)}, {"product", timing_json(v.product)}}}};
   if (!v.ran()) return json;
   json["matrix_bytes"] = v.matrix_bytes;
   json["bytes_per_nonzero"] = per_nonzero(c, static_cast<double>(v.matrix_bytes));
@@ -60,10 +69,11 @@ Json variant_json(const Comparison& c, const Variant& v) {
   json["padding"] = padding(c, v);
   json["iterations"] = v.iterations, json["steps"] = v.steps;
   json["residual"] = {{"norm", norm_name(c.problem.solver.options)}, {"true_relative", number(v.true_relative)}};
-  json["seconds"] = {{"convert", v.convert.median},     {"setup", v.setup},
+  json["seconds"] = {{"convert", v.convert.median},     {"setup", v.setup.median},
                      {"per_product", v.product.median}, {"per_iteration", v.per_iteration()},
                      {"solve", v.solve.median},         {"total", v.total()}};
   json["timing"] = {{"convert", timing_json(v.convert)},
+                    {"setup", timing_json(v.setup)},
                     {"product", timing_json(v.product)},
                     {"solve", timing_json(v.solve)}};
   json["convert_products"] = v.convert.median / v.product.median;
@@ -76,6 +86,11 @@ Json variant_json(const Comparison& c, const Variant& v) {
     json["bandwidth"]["caching"] = caching_bytes(c.rows, c.nonzeros, c.lines_of_x) / v.product.median;
   if (copied > 0) json["copy_fraction"] = moved_bytes(c, v) / v.product.median / copied;
   json["break_even_iterations"] = v.break_even ? Json(*v.break_even) : Json(nullptr);
+  json["break_even_clear"] = is_reference(v) || v.product_differs;
+  if (v.to_csr)
+    json["against_csr"] = {{"seconds_saved", v.to_csr->seconds},
+                           {"explained_by_products", v.to_csr->explained},
+                           {"clear", v.to_csr->clear}};
   return json;
 }
 
@@ -112,6 +127,17 @@ Json comparison_json(const Comparison& c) {
   json["results"] = Json::array();
   for (const Variant& v : c.variants) json["results"].push_back(variant_json(c, v));
   json["best"] = key(c, c.best);
+  if (c.best >= 0) json["best"]["no_clear_difference"] = Json::array();
+  for (const int tie : c.ties) json["best"]["no_clear_difference"].push_back(key(c, tie));
+  json["ranking"] = Json::array();
+  for (const int index : c.ranking) {
+    const Variant& v = c.variants[static_cast<std::size_t>(index)];
+    json["ranking"].push_back({{"format", v.format},
+                               {"kernel", v.kernel},
+                               {"space", to_string(v.space)},
+                               {"by", v.ran() ? "total" : "product"},
+                               {"seconds", v.ran() ? v.total() : v.product.median}});
+  }
   json["auto"] = key(c, c.automatic);
   if (!c.automatic_reason.empty()) json["auto"]["reason"] = c.automatic_reason;
   if (!c.selectors.empty()) json["selectors"] = selectors_json(c.selectors);
@@ -172,16 +198,20 @@ Json page_json(const Comparison& c, std::size_t points) {
     add_roof(roof.memory, space, "memory");
     add_roof(roof.cache, space, "last-level cache");
   }
-  json["best"] = c.best, json["auto"] = c.automatic;
+  json["best"] = c.best, json["auto"] = c.automatic, json["ties"] = c.ties;
   json["reason"] = c.automatic_reason;
   json["notes"] = c.notes;
   json["lines"] = c.lines_of_x;
-  json["runs"] = Json::array(), json["others"] = Json::array();
+  json["runs"] = Json::array(), json["cut"] = Json::array(), json["others"] = Json::array();
   for (std::size_t i = 0; i < c.variants.size(); ++i) {
     const Variant& v = c.variants[i];
     if (v.not_in_build) continue;
     if (!v.ran()) {
-      json["others"].push_back({v.name(spaces), v.shown_status(), v.why});
+      if (v.cut())
+        json["cut"].push_back(
+            {v.name(spaces), rounded(v.product.median, 4), rounded(v.convert.median, 4), v.why});
+      else
+        json["others"].push_back({v.name(spaces), v.shown_status(), v.why});
       continue;
     }
     Json curve = Json::array();
@@ -201,7 +231,7 @@ Json page_json(const Comparison& c, std::size_t points) {
                             {"stored", v.stored_values},
                             {"pad", rounded(padding(c, v), 3)},
                             {"convert", rounded(v.convert.median, 4)},
-                            {"setup", rounded(v.setup, 3)},
+                            {"setup", rounded(v.setup.median, 3)},
                             {"product", rounded(v.product.median, 4)},
                             {"spread", rounded(v.product.spread(), 2)},
                             {"moved", rounded(moved_bytes(c, v), 5)},
@@ -209,6 +239,8 @@ Json page_json(const Comparison& c, std::size_t points) {
                             {"residual", rounded(v.true_relative, 3)},
                             {"solve", rounded(v.solve.median, 4)},
                             {"even", v.break_even ? Json(rounded(*v.break_even, 3)) : Json(nullptr)},
+                            {"clear", is_reference(v) || v.product_differs},
+                            {"saved", v.to_csr ? Json(v.to_csr->clear) : Json(nullptr)},
                             {"det", v.deterministic},
                             {"curve", std::move(curve)}});
   }
@@ -221,6 +253,67 @@ std::string roofs_text(const MeasuredRoof& roof) {
   std::string text = fmt::format("; machine table: memory {:.4g} GB/s", roof.memory / 1e9);
   if (roof.cache > 0) text += fmt::format(", last-level cache {:.4g} GB/s", roof.cache / 1e9);
   return text;
+}
+
+std::string break_even_text(const Variant& v) {
+  if (is_reference(v)) return "-";
+  if (!v.product_differs) return "unclear";
+  if (!v.break_even) return "never";
+  return *v.break_even > 1e6 ? "> 1e6" : fmt::format("{:.0f}", std::ceil(*v.break_even));
+}
+
+// Of solves that the budget or an interrupt has left out or ended; the fastest product first.
+std::string cut_table(const Comparison& c, bool spaces) {
+  std::string text;
+  for (const int index : c.ranking) {
+    const Variant& v = c.variants[static_cast<std::size_t>(index)];
+    if (!v.cut()) continue;
+    if (text.empty())
+      text = fmt::format("\n  not solved to the end, the fastest product first:\n  {:<22} {:>9} {:>10}  {}\n",
+                         "format", "convert", "product", "not run");
+    text += fmt::format("  {:<22} {:>9} {:>10}  {}\n", v.name(spaces), duration(v.convert.median),
+                        duration(v.product.median), v.why);
+  }
+  return text;
+}
+
+// "; csr takes 1.62 times as long", where csr was solved in the same space.
+std::string csr_text(const Comparison& c, const Variant& best) {
+  if (is_reference(best) || !best.to_csr) return {};
+  if (!best.to_csr->clear) return "; no clear difference from csr";
+  for (const Variant& v : c.variants) {
+    if (!is_reference(v) || v.space != best.space) continue;
+    const Difference& d = *best.to_csr;
+    std::string text = fmt::format("; csr takes {:.2f} times as long", v.total() / best.total());
+    if (d.explained < d.seconds / 2)
+      text += fmt::format(" ({} longer, of which conversion and products explain {})", duration(d.seconds),
+                          duration(std::max(d.explained, 0.0)));
+    return text;
+  }
+  return {};
+}
+
+std::string verdict_text(const Comparison& c) {
+  if (c.ranking.empty()) return {};
+  const Variant& first = c.variants[static_cast<std::size_t>(c.ranking.front())];
+  if (c.best < 0)
+    return fmt::format("  best: no solve was finished; the fastest product has {}, {}\n", first.name(true),
+                       duration(first.product.median));
+  std::string text =
+      fmt::format("  best: {}, {} in all{}", first.name(true), duration(first.total()), csr_text(c, first));
+  if (c.automatic >= 0 && c.variants[static_cast<std::size_t>(c.automatic)].status == "converged") {
+    const Variant& chosen = c.variants[static_cast<std::size_t>(c.automatic)];
+    const bool tie = std::find(c.ties.begin(), c.ties.end(), c.automatic) != c.ties.end();
+    text += fmt::format(
+        "; `format: auto` takes {} ({})", chosen.name(true),
+        tie ? "no clear difference" : fmt::format("{:.2f} times that", chosen.total() / first.total()));
+  }
+  std::vector<std::string> ties;
+  for (const int tie : c.ties) ties.push_back(c.variants[static_cast<std::size_t>(tie)].name(true));
+  if (!ties.empty())
+    text += fmt::format("\n  no clear difference between {} and {}: repeated measurements differ by as much",
+                        first.name(true), fmt::join(ties, ", "));
+  return text + "\n";
 }
 
 }  // namespace
@@ -252,31 +345,18 @@ std::string compare_table(const Comparison& c) {
   });
   for (const Variant* v : ran) {
     const double rate = copy_rate(c, v->space);
-    const std::string even = v->format == "csr" && v->kernel == "native" ? "-"
-                             : !v->break_even                            ? "never"
-                             : *v->break_even > 1e6                      ? "> 1e6"
-                                                    : fmt::format("{:.0f}", std::ceil(*v->break_even));
     text += fmt::format("  {:<22} {:>7.2f} {:>9} {:>10} {:>7.2f} {:>6.1f} {:>6} {:>9} {:>9} {:>10}{}\n",
                         v->name(spaces), per_nonzero(c, static_cast<double>(v->matrix_bytes)),
                         duration(v->convert.median), duration(v->product.median), flops(c, *v) / 1e9,
                         rate > 0 ? 100 * moved_bytes(c, *v) / v->product.median / rate : 0, v->iterations,
-                        duration(v->solve.median), duration(v->total()), even,
+                        duration(v->solve.median), duration(v->total()), break_even_text(*v),
                         v->status == "converged" ? "" : "  NOT CONVERGED: " + v->why);
   }
+  text += cut_table(c, spaces);
   for (const Variant& v : c.variants)
-    if (!v.ran() && !v.not_in_build)
+    if (!v.ran() && !v.cut() && !v.not_in_build)
       text += fmt::format("  {:<22} {}: {}\n", v.name(spaces), v.shown_status(), v.why);
-  text += "\n";
-  if (c.best >= 0) {
-    const Variant& best = c.variants[static_cast<std::size_t>(c.best)];
-    text += fmt::format("  best: {}, {} in all", best.name(true), duration(best.total()));
-    if (c.automatic >= 0 && c.variants[static_cast<std::size_t>(c.automatic)].ran()) {
-      const Variant& chosen = c.variants[static_cast<std::size_t>(c.automatic)];
-      text += fmt::format("; `format: auto` takes {} ({:.2f} times that)", chosen.name(true),
-                          chosen.total() / best.total());
-    }
-    text += "\n";
-  }
+  text += "\n" + verdict_text(c);
   text += "\n";
   return c.selectors.empty() ? text : text + selectors_table(c.selectors);
 }
@@ -322,7 +402,7 @@ std::string compare_csv(const std::vector<Comparison>& comparisons) {
         const bool caching = v.space == Space::device && c.lines_of_x >= 0;
         out += fmt::format(
             "{},{},{:.6g},{:.9g},{:.6g},{:.9g},{:.9g},{:.6g},{:.6g},{:.6g},{},{},", v.matrix_bytes,
-            v.stored_values, padding(c, v), v.convert.median, v.convert.median / t, v.setup, t,
+            v.stored_values, padding(c, v), v.convert.median, v.convert.median / t, v.setup.median, t,
             flops(c, v) / 1e9, effective_bytes(c.rows, c.nonzeros) / t, minimum_bytes(c.rows, c.nonzeros) / t,
             caching ? fmt::format("{:.6g}", caching_bytes(c.rows, c.nonzeros, c.lines_of_x) / t) : "",
             copied > 0 ? fmt::format("{:.6g}", moved_bytes(c, v) / t / copied) : "");

@@ -28,6 +28,18 @@ PROBE = """
     page: document.body.scrollWidth - document.body.clientWidth,
     table: $("table").scrollWidth - $("table").parentElement.clientWidth});
   const out = {first: heads(), shown: rows().length, layout: layout(), window: window.innerWidth};
+  // The verdict where all is clear, where nothing is, and where no solve was finished.
+  const kept_problem = JSON.stringify(shown_problem), verdict = change => {
+    const p = JSON.parse(kept_problem);
+    change(p), problem(p);
+    return [$("verdict").textContent, $("others").textContent];
+  };
+  const fastest = p => p.runs.find(r => r.i === p.best);
+  out.clear = verdict(p => { p.ties = []; fastest(p).saved = fastest(p).name === "csr" ? null : true; });
+  out.tied = verdict(p => { p.ties = p.runs.filter(r => r.i !== p.best).map(r => r.i); fastest(p).saved = false; });
+  out.cut = verdict(p => { p.runs = [], p.best = -1, p.auto = -1, p.ties = [];
+    p.cut = [["slow", 2e-3, 1e-3, "left out"], ["fast", 1e-3, 1e-3, "left out"]]; });
+  problem(JSON.parse(kept_problem));
   if (!$("more").hidden) { out.more = $("more").textContent; $("more").click(); }
   out.rows = rows().length;
   set("wide", "checked", true);
@@ -109,6 +121,10 @@ def check(seen, suite):
     assert seen["errors"] == [], seen["errors"]
     assert seen["requests"] == [], seen["requests"]
     assert seen["rows"] >= 5, seen
+    assert "solves it fastest" in seen["clear"][0] and "No clear difference" not in seen["clear"][0], seen["clear"]
+    assert "No clear difference between" in seen["tied"][0] and "times as fast" not in seen["tied"][0], seen["tied"]
+    assert seen["cut"][0] == "No solve was finished. The fastest product has fast.", seen["cut"]
+    assert seen["cut"][1].index("fast: product") < seen["cut"][1].index("slow: product"), seen["cut"]
     # What a user came for is there at once and fits; where there are many formats, the fastest.
     assert seen["first"][:7] == ["format", "total", "solve", "conversion", "setup", "iterations",
                                  "break-even"], seen["first"]

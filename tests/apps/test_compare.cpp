@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "apps/compare/compare_report.hpp"
+#include "apps/compare/verdict.hpp"
 #include "command.hpp"
 #include "formats/catalogue.hpp"
 #include "formats/choose.hpp"
@@ -25,27 +26,131 @@ class Compare : public CommandTest {
   }
 };
 
-Variant variant(double convert, double per_iteration, double setup = 0) {
+apps::Timing timed(double median, double spread = 0, int runs = 3) {
+  return {median, median * (1 - spread), median * (1 + spread), runs};
+}
+
+Variant variant(double convert, double per_product, double setup = 0) {
   Variant v;
-  v.convert = {convert, convert, convert, 1};
-  v.setup = setup;
+  v.convert = timed(convert), v.setup = timed(setup), v.product = timed(per_product);
   v.iterations = 100;
-  v.solve = {100 * per_iteration, 0, 0, 1};
+  v.solve = timed(100 * per_product);
   v.status = "converged";
   return v;
 }
 
-TEST(BreakEven, IsWhereTheLinesCross) {
+TEST(BreakEven, IsWhereTheLinesOfConversionAndProductsCross) {
   const Variant csr = variant(1, 0.5);
-  EXPECT_DOUBLE_EQ(apps::break_even(variant(11, 0.25), csr).value(), 40);
-  EXPECT_DOUBLE_EQ(apps::break_even(variant(11, 0.25, 5), csr).value(), 60) << "setup counts";
-  EXPECT_DOUBLE_EQ(apps::break_even(variant(0.5, 0.25), csr).value(), 0);
-  EXPECT_FALSE(apps::break_even(variant(11, 0.5), csr).has_value());
-  EXPECT_FALSE(apps::break_even(variant(11, 0.6), csr).has_value());
-  EXPECT_FALSE(apps::break_even(variant(0.5, 0.6), csr).has_value()) << "cheaper at first only";
-  EXPECT_DOUBLE_EQ(apps::break_even(csr, csr).value(), 0);
-  const Variant rounded = variant(0.1, 0.5, 0.2);  // 0.1 + 0.2 - 0.1 - 0.2 is not 0
-  EXPECT_DOUBLE_EQ(apps::break_even(rounded, rounded).value(), 0);
+  EXPECT_DOUBLE_EQ(apps::break_even(variant(11, 0.25), csr, 1).value(), 40);
+  EXPECT_DOUBLE_EQ(apps::break_even(variant(11, 0.25), csr, 2).value(), 20) << "two products an iteration";
+  EXPECT_DOUBLE_EQ(apps::break_even(variant(0.5, 0.25), csr, 1).value(), 0);
+  EXPECT_FALSE(apps::break_even(variant(11, 0.5), csr, 1).has_value());
+  EXPECT_FALSE(apps::break_even(variant(11, 0.6), csr, 1).has_value());
+  EXPECT_FALSE(apps::break_even(variant(0.5, 0.6), csr, 1).has_value()) << "cheaper at first only";
+  EXPECT_DOUBLE_EQ(apps::break_even(csr, csr, 1).value(), 0);
+}
+
+// The setup of the preconditioner and the solve have more noise than a format changes of them.
+TEST(BreakEven, HasNoNoiseOfSetupAndSolve) {
+  const Variant csr = variant(0, 1e-3, 20e-3);
+  Variant other = variant(14e-3, 0.5e-3, 1e-3);  // its setup seemed 19 ms faster
+  EXPECT_DOUBLE_EQ(apps::break_even(other, csr, 1).value(), 28);
+  other.solve = timed(1);
+  EXPECT_DOUBLE_EQ(apps::break_even(other, csr, 1).value(), 28);
+}
+
+TEST(Verdict, IsClearBeyondTheSpreadOfRepeatedMeasurementsOnly) {
+  // 131 and 81 ms; one of the three solves in csr took as little as 78.
+  Variant csr = variant(0, 0.1e-3), other = variant(1e-3, 0.06e-3);
+  csr.solve = {131e-3, 104.5e-3, 133e-3, 3}, other.solve = {81e-3, 80e-3, 82e-3, 3};
+  const apps::Difference noise = apps::difference(other, csr, 1);
+  EXPECT_FALSE(noise.clear);
+  EXPECT_NEAR(noise.seconds, 49e-3, 1e-12);
+  EXPECT_NEAR(noise.explained, 3e-3, 1e-12) << "100 products of 0.04 ms less, and the conversion";
+  csr.solve = {131e-3, 130e-3, 133e-3, 3};
+  EXPECT_TRUE(apps::difference(other, csr, 1).clear);
+  EXPECT_TRUE(apps::difference(csr, other, 1).clear) << "the other way round";
+  EXPECT_NEAR(apps::difference(csr, other, 1).seconds, -49e-3, 1e-12);
+  EXPECT_FALSE(apps::difference(csr, csr, 1).clear);
+  // Solves that were measured once: conversion and products say it.
+  csr.solve = timed(131e-3, 0, 1), other.solve = timed(81e-3, 0, 1);
+  EXPECT_TRUE(apps::difference(other, csr, 1).clear);
+  csr.product = timed(0.1e-3, 0.3);
+  EXPECT_FALSE(apps::difference(other, csr, 1).clear) << "a product in csr took between 0.04 and 0.16 ms";
+  csr.product = timed(0.05e-3);
+  EXPECT_FALSE(apps::difference(other, csr, 1).clear) << "products in csr are faster";
+}
+
+apps::Comparison comparison(std::vector<Variant> variants) {
+  apps::Comparison c;
+  c.rows = 1000, c.nonzeros = 5000, c.threads = 2;
+  c.problem.title = "a problem", c.problem.matrix.file.path = c.problem.matrix.file.given = "a.mtx";
+  c.variants = std::move(variants);
+  return c;
+}
+
+// In text, report and page.
+TEST(Verdict, IsTheSameInTextReportAndPage) {
+  Variant csr = variant(0, 0.1e-3), ell = variant(1e-3, 0.06e-3), dia = variant(1e-3, 0.3e-3);
+  csr.format = "csr", ell.format = "ell", dia.format = "dia";
+  for (Variant* v : {&csr, &ell, &dia}) v->kernel = "native", v->matrix_bytes = 60'000;
+  csr.solve = {131e-3, 104.5e-3, 133e-3, 3}, ell.solve = {81e-3, 80e-3, 82e-3, 3};
+  dia.solve = timed(300e-3), ell.product = timed(0.06e-3, 0.5);
+  for (const bool noisy : {true, false}) {
+    if (!noisy) csr.solve = {131e-3, 130e-3, 133e-3, 3}, ell.product = timed(0.06e-3);
+    apps::Comparison c = comparison({csr, ell, dia});
+    apps::judge(c, "csr");
+    EXPECT_EQ(c.best, 1);
+    EXPECT_EQ(c.ties, noisy ? std::vector<int>{0} : std::vector<int>{});
+    EXPECT_EQ(c.ranking, (std::vector<int>{1, 0, 2}));
+    const std::string table = apps::compare_table(c), page = apps::compare_html({c});
+    const Json report = Json::parse(apps::compare_json({c}, {}, false));
+    EXPECT_EQ(table.find("no clear difference between ell and csr") != std::string::npos, noisy) << table;
+    EXPECT_EQ(table.find("; no clear difference from csr") != std::string::npos, noisy) << table;
+    EXPECT_EQ(table.find("csr takes 1.60 times as long (49 ms longer, of which conversion and "
+                         "products explain 3 ms)") != std::string::npos,
+              !noisy)
+        << table;
+    EXPECT_EQ(table.find("unclear") != std::string::npos, noisy) << table;
+    EXPECT_EQ(report["best"]["format"], "ell");
+    EXPECT_EQ(report["best"]["no_clear_difference"].size(), noisy ? 1u : 0u);
+    EXPECT_EQ(report["results"][1]["against_csr"]["clear"], !noisy);
+    EXPECT_EQ(report["results"][1]["break_even_clear"], !noisy);
+    EXPECT_EQ(report["results"][2]["against_csr"]["clear"], true);
+    EXPECT_EQ(report["ranking"][0]["format"], "ell");
+    EXPECT_EQ(report["ranking"][2]["format"], "dia");
+    EXPECT_EQ(page.find("\"ties\":[0]") != std::string::npos, noisy);
+    EXPECT_EQ(page.find("\"clear\":false") != std::string::npos, noisy);
+  }
+}
+
+// A solve that the budget left out does not hide what was measured of the format.
+TEST(Verdict, RanksWhatWasMeasuredWhereTheBudgetEndedSolves) {
+  std::vector<Variant> all;
+  for (const char* format : {"csr", "ell", "dia", "coo"}) {
+    all.push_back(variant(1e-3, all.size() == 1 ? 0.05e-3 : 0.1e-3 * static_cast<double>(all.size() + 1)));
+    Variant& v = all.back();
+    v.format = format, v.kernel = "native", v.status = "failed", v.not_run = "budget", v.why = "left out";
+  }
+  all[3].product = {}, all[3].convert = {};
+  for (const bool solved : {false, true}) {
+    if (solved) all[0].status = "converged", all[0].not_run.clear(), all[0].why.clear();
+    apps::Comparison c = comparison(all);
+    apps::judge(c, "csr");
+    EXPECT_EQ(c.best, solved ? 0 : -1);
+    EXPECT_EQ(c.ranking, solved ? (std::vector<int>{0, 1, 2}) : (std::vector<int>{1, 0, 2}));
+    const std::string table = apps::compare_table(c), page = apps::compare_html({c});
+    EXPECT_NE(table.find("not solved to the end, the fastest product first"), std::string::npos) << table;
+    EXPECT_EQ(table.find("no solve was finished; the fastest product has ell") != std::string::npos, !solved)
+        << table;
+    EXPECT_NE(table.find("coo                    not run: left out"), std::string::npos) << table;
+    const Json report = Json::parse(apps::compare_json({c}, {}, false));
+    EXPECT_DOUBLE_EQ(report["results"][1]["measured"]["per_product"], 0.05e-3);
+    EXPECT_FALSE(report["results"][1].contains("seconds")) << "times of a part of a solve";
+    EXPECT_FALSE(report["results"][3].contains("measured"));
+    EXPECT_EQ(report["ranking"][solved ? 1 : 0]["by"], "product");
+    EXPECT_NE(page.find("\"cut\":[["), std::string::npos);
+  }
 }
 
 TEST(Bandwidth, IsThatOfRegulyAndGiles) {
@@ -160,17 +265,19 @@ TEST_F(Compare, CountsEverything) {
     EXPECT_TRUE(v["deterministic"].is_boolean()) << name;
     // The break-even point, computed from the other numbers of the report.
     const Json& c = (*csr)["seconds"];
-    const double more = (s["convert"].get<double>() + s["setup"].get<double>()) -
-                        (c["convert"].get<double>() + c["setup"].get<double>());
-    const double gain = c["per_iteration"].get<double>() - s["per_iteration"].get<double>();
+    const double more = s["convert"].get<double>() - c["convert"].get<double>();
+    const double gain = c["per_product"].get<double>() - s["per_product"].get<double>();
     if (name == "csr" || (more <= 0 && gain >= 0))
       EXPECT_EQ(v["break_even_iterations"], 0) << name;
     else if (gain <= 0)
       EXPECT_TRUE(v["break_even_iterations"].is_null()) << name;
     else
-      EXPECT_NEAR(v["break_even_iterations"].get<double>(), std::max(0.0, more / gain),
-                  1e-6 * std::fabs(more / gain))
+      EXPECT_NEAR(v["break_even_iterations"].get<double>(), more / gain, 1e-6 * std::fabs(more / gain))
           << name;
+    EXPECT_TRUE(v["break_even_clear"].is_boolean()) << name;
+    EXPECT_NEAR(v["against_csr"]["seconds_saved"].get<double>(), c["total"].get<double>() - total,
+                1e-9 * total)
+        << name;
     best = std::min(best, total);
     EXPECT_NE(o.out.find("  " + name + " "), std::string::npos) << o.out;
   }
@@ -398,7 +505,10 @@ TEST_F(Compare, WhatTheBudgetCutsIsNotRanked) {
   EXPECT_FALSE(r["results"][0].contains("seconds")) << "times of a part of a solve";
   EXPECT_EQ(r["out_of_time"], true);
   EXPECT_NE(files().at("r.html").find("\"runs\":[]"), std::string::npos);
-  EXPECT_EQ(o.out.find("best:"), std::string::npos) << o.out;
+  EXPECT_NE(o.out.find("best: no solve was finished; the fastest product has csr"), std::string::npos)
+      << o.out;
+  EXPECT_TRUE(r["best"].is_null());
+  EXPECT_NE(o.out.find("has left out the solves of 1 of 1 formats"), std::string::npos) << o.out;
 }
 
 TEST_F(Compare, KernelsThatAreNotInTheBuildAreOneNote) {
