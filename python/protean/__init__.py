@@ -13,6 +13,9 @@ Examples
 True
 """
 
+import atexit
+import os
+
 from . import _core, errors, linalg
 from ._convert import get_threads, set_threads
 from ._device import DeviceArray
@@ -23,6 +26,10 @@ from ._survey import Choice, choose, compare, formats, inspect, methods, options
 from ._table import Table
 
 __version__ = _core.__version__
+
+# A thread that computes while the interpreter ends would take the process down.
+atexit.register(_core.stop_solves)
+os.register_at_fork(after_in_child=_core.forget_solves)
 
 __all__ = [
     "Choice",

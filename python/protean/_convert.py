@@ -38,9 +38,7 @@ def set_threads(threads: int) -> None:
     >>> protean.set_threads(0)
     """
     global _threads
-    if threads < 0:
-        raise BadArgument(f"threads is {threads}; it must be 0 or more")
-    _threads = int(threads)
+    _threads = whole_number(threads, "threads")
 
 
 def get_threads() -> int:
@@ -51,9 +49,7 @@ def get_threads() -> int:
 def threads_of(threads: int | None) -> int:
     if threads is None:
         return _threads
-    if threads < 0:
-        raise BadArgument(f"threads is {threads}; it must be 0 or more")
-    return int(threads)
+    return whole_number(threads, "threads")
 
 
 def is_float32(dtype: Any) -> bool:
@@ -66,26 +62,76 @@ def is_float32(dtype: Any) -> bool:
             "complex numbers are not supported: protean computes with float32 and float64. A complex system of n rows "
             "is a real one of 2 n rows, [[Re A, -Im A], [Im A, Re A]]"
         )
-    if kind not in "fiub":
-        raise TypeError(f"entries of type {dtype} are no real numbers")
+    if kind not in "fiu":
+        raise TypeError(f"entries of type {dtype} are no real numbers; give numbers of float64 or float32")
     return bool(dtype == F32)
+
+
+def real_array(x: Any, what: str) -> Array:
+    """What the caller gave as an array of real numbers. What a conversion would drop or guess is refused."""
+    if type(x) is np.ndarray and x.dtype is F64:
+        return x
+    if isinstance(x, np.ma.MaskedArray):
+        raise BadArgument(f"{what} is a masked array, and masks are not heeded; give {what}.filled(value)")
+    try:
+        array = np.asarray(x)
+    except ValueError as error:  # rows of several lengths
+        raise BadArgument(f"{what} is no array of numbers: {error}") from None
+    try:
+        is_float32(array.dtype)
+    except TypeError as error:
+        raise TypeError(f"{what}: {error}") from None
+    return array
+
+
+def finite(x: Array, what: str) -> Array:
+    """x, where all its entries are finite."""
+    bad = np.flatnonzero(~np.isfinite(x))
+    if bad.size:
+        at = np.unravel_index(bad[0], x.shape)
+        place = int(at[0]) if len(at) == 1 else tuple(int(i) for i in at)
+        more = f", and {bad.size - 1} more" if bad.size > 1 else ""
+        raise BadArgument(f"{what}[{place}] is {x[at]}{more}; the entries of {what} must be finite")
+    return x
+
+
+def guess_of(x0: Any, shape: tuple[int, ...]) -> Array:
+    """The initial guess in this shape. (n,) and (n, 1) are the same."""
+    guess = real_array(x0, "x0")
+    flat = shape[:1] if shape[1:] == (1,) else shape
+    if guess.shape != shape and (guess.shape[:1] if guess.shape[1:] == (1,) else guess.shape) != flat:
+        raise ShapeMismatch(f"x0 has shape {guess.shape}; it must have that of b, {shape}")
+    return finite(guess, "x0").reshape(shape)
+
+
+def whole_number(value: Any, what: str, least: int = 0) -> int:
+    """A whole number, which may be a float such as 1e4."""
+    if isinstance(value, (bool, np.bool_, str)) or value != value or value != int(value):
+        raise BadArgument(f"{what} is {value!r}; it must be a whole number")
+    if value < least:
+        raise BadArgument(f"{what} is {value}; it must be {least} or more")
+    return int(value)
 
 
 def vector_function(function: Callable[[Array], Any], dtype: Any) -> Callable[[Array], Array]:
     """A function that returns a contiguous vector of this type."""
 
     def call(x: Array) -> Array:
-        y = np.asarray(function(x))
-        if y.dtype.kind == "c":
-            is_float32(y.dtype)
+        y = real_array(function(x), "what a function returned")
         return np.ascontiguousarray(y, dtype=dtype).reshape(-1)
 
     return call
 
 
-def _index(array: Any) -> Array:
+def _index(array: Any, what: str) -> Array:
+    if isinstance(array, np.ma.MaskedArray):
+        raise BadArgument(f"{what} is a masked array, and masks are not heeded; give an array without one")
     array = np.asarray(array)
+    if array.dtype.kind not in "iu":
+        raise TypeError(f"{what} is an array of {array.dtype}; indices must be integers, such as int32")
     if array.dtype != np.int32 and array.dtype != np.int64:
+        if array.size and array.max() > np.iinfo(np.int64).max:
+            raise BadArgument(f"{what} has the index {array.max()}, which no matrix has")
         array = array.astype(np.int64)
     return np.ascontiguousarray(array)
 
@@ -98,21 +144,25 @@ def csr_arrays(A: Any, dtype: Any) -> tuple[int, int, Array, Array, Array]:
     """Rows, columns, indptr, indices, data; no copies where the arrays of A are CSR of this type already."""
     other = _device.host_csr(A)
     if other is not None:
-        rows, cols, indptr, indices, data = other
-        return rows, cols, _index(indptr), _index(indices), np.ascontiguousarray(data, dtype=dtype)
-    if is_sparse(A):
+        rows, cols, *arrays = other
+    elif is_sparse(A):
+        rows, cols = shape_of(A)
         csr = A.tocsr()
-        rows, cols = csr.shape
-        return rows, cols, _index(csr.indptr), _index(csr.indices), np.ascontiguousarray(csr.data, dtype=dtype)
-    dense = np.asarray(A)
-    if dense.ndim != 2:
-        raise ShapeMismatch(f"the matrix has {dense.ndim} dimensions; it must have 2")
-    rows, cols = dense.shape
-    is_float32(dense.dtype)
+        arrays = [csr.indptr, csr.indices, csr.data]
+    else:
+        return _csr_of_dense(A, dtype)
+    indptr, indices, data = arrays
+    data = np.ascontiguousarray(real_array(data, "the data of the matrix"), dtype=dtype)
+    return rows, cols, _index(indptr, "indptr"), _index(indices, "indices"), data
+
+
+def _csr_of_dense(A: Any, dtype: Any) -> tuple[int, int, Array, Array, Array]:
+    dense = real_array(A, "the matrix")
+    rows, cols = shape_of(dense)
     row, col = dense.nonzero()
     indptr = np.zeros(rows + 1, dtype=np.int64)
     np.cumsum(np.bincount(row, minlength=rows), out=indptr[1:])
-    return rows, cols, indptr, _index(col), np.ascontiguousarray(dense[row, col], dtype=dtype)
+    return rows, cols, indptr, _index(col, "indices"), np.ascontiguousarray(dense[row, col], dtype=dtype)
 
 
 def dtype_of(A: Any) -> Any:
@@ -121,16 +171,16 @@ def dtype_of(A: Any) -> Any:
     if _device.is_torch(A):
         return np.dtype(str(dtype).removeprefix("torch."))
     if dtype is None:
-        dtype = F64 if hasattr(A, "matvec") else np.asarray(A).dtype
+        dtype = F64 if hasattr(A, "matvec") else real_array(A, "the matrix").dtype
     return np.dtype(dtype)
 
 
 def shape_of(A: Any) -> tuple[int, int]:
     shape = getattr(A, "shape", None)
     if shape is None:
-        shape = np.asarray(A).shape
+        shape = real_array(A, "the matrix").shape
     if len(shape) != 2:
-        raise ShapeMismatch(f"the matrix has {len(shape)} dimensions; it must have 2")
+        raise ShapeMismatch(f"the matrix has {len(shape)} dimension{'' if len(shape) == 1 else 's'}; it must have 2")
     return int(shape[0]), int(shape[1])
 
 
@@ -144,9 +194,10 @@ def core_matrix(A: Any, single: bool, threads: int, ordinal: int = -1) -> CoreMa
     if ordinal < 0 and getattr(A, "format", None) == "csr":  # the common case, without detours
         indptr, indices, data = A.indptr, A.indices, A.data
         kind = F32 if single else F64
-        if type(data) is np.ndarray and data.dtype is kind and indptr.dtype is I32 and indices.dtype is I32:
+        plain = type(data) is type(indptr) is type(indices) is np.ndarray
+        if plain and data.dtype is kind and indptr.dtype is I32 and indices.dtype is I32:
+            rows, cols = shape_of(A)
             try:
-                rows, cols = A.shape
                 return made.of_csr(rows, cols, indptr, indices, data, (indptr, indices, data), threads)
             except TypeError:
                 pass  # arrays with strides

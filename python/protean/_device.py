@@ -245,25 +245,23 @@ def vectors(
         if isinstance(x0, str):
             raise BadArgument(f"x0 is '{x0}'; on a GPU it must be a vector or None")
         if not on_device(x0):
-            x0 = np.asarray(x0, dtype=dtype)
-            if x0.size == np.prod(shape, dtype=np.int64):
-                x0 = x0.reshape(shape)
-            x0 = to_device(np.asarray(x0, order="F" if by_columns else "C"), ordinal)
+            from ._convert import guess_of  # which imports this module
+
+            x0 = to_device(np.asarray(guess_of(x0, shape), dtype=dtype, order="F" if by_columns else "C"), ordinal)
         guess = x0 if isinstance(x0, _core.DeviceArray) else taken(x0, "x0")
-        if guess.shape != shape and guess.shape != (shape[0], 1):
+        if guess.shape != shape and not (shape[1:] in ((), (1,)) and guess.shape in (shape[:1], (*shape[:1], 1))):
             raise ShapeMismatch(f"x0 has shape {guess.shape}; it must have shape {shape}")
         _core.copy_on_device(guess, into)
     return given, x, into
 
 
-def seen_by_host(x: Any, what: str) -> Array:
-    """An array of the host as NumPy has it. One on a GPU is refused."""
+def require_host(x: Any, what: str) -> None:
+    """Refuse an array on a GPU."""
     if type(x) is not np.ndarray and on_device(x):
         raise BadArgument(
             f"{what} lies on a GPU and the matrix in host memory; make the matrix with space='device', or copy {what} "
             "to the host"
         )
-    return np.asarray(x)
 
 
 def to_numpy(array: _core.DeviceArray) -> Array:

@@ -7,7 +7,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import _core, _device
-from ._convert import Array, F32, F64, columns_of, core_matrix, csr_arrays, dtype_of, is_float32, is_sparse, threads_of
+from ._convert import (
+    Array,
+    F32,
+    F64,
+    columns_of,
+    core_matrix,
+    csr_arrays,
+    dtype_of,
+    is_float32,
+    is_sparse,
+    real_array,
+    threads_of,
+)
 from .errors import BadArgument, ShapeMismatch
 
 if TYPE_CHECKING:
@@ -170,6 +182,8 @@ class Matrix:
             taken = _device.taken(values, "values")
             self._core.update(taken, values)
             return
+        if not is_sparse(values) and not _device.on_device(values):
+            values = real_array(values, "values")
         if is_sparse(values) or np.ndim(values) == 2:
             other = core_matrix(values, self.dtype == F32, 1)
             if other.ordinal != (self._core.ordinal if self._core.given_on_device else -1):
@@ -195,8 +209,6 @@ class Matrix:
                     "the new values lie on a GPU and the matrix was made of arrays of the host; give them there, or "
                     "make a new Matrix"
                 )
-            values = np.asarray(values)
-            is_float32(values.dtype)
             data = np.ascontiguousarray(values, dtype=self.dtype)
         self._core.update(data, data)
 
@@ -210,8 +222,8 @@ class Matrix:
     def __matmul__(self, x: Any) -> Any:
         if self._core.ordinal >= 0:
             return self._product_on_device(x)
-        x = _device.seen_by_host(x, "x")
-        is_float32(x.dtype)
+        _device.require_host(x, "x")
+        x = real_array(x, "x")
         rows, cols = self.shape
         if x.ndim not in (1, 2) or x.shape[0] != cols:
             raise ShapeMismatch(f"the matrix is {rows} x {cols} and x has shape {x.shape}; x must have {cols} rows")
@@ -230,8 +242,7 @@ class Matrix:
         if there:
             x = _device.seen(x, "x")
         else:
-            x = np.asarray(x)
-            is_float32(x.dtype)
+            x = real_array(x, "x")
             x = np.asarray(x, dtype=self.dtype, order="K" if x.flags.forc else "C")
         rows, cols = self.shape
         shape = tuple(x.shape)
@@ -244,7 +255,7 @@ class Matrix:
         return _device.given_back(y, given_x) if there else _device.to_numpy(into)
 
     def __rmatmul__(self, x: Any) -> Any:
-        x = x if _device.on_device(x) else np.asarray(x)
+        x = x if _device.on_device(x) else real_array(x, "x")
         return self.T @ x if len(x.shape) == 1 else (self.T @ x.T).T
 
     def matvec(self, x: Any) -> Any:
@@ -320,6 +331,13 @@ def _rebuild(
     return Matrix(core)
 
 
+def _kind_of(dtype: Any) -> np.dtype[Any]:
+    kind: np.dtype[Any] = np.dtype(dtype)
+    if kind not in (F32, F64) and kind.kind != "c":
+        raise BadArgument(f"dtype is {kind}; it must be float32 or float64")
+    return kind
+
+
 def matrix(
     A: Any,
     format: str = "auto",
@@ -372,7 +390,7 @@ def matrix(
     """
     ordinal = None if space is None else _device.ordinal_of(space)
     if isinstance(A, Matrix):
-        single = is_float32(np.dtype(dtype)) if dtype is not None else A.dtype == F32
+        single = is_float32(_kind_of(dtype)) if dtype is not None else A.dtype == F32
         indptr, indices, data = A.csr()
         rows, cols = A.shape
         if ordinal is None:
@@ -383,7 +401,7 @@ def matrix(
                 "a LinearOperator has no entries, and so no storage format; give it to solve() or to protean.linalg as "
                 "it is"
             )
-        single = is_float32(np.dtype(dtype) if dtype is not None else dtype_of(A))
+        single = is_float32(_kind_of(dtype) if dtype is not None else dtype_of(A))
         there = _device.csr_on_device(A)
         lies = -1 if there is None else _device.taken(there[4], "data").ordinal
         if there is not None and ordinal is not None and ordinal >= 0 and ":" in str(space) and ordinal != lies:

@@ -13,8 +13,10 @@ from ._convert import (
     F64,
     core_matrix,
     dtype_of,
+    finite,
     is_float32,
     is_sparse,
+    real_array,
     shape_of,
     threads_of,
     vector_function,
@@ -80,8 +82,8 @@ class Preconditioner:
             z, into = _device.result_like(r, ordinal, tuple(r.shape), self.dtype)
             self._core.apply(_device.taken(r, "r"), into)
             return _device.given_back(z, r)
-        r = _device.seen_by_host(r, "r")
-        is_float32(r.dtype)
+        _device.require_host(r, "r")
+        r = real_array(r, "r")
         if r.ndim == 2 and r.shape[1] == 1:
             return self.matvec(r[:, 0])[:, np.newaxis]
         if r.shape != (self._core.rows,):
@@ -161,7 +163,7 @@ def rigid_body_modes(coordinates: Any) -> Any:
     (6, 3)
     >>> elastic = {"type": "amg", "unknowns": 2, "near_null_space": B}
     """
-    array = np.asarray(coordinates, dtype=np.float64)
+    array = np.asarray(finite(real_array(coordinates, "coordinates"), "coordinates"), dtype=np.float64)
     if array.ndim != 2:
         raise ShapeMismatch(f"the coordinates have {array.ndim} dimensions; they must have two, nodes x axes")
     return _core.rigid_body_modes(array)

@@ -9,10 +9,27 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import _core, _device
-from ._convert import Array, F32, F64, columns_of, core_matrix, dtype_of, is_float32, threads_of
+from ._convert import (
+    Array,
+    F32,
+    F64,
+    columns_of,
+    core_matrix,
+    dtype_of,
+    finite,
+    guess_of,
+    is_float32,
+    real_array,
+    threads_of,
+)
 from ._matrix import Matrix
 from ._preconditioner import source_of
 from .errors import BadArgument, ShapeMismatch
+
+
+# Of float32, about the root of its unit of rounding, as 1e-8 is of float64. b - A x cannot be smaller than that unit
+# times |A| |x| / |b|, so that a smooth b on a grid of 60 x 60 ends above 1e-5.
+_FLOAT_TOLERANCE = 1e-4
 
 
 class Iteration(NamedTuple):
@@ -200,9 +217,11 @@ class Report:
         ax.semilogy(self.residuals / (self.rhs_norm or 1.0), label=self.method)
         for one in self.switches:
             ax.axvline(one["iteration"], linestyle="--", color="grey")
-            ax.annotate(one["to"], (one["iteration"], 1), xycoords=("data", "axes fraction"), rotation=90, va="top")
         ax.set_xlabel("iteration")
         ax.set_ylabel("||r|| / ||b||")
+        left_out = _label_switches(ax, self.switches)
+        if left_out:
+            ax.set_xlabel(f"iteration ({left_out} changes of format have no label)")
         return ax
 
     def _repr_html_(self) -> str:
@@ -220,6 +239,61 @@ class Report:
             rows.append(("advice", self.advice))
         cells = "".join(f"<tr><th>{html.escape(a)}</th><td>{html.escape(b)}</td></tr>" for a, b in rows)
         return f"<table>{cells}</table>"
+
+
+def _switch_label(one: dict[str, Any]) -> str:
+    to: str = one["to"]
+    return to if one["from_order"] == one["to_order"] else f"{to}, order {one['to_order']}"
+
+
+def _label_switches(ax: Any, switches: list[dict[str, Any]]) -> int:
+    """Write the formats beside their lines, each where no other stands; returns how many found no place."""
+    points_of_pixel = 72 / ax.get_figure().dpi
+    gap, left_out = 2 / points_of_pixel, 0
+    placed: list[Any] = []
+    ax.get_xlim(), ax.get_ylim()  # settles the scales, on which places depend
+    inside = ax.get_window_extent()
+    for one in switches:
+        text = ax.annotate(
+            _switch_label(one),
+            (one["iteration"], 1),
+            xycoords=("data", "axes fraction"),
+            xytext=(0, 0),
+            textcoords="offset points",
+            rotation=90,
+            va="top",
+            ha="left",
+            annotation_clip=False,
+        )
+        box = text.get_window_extent()
+        place = _free_place(box, inside, placed, gap)
+        if place is None:
+            text.remove()
+            left_out += 1
+            continue
+        right, down = place
+        text.set_position((right * points_of_pixel, -down * points_of_pixel))
+        placed.append(box.translated(right, -down))
+    return left_out
+
+
+def _free_place(box: Any, inside: Any, placed: list[Any], gap: float) -> tuple[float, float] | None:
+    """By how many pixels a box at the top of the axes moves to the right and down: beside its line, below others
+    there, or else in the nearest column that has room."""
+    step = box.width + gap
+    beside = [gap]
+    for k in range(1, int(inside.width / step) + 2):
+        beside += [gap + k * step, gap - k * step]
+    for right in beside:
+        x0, x1 = box.x0 + right, box.x1 + right
+        if x0 < inside.x0 or x1 > inside.x1:
+            continue
+        column = [other for other in placed if other.x0 <= x1 and x0 <= other.x1]
+        for down in sorted({gap} | {box.y1 - other.y0 + gap for other in column}):
+            y0, y1 = box.y0 - down, box.y1 - down
+            if y0 >= inside.y0 and not any(other.y0 <= y1 and y0 <= other.y1 for other in column):
+                return right, down
+    return None
 
 
 class Solver:
@@ -270,7 +344,10 @@ class Solver:
         core = self._cores.get(at)
         if core is None:
             source: Any = source_of(self._other, of, single)
-            core = _core.SolverF32(self._keywords, source) if single else _core.SolverF64(self._keywords, source)
+            if single:
+                core = _core.SolverF32({"relative_tolerance": _FLOAT_TOLERANCE, **self._keywords}, source)
+            else:
+                core = _core.SolverF64(self._keywords, source)
             self._cores[at] = core
         return core
 
@@ -288,7 +365,7 @@ class Solver:
     ) -> Report:
         """Solve A x = b. The parameters are those of `protean.solve`."""
         there = type(b) is not np.ndarray and _device.on_device(b)
-        values = _device.seen(b, "b") if there else np.asarray(b)
+        values = _device.seen(b, "b") if there else finite(real_array(b, "b"), "b")
         type_of_b = dtype_of(values)
         if isinstance(A, Matrix):
             given = [key for key in ("format", "parameters", "kernel", "order") if key in self._keywords]
@@ -317,7 +394,7 @@ class Solver:
                 f"the matrix has {rows} rows and b has shape {tuple(values.shape)}; b must have {rows} rows"
             )
         if there and core.ordinal < 0:
-            _device.seen_by_host(b, "b")
+            _device.require_host(b, "b")
         solver = self._one(single, core)
         if core.ordinal >= 0:
             report = self._on_device(solver, core, values, there, dtype, x0, callback)
@@ -328,10 +405,7 @@ class Solver:
         right = np.ascontiguousarray(values, dtype=dtype).reshape(-1)
         x = np.zeros(rows, dtype=dtype)
         if x0 is not None:
-            guess = np.asarray(x0)
-            if guess.size != rows:
-                raise ShapeMismatch(f"x0 has shape {guess.shape}; it must have {rows} entries")
-            x[:] = guess.reshape(-1)
+            x[:] = guess_of(x0, values.shape).reshape(-1)
         call: Callable[..., object] | None = None
         if callback is not None:
             told = callback
@@ -385,7 +459,7 @@ class Solver:
         by_columns = right.strides[0] == right.itemsize
         x = np.zeros(right.shape, dtype=right.dtype, order="F" if by_columns else "C")
         if x0 is not None:
-            x[:] = x0
+            x[:] = guess_of(x0, right.shape)
         try:
             result = solver.solve_columns(core, right, x)
         except KeyboardInterrupt as interrupt:
@@ -432,7 +506,8 @@ def solve(
     threads : int, optional
         The number of threads, where A is no `Matrix`.
     **options
-        The keys of a problem file: ``relative_tolerance`` (1e-8), ``absolute_tolerance``, ``max_iterations`` (10000),
+        The keys of a problem file: ``relative_tolerance`` (1e-8; in float32 1e-4), ``absolute_tolerance``,
+        ``max_iterations`` (10000),
         ``restart`` and all others of `options` for the method; ``format`` ("auto"), ``parameters``, ``kernel`` and
         ``order`` of the matrix where A is no `Matrix`; ``policy`` ("auto", or a dict of its options);
         ``schedule``, a list such as ``[{"at_iteration": 20, "format": "sell-packed"}]``; ``expected_iterations``;
@@ -441,7 +516,8 @@ def solve(
     Returns
     -------
     Report
-        With the solution ``x``. Numerical trouble is no exception but its ``reason``.
+        With the solution ``x``. Numerical trouble is no exception but its ``reason``. Input that cannot be right is an
+        exception, as an entry of b or x0 that is not finite.
 
     Raises
     ------

@@ -19,7 +19,22 @@ from typing import Any, TypeVar
 import numpy as np
 
 from . import _convert, _core, _device
-from ._convert import Array, F32, F64, columns_of, core_matrix, dtype_of, is_float32, shape_of, vector_function
+from ._convert import (
+    Array,
+    F32,
+    F64,
+    columns_of,
+    core_matrix,
+    csr_arrays,
+    dtype_of,
+    finite,
+    guess_of,
+    is_float32,
+    real_array,
+    shape_of,
+    vector_function,
+    whole_number,
+)
 from ._matrix import Matrix
 from ._preconditioner import source_of
 from .errors import BadArgument, ShapeMismatch
@@ -78,7 +93,7 @@ def _run(
     broke down; 0: the number of iterations, as at other ends.
     """
     there = type(b) is not np.ndarray and _device.on_device(b)
-    right = _device.seen(b, "b") if there else b if type(b) is np.ndarray else np.asarray(b)
+    right = _device.seen(b, "b") if there else real_array(b, "b")
     single = False
     if isinstance(A, Matrix):
         core: Any = A._core
@@ -96,7 +111,7 @@ def _run(
     if right.shape != (rows,) and (right.ndim != 2 or right.shape[0] != rows):
         raise ShapeMismatch(f"shapes of A {core.shape} and b {tuple(right.shape)} are incompatible")
     if there and core.ordinal < 0:
-        _device.seen_by_host(b, "b")
+        _device.require_host(b, "b")
     dtype = F32 if single else F64
     if M is None and hasattr(A, "psolve"):
         source: Any = (_core.SourceF32 if single else _core.SourceF64).of_function(
@@ -104,7 +119,7 @@ def _run(
         )
     else:
         source = source_of(M, core, single) if M is not None else None
-    iterations = rows * per_row if maxiter is None else int(maxiter)
+    iterations = rows * per_row if maxiter is None else whole_number(maxiter, "maxiter")
     if core.ordinal >= 0:
         x, ends = _on_device(
             name, method, core, right, there, x0, rtol, atol, iterations * cycle, source, callback, calls, number, dtype
@@ -120,6 +135,8 @@ def _run(
         )
     vector = np.ascontiguousarray(right, dtype=dtype).reshape(-1)
     norm = _norm(vector)
+    if not math.isfinite(norm):
+        finite(vector, "b")
     absolute = _tolerance(name, norm, atol, rtol)
     x = np.zeros(rows, dtype=dtype)
     if x0 is not None:
@@ -128,11 +145,7 @@ def _run(
                 raise BadArgument(f"x0 is '{x0}'; it must be a vector, None, or 'Mb' for M b")
             x[:] = vector if M is None else _apply(M, core, vector, dtype)
         else:
-            guess = np.asarray(x0)
-            if guess.shape != (rows,) and guess.shape != (rows, 1):
-                raise ShapeMismatch(f"shapes of A {core.shape} and x0 {guess.shape} are incompatible")
-            is_float32(guess.dtype)
-            x[:] = guess.reshape(-1)
+            x[:] = guess_of(x0, (rows,))
     if norm == 0:
         return np.zeros(rows, dtype=dtype), 0
     try:
@@ -190,7 +203,7 @@ def _info(reason: int, done: int, iterations: int, breakdown: int) -> int:
     if reason > 0:
         return 0
     if reason == _MAX_ITERATIONS:
-        return iterations
+        return max(iterations, 1)
     if breakdown and reason not in _LIMITS:
         return breakdown
     return max(done, 1)
@@ -209,8 +222,8 @@ def _apply(M: Any, core: Any, vector: Array, dtype: Any) -> Array:
         M = M.aspreconditioner()
     for product in ("matvec", "dot", "solve"):
         if hasattr(M, product):
-            return np.asarray(getattr(M, product)(vector)).reshape(-1)
-    return np.asarray(M) @ vector
+            return real_array(getattr(M, product)(vector), "M b").reshape(-1)
+    return real_array(M, "M") @ vector
 
 
 def _columns(
@@ -232,10 +245,9 @@ def _columns(
     B = columns_of(right, dtype)
     by_columns = B.strides[0] == B.itemsize
     X = np.zeros(B.shape, dtype=dtype, order="F" if by_columns else "C")
+    finite(B, "b")
     if x0 is not None:
-        if np.shape(x0) != B.shape:
-            raise ShapeMismatch(f"x0 has shape {np.shape(x0)}; it must have that of b, {B.shape}")
-        X[:] = x0
+        X[:] = guess_of(x0, B.shape)
     absolutes = [_tolerance(name, _norm(np.ascontiguousarray(B[:, j])), atol, rtol) for j in range(B.shape[1])]
     results: list[tuple[int, int]] = []
     try:
@@ -303,15 +315,17 @@ x : array of the shape (n,) or (n, k)
     The solution, or the last iterate.""",
     "info": """
 info : int
-    0: converged. Above 0: not converged, the number of iterations. Of several columns the first that is not 0.""",
+    0: converged. Above 0: not converged, the number of iterations, at least 1. Of several columns the first that is
+    not 0.""",
     "info-10": """
 info : int
-    0: converged. Above 0: not converged, the number of iterations. -10: the method broke down.""",
+    0: converged. Above 0: not converged, the number of iterations, at least 1. -10: the method broke down.""",
     "errors": """
 BadArgument, ShapeMismatch, BadMatrix, OutOfMemory
-    See `protean.errors`; the first three are a ValueError.
+    See `protean.errors`; the first three are a ValueError. An entry of b or x0 that is not finite is named,
+    but on a GPU, where info is above 0.
 TypeError
-    Complex numbers.
+    Entries that are no real numbers: complex ones, truth values, objects, strings.
 KeyboardInterrupt
     After Ctrl-C. Its attribute ``x`` is the iterate.""",
     "right": """
@@ -508,15 +522,18 @@ class _Shifted:
 
 
 def _shifted(A: Any, shift: float) -> Any:
-    if isinstance(A, (np.ndarray, list, tuple)):
-        dense: Any = np.array(A, dtype=F32 if is_float32(np.asarray(A).dtype) else F64)
-        dense[np.diag_indices(min(dense.shape))] -= shift
-        return dense
-    if hasattr(A, "tocsr") and not isinstance(A, Matrix):
-        from scipy.sparse import eye_array
+    shape = shape_of(A)
+    if isinstance(A, Matrix) or (hasattr(A, "matvec") and not hasattr(A, "tocsr")):
+        return _Shifted(A, shift)
+    kind = F32 if is_float32(dtype_of(A)) else F64
+    if hasattr(A, "tocsr"):
+        from scipy.sparse import csr_array, eye_array
 
-        return A - shift * eye_array(A.shape[0], dtype=A.dtype)
-    return _Shifted(A, shift)
+        _, _, indptr, indices, data = csr_arrays(A, kind)
+        return csr_array((data, indices, indptr), shape=shape) - shift * eye_array(shape[0], dtype=kind)
+    dense: Any = np.array(real_array(A, "the matrix"), dtype=kind)
+    dense[np.diag_indices(min(shape))] -= shift
+    return dense
 
 
 def _check_symmetric(A: Any, M: Any, b: Any) -> None:
@@ -524,7 +541,7 @@ def _check_symmetric(A: Any, M: Any, b: Any) -> None:
 
     Source: Paige and Saunders, SIAM J. Numer. Anal. 12 (1975) 617.
     """
-    vector = np.asarray(b, dtype=F64).reshape(-1)
+    vector = np.asarray(real_array(b, "b"), dtype=F64).reshape(-1)
     for B, what in ((A, "matrix"), (M, "preconditioner")):
         if B is None or isinstance(B, (str, dict)):
             continue
@@ -674,7 +691,7 @@ def _restarted(
     if callback_type not in ("x", "pr_norm", "legacy"):
         raise BadArgument(f"Unknown callback_type: {callback_type!r}")
     rows = shape_of(A)[0]
-    size = max(min(20 if restart is None else int(restart), rows), 1)
+    size = max(min(20 if restart is None else whole_number(restart, "restart"), rows), 1)
     legacy = callback is not None and callback_type == "legacy"
     call = callback
     if callback is not None and callback_type != "x":

@@ -21,7 +21,7 @@ ContextPtr context_of(int threads) {
 
 Kept::~Kept() {
   if (objects_.empty() || !Py_IsInitialized()) return;  // at the end of the process Python is gone
-  const nb::gil_scoped_acquire gil;
+  const WithGil gil;
   for (const nb::handle object : objects_) object.dec_ref();
 }
 
@@ -46,7 +46,7 @@ void PythonFunction<T>::operator()(const T* x, T* y) const {
     std::fill(y, y + results_, T(0));
     return;
   }
-  const nb::gil_scoped_acquire gil;
+  const WithGil gil;
   const nb::object argument = empty_vector<T>(arguments_);
   const auto from = nb::cast<VectorArray<T>>(argument);
   std::copy(x, x + arguments_, from.data());

@@ -6,6 +6,8 @@ NB_MODULE(_core, m) {
   nb::set_leak_warnings(false);  // a matrix that a module of the caller keeps is no leak
   m.attr("__version__") = PROTEAN_VERSION_TEXT;
   bind_errors(m);
+  m.def("stop_solves", &stop_solves);
+  m.def("forget_solves", &forget_solves);
   bind_device_arrays(m);
   bind_matrices(m);
 #if defined(PROTEAN_HAVE_CUDA)

@@ -96,7 +96,7 @@ const char* to_string(Entry entry) noexcept {
 const std::shared_ptr<Gpu>& Gpu::get(int ordinal) {
   static std::mutex mutex;
   static auto& all = *new std::map<int, std::shared_ptr<Gpu>>;  // never destroyed: see context_of()
-  const nb::gil_scoped_release no_gil;
+  const WithoutGil no_gil;
   const std::lock_guard lock(mutex);
   std::shared_ptr<Gpu>& gpu = all[ordinal];
   if (!gpu) gpu.reset(new Gpu(ordinal));
@@ -158,7 +158,7 @@ std::shared_ptr<DeviceArray> DeviceArray::of_dlpack(const std::string& what, nb:
   // It has our stream wait, on which another thread may be recording a graph.
   std::unique_lock lock(gpu->mutex(), std::try_to_lock);
   if (!lock.owns_lock()) {
-    const nb::gil_scoped_release no_gil;
+    const WithoutGil no_gil;
     lock.lock();
   }
   const nb::object capsule = object.attr("__dlpack__")(nb::arg("stream") = stream_number(*gpu));
@@ -168,7 +168,7 @@ std::shared_ptr<DeviceArray> DeviceArray::of_dlpack(const std::string& what, nb:
   if (PyCapsule_SetName(capsule.ptr(), used) != 0) throw nb::python_error();
   const std::shared_ptr<void> kept(managed, [](void* tensor) {
     if (!Py_IsInitialized()) return;
-    const nb::gil_scoped_acquire gil;
+    const WithGil gil;
     auto* const one = static_cast<ManagedTensor*>(tensor);
     if (one->deleter) one->deleter(one);
   });
@@ -193,7 +193,7 @@ std::shared_ptr<DeviceArray> DeviceArray::make(int ordinal, Sizes shape, Entry e
   array->ordinal_ = ordinal, array->entry_ = entry;
   array->shape_ = std::move(shape), array->strides_ = dense_strides(array->shape_, by_columns);
   const auto bytes = static_cast<std::int64_t>(array->entry_bytes()) * array->size();
-  const nb::gil_scoped_release no_gil;
+  const WithoutGil no_gil;
   const std::lock_guard lock(array->gpu_->mutex());
   array->buffer_ = Buffer<unsigned char>(array->gpu_->context(), bytes);
   array->data_ = array->buffer_.data();
@@ -226,7 +226,7 @@ bool DeviceArray::dense() const {
 
 void DeviceArray::download(void* to) const {
   const std::shared_ptr<Gpu> gpu = Gpu::get(ordinal_);
-  const nb::gil_scoped_release no_gil;
+  const WithoutGil no_gil;
   const std::lock_guard lock(gpu->mutex());
   Joined joined(*gpu, {this});
   detail::copy_bytes(*gpu->context(), to, Space::host, data_, Space::device,
@@ -237,7 +237,7 @@ void DeviceArray::download(void* to) const {
 
 void DeviceArray::upload(const void* from) {
   const std::shared_ptr<Gpu> gpu = Gpu::get(ordinal_);
-  const nb::gil_scoped_release no_gil;
+  const WithoutGil no_gil;
   const std::lock_guard lock(gpu->mutex());
   detail::copy_bytes(*gpu->context(), data_, Space::device, from, Space::host,
                      static_cast<std::size_t>(size()) * entry_bytes());
@@ -256,7 +256,7 @@ void copy_on_device(const DeviceArray& from, const DeviceArray& to) {
     throw BadArgument(from.what() + " has shape " + in_words(from.shape()) + " and strides " +
                       in_words(from.strides()) + " (in entries); they must be " + in_words(to.shape()) +
                       " and " + in_words(to.strides()));
-  const nb::gil_scoped_release no_gil;
+  const WithoutGil no_gil;
   const std::lock_guard lock(gpu->mutex());
   Joined joined(*gpu, {&from, &to});
   detail::copy_bytes(*gpu->context(), to.data(), Space::device, from.data(), Space::device,
@@ -266,7 +266,7 @@ void copy_on_device(const DeviceArray& from, const DeviceArray& to) {
 
 void DeviceArray::fill_zero() {
   const std::shared_ptr<Gpu> gpu = Gpu::get(ordinal_);
-  const nb::gil_scoped_release no_gil;
+  const WithoutGil no_gil;
   const std::lock_guard lock(gpu->mutex());
   if (entry_ == Entry::float64)
     fill(*gpu->context(), 0.0, VectorView<double>{static_cast<double*>(data_), size(), Space::device});

@@ -22,15 +22,15 @@ void raise(const char* name, const char* what) {
 void translate(const std::exception_ptr& thrown, void*) {
   try {
     std::rethrow_exception(thrown);
-  } catch (const FormatRefused& e) { raise("FormatRefused", e.what()); } catch (const ShapeMismatch& e) {
-    raise("ShapeMismatch", e.what());
-  } catch (const BadMatrix& e) { raise("BadMatrix", e.what()); } catch (const BadArgument& e) {
+  } catch (const InterpreterEnds&) { PyErr_SetNone(PyExc_SystemExit); } catch (const FormatRefused& e) {
+    raise("FormatRefused", e.what());
+  } catch (const ShapeMismatch& e) { raise("ShapeMismatch", e.what()); } catch (const BadMatrix& e) {
+    raise("BadMatrix", e.what());
+  } catch (const BadArgument& e) { raise("BadArgument", e.what()); } catch (const WrongSpace& e) {
     raise("BadArgument", e.what());
-  } catch (const WrongSpace& e) { raise("BadArgument", e.what()); } catch (const NotAvailable& e) {
-    raise("NotAvailable", e.what());
-  } catch (const OutOfMemory& e) { raise("OutOfMemory", e.what()); } catch (const Error& e) {
-    raise("Error", e.what());
-  } catch (const std::bad_alloc&) {
+  } catch (const NotAvailable& e) { raise("NotAvailable", e.what()); } catch (const OutOfMemory& e) {
+    raise("OutOfMemory", e.what());
+  } catch (const Error& e) { raise("Error", e.what()); } catch (const std::bad_alloc&) {
     raise("OutOfMemory", "no memory left");
   } catch (const std::length_error&) {
     raise("OutOfMemory", "an array would be larger than any address space; give smaller sizes");

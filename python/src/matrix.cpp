@@ -115,7 +115,7 @@ std::shared_ptr<Matrix<T>> Matrix<T>::of_csr(std::int64_t rows, std::int64_t col
   const std::shared_ptr<const void> arrays = std::make_shared<Kept>(std::move(kept));
   const bool wide = width_of(row_ptr, "row pointers") == Width::int64,
              wide_col = width_of(col, "columns") == Width::int64;
-  const nb::gil_scoped_release no_gil;
+  const WithoutGil no_gil;
   std::shared_ptr<const void> owner = arrays;
   const std::int32_t* columns = nullptr;
   if (wide_col) {
@@ -173,7 +173,7 @@ std::shared_ptr<Matrix<T>> Matrix<T>::of_device_csr(std::int64_t rows, std::int6
   require_on(col, *gpu);
   const auto* const data = vector_of<const T>(values, *gpu).data;
   const std::shared_ptr<const void> arrays = std::make_shared<Kept>(std::move(kept));
-  const nb::gil_scoped_release no_gil;
+  const WithoutGil no_gil;
   const std::lock_guard lock(gpu->mutex());
   Joined joined(*gpu, {&row_ptr, &col, &values});
   const ContextPtr& context = gpu->context();
@@ -228,7 +228,7 @@ void Matrix<T>::want(const std::string& format, const FormatParams& parameters, 
 template <class T>
 void Matrix<T>::convert(const std::string& format, const FormatParams& parameters, const std::string& kernel,
                         const std::optional<std::string>& order) {
-  const nb::gil_scoped_release no_gil;
+  const WithoutGil no_gil;
   const std::lock_guard lock(mutex());
   require_no_solve("a conversion");
   make();  // so that there is a format to keep where the new one is refused
@@ -263,7 +263,7 @@ void Matrix<T>::set_values(const T* values, std::int64_t count, Space space,
 template <class T>
 void Matrix<T>::update(const VectorArray<const T>& values, nb::object kept) {
   auto owner = std::make_shared<Kept>(std::move(kept));
-  const nb::gil_scoped_release no_gil;
+  const WithoutGil no_gil;
   const std::lock_guard lock(mutex());
   set_values(values.data(), static_cast<std::int64_t>(values.shape(0)), Space::host, std::move(owner));
 }
@@ -272,7 +272,7 @@ template <class T>
 void Matrix<T>::update(const DeviceArray& values, nb::object kept) {
   auto owner = std::make_shared<Kept>(std::move(kept));
   Gpu& gpu = require_gpu();
-  const nb::gil_scoped_release no_gil;
+  const WithoutGil no_gil;
   const std::lock_guard lock(mutex());
   Joined joined(gpu, {&values});
   const VectorView<const T> view = vector_of<const T>(values, gpu);
@@ -283,7 +283,7 @@ void Matrix<T>::update(const DeviceArray& values, nb::object kept) {
 template <class T>
 void Matrix<T>::apply(const DeviceArray& x, const DeviceArray& y) {
   Gpu& gpu = require_gpu();
-  const nb::gil_scoped_release no_gil;
+  const WithoutGil no_gil;
   const std::lock_guard lock(mutex());
   Joined joined(gpu, {&x, &y});
   make();
@@ -296,7 +296,7 @@ void Matrix<T>::apply(const DeviceArray& x, const DeviceArray& y) {
 
 template <class T>
 void Matrix<T>::apply(VectorView<const T> x, VectorView<T> y) {
-  const nb::gil_scoped_release no_gil;
+  const WithoutGil no_gil;
   const std::lock_guard lock(mutex());
   make();
   A().apply(x, y);
@@ -304,7 +304,7 @@ void Matrix<T>::apply(VectorView<const T> x, VectorView<T> y) {
 
 template <class T>
 void Matrix<T>::apply(MultiVectorView<const T> X, MultiVectorView<T> Y) {
-  const nb::gil_scoped_release no_gil;
+  const WithoutGil no_gil;
   const std::lock_guard lock(mutex());
   make();
   multi_apply<T>(A(), X, Y);
@@ -319,7 +319,7 @@ namespace {
 template <class T>
 double time_product(Matrix<T>& matrix, double budget) {
   using Clock = std::chrono::steady_clock;
-  const nb::gil_scoped_release no_gil;
+  const WithoutGil no_gil;
   const std::lock_guard lock(matrix.mutex());
   matrix.make();
   Vector<T> x(matrix.context(), matrix.shape().cols), y(matrix.context(), matrix.shape().rows);
@@ -407,7 +407,7 @@ void bind_matrix(nb::module_& m, const char* name) {
           nb::arg("format"), nb::arg("parameters").none(), nb::arg("kernel"), nb::arg("order"))
       .def("settle",
            [](M& a) {
-             const nb::gil_scoped_release no_gil;
+             const WithoutGil no_gil;
              const std::lock_guard lock(a.mutex());
              a.system().settle_named();
            })
@@ -447,7 +447,7 @@ void bind_matrix(nb::module_& m, const char* name) {
            [](M& a) {
              if (a.is_function())
                throw BadArgument("the operator is a function of yours, which has no transpose");
-             const nb::gil_scoped_release no_gil;
+             const WithoutGil no_gil;
              const std::lock_guard lock(a.mutex());
              const ContextPtr host = a.gpu() ? context_of(0) : a.context();
              return std::make_shared<M>(a.context(), transpose(host, a.host_csr()), false, a.gpu());
@@ -457,7 +457,7 @@ void bind_matrix(nb::module_& m, const char* name) {
       .def("csr", [](M& a) {
         if (a.is_function()) throw BadArgument("the operator is a function of yours, which has no entries");
         const CsrMatrix<T> csr = [&] {
-          const nb::gil_scoped_release no_gil;
+          const WithoutGil no_gil;
           return a.host_csr();
         }();
         const auto rows = static_cast<std::size_t>(csr.rows()),

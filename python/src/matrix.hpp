@@ -67,7 +67,7 @@ class Matrix {
   std::unique_lock<std::recursive_mutex> wait() const {
     std::unique_lock lock(mutex(), std::try_to_lock);
     if (!lock.owns_lock()) {
-      const nb::gil_scoped_release no_gil;
+      const WithoutGil no_gil;
       lock.lock();
     }
     return lock;

@@ -122,7 +122,7 @@ template <class T>
 OwnState<T>::OwnState(std::shared_ptr<Matrix<T>> matrix, const std::string& id,
                       const PreconditionerOptions& options)
     : matrix_(std::move(matrix)) {
-  const nb::gil_scoped_release no_gil;
+  const WithoutGil no_gil;
   const std::lock_guard lock(matrix_->mutex());
   matrix_->make();
   M_ = make_preconditioner<T>(id, matrix_->A(), options);
@@ -156,7 +156,7 @@ std::unique_ptr<Preconditioner<T>> OwnPreconditioner<T>::make(const LinearOperat
 
 template <class T>
 void OwnPreconditioner<T>::apply(VectorView<const T> r, VectorView<T> z) const {
-  const nb::gil_scoped_release no_gil;
+  const WithoutGil no_gil;
   const std::lock_guard lock(own_->matrix().mutex());
   own_->follow();
   M().apply(r, z);
@@ -165,7 +165,7 @@ void OwnPreconditioner<T>::apply(VectorView<const T> r, VectorView<T> z) const {
 template <class T>
 void OwnPreconditioner<T>::apply(const DeviceArray& r, const DeviceArray& z) const {
   Gpu& gpu = own_->matrix().require_gpu();
-  const nb::gil_scoped_release no_gil;
+  const WithoutGil no_gil;
   const std::lock_guard lock(own_->matrix().mutex());
   own_->follow();
   Joined joined(gpu, {&r, &z});
@@ -175,7 +175,7 @@ void OwnPreconditioner<T>::apply(const DeviceArray& r, const DeviceArray& z) con
 
 template <class T>
 void OwnPreconditioner<T>::update() {
-  const nb::gil_scoped_release no_gil;
+  const WithoutGil no_gil;
   const std::lock_guard lock(own_->matrix().mutex());
   own_->ensure();
 }

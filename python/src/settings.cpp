@@ -102,7 +102,11 @@ std::vector<std::string_view> ids_of_preconditioners() {
 std::shared_ptr<const MultiVector<double>> near_null_space_of(nb::handle given) {
   ColumnsArray<const double> array;
   try {
-    array = nb::cast<ColumnsArray<const double>>(given);
+    if (nb::isinstance<nb::str>(given)) throw nb::cast_error();
+    // Casts drop masks and imaginary parts.
+    const nb::object checked =
+        nb::module_::import_("protean._convert").attr("real_array")(given, "near_null_space");
+    array = nb::cast<ColumnsArray<const double>>(checked);
   } catch (const nb::cast_error&) {
     throw BadArgument(
         "near_null_space is of type " + type_of(given) +

@@ -163,7 +163,7 @@ SolveResult run(SystemSolver<T>& solver, Matrix<T>& matrix, VectorView<const T> 
                 Watch& watch) {
   SolveResult result;
   {
-    const nb::gil_scoped_release no_gil;
+    const WithoutGil no_gil;
     const std::lock_guard lock(matrix.mutex());
     result = solver.solve(matrix.system(), b, x, &watch);
   }
@@ -178,7 +178,7 @@ SolveResult run(SystemSolver<T>& solver, Matrix<T>& matrix, const DeviceArray& b
   Gpu& gpu = matrix.require_gpu();
   SolveResult result;
   {
-    const nb::gil_scoped_release no_gil;
+    const WithoutGil no_gil;
     const std::lock_guard lock(matrix.mutex());
     Joined joined(gpu, {&b, &x});
     watch.set_joined(&joined);
@@ -196,7 +196,7 @@ MultiSolveResult run_columns(SystemSolver<T>& solver, Matrix<T>& matrix, const C
   ColumnsWatch watch;
   MultiSolveResult result;
   {
-    const nb::gil_scoped_release no_gil;
+    const WithoutGil no_gil;
     const std::lock_guard lock(matrix.mutex());
     result = solver.multi_solve(matrix.system(), view_of<const T>(b), view_of<T>(x), &watch, rules);
   }
@@ -210,7 +210,7 @@ MultiSolveResult run_columns(SystemSolver<T>& solver, Matrix<T>& matrix, const D
   ColumnsWatch watch;
   MultiSolveResult result;
   {
-    const nb::gil_scoped_release no_gil;
+    const WithoutGil no_gil;
     const std::lock_guard lock(matrix.mutex());
     Joined joined(gpu, {&b, &x});
     result = solver.multi_solve(matrix.system(), columns_of<const T>(b, gpu), columns_of<T>(x, gpu), &watch,

@@ -115,7 +115,7 @@ template <class T>
 CsrMatrix<T> entries_of(Matrix<T>& matrix) {
   if (matrix.is_function())
     throw BadArgument("the operator is a function of yours, which has no entries to look at");
-  const nb::gil_scoped_release no_gil;
+  const WithoutGil no_gil;
   return matrix.host_csr();
 }
 // The context in which they are looked at.
@@ -140,7 +140,7 @@ nb::tuple choose(Matrix<T>& matrix, std::int64_t expected_iterations, const std:
   std::vector<RankedFormat> ranked;
   OrderChoice order;
   {
-    const nb::gil_scoped_release no_gil;
+    const WithoutGil no_gil;
     options.space = matrix.context()->space();
     const CostModel model(options.space);
     options.symmetric = pattern.rows == pattern.cols && !first_asymmetry<T>(*host, pattern, csr.values);
@@ -170,7 +170,7 @@ nb::dict inspect(Matrix<T>& matrix) {
   double unequal = 0;
   std::vector<std::string> null_space;
   {
-    const nb::gil_scoped_release no_gil;
+    const WithoutGil no_gil;
     s = statistics(*host, pattern);
     if (pattern.rows == pattern.cols) {
       unequal = asymmetry(*host, csr);
@@ -213,7 +213,7 @@ nb::tuple admit_format(Matrix<T>& matrix, const std::string& format) {
   const ContextPtr host = host_of(matrix);
   Admission admission;
   {
-    const nb::gil_scoped_release no_gil;
+    const WithoutGil no_gil;
     const FormatEntry& entry = find_format(format);
     admission = admit(entry, *host, pattern, resolve_params(entry, {}), sizeof(T));
   }
@@ -234,7 +234,7 @@ int command(const std::vector<std::string>& words) {
   std::vector<char*> argv;
   for (std::string& one : copies) argv.push_back(one.data());
   argv.push_back(nullptr);
-  const nb::gil_scoped_release no_gil;
+  const WithoutGil no_gil;
   return apps::run(static_cast<int>(copies.size()), argv.data());
 }
 #endif

@@ -3,9 +3,10 @@
 namespace protean::python {
 
 void Signals::look() {
+  if (interpreter_ends()) throw InterpreterEnds();
   if (Clock::now() < next_) return;
   {
-    const nb::gil_scoped_acquire gil;
+    const WithGil gil;
     if (PyErr_CheckSignals() != 0) throw nb::python_error();
   }
   next_ = Clock::now() + period;
@@ -39,11 +40,10 @@ bool Watch::on_iteration(const IterationInfo& info) {
       if (!go_on) return false;
     }
     signals_.look();
-  } catch (const nb::python_error&) {
+  } catch (const nb::python_error&) { error_ = std::current_exception(); } catch (const InterpreterEnds&) {
     error_ = std::current_exception();
-    return false;
   }
-  return true;
+  return !error_;
 }
 
 bool Watch::call(const IterationInfo& info) {
@@ -53,7 +53,7 @@ bool Watch::call(const IterationInfo& info) {
     if (info.restarts == restarts_) return true;
     restarts_ = info.restarts;
   }
-  const nb::gil_scoped_acquire gil;
+  const WithGil gil;
   if (calls_ == Calls::norm) {
     callback_(info.relative_residual);
   } else if (calls_ == Calls::info) {
@@ -74,11 +74,10 @@ void Watch::finish(const SolveReport&) {
 bool ColumnsWatch::on_iteration(const MultiIterationInfo&) {
   try {
     signals_.look();
-  } catch (const nb::python_error&) {
+  } catch (const nb::python_error&) { error_ = std::current_exception(); } catch (const InterpreterEnds&) {
     error_ = std::current_exception();
-    return false;
   }
-  return true;
+  return !error_;
 }
 void ColumnsWatch::finish() const {
   if (error_) std::rethrow_exception(error_);

@@ -13,8 +13,8 @@ namespace protean::python {
 // When a solve looks for signals of Python: in the main thread Ctrl-C raises KeyboardInterrupt there.
 class Signals {
  public:
-  // Throws nb::python_error where a handler of a signal has raised. Called without the GIL, often: it looks every few
-  // milliseconds.
+  // Throws nb::python_error where a handler of a signal has raised, and InterpreterEnds. Called without the GIL, often:
+  // it looks every few milliseconds.
   void look();
 
  private:

@@ -198,6 +198,97 @@ def test_the_import_brings_neither_scipy_nor_matplotlib():
     assert run_python("-c", code).stdout.strip() == "[]"
 
 
+# What a daemon thread may be doing when the interpreter ends. Each goes on for ever.
+AT_THE_END = {
+    "cg": "linalg.cg(A, b, rtol=0.0)",
+    "callback": "linalg.cg(A, b, rtol=0.0, callback=lambda x: None)",
+    "operator": "linalg.cg(spla.aslinearoperator(A), b, rtol=0.0)",
+    "preconditioner": "linalg.cg(A, b, rtol=0.0, M=spla.aslinearoperator(sp.eye_array(A.shape[0])))",
+    "columns": "linalg.cg(A, np.stack([b, b], axis=1), rtol=0.0)",
+    "solve": "protean.solve(A, b, relative_tolerance=0.0, max_iterations=10**9, policy='auto')",
+    "iteration": "protean.solve(A, b, relative_tolerance=0.0, max_iterations=10**9, callback=lambda now: None)",
+    "product": "M @ b",
+    "conversion": "M.convert('ell'), M.convert('csr')",
+}
+
+
+@pytest.mark.parametrize("what", AT_THE_END)
+def test_a_daemon_thread_inside_a_solve_when_the_interpreter_ends(what):
+    code = f"""
+import threading, time
+import numpy as np, scipy.sparse as sp, scipy.sparse.linalg as spla
+import protean
+from protean import linalg
+line = sp.diags_array([-np.ones(399), 2 * np.ones(400), -np.ones(399)], offsets=[-1, 0, 1])
+A = sp.csr_array(sp.kronsum(line, line))
+b = np.arange(160000.0)
+M = protean.matrix(A)
+begun = threading.Event()
+
+def work():
+    begun.set()
+    while True:
+        {AT_THE_END[what]}
+
+for _ in range(3):
+    threading.Thread(target=work, daemon=True).start()
+begun.wait()
+time.sleep(0.2)
+print("end")
+"""
+    done = run_python("-c", code)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "end\n", "")
+
+
+def test_solves_at_exit():
+    """In the main thread they go on, before and after ours; a thread that begins one then is ended."""
+    code = """
+import atexit, threading
+import numpy as np
+
+def late(name):
+    from protean import linalg
+    print(name, linalg.cg(np.eye(3), np.ones(3))[1])
+
+atexit.register(late, "last")
+import protean
+
+def thread():
+    one = threading.Thread(target=late, args=("thread",), daemon=True)
+    one.start()
+    one.join()
+
+atexit.register(late, "first")
+"""
+    done = run_python("-c", code)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "first 0\nlast 0\n", "")
+    late = code.replace('atexit.register(late, "last")', "")
+    late = late.replace("import protean\n", "atexit.register(lambda: thread())\nimport protean\n")
+    done = run_python("-c", late)
+    assert (done.returncode, done.stdout) == (0, "first 0\n"), done.stderr
+
+
+def test_a_child_after_a_fork_inside_a_callback_ends_at_once():
+    code = """
+import os, time
+import numpy as np
+from protean import linalg
+
+def fork(x):
+    global child
+    child = os.fork()
+    if child == 0:
+        raise SystemExit(7)
+
+begin = time.monotonic()
+child = None
+linalg.cg(np.diag([1.0, 2.0]), np.ones(2), maxiter=1, callback=fork)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+    done = run_python("-W", "ignore", "-c", code)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "7\n", "")
+
+
 def test_the_version_is_that_of_the_library():
     text = (pathlib.Path(__file__).parents[2] / "python" / "pyproject.toml").read_text()
     assert f'version = "{protean.__version__}"' in text

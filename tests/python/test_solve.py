@@ -283,3 +283,41 @@ def test_plot():
     line = ax.lines[0]
     assert len(line.get_ydata()) == report.iterations + 1
     assert [text.get_text() for text in ax.texts] == ["ell"]
+
+
+def changes(iterations, to="sell-c-sigma", order="none"):
+    return [
+        {"iteration": i, "from": "csr", "to": to, "from_order": "none", "to_order": order, "convert_seconds": 0.1}
+        for i in iterations
+    ]
+
+
+# Changes in iterations that follow each other, at both ends, and more than have room.
+@pytest.mark.parametrize(
+    ("iterations", "shown"),
+    [((1,), 1), ((1, 2, 3, 4, 5), 5), ((0, 0, 1, 50, 50, 98, 99), 7), (range(25), 25), ([10] * 400, None)],
+)
+def test_labels_of_a_plot_do_not_overlap(iterations, shown):
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    report = protean.Report(np.ones(1), "cg", {"residuals": np.logspace(0, -8, 100), "rhs_norm": 1.0})
+    report.switches = changes(iterations)
+    report.switches[-1]["to_order"] = "rcm"
+    ax = report.plot()
+    ax.get_figure().canvas.draw()
+    boxes = [text.get_window_extent() for text in ax.texts]
+    inside = ax.get_window_extent()
+    for i, box in enumerate(boxes):
+        assert inside.x0 <= box.x0 and box.x1 <= inside.x1 and inside.y0 <= box.y0 and box.y1 <= inside.y1
+        for other in boxes[:i]:
+            assert not box.overlaps(other), (ax.texts[i], box, other)
+    if shown is None:
+        assert 20 < len(boxes) < len(iterations)
+        assert f"({len(iterations) - len(boxes)} changes of format have no label)" in ax.get_xlabel()
+    else:
+        assert len(boxes) == shown and ax.get_xlabel() == "iteration"
+        assert ax.texts[-1].get_text() == "sell-c-sigma, order rcm"
+    assert len(ax.lines) == 1 + len(report.switches)
+    plt.close("all")
