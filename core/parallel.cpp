@@ -86,10 +86,7 @@ void run_parallel(int parts, ParallelBody body, void* closure) {
 int available_threads() {
   const int asked = omp_get_max_threads();
   if (detail::first_number_of_threads(std::getenv("OMP_NUM_THREADS")) > 0) return std::max(1, asked);
-  static const int quota = detail::quota_processors();
-  int threads = std::min(asked, detail::ProcessorSet::usable().count());
-  if (quota > 0) threads = std::min(threads, quota);
-  return std::max(1, threads);
+  return std::max(1, std::min(asked, detail::usable_processors()));
 }
 
 }  // namespace protean

@@ -69,6 +69,12 @@ int quota_processors(const std::string& root) {
   return std::isfinite(least) ? static_cast<int>(std::ceil(std::min(least, 1e6))) : 0;
 }
 
+int usable_processors() {
+  static const int quota = quota_processors();
+  const int count = ProcessorSet::usable().count();
+  return std::max(1, quota > 0 ? std::min(quota, count) : count);
+}
+
 int first_number_of_threads(const char* value) noexcept {
   const long number = value ? std::strtol(value, nullptr, 10) : 0;
   return number > 0 && number <= 1'000'000 ? static_cast<int>(number) : 0;

@@ -26,6 +26,9 @@ class ProcessorSet {
 // group and those above it. System files are read below the folder `root` (tests).
 int quota_processors(const std::string& root = {});
 
+// The processors that this process may use, at least 1: usable(), or what the control groups grant, if that is less.
+int usable_processors();
+
 // The first number in the value of OMP_NUM_THREADS, 0 where it has none.
 int first_number_of_threads(const char* value) noexcept;
 

@@ -22,6 +22,7 @@
 #include "core/locality.hpp"
 #include "core/ordering.hpp"
 #include "core/parallel.hpp"
+#include "core/row_sizes.hpp"
 #include "core/statistics.hpp"
 #include "formats/catalogue.hpp"
 #include "formats/choose.hpp"
@@ -138,6 +139,8 @@ struct Inspection {
   double asymmetry = 0;
   NullVectors null_vectors;
   DiagonalSigns signs;
+  detail::RowSizes row_sizes;
+  double tolerance = 0;          // relative; rows below it are hidden by the largest
   Locality locality;             // of the order that it has
   std::vector<OrderRow> orders;  // empty for a rectangular matrix
   OrderForecast forecast;
@@ -155,9 +158,14 @@ bool is_problem(const std::string& file) {
   return named || (io_detail::kind_of(file) != io_detail::FileKind::missing && !is_matrix_file(file));
 }
 
-// `question`: how format auto is chosen, as the problem says.
+// What the problem says of the choice of format auto and of the tolerance.
+struct InspectQuestion {
+  ChoiceOptions choice;
+  double tolerance = StoppingRule{}.relative_tolerance;
+};
+
 CsrMatrix<double> matrix_of(const InspectArguments& arguments, const ContextPtr& host, std::string& name,
-                            ChoiceOptions& question) {
+                            InspectQuestion& question) {
   if (!is_problem(arguments.input)) {
     if (!arguments.settings.empty())
       throw BadArgument("--set overrides keys of a problem file; this is a matrix");
@@ -172,7 +180,7 @@ CsrMatrix<double> matrix_of(const InspectArguments& arguments, const ContextPtr&
   files.reads(problem);
   files.require_inputs();
   name = problem.matrix.file ? problem.matrix.file.given : problem.matrix.kind;
-  question = choice_options(problem, Space::host);
+  question = {choice_options(problem, Space::host), problem.solver.options.stopping.relative_tolerance};
   return make_matrix_data(host, problem.matrix);
 }
 
@@ -191,8 +199,10 @@ OrderRow order_row(const Context& host, const SparsityPattern& pattern, const Or
 
 // `formats` is the value of --formats.
 Inspection inspect_matrix(const ContextPtr& host, const CsrMatrix<double>& csr, const std::string& formats,
-                          ChoiceOptions options) {
+                          const InspectQuestion& question) {
+  ChoiceOptions options = question.choice;
   Inspection result;
+  result.tolerance = question.tolerance;
   const Clock clock;
   result.statistics = statistics(*host, csr.pattern);
   const bool square = csr.rows() == csr.cols();
@@ -211,6 +221,7 @@ Inspection inspect_matrix(const ContextPtr& host, const CsrMatrix<double>& csr, 
     }
     if (part == parts - 1) {
       result.signs = diagonal_signs(*alone, csr);
+      result.row_sizes = detail::row_sizes(*alone, csr, tolerance);
       result.asymmetry = square ? asymmetry(*alone, csr) : 0;
       result.null_vectors = null_vectors(*alone, csr);
     }
@@ -234,6 +245,18 @@ std::string symmetry(const Inspection& i) {
   if (!i.statistics.structurally_symmetric) return "pattern not symmetric";
   if (i.asymmetry == 0) return "symmetric";
   return fmt::format("pattern symmetric, values differ by up to {:.2g} of the largest", i.asymmetry);
+}
+
+std::string sizes_text(const Inspection& i) {
+  const detail::RowSizes& sizes = i.row_sizes;
+  std::string text = fmt::format("{:.3g} to {:.3g}   sum |a_ij|", sizes.smallest, sizes.largest);
+  if (sizes.below > 0)
+    text += fmt::format(
+        "; {} of {} rows are below {:.3g} of the largest: a 2-norm of b - A x may hide them\n{:26}(solve "
+        "with "
+        "solver.residual_norm: diagonal)",
+        grouped(sizes.below), grouped(sizes.rows), i.tolerance, "");
+  return text;
 }
 
 std::int64_t bandwidth(const Statistics& s) { return std::max(s.lower_bandwidth, s.upper_bandwidth); }
@@ -267,6 +290,11 @@ Json to_json(const Inspection& i) {
       {"null_vectors", in_words(i.null_vectors)},
       {"diagonal_signs",
        {{"positive", i.signs.positive}, {"negative", i.signs.negative}, {"zero", i.signs.zero}}},
+      {"row_sizes",
+       {{"smallest", number(i.row_sizes.smallest)},
+        {"largest", number(i.row_sizes.largest)},
+        {"tolerance", i.tolerance},
+        {"below_tolerance", i.row_sizes.below}}},
       {"diagonals", s.diagonals},
       {"lower_bandwidth", s.lower_bandwidth},
       {"upper_bandwidth", s.upper_bandwidth},
@@ -357,6 +385,7 @@ std::string to_text(const Inspection& i, bool picture) {
   row("symmetry", symmetry(i));
   row("diagonal", fmt::format("{}, {}; {} diagonals with entries", s.full_diagonal ? "full" : "has holes",
                               sign_text(i.signs), grouped(s.diagonals)));
+  if (i.row_sizes.rows > 0) row("row sizes", sizes_text(i));
   if (i.null_vectors.all)
     row("null space", i.asymmetry == 0 ? "vectors of equal entries: solve with solver.null_space: constant"
                                        : "vectors of equal entries (each row adds up to zero)");
@@ -415,7 +444,7 @@ int inspect(const InspectArguments& arguments) {
     (void)formats_named(arguments.formats);  // refused before the matrix is read
   const ContextPtr host = Context::host(arguments.threads);
   std::string name;
-  ChoiceOptions question;
+  InspectQuestion question;
   const CsrMatrix<double> csr = matrix_of(arguments, host, name, question);
   progress.stage("computing its features");
   Inspection inspection = inspect_matrix(host, csr, arguments.formats, question);

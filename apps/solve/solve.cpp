@@ -17,11 +17,13 @@
 #include "apps/report/output.hpp"
 #include "apps/report/progress.hpp"
 #include "apps/solve/history.hpp"
+#include "apps/solve/notes.hpp"
 #include "apps/solve/report.hpp"
 #include "core/blas1.hpp"
 #include "core/io/atomic_file.hpp"
 #include "core/io/input_file.hpp"
 #include "core/io/vector_file.hpp"
+#include "core/processors.hpp"
 #include "core/statistics.hpp"
 #include "formats/catalogue.hpp"
 #include "solvers/auto_switcher.hpp"
@@ -404,6 +406,7 @@ class SolveRun {
 
   void copy_to_host() {
     system_.x0 = moved(host_, *context_, std::move(system_.x0));
+    system_.b = moved(host_, *context_, std::move(system_.b));
     record_.seconds.download = clock_.lap();
   }
 
@@ -415,17 +418,36 @@ class SolveRun {
         composed && record_.switches.empty())
       record_.parts = composed->part_shares();
     record_.advice = advise(*host_, system_.csr, record_);
-    if (record_.result.iterations > 0 && record_.result.reason != StopReason::interrupted)
+    const StopReason reason = record_.result.reason;
+    if (record_.result.iterations > 0 && reason != StopReason::interrupted &&
+        reason != StopReason::inconsistent)
       record_.note = note_on_null_space(*host_, system_.csr, problem_);
+    add_note(record_.note, note_on_columns_unseen_rows());
+    if (problem_.op.space == Space::host)
+      add_note(record_.note, note_on_threads(record_.threads, detail::usable_processors()));
     if (problem_.rhs.from_solution)
       for (std::int64_t j = 0; j < system_.columns; ++j) {
-        const auto column = [&](const Vector<double>& of) {
-          return VectorView<const double>{of.data() + j * record_.rows, record_.rows, Space::host};
-        };
-        record_.column_errors.push_back(relative_error(column(system_.x0), column(system_.exact)));
+        record_.column_errors.push_back(relative_error(column(system_.x0, j), column(system_.exact, j)));
         record_.error = std::max(record_.error.value_or(0), record_.column_errors.back());
       }
     (void)clock_.lap();
+  }
+
+  VectorView<const double> column(const Vector<double>& of, std::int64_t j) const {
+    return {of.data() + j * record_.rows, record_.rows, Space::host};
+  }
+
+  // Of the first column that has such rows.
+  std::string note_on_columns_unseen_rows() const {
+    std::string note;
+    for (std::int64_t j = 0; j < system_.columns && note.empty(); ++j) {
+      const SolveReport& result =
+          system_.columns == 1 ? record_.result : record_.columns.columns[static_cast<std::size_t>(j)];
+      note = note_on_unseen_rows(*host_, system_.csr, column(system_.b, j), column(system_.x0, j),
+                                 problem_.solver.options, result);
+      if (!note.empty() && system_.columns > 1) note = fmt::format("Right-hand side {}: {}", j, note);
+    }
+    return note;
   }
 
   // Each file is written, whatever becomes of the others; the report says which could not be.

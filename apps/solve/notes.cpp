@@ -1,0 +1,57 @@
+#include "apps/solve/notes.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "apps/report/json.hpp"
+#include "core/row_sizes.hpp"
+
+namespace protean::apps {
+
+std::string note_on_threads(int threads, int processors) {
+  if (threads <= processors) return {};
+  return fmt::format(
+      "{} threads share {} {}, so that they wait for each other and the solve may take many times as long. "
+      "Take "
+      "operator.threads: {} (--threads {}), or 0 for what there is.",
+      threads, processors, processors == 1 ? "processor" : "processors", processors, processors);
+}
+
+std::string note_on_unseen_rows(const Context& context, const CsrMatrix<double>& csr,
+                                VectorView<const double> b, VectorView<const double> x,
+                                const SolverOptions& options, const SolveReport& result) {
+  if (csr.pattern.row_ptr.p32 == nullptr && csr.pattern.row_ptr.p64 == nullptr) return {};
+  if (!result.converged() || result.rhs_norm == 0) return {};
+  const StoppingRule& rule = options.stopping;
+  const bool weighted = options.residual_norm == "diagonal";
+  const double baseline = rule.baseline == Baseline::rhs ? result.rhs_norm : result.initial_residual;
+  const double tolerance = std::max(rule.relative_tolerance * baseline, rule.absolute_tolerance);
+  const auto unseen = [&](double limit, bool by_diagonal) {
+    return detail::unseen_rows(context, csr, b.data, x.data, limit, by_diagonal);
+  };
+  const detail::UnseenRows rows = unseen(tolerance, weighted);
+  if (rows.count == 0) return {};
+  // The same relative tolerance in the norm that counts each row in units of its diagonal.
+  const bool diagonal_helps =
+      !weighted &&
+      2 * unseen(rule.relative_tolerance * detail::weighted_norm(context, csr, b.data), true).count <
+          rows.count;
+  return fmt::format(
+      "The stopping test does not see {} of {} rows, the first of them row {} (from 0), and x does not meet "
+      "their "
+      "equations: {}|b_i| + sum |a_ij x_j|{} is at most {:.1e} there, and the test allows a residual of "
+      "{:.1e}. Their "
+      "unknowns may be wrong altogether. {}",
+      grouped(rows.count), grouped(csr.rows()), rows.first, weighted ? "(" : "", weighted ? ") / |a_ii|" : "",
+      rows.largest, tolerance,
+      diagonal_helps
+          ? "Take solver.residual_norm: diagonal, which measures each row in units of its diagonal entry."
+          : "Take a smaller solver.relative_tolerance, or scale the unknowns to similar sizes.");
+}
+
+void add_note(std::string& text, const std::string& note) {
+  if (!note.empty()) text += (text.empty() ? "" : " ") + note;
+}
+
+}  // namespace protean::apps
