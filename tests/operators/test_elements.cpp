@@ -298,9 +298,9 @@ TEST_P(Elements, NewValuesThatDoNotFitChangeNothing) {
   // The same elements in another order, of which all sizes are right.
   for (std::size_t g = 0; g < numbers.groups.size(); ++g) {
     auto other = numbers.groups;
+    if (other[g].elements < 2) continue;
     std::vector<std::int32_t> turned(other[g].connectivity.begin(), other[g].connectivity.end());
     std::rotate(turned.begin(), turned.begin() + other[g].nodes, turned.end());
-    if (std::equal(turned.begin(), turned.end(), other[g].connectivity.begin())) continue;  // one element
     other[g].connectivity = turned;
     EXPECT_THROW(A->update_values(other), ShapeMismatch) << "group " << g;
   }
