@@ -90,7 +90,7 @@ class HostDiagonals final : public DiagonalTally {
  public:
   HostDiagonals(std::int64_t rows, std::int64_t cols)
       : count(static_cast<std::size_t>(rows + cols) + 1), rows_(rows), cols_(cols) {}
-  std::vector<std::int64_t> count;  // at offset + rows
+  std::vector<std::uint32_t> count;  // at offset + rows; none has more entries than the matrix has rows
 
   std::vector<std::int32_t> above(std::int64_t percent) const override {
     std::vector<std::int32_t> found;
@@ -174,12 +174,11 @@ class HostTally final : public Tally {
     return found;
   }
   std::unique_ptr<DiagonalTally> diagonals() const override {
-    return sum_of(
-        for_rows_with_diagonals(1, [&](HostDiagonals& mine, int, std::int64_t begin, std::int64_t end) {
-          std::int64_t* const count = mine.count.data() + pattern_.rows;
-          for (std::int64_t r = begin; r < end; ++r)
-            for (const std::int32_t c : pattern_.row(r)) ++count[c - r];
-        }));
+    return diagonals_of_rows(1, [&](HostDiagonals& mine, int, std::int64_t begin, std::int64_t end) {
+      std::uint32_t* const count = mine.count.data() + pattern_.rows;
+      for (std::int64_t r = begin; r < end; ++r)
+        for (const std::int32_t c : pattern_.row(r)) ++count[c - r];
+    });
   }
   BlockTally blocks(const BlockPass& pass) const override {
     const std::int64_t R = pass.shape.R, block_rows = pass.shape.block_rows(pattern_.rows);
@@ -198,9 +197,8 @@ class HostTally final : public Tally {
     };
     BlockTally found;
     if (pass.diagonals)
-      found.diagonals =
-          sum_of(for_rows_with_diagonals(R, [&](HostDiagonals& mine, int part, std::int64_t begin,
-                                                std::int64_t end) { count(&mine, part, begin, end); }));
+      found.diagonals = diagonals_of_rows(R, [&](HostDiagonals& mine, int part, std::int64_t begin,
+                                                 std::int64_t end) { count(&mine, part, begin, end); });
     else
       for_rows(R, [&](int part, std::int64_t begin, std::int64_t end) { count(nullptr, part, begin, end); });
     for (const std::int64_t its : entries) found.dense_entries += its;
@@ -259,19 +257,16 @@ class HostTally final : public Tally {
     });
   }
   template <class Body>
-  std::vector<HostDiagonals> for_rows_with_diagonals(std::int64_t grain, Body body) const {
-    std::vector<HostDiagonals> counts(static_cast<std::size_t>(parts()),
-                                      HostDiagonals(pattern_.rows, pattern_.cols));
+  std::unique_ptr<DiagonalTally> diagonals_of_rows(std::int64_t grain, Body body) const {
+    std::vector<std::unique_ptr<HostDiagonals>> counts(static_cast<std::size_t>(parts()));
     for_rows(grain, [&](int part, std::int64_t begin, std::int64_t end) {
-      body(counts[static_cast<std::size_t>(part)], part, begin, end);
+      auto mine = std::make_unique<HostDiagonals>(pattern_.rows, pattern_.cols);
+      body(*mine, part, begin, end);
+      counts[static_cast<std::size_t>(part)] = std::move(mine);
     });
-    return counts;
-  }
-  static std::unique_ptr<DiagonalTally> sum_of(std::vector<HostDiagonals> counts) {
-    auto all = std::make_unique<HostDiagonals>(std::move(counts.front()));
     for (std::size_t i = 1; i < counts.size(); ++i)
-      for (std::size_t d = 0; d < all->count.size(); ++d) all->count[d] += counts[i].count[d];
-    return all;
+      for (std::size_t d = 0; d < counts[0]->count.size(); ++d) counts[0]->count[d] += counts[i]->count[d];
+    return std::move(counts[0]);
   }
 
   // Rows [begin, end). Returns the entries in dense blocks.
