@@ -221,7 +221,7 @@ Inspection inspect_matrix(const ContextPtr& host, const CsrMatrix<double>& csr, 
     }
     if (part == parts - 1) {
       result.signs = diagonal_signs(*alone, csr);
-      result.row_sizes = detail::row_sizes(*alone, csr, tolerance);
+      result.row_sizes = detail::row_sizes(*alone, csr, question.tolerance);
       result.asymmetry = square ? asymmetry(*alone, csr) : 0;
       result.null_vectors = null_vectors(*alone, csr);
     }
