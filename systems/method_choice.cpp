@@ -17,9 +17,9 @@ namespace protean::detail {
 namespace {
 
 std::string difference_text(double asymmetry) {
-  return std::isinf(asymmetry)
-             ? std::string("its pattern is not")
-             : fmt::format("entries differ from their mirrors by up to {:.1e} of the largest", asymmetry);
+  if (std::isinf(asymmetry)) return "a row has nothing beside the mirror of an entry";
+  return fmt::format("entries differ from their mirrors by up to {:.1e} of the largest of their rows",
+                     asymmetry);
 }
 
 template <class T>
@@ -72,7 +72,7 @@ MethodTraits method_traits(const Context& context, const CsrMatrix<T>& csr) {
   const SymmetryFacts facts = symmetry_facts(context, csr);
   MethodTraits traits;
   traits.not_positive = facts.not_positive;
-  traits.symmetric = facts.asymmetry <= std::sqrt(static_cast<double>(std::numeric_limits<T>::epsilon()));
+  traits.symmetric = facts.asymmetry <= symmetry_tolerance<T>;
   if (!traits.symmetric) traits.difference = difference_text(facts.asymmetry);
   return traits;
 }

@@ -17,8 +17,8 @@ namespace {
 using Bits = unsigned long long;
 
 struct Found {
-  Bits largest, difference;  // |a_ij|, |a_ij - a_ji|
-  Bits positive;             // rows with a positive diagonal entry
+  Bits unequal;   // the largest part by which an entry differs from its mirror
+  Bits positive;  // rows with a positive diagonal entry
 };
 
 // The first place in [begin, end) where `reached` holds, or end.
@@ -34,18 +34,15 @@ __device__ std::int64_t bisect(std::int64_t begin, std::int64_t end, Reached rea
   return begin;
 }
 
-template <class T, class P>
-__global__ void __launch_bounds__(block_size)
-    mirrors_kernel(const P* row_ptr, const std::int32_t* col, const T* values, std::int64_t rows,
-                   std::int64_t nonzeros, Found* found) {
+// body(row, entry) for all entries, each by one thread. All threads of a block call it.
+template <class P, class Body>
+__device__ void for_entries(const P* row_ptr, std::int64_t rows, std::int64_t nonzeros, Body body) {
   __shared__ std::int64_t first_row, last_row;
-  __shared__ Bits largest, difference, positive;
-  if (threadIdx.x == 0) largest = difference = positive = 0;
   for (std::int64_t begin = std::int64_t{blockIdx.x} * block_size; begin < nonzeros;
        begin += std::int64_t{gridDim.x} * block_size) {
     const std::int64_t end = begin + block_size < nonzeros ? begin + block_size : nonzeros;
     __syncthreads();
-    // The row of entry k is the last one that begins at or before it.
+    // The row of an entry is the first one that ends behind it.
     if (threadIdx.x < 2) {
       const std::int64_t k = threadIdx.x == 0 ? begin : end - 1;
       const std::int64_t row = bisect(0, rows, [&](std::int64_t r) { return row_ptr[r + 1] > k; });
@@ -53,28 +50,48 @@ __global__ void __launch_bounds__(block_size)
     }
     __syncthreads();
     const std::int64_t k = begin + threadIdx.x;
-    if (k >= end) continue;
-    const std::int64_t r =
-        bisect(first_row, last_row, [&](std::int64_t row) { return row_ptr[row + 1] > k; });
+    if (k < end) body(bisect(first_row, last_row, [&](std::int64_t r) { return row_ptr[r + 1] > k; }), k);
+  }
+}
+
+// size[r] := max |a_rk|, where it is 0 before. NaN counts as nothing.
+template <class T, class P>
+__global__ void __launch_bounds__(block_size)
+    sizes_kernel(const P* row_ptr, const T* values, std::int64_t rows, std::int64_t nonzeros, Bits* size) {
+  for_entries(row_ptr, rows, nonzeros, [&](std::int64_t r, std::int64_t k) {
+    const double a = fabs(static_cast<double>(values[k]));
+    const Bits bits = static_cast<Bits>(__double_as_longlong(a));
+    // Most entries of a long row are no larger than what is there.
+    if (a > __longlong_as_double(static_cast<long long>(size[r]))) atomicMax(size + r, bits);
+  });
+}
+
+template <class T, class P>
+__global__ void __launch_bounds__(block_size)
+    mirrors_kernel(const P* row_ptr, const std::int32_t* col, const T* values, std::int64_t rows,
+                   std::int64_t nonzeros, const Bits* size, Found* found) {
+  __shared__ Bits unequal, positive;
+  if (threadIdx.x == 0) unequal = positive = 0;
+  for_entries(row_ptr, rows, nonzeros, [&](std::int64_t r, std::int64_t k) {
     const std::int32_t c = col[k];
     const double a = static_cast<double>(values[k]);
-    atomicMax(&largest, static_cast<Bits>(__double_as_longlong(fabs(a))));
     if (c == r) {
       if (a > 0) atomicAdd(&positive, Bits{1});
-      continue;
+      return;
     }
-    const std::int64_t row_end = row_ptr[c + 1];
+    const std::int64_t end = row_ptr[c + 1];
     const std::int64_t at =
-        bisect(row_ptr[c], row_end, [&](std::int64_t j) { return col[j] >= static_cast<std::int32_t>(r); });
-    const bool stored = at < row_end && col[at] == r;
-    const double b = stored ? static_cast<double>(values[at]) : 0.0;
-    // Written so that NaN counts as different.
-    const double gap = a == b ? 0.0 : isnan(a - b) ? INFINITY : fabs(a - b);
-    if (gap > 0) atomicMax(&difference, static_cast<Bits>(__double_as_longlong(gap)));
-  }
+        bisect(row_ptr[c], end, [&](std::int64_t j) { return col[j] >= static_cast<std::int32_t>(r); });
+    const double b = at < end && col[at] == r ? static_cast<double>(values[at]) : 0.0;
+    if (a == b) return;
+    const double one = __longlong_as_double(static_cast<long long>(size[r])),
+                 other = __longlong_as_double(static_cast<long long>(size[c]));
+    const double part = fabs(a - b) / fmin(one, other);
+    atomicMax(&unequal, static_cast<Bits>(__double_as_longlong(isnan(part) ? INFINITY : part)));
+  });
   __syncthreads();
   if (threadIdx.x == 0) {
-    atomicMax(&found->largest, largest), atomicMax(&found->difference, difference);
+    if (unequal > 0) atomicMax(&found->unequal, unequal);
     if (positive > 0) atomicAdd(&found->positive, positive);
   }
 }
@@ -87,19 +104,21 @@ detail::SymmetryFacts symmetry_facts(const Context& context, const CsrMatrix<T>&
   if (p.nonzeros == 0) return {.not_positive = p.rows};
   constexpr std::int64_t most_blocks = 4096;
   const Scratch<Found> scratch(context, 1);
-  Found found{0, 0, 0};
+  const Scratch<Bits> size(context, p.rows);
+  Found found{0, 0};
   copy_in(context, scratch.data(), &found, sizeof found);
+  PROTEAN_CUDA_CHECK(cudaMemsetAsync(size.data(), 0, size.bytes(), stream(context)));
   const auto blocks =
       static_cast<unsigned>(std::min(most_blocks, (p.nonzeros + block_size - 1) / block_size));
   p.row_ptr.visit([&](const auto* row_ptr) {
+    sizes_kernel<<<blocks, block_size, 0, stream(context)>>>(row_ptr, csr.values, p.rows, p.nonzeros,
+                                                             size.data());
     mirrors_kernel<<<blocks, block_size, 0, stream(context)>>>(row_ptr, p.col, csr.values, p.rows, p.nonzeros,
-                                                               scratch.data());
+                                                               size.data(), scratch.data());
   });
   PROTEAN_CUDA_CHECK(cudaGetLastError());
   copy_out(context, &found, scratch.data(), sizeof found);
-  const auto number = [](Bits bits) { return std::bit_cast<double>(bits); };
-  const double difference = number(found.difference);
-  return {.asymmetry = difference == 0 ? 0 : difference / number(found.largest),
+  return {.asymmetry = std::bit_cast<double>(found.unequal),
           .not_positive = p.rows - static_cast<std::int64_t>(found.positive)};
 }
 template detail::SymmetryFacts symmetry_facts<float>(const Context&, const CsrMatrix<float>&);
