@@ -162,7 +162,7 @@ INSTANTIATE_TEST_SUITE_P(Places, Coarsest, testing::Values(Place::host, Place::s
 
 TEST_P(Coarsest, IsDefiniteWithJumpsInDouble) { expect_definite<double>({1e8, 1e13, 1e17}); }
 TEST_P(Coarsest, IsDefiniteWithJumpsInFloat) { expect_definite<float>({1e5, 1e6, 1e9}); }
-TEST_P(Coarsest, ServesCgWithJumpsInDouble) { expect_solved<double>({1e4, 1e8, 1e11}, 1e-6); }
+TEST_P(Coarsest, ServesCgWithJumpsInDouble) { expect_solved<double>({1e4, 1e6, 1e8}, 1e-6); }
 TEST_P(Coarsest, ServesCgWithJumpsInFloat) { expect_solved<float>({1e3, 1e4, 1e5, 1e6}, 1e-3); }
 
 // A minimum residual method takes M where A is singular, whatever its size: M must have no null space of its own.
