@@ -134,12 +134,10 @@ class SellPacked final : public AssembledMatrix<T>,
     values_ = Buffer<T>(request.context, starts_.back().slots * packed::height);
     if (request.context->deterministic())
       entries_ = Buffer<unsigned char>(request.context, starts_.back().slots);
-    checksums_.resize(plan.parts.size());
     parallel(parts(), [&](int p, int) {
       const Plan::Part& part = plan.parts[p];
       std::copy(part.code.begin(), part.code.end(), code_.data() + starts_[p].words);
       std::copy(part.places.begin(), part.places.end(), places_.data() + starts_[p].places);
-      checksums_[p] = packed::checksum(request.csr.pattern, borders_[p], borders_[p + 1]);
       fill(p, request.csr);
       if (!entries_.empty()) mark_entries(p, request.csr.pattern);
     });
@@ -202,14 +200,6 @@ class SellPacked final : public AssembledMatrix<T>,
   }
 
   void do_update_values(const CsrMatrix<T>& csr) override {
-    std::vector<char> same(checksums_.size());
-    parallel(parts(), [&](int p, int) {
-      same[p] = packed::checksum(csr.pattern, borders_[p], borders_[p + 1]) == checksums_[p];
-    });
-    if (std::find(same.begin(), same.end(), 0) != same.end())
-      throw BadArgument(
-          "new values for a sell-packed matrix come with columns other than those it was built from; "
-          "build a new matrix");
     parallel(parts(), [&](int p, int) { fill(p, csr); });
   }
 
@@ -341,7 +331,6 @@ class SellPacked final : public AssembledMatrix<T>,
 
   std::vector<std::int64_t> borders_;
   std::vector<Extent> starts_{Extent{}};  // where each part begins in code, slots and places; then the end
-  std::vector<std::uint64_t> checksums_;  // of each part's pattern
   Buffer<std::uint32_t> code_;
   Buffer<unsigned char> places_;
   Buffer<T> values_;

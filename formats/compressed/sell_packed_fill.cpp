@@ -234,25 +234,6 @@ void FillF32(const std::uint32_t* code, const unsigned char* places, const Spars
   Fill(code, places, pattern, from, begin, end, to);
 }
 
-// The sum over k of (n_k + a k)(n_k xor (b k + c)), modulo 2^64.
-template <class Number>
-std::uint64_t Mix(const Number* n, std::int64_t size) {
-  std::uint64_t sum = 0;
-  for (std::int64_t k = 0; k < size; ++k) {
-    const auto number = static_cast<std::uint32_t>(n[k]), place = static_cast<std::uint32_t>(k);
-    const std::uint32_t a = number + place * 0x9e3779b1u, b = number ^ (place * 0x85ebca6bu + 0x27d4eb2fu);
-    sum += std::uint64_t{a} * b;
-  }
-  return sum;
-}
-
-std::uint64_t Checksum(const SparsityPattern& pattern, std::int64_t begin, std::int64_t end) {
-  const std::int64_t first = pattern.row_ptr[begin], entries = pattern.row_ptr[end] - first;
-  const std::uint64_t lengths = pattern.row_ptr.p32 ? Mix(pattern.row_ptr.p32 + begin, end - begin + 1)
-                                                    : Mix(pattern.row_ptr.p64 + begin, end - begin + 1);
-  return Mix(pattern.col + first, entries) + lengths * 0x9e3779b97f4a7c15u;
-}
-
 }  // namespace
 }  // namespace HWY_NAMESPACE
 }  // namespace protean::formats::packed
@@ -262,7 +243,6 @@ HWY_AFTER_NAMESPACE();
 namespace protean::formats::packed {
 HWY_EXPORT(FillF64);
 HWY_EXPORT(FillF32);
-HWY_EXPORT(Checksum);
 
 void fill_values(const std::uint32_t* code, const unsigned char* places, const SparsityPattern& pattern,
                  const double* from, std::int64_t begin, std::int64_t end, double* values) {
@@ -271,9 +251,6 @@ void fill_values(const std::uint32_t* code, const unsigned char* places, const S
 void fill_values(const std::uint32_t* code, const unsigned char* places, const SparsityPattern& pattern,
                  const float* from, std::int64_t begin, std::int64_t end, float* values) {
   HWY_DYNAMIC_DISPATCH(FillF32)(code, places, pattern, from, begin, end, values);
-}
-std::uint64_t checksum(const SparsityPattern& pattern, std::int64_t begin, std::int64_t end) {
-  return HWY_DYNAMIC_DISPATCH(Checksum)(pattern, begin, end);
 }
 }  // namespace protean::formats::packed
 #endif

@@ -196,10 +196,6 @@ void fill_values(const std::uint32_t* code, const unsigned char* places, const S
 void fill_values(const std::uint32_t* code, const unsigned char* places, const SparsityPattern& pattern,
                  const float* from, std::int64_t begin, std::int64_t end, float* values);
 
-// A checksum of the columns and row lengths of rows begin .. end - 1. Other patterns hardly ever have the
-// same.
-std::uint64_t checksum(const SparsityPattern& pattern, std::int64_t begin, std::int64_t end);
-
 // Larger than every column of a matrix.
 constexpr std::int32_t no_column = 0x7fffffff;
 

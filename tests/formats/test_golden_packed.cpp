@@ -258,7 +258,7 @@ TEST(GoldenPacked, LargeMatricesTakeNewValues) {
 TEST(GoldenPacked, OtherColumnsAreRefusedAsNewValues) {
   const auto matrix = build("sell-packed", from_rule(40, 40, [](auto r, auto c) { return r == c; }));
   EXPECT_THROW(matrix->update_values(from_rule(40, 40, [](auto r, auto c) { return r + c == 39; })),
-               BadArgument);
+               ShapeMismatch);
 }
 
 TEST(GoldenPacked, NewValuesArriveByEveryRuleByWhichSlotsAreMade) {
