@@ -38,14 +38,14 @@ T factor_to_one(T largest) {
 }
 
 template <class T>
-T largest_entry(const Context& context, VectorView<T> v, Vector<T>& number) {
+T largest_entry(const Context& context, VectorView<const T> v, Vector<T>& number) {
   return reduced<T>(context, number, [&](T* result) { max_abs<T>(context, v, result); });
 }
 
 // v := v times a power of two, with entries of at most 2; returns the power. 0 where v is 0 or not finite.
 template <class T>
 double bring_to_one(const Context& context, VectorView<T> v, Vector<T>& number) {
-  const T largest = largest_entry(context, v, number);
+  const T largest = largest_entry<T>(context, v, number);
   if (largest == 0 || !std::isfinite(largest)) return 0;
   const T factor = factor_to_one(largest);
   scale<T>(context, factor, v);
@@ -162,7 +162,7 @@ double norm(const Context& context, VectorView<T> v, Vector<T>& number) {
   const auto dot_v = [&](T* result) { dot<T>(context, v, v, result); };
   T squared = reduced<T>(context, number, dot_v);
   if (std::isfinite(squared) && squared > smallest_safe<T>) return std::sqrt(static_cast<double>(squared));
-  const T largest = largest_entry(context, v, number);
+  const T largest = largest_entry<T>(context, v, number);
   if (largest == 0 || !std::isfinite(largest)) return static_cast<double>(largest);
   const T factor = factor_to_one(largest);
   scale<T>(context, factor, v);
@@ -290,10 +290,10 @@ Diagnosis check_least_squares(Method<T>& method, const System<T>& system, Vector
 
 template <class T>
 std::optional<BadEntry> first_not_finite(const Context& context, VectorView<const T> v, Vector<T>& number) {
-  T largest = 0;
-  max_abs<T>(context, v, number.data());
-  copy<T>(context, number.view(), {&largest, 1});
-  if (std::isfinite(largest)) return std::nullopt;
+  // A sum of squares is finite where all entries are, except where a large one overflows.
+  if (std::isfinite(reduced<T>(context, number, [&](T* result) { dot<T>(context, v, v, result); })) ||
+      std::isfinite(largest_entry<T>(context, v, number)))
+    return std::nullopt;
   std::optional<BadEntry> found;
   in_pieces<T>(context, v, [&](std::int64_t row, T entry) {
     if (!found && !std::isfinite(entry))  // a NaN without its sign, which has no meaning
