@@ -4,6 +4,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <limits>
+#include <utility>
+
 namespace protean {
 namespace detail {
 namespace {
@@ -32,14 +35,44 @@ BackgroundScope::BackgroundScope(const Background* work) noexcept { current = wo
 BackgroundScope::~BackgroundScope() { current = nullptr; }
 
 void checkpoint() {
-  if (current && current->cancel->load(std::memory_order_relaxed))
+  if (!current) return;
+  if (current->cancel && current->cancel->load(std::memory_order_relaxed))
     throw Cancelled("background work was asked to end");
+  if (current->endable) current->endable->check();
 }
 
 void checkpoint(std::size_t bytes) {
   checkpoint();
   if (current && current->allocated) current->allocated->fetch_add(bytes, std::memory_order_relaxed);
 }
+
+EndableWork::EndableWork(const Context& context, std::function<bool()> ended)
+    : ended_(std::move(ended)),
+      state_{&context, nullptr, std::numeric_limits<int>::max(), nullptr, nullptr, this},
+      current_(current == nullptr) {
+  if (current_) current = &state_;
+}
+EndableWork::~EndableWork() {
+  if (current_) current = nullptr;
+}
+
+void EndableWork::check() {
+  if (!must_end_.load(std::memory_order_relaxed)) {
+    if (std::this_thread::get_id() != caller_ || !ended_()) return;
+    must_end_.store(true, std::memory_order_relaxed);
+  }
+  throw WorkEnded("work was asked to end");
+}
+
+namespace {
+constinit thread_local const std::function<bool()>* question = nullptr;
+}  // namespace
+
+StopQuestion::StopQuestion(std::function<bool()> asked)
+    : asked_(std::move(asked)), before_(std::exchange(question, &asked_)) {}
+StopQuestion::~StopQuestion() { question = before_; }
+
+bool stop_asked() { return question && (*question)(); }
 
 }  // namespace detail
 

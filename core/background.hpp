@@ -4,6 +4,9 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <string>
+#include <thread>
 
 #include <protean/core/context.hpp>
 #include <protean/core/error.hpp>
@@ -19,13 +22,15 @@ class Cancelled : public Error {
 };
 
 namespace PROTEAN_HIDDEN detail {
-// The state of one background work.
+class EndableWork;
+// The state of one background work, or of work in the foreground that can be ended.
 struct Background {
   const Context* context;
-  const std::atomic<bool>* cancel;
+  const std::atomic<bool>* cancel;  // null: nobody does
   int workers;
   DeviceState* device;                  // of a device context: the stream and handles of background work
   std::atomic<std::size_t>* allocated;  // null: bytes are not counted
+  EndableWork* endable = nullptr;       // of work in the foreground
 };
 }  // namespace detail
 
@@ -76,10 +81,68 @@ class BackgroundScope {
   BackgroundScope(const BackgroundScope&) = delete;
   BackgroundScope& operator=(const BackgroundScope&) = delete;
 };
-// Throws Cancelled inside background work that was asked to end; nothing otherwise.
+// Throws Cancelled inside background work that was asked to end, WorkEnded inside work of EndableWork; nothing
+// otherwise.
 void checkpoint();
 // The calling thread is about to allocate: a checkpoint, which counts the bytes.
 void checkpoint(std::size_t bytes);
+
+// Counts steps of long work and passes a checkpoint after many of them.
+class CheckedSteps {
+ public:
+  void did(std::int64_t steps) {
+    if ((done_ += steps) < between_checkpoints) return;
+    done_ = 0;
+    checkpoint();
+  }
+
+ private:
+  static constexpr std::int64_t between_checkpoints = 1 << 18;
+  std::int64_t done_ = 0;
+};
+
+// Thrown at a checkpoint inside EndableWork that must end.
+class WorkEnded : public Error {
+ public:
+  explicit WorkEnded(const std::string& message, SourceLocation where = SourceLocation::current())
+      : Error(message, where) {}
+};
+
+// While an object of this class lives, work of the calling thread in the foreground ends where `ended` says so: the
+// next checkpoint (each parallel region and allocation is one) throws WorkEnded, here and in the threads that run parts
+// of a parallel region. `ended` is called by the calling thread alone. Does nothing inside background work or other
+// work of this class.
+class EndableWork {
+ public:
+  EndableWork(const Context& context, std::function<bool()> ended);
+  ~EndableWork();
+  EndableWork(const EndableWork&) = delete;
+  EndableWork& operator=(const EndableWork&) = delete;
+  void check();
+
+ private:
+  std::function<bool()> ended_;
+  std::thread::id caller_ = std::this_thread::get_id();
+  std::atomic<bool> must_end_{false};
+  Background state_;
+  bool current_;
+};
+
+// While an object of this class lives, the work of the calling thread that can be ended before its result is complete,
+// such as the setup of a preconditioner for a solve, is ended where `asked` returns true: Ctrl-C. Without one nobody
+// asks.
+class StopQuestion {
+ public:
+  explicit StopQuestion(std::function<bool()> asked);
+  ~StopQuestion();
+  StopQuestion(const StopQuestion&) = delete;
+  StopQuestion& operator=(const StopQuestion&) = delete;
+
+ private:
+  std::function<bool()> asked_;
+  const std::function<bool()>* before_;
+};
+bool stop_asked();
 }  // namespace detail
 
 }  // namespace protean

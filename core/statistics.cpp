@@ -330,50 +330,83 @@ template std::optional<AsymmetricEntry> first_asymmetry(const Context&, const Sp
 template std::optional<AsymmetricEntry> first_asymmetry(const Context&, const SparsityPattern&,
                                                         const double*);
 
+namespace {
+
+// max_k |a_ik| of each row.
 template <class T>
-double asymmetry(const Context& context, const CsrMatrix<T>& matrix) {
+std::vector<double> sizes_of_rows(const CsrMatrix<T>& matrix, const std::vector<std::int64_t>& borders,
+                                  int workers) {
   const SparsityPattern& p = matrix.pattern;
-  constexpr double infinity = std::numeric_limits<double>::infinity();
-  if (p.rows != p.cols) return infinity;
-  // Every entry above the diagonal is compared with its mirror. Those below are only counted.
-  struct Largest {
-    double difference = 0, value = 0;
-    std::int64_t above = 0, below = 0;
-  };
-  const int workers = useful_parts(context, p.nonzeros);
-  const auto borders = balanced_row_borders(p, workers);
-  std::vector<Largest> parts(static_cast<std::size_t>(workers));
+  std::vector<double> size(static_cast<std::size_t>(p.rows));
   parallel(workers, [&](int part, int) {
-    Largest mine;
+    for (std::int64_t r = borders[part]; r < borders[part + 1]; ++r) {
+      T most = 0;
+      for (std::int64_t k = p.row_ptr[r]; k < p.row_ptr[r + 1]; ++k)
+        most = std::max(most, std::abs(matrix.values[k]));
+      size[static_cast<std::size_t>(r)] = static_cast<double>(most);
+    }
+  });
+  return size;
+}
+
+// What asymmetry() finds in the entries on one side of the diagonal.
+struct Unequal {
+  double most = 0;
+  std::int64_t entries = 0, mirrored = 0, below = 0;
+
+  // a_ij and a_ji in rows of these sizes
+  void compare(double one, double other, double size, double size_of_other) {
+    if (one == other) return;
+    // Written so that NaN counts as different; 0 / 0 does not occur.
+    const double part = std::abs(one - other) / std::min(size, size_of_other);
+    if (!(part <= most)) most = std::isnan(part) ? std::numeric_limits<double>::infinity() : part;
+  }
+  void add(const Unequal& other) {
+    most = std::max(most, other.most);
+    entries += other.entries, mirrored += other.mirrored, below += other.below;
+  }
+};
+
+// Compares the entries above the diagonal with their mirrored ones (below: those below it that have none, with 0).
+template <class T>
+Unequal compare_with_mirrors(const CsrMatrix<T>& matrix, const std::vector<std::int64_t>& borders,
+                             int workers, const std::vector<double>& size, bool below) {
+  const SparsityPattern& p = matrix.pattern;
+  std::vector<Unequal> parts(static_cast<std::size_t>(workers));
+  parallel(workers, [&](int part, int) {
+    Unequal mine;
     Mirrors mirrors(p);
     for (std::int64_t r = borders[part]; r < borders[part + 1]; ++r)
       for (std::int64_t k = p.row_ptr[r]; k < p.row_ptr[r + 1]; ++k) {
-        const auto value = static_cast<double>(matrix.values[k]);
-        mine.value = std::max(mine.value, std::abs(value));
-        mine.below += p.col[k] < r;
-        if (p.col[k] < r) continue;
-        mine.above += p.col[k] > r;
-        const std::int64_t found = mirrors.find(r, p.col[k]);
-        if (found < 0) {
-          mine.difference = infinity;
-          break;
-        }
-        const double a = value;
-        const auto b = static_cast<double>(matrix.values[p.row_ptr[p.col[k]] + found]);
-        // Written so that NaN counts as different.
-        const double difference = a == b ? 0 : std::abs(a - b);
-        if (!(difference <= mine.difference))
-          mine.difference = std::isnan(difference) ? infinity : difference;
+        const std::int32_t c = p.col[k];
+        mine.below += c < r;
+        if (below ? c > r : c < r) continue;
+        const std::int64_t found = mirrors.find(r, c);
+        mine.entries += c != r, mine.mirrored += c != r && found >= 0;
+        if (below && found >= 0) continue;
+        const T mirrored = found < 0 ? T(0) : matrix.values[p.row_ptr[c] + found];
+        mine.compare(static_cast<double>(matrix.values[k]), static_cast<double>(mirrored),
+                     size[static_cast<std::size_t>(r)], size[static_cast<std::size_t>(c)]);
       }
-    parts[part] = mine;
+    parts[static_cast<std::size_t>(part)] = mine;
   });
-  Largest all;
-  for (const Largest& part : parts) {
-    all.difference = std::max(all.difference, part.difference), all.value = std::max(all.value, part.value);
-    all.above += part.above, all.below += part.below;
-  }
-  if (all.above != all.below) return infinity;
-  return all.difference == 0 ? 0 : all.difference == infinity ? infinity : all.difference / all.value;
+  Unequal all;
+  for (const Unequal& part : parts) all.add(part);
+  return all;
+}
+
+}  // namespace
+
+template <class T>
+double asymmetry(const Context& context, const CsrMatrix<T>& matrix) {
+  const SparsityPattern& p = matrix.pattern;
+  if (p.rows != p.cols) return std::numeric_limits<double>::infinity();
+  const int workers = useful_parts(context, p.nonzeros);
+  const auto borders = balanced_row_borders(p, workers);
+  const std::vector<double> size = sizes_of_rows(matrix, borders, workers);
+  const Unequal above = compare_with_mirrors(matrix, borders, workers, size, false);
+  if (above.mirrored == above.below) return above.most;
+  return std::max(above.most, compare_with_mirrors(matrix, borders, workers, size, true).most);
 }
 template double asymmetry(const Context&, const CsrMatrix<float>&);
 template double asymmetry(const Context&, const CsrMatrix<double>&);

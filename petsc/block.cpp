@@ -57,7 +57,8 @@ class Writing {
   double* data_ = nullptr;
 };
 
-// PETSc's own arrays, not copied.
+}  // namespace
+
 protean::CsrMatrix<double> arrays_of(Mat A) {
   PetscInt rows = 0, cols = 0, n = 0;
   PetscBool done = PETSC_FALSE;
@@ -74,6 +75,8 @@ protean::CsrMatrix<double> arrays_of(Mat A) {
   static constexpr std::int32_t empty[1] = {0};
   return protean::csr_view<double>(rows, cols, rows == 0 ? empty : p, c, v);
 }
+
+namespace {
 
 PetscErrorCode delete_block(void* block) {
   delete static_cast<Block*>(block);

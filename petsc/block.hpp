@@ -55,6 +55,9 @@ struct Proposal {
   double now = 0, then = 0;
 };
 
+// PETSc's own arrays of a sequential matrix, not copied.
+protean::CsrMatrix<double> arrays_of(Mat A);
+
 // The clock of all policies, in seconds. A test puts another one in its place.
 extern double (*policy_clock)();
 

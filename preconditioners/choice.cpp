@@ -64,8 +64,7 @@ struct Sums {
 template <class T>
 ChoiceTraits choice_traits(const Context& host, const CsrMatrix<T>& csr) {
   ChoiceTraits traits;
-  const double difference = asymmetry<T>(host, csr);
-  traits.symmetric = difference <= std::sqrt(std::numeric_limits<T>::epsilon());
+  traits.symmetric = asymmetry<T>(host, csr) <= symmetry_tolerance<T>;
   const int workers = useful_parts(host, csr.nonzeros());
   std::vector<Sums> sums(static_cast<std::size_t>(workers));
   parallel(workers, [&](int part, int parts) {

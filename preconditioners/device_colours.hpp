@@ -5,7 +5,8 @@
 // one more than the highest of the coupled rows before it, so an elimination level after level is one in natural order.
 // So the factors are those of the host. A row waits for the rows before it with which it is coupled, in one kernel.
 // Where rows follow each other in long chains (a tridiagonal matrix has one of all rows) that takes too long, and the
-// host goes on; so it does for more than 64 colours, for an unsymmetric pattern and for rows that are not sorted.
+// host goes on; so it does for more than 64 colours, for an unsymmetric pattern, for rows that are not sorted and for
+// rows of more than 8192 entries, whose order takes the square of that here.
 //
 // Workspace: 28 bytes a row; the arrays are those of DeviceFactors.
 #pragma once
@@ -20,6 +21,7 @@
 namespace protean::detail {
 
 inline constexpr int most_colours_on_device = 64;
+inline constexpr std::int64_t longest_row_on_device = 8192;
 
 // The rows of FactorView by colours or levels, on a device.
 struct ColouredRows {
@@ -65,9 +67,10 @@ struct ColouringRows {
   const std::int32_t *row = nullptr, *place = nullptr;
   bool with_upper = true;
 
-  // Whether the columns of row i ascend, and each entry has its mirrored one.
+  // Whether the columns of row i ascend, are not too many, and each entry has its mirrored one.
   PROTEAN_HOST_DEVICE bool is_mirrored(std::int64_t i, int lane, int lanes) const {
     const std::int64_t begin = ptr[i], end = ptr[i + 1];
+    if (end - begin > longest_row_on_device) return false;
     for (std::int64_t e = begin + lane; e < end; e += lanes) {
       const std::int32_t j = columns[e];
       if (e > begin && columns[e - 1] >= j) return false;

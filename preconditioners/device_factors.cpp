@@ -161,7 +161,7 @@ void DeviceFactors<T>::make_room() {
 
 template <class T>
 FactorStatus DeviceFactors<T>::relax(const CsrMatrix<T>& csr, bool one_for_zero, T w, T scale) {
-  FactorStatus status{0, static_cast<std::int32_t>(rows_), 0, 0};
+  FactorStatus status{.bad_row = static_cast<std::int32_t>(rows_)};
   if (rows_ == 0) return status;
   make_room();
   const Context& context = *device_;
@@ -188,7 +188,7 @@ FactorStatus DeviceFactors<T>::relax(const CsrMatrix<T>& csr, bool one_for_zero,
 
 template <class T>
 FactorStatus DeviceFactors<T>::factor(const CsrMatrix<T>& csr, const FactorRules& rules, T shift) {
-  FactorStatus status{0, static_cast<std::int32_t>(rows_), 0, 0};
+  FactorStatus status{.bad_row = static_cast<std::int32_t>(rows_)};
   if (rows_ == 0) return status;
   make_room();
   const Context& context = *device_;
@@ -197,10 +197,13 @@ FactorStatus DeviceFactors<T>::factor(const CsrMatrix<T>& csr, const FactorRules
   if (context.simulated()) {
     const DeviceWork work(context);
     std::fill_n(f.diagonal, rows_, T(0)), std::fill_n(f.values, values_.size(), T(0));
-    double largest = 0, difference = 0;
-    for (std::int64_t k = 0; k < rows_; ++k)
+    double least = std::numeric_limits<double>::infinity(), difference = 0;
+    for (std::int64_t k = 0; k < rows_; ++k) {
+      double largest = 0;
       status.trouble |= csr.pattern.row_ptr.visit(
           [&](const auto* ptr) { return f.load_row(ptr, csr.pattern.col, csr.values, k, 0, 1, largest); });
+      least = std::min(least, largest);
+    }
     if (rules.symmetric)
       for (std::int64_t k = 0; k < rows_; ++k)
         difference = std::max(difference, f.difference_of_row(k, 0, 1));
@@ -212,7 +215,7 @@ FactorStatus DeviceFactors<T>::factor(const CsrMatrix<T>& csr, const FactorRules
       if (!good) status.bad_row = std::min(status.bad_row, f.row[k]);
     }
     for (std::int64_t k = 0; k < rows_; ++k) status.trouble |= f.finish_row(rules, k, 0, 1);
-    status.largest = std::bit_cast<unsigned long long>(largest);
+    status.least_row = std::bit_cast<unsigned long long>(least);
     status.largest_difference = std::bit_cast<unsigned long long>(difference);
     return status;
   }

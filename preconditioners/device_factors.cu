@@ -32,10 +32,10 @@ __global__ void __launch_bounds__(block_size)
 #pragma unroll
   for (int step = lanes / 2; step > 0; step /= 2)
     largest = fmax(largest, __shfl_xor_sync(mask, largest, step, lanes));
-  // Most rows have nothing larger than what is there, and need not wait for each other then.
-  const unsigned long long seen = *static_cast<volatile unsigned long long*>(&status->largest);
-  if (threadIdx.x % lanes == 0 && static_cast<unsigned long long>(__double_as_longlong(largest)) > seen)
-    keep_largest(&status->largest, largest);
+  // Most rows are no smaller than what is there, and need not wait for each other then.
+  const auto own = static_cast<unsigned long long>(__double_as_longlong(largest));
+  const unsigned long long seen = *static_cast<volatile unsigned long long*>(&status->least_row);
+  if (threadIdx.x % lanes == 0 && own < seen) atomicMin(&status->least_row, own);
 }
 
 template <int lanes, class T>
@@ -140,6 +140,7 @@ struct RowInShared {
     __syncwarp(mask);  // all lanes see the row that one has waited for
   }
   __device__ T& value(std::int32_t e) const { return values[e]; }
+  __device__ std::int32_t key(std::int32_t e) const { return keys[e]; }
   __device__ std::int32_t find(std::int32_t from, std::int32_t key) const {
     return static_cast<std::int32_t>(detail::find_key(keys, from, size(), key));
   }

@@ -55,10 +55,10 @@ enum FactorTrouble : unsigned {
   factor_overflow = 8
 };
 struct FactorStatus {
-  unsigned trouble;
-  std::int32_t bad_row;  // the smallest row with a bad pivot; the number of rows if none
-  unsigned long long largest,
-      largest_difference;  // the bits of max |a_ij| and of max |a_ij - a_ji|, as double
+  unsigned trouble = 0;
+  std::int32_t bad_row = 0;  // the smallest row with a bad pivot; the number of rows if none
+  // The bits, as double, of the least size max_j |a_ij| of a row, and of max |a_ij - a_ji|.
+  unsigned long long least_row = ~0ull >> 1, largest_difference = 0;
 };
 struct FactorRules {
   bool symmetric, one_for_zero;
@@ -116,7 +116,7 @@ struct FactorView {
     return trouble;
   }
 
-  // max |a_ij - a_ji| over the entries of L at place k; all entries must have their mirrored ones.
+  // max |a_ij - a_ji| over the entries of L at place k, which have their mirrored ones.
   PROTEAN_HOST_DEVICE double difference_of_row(std::int64_t k, int lane, int lanes) const {
     double largest = 0;
     for (std::int64_t p = lower[k] + lane; p < lower[k + 1]; p += lanes) {
@@ -166,8 +166,16 @@ struct FactorView {
       }
       // L of a symmetric matrix follows from U.
       const std::int32_t from = rules.symmetric ? in_lower : e + 1;
-      for (std::int64_t q = other.begin + first + lane; q < other.begin + other.size; q += lanes)
-        if (const std::int32_t at = own.find(from, key[q]); at >= 0) own.value(at) -= w * values[q];
+      const std::int64_t begin = other.begin + first, end = other.begin + other.size;
+      // Of a row that is much longer the entries are looked up: a dense row would cost as many steps for each row.
+      if (end - begin > 32 * std::int64_t{all - from}) {
+        for (std::int32_t at = from + lane; at < all; at += lanes)
+          if (const std::int64_t q = find_key(key, begin, end, own.key(at)); q >= 0)
+            own.value(at) -= w * values[q];
+      } else {
+        for (std::int64_t q = begin + lane; q < end; q += lanes)
+          if (const std::int32_t at = own.find(from, key[q]); at >= 0) own.value(at) -= w * values[q];
+      }
       sync();
       if (lane == 0) own.value(e) = l;
     }
@@ -239,6 +247,9 @@ struct RowInPlace {
   PROTEAN_HOST_DEVICE FactorPivot<T> pivot(std::int32_t e) const { return f.pivot_of(lower + e); }
   PROTEAN_HOST_DEVICE T& value(std::int32_t e) const {
     return f.values[e < in_lower ? lower + e : upper + e - in_lower];
+  }
+  PROTEAN_HOST_DEVICE std::int32_t key(std::int32_t e) const {
+    return f.key[e < in_lower ? lower + e : upper + e - in_lower];
   }
   // The entry with this key among those from number `from` on; -1 if none has it.
   PROTEAN_HOST_DEVICE std::int32_t find(std::int32_t from, std::int32_t key) const {

@@ -29,6 +29,19 @@ struct TriangleRows {
     const std::int64_t k = at(i);
     return {ptr[k], ptr[k + 1]};
   }
+  // On a host the place of the entry of a row in this column; -1 if there is none. Columns ascend, or descend where
+  // `backwards`.
+  PROTEAN_HOST_DEVICE std::int64_t find(const TriangleRow& row, std::int32_t column) const {
+    std::int64_t low = row.begin, high = row.end;
+    while (low < high) {
+      const std::int64_t middle = low + (high - low) / 2;
+      if (backwards ? col[middle] > column : col[middle] < column)
+        low = middle + 1;
+      else
+        high = middle;
+    }
+    return low < row.end && col[low] == column ? low : -1;
+  }
 };
 
 // Row i of X: its columns, which ascend, are its pattern J, and its last one (lower) or first one is i.
@@ -49,9 +62,16 @@ PROTEAN_HOST_DEVICE void inverse_row(const TriangleRows<T>& t, bool lower, const
     const std::int64_t here = number_of_step(lower, count, step);
     const T known = x[here];
     const TriangleRow row = row_of(step);
+    const std::int64_t first = lower ? 0 : here + 1, end = lower ? here : count;
+    // Of a row that is much longer than X's the entries are looked up, on a host, where its columns are in order: a
+    // dense row would cost as many steps for each row of X.
+    if (!t.place && row.end - row.begin > 32 * (end - first)) {
+      for (std::int64_t at = first; at < end; ++at)
+        if (const std::int64_t p = t.find(row, columns[at]); p >= 0) x[at] -= known * t.values[p];
+      continue;
+    }
     for (std::int64_t p = row.begin + lane; p < row.end; p += lanes) {
-      const std::int64_t at =
-          lower ? find_key(columns, 0, here, t.col[p]) : find_key(columns, here + 1, count, t.col[p]);
+      const std::int64_t at = find_key(columns, first, end, t.col[p]);
       if (at >= 0) x[at] -= known * t.values[p];
     }
     sync();

@@ -76,7 +76,15 @@ __global__ void __launch_bounds__(block_size)
       const std::int32_t i = first + step + lane_of_warp / lanes;
       const bool there = i < rows.n;
       if (there && !sizes.whole_warps) borders = detail::borders_of(sizes, i, rows.n);
+      found.largest = 0;
       if (there) rows.inspect(i, a, symmetric, borders, lane, lanes, found);
+      if (symmetric) {
+        double largest = found.largest;
+#pragma unroll
+        for (int other = lanes / 2; other > 0; other /= 2)
+          largest = fmax(largest, __shfl_xor_sync(whole_warp, largest, other, lanes));
+        if (there) found.least_row = fmin(found.least_row, largest);
+      }
       if (sizes.whole_warps) continue;
 #pragma unroll
       for (int k = 0; k < SubdomainSizes::most; ++k) {
@@ -94,12 +102,13 @@ __global__ void __launch_bounds__(block_size)
   }
   const unsigned trouble = static_cast<unsigned>(combine_warp(
       static_cast<std::int32_t>(found.trouble), [](std::int32_t x, std::int32_t y) { return x | y; }));
-  const double largest = most_of_warp(found.largest), difference = most_of_warp(found.difference);
+  const double least_row = -most_of_warp(-found.least_row), difference = most_of_warp(found.difference);
   const auto above = sum_lanes(static_cast<long long>(found.above));
   if (lane_of_warp != 0) return;
   if (trouble != 0) atomicOr(reinterpret_cast<unsigned long long*>(&seen->trouble), trouble);
   if (above != 0) add_to(&seen->above, static_cast<std::uint64_t>(above));
-  keep_most(&seen->largest, bits_of(largest)), keep_most(&seen->difference, bits_of(difference));
+  atomicMin(reinterpret_cast<unsigned long long*>(&seen->least_row), bits_of(least_row));
+  keep_most(&seen->difference, bits_of(difference));
 }
 
 __host__ __device__ constexpr std::int64_t whole_words(std::int64_t entries) { return (entries + 3) / 4 * 4; }

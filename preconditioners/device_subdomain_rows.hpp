@@ -77,8 +77,8 @@ struct SubdomainsThere {
 };
 // Subdomains of the first of the sizes, which fall, that has room, as have_room() says, with `two` for all but the last
 // one. shared: bytes of a thread block. Nothing where the host must find them or refuse the matrix: entries that are
-// not finite, columns that do not ascend strictly, no rows, or no room. Throws BadMatrix where a symmetric matrix is
-// needed and csr is none. Waits for the device; csr lies there.
+// not finite, columns that do not ascend strictly, no rows, no room, or a matrix that must be symmetric and does not
+// show it. Waits for the device; csr lies there.
 template <class T>
 std::optional<SubdomainsThere> subdomains_on_device(const ContextPtr& device, const CsrMatrix<T>& csr,
                                                     const std::vector<std::int64_t>& sizes,
@@ -124,14 +124,15 @@ PROTEAN_HOST_DEVICE inline SubdomainBorders borders_of(const SubdomainSizes& siz
 enum RowsTrouble : unsigned { rows_not_finite = 1, rows_not_ascending = 2, rows_not_mirrored = 4 };
 struct RowsFound {
   unsigned trouble = 0;
-  double largest = 0, difference = 0;  // max |a_ij|, max |a_ij - a_ji|
+  double largest = 0, difference = 0;  // max |a_ij| since it was 0 last, max |a_ij - a_ji|
+  double least_row = 0x1p1023;         // the least of `largest` that a row has left; kept by the caller
   std::int64_t above = 0;              // entries above the diagonal less those below it
   // Entries of L and U within the subdomain, for each size.
   std::int32_t lower[SubdomainSizes::most] = {}, upper[SubdomainSizes::most] = {};
 };
 // That of all rows. Doubles by their bits; numbers of sizes as in SubdomainSizes.
 struct SubdomainInspection {
-  std::uint64_t trouble = 0, largest = 0, difference = 0, above = 0;
+  std::uint64_t trouble = 0, least_row = ~std::uint64_t{0} >> 1, difference = 0, above = 0;
   std::int64_t entries[SubdomainSizes::most] = {};  // within subdomains
   std::int64_t most[SubdomainSizes::most] = {};     // within one
   SubdomainNeeds needs[SubdomainSizes::most];       // with one level

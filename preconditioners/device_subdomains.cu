@@ -219,14 +219,14 @@ __global__ void __launch_bounds__(most_threads)
   copy_words(level, view.level + begin_levels, levels + 1);
   __shared__ unsigned trouble;
   __shared__ std::int32_t bad;  // the smallest row with a bad pivot
-  __shared__ unsigned long long largest, largest_difference;
+  __shared__ unsigned long long least_row, largest_difference;
   const auto thread = static_cast<std::int32_t>(threadIdx.x), threads = static_cast<std::int32_t>(blockDim.x);
   const int group = thread / lanes, groups = threads / lanes, lane = thread % lanes;
   const unsigned mask = lanes_of_row<lanes>();
   const auto sync = [mask] { __syncwarp(mask); };
   if (with_table)
     for (std::int32_t i = lane; i < rows; i += lanes) where[i] = 0;
-  if (thread == 0) trouble = 0, largest = largest_difference = 0;
+  if (thread == 0) trouble = 0, least_row = ~0ull >> 1, largest_difference = 0;
   constexpr unsigned no_matrix =
       detail::entry_not_finite | detail::diagonal_unusable | detail::diagonal_negative;
   int shift = 0;
@@ -236,12 +236,17 @@ __global__ void __launch_bounds__(most_threads)
     for (std::int32_t i = thread; i < rows; i += threads) d[i] = 0;
     if (thread == 0) bad = INT_MAX;
     __syncthreads();
-    double most = 0;
     unsigned found = 0;
-    for (std::int32_t k = group; k < rows; k += groups)
+    for (std::int32_t k = group; k < rows; k += groups) {
+      double most = 0;
       found |= here.load_row(row_ptr, columns, a, k, lane, lanes, most);
+      if (shift > 0) continue;
+#pragma unroll
+      for (int step = lanes / 2; step > 0; step /= 2)
+        most = fmax(most, __shfl_xor_sync(mask, most, step, lanes));
+      if (lane == 0) atomicMin(&least_row, static_cast<unsigned long long>(__double_as_longlong(most)));
+    }
     if (found) atomicOr(&trouble, found);
-    if (shift == 0) keep_largest(&largest, most);
     __syncthreads();
     if (shift == 0 && rules.symmetric) {
       double difference = 0;
@@ -307,7 +312,7 @@ __global__ void __launch_bounds__(most_threads)
   if (shift > 0) atomicMax(&status->shift, shift), atomicAdd(&status->shifted, 1);
   if (bad != INT_MAX)
     atomicMin(&status->broken, static_cast<unsigned long long>(bad) << 32 | static_cast<unsigned>(s));
-  atomicMax(&status->largest, largest), atomicMax(&status->largest_difference, largest_difference);
+  atomicMin(&status->least_row, least_row), atomicMax(&status->largest_difference, largest_difference);
 }
 
 // Calls f with the constants lanes and columns.

@@ -37,8 +37,8 @@ struct SubdomainStatus {
   // Where every shift fails: the smallest row with a bad pivot, and 2^32 times it plus its subdomain; all bits 1 if
   // there is none.
   unsigned long long broken = ~0ull;
-  // The bits of max |a_ij| and of max |a_ij - a_ji| within subdomains, as double.
-  unsigned long long largest = 0, largest_difference = 0;
+  // The bits, as double, of the least size max_j |a_ij| of a row, and of max |a_ij - a_ji| within subdomains.
+  unsigned long long least_row = ~0ull >> 1, largest_difference = 0;
 };
 
 // The place in col[begin] .. col[end - 1], which ascend, that has `wanted`; -1 if none has.
@@ -118,7 +118,7 @@ struct SubdomainRows {
     return trouble;
   }
 
-  // max |a_ij - a_ji| over the entries of L at place p; all must have their mirrored ones.
+  // max |a_ij - a_ji| over the entries of L at place p that have their mirrored ones.
   PROTEAN_HOST_DEVICE double difference_of_row(std::int32_t p, int lane, int lanes) const {
     double largest = 0;
     for (std::int32_t e = lower[p] + lane; e < lower[p + 1]; e += lanes) {

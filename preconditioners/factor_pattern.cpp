@@ -1,10 +1,14 @@
 #include "preconditioners/factor_pattern.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <span>
 #include <utility>
 #include <vector>
 
+#include "core/background.hpp"
+#include "core/error.hpp"
 #include "core/parallel.hpp"
 
 namespace protean::detail {
@@ -46,11 +50,21 @@ std::shared_ptr<SweepPattern> off_the_diagonal(const ContextPtr& context, std::i
   return made;
 }
 
+[[noreturn]] void refuse_fill(std::string_view name, const SparsityPattern& A, std::int64_t fill,
+                              std::int64_t row, std::int64_t entries, std::int64_t steps) {
+  throw BadMatrix(fmt::format(
+      "{} with fill {} has {} entries and {} steps in its factors before row {} of {}, for {} entries of the matrix; at "
+      "most {} and {} are made. Long rows that come early fill the factors: take fill: 0 ({}0), an order that puts "
+      "them last (rcm), or another preconditioner",
+      name, fill, entries, steps, row, A.rows, A.nonzeros, most_entries_of_fill(A.nonzeros),
+      most_steps_of_fill(A.nonzeros), name));
+}
+
 }  // namespace
 
 // Row i is merged with the rows of U of its pivots, in a list of columns in ascending order.
 std::shared_ptr<SweepPattern> pattern_of_factors(const ContextPtr& context, const SparsityPattern& A,
-                                                 std::int64_t fill) {
+                                                 std::int64_t fill, std::string_view name) {
   const std::int64_t n = A.rows;
   if (fill == 0) return off_the_diagonal(context, n, A.nonzeros, [&](std::int64_t i) { return A.row(i); });
   std::vector<std::int32_t> col;    // of row i: ptr[i] .. ptr[i + 1], those of U from mid[i]
@@ -59,6 +73,8 @@ std::shared_ptr<SweepPattern> pattern_of_factors(const ContextPtr& context, cons
   std::vector<std::int32_t> next(static_cast<std::size_t>(n) + 1);
   std::vector<std::int64_t> level_of(static_cast<std::size_t>(n));
   const auto end = static_cast<std::int32_t>(n), head = end;  // next[head] is the first column
+  CheckedSteps steps;
+  std::int64_t all_steps = 0;
   for (std::int64_t i = 0; i < n; ++i) {
     const auto diagonal = static_cast<std::int32_t>(i);
     std::int32_t last = head;
@@ -74,6 +90,10 @@ std::shared_ptr<SweepPattern> pattern_of_factors(const ContextPtr& context, cons
     if (!with_diagonal) append(diagonal);
     next[last] = end;
     for (std::int32_t k = next[head]; k < diagonal; k = next[k]) {
+      const std::int64_t of_row = ptr[k + 1] - mid[k] + 1;
+      steps.did(of_row), all_steps += of_row;
+      if (all_steps > most_steps_of_fill(A.nonzeros) || std::ssize(col) > most_entries_of_fill(A.nonzeros))
+        refuse_fill(name, A, fill, i, std::ssize(col), all_steps);
       std::int32_t before = k;
       for (std::int64_t q = mid[k]; q < ptr[k + 1]; ++q) {
         const std::int32_t j = col[q];

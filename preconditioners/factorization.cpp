@@ -7,8 +7,11 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <span>
 #include <string>
+#include <vector>
 
+#include "core/background.hpp"
 #include "core/error.hpp"
 #include "core/parallel.hpp"
 #include "preconditioners/diagonal.hpp"
@@ -44,8 +47,12 @@ class Factorization {
         entries_(values.entries.data()),
         d_(values.d.data()),
         alone_(!pattern.coloured && context->threads() < threads_worth_levels),
-        rows_(context, pattern.n * (!alone_ && pattern.forward.parallel(*context) ? context->threads() : 1)) {
+        rows_(context, pattern.n * (!alone_ && pattern.forward.parallel(*context) ? context->threads() : 1)),
+        steps_(static_cast<std::size_t>(context->threads())) {
     std::fill(rows_.begin(), rows_.end(), T(0));
+    if (!pattern.coloured) return;
+    place_ = Buffer<std::int32_t>(context, n_);
+    for (std::int64_t k = 0; k < n_; ++k) place_[pattern.forward.order()[k]] = static_cast<std::int32_t>(k);
   }
 
   // The smallest of the rows found with a bad pivot; n if there is none.
@@ -54,7 +61,8 @@ class Factorization {
     std::atomic<std::int64_t> bad{n_};
     const auto factor_row = [&, symmetric, shift](std::int64_t i, int part) {
       T* const x = rows_.data() + part * n_;
-      const T pivot = symmetric ? cholesky_row(i, x, shift) : lu_row(i, x, shift);
+      CheckedSteps& steps = steps_[static_cast<std::size_t>(part)];
+      const T pivot = symmetric ? cholesky_row(i, x, shift, steps) : lu_row(i, x, shift, steps);
       const T smallest = 64 * std::numeric_limits<T>::epsilon() * std::abs(diagonal_[i]);
       const bool good = (symmetric ? pivot : std::abs(pivot)) > smallest && std::isfinite(pivot) &&
                         std::isfinite(T(1) / pivot);
@@ -98,10 +106,10 @@ class Factorization {
 
   // l_ik := (a_ik - sum_{j<k} l_ij d_j u_jk) / d_k, u_ij := a_ij - sum_k l_ik d_k u_kj, in x for columns above i.
   // Returns the pivot of the row.
-  T lu_row(std::int64_t i, T* x, T shift) {
+  T lu_row(std::int64_t i, T* x, T shift, CheckedSteps& steps) {
     scatter(i, x, false);
     x[i] = diagonal_[i] * (T(1) + shift);
-    const Range lower = pattern_.lower(i);
+    const Range lower = pattern_.lower(i), upper = pattern_.upper(i);
     for (std::int64_t p = lower.begin; p < lower.end;) {
       const int count = rows_alike(p, lower.end);
       T w[most_alike] = {};
@@ -115,18 +123,26 @@ class Factorization {
         for (int s = r + 1; s < count; ++s) x[k + s - r] -= w[r] * entries_[all.end - (s - r)];
       }
       const Range last = pattern_.upper(col_[p + count - 1]);
-      subtract(count, x, w, row, col_ + last.begin, last.size());
       p += count;
+      if (is_much_longer(last.size(), lower.end - p + upper.size() + 1)) {
+        const auto at_diagonal = static_cast<std::int32_t>(i);
+        subtract_found(count, x, w, row, last, last.size(), {col_ + p, col_ + lower.end}, steps);
+        subtract_found(count, x, w, row, last, last.size(), {&at_diagonal, 1}, steps);
+        subtract_found(count, x, w, row, last, last.size(), {col_ + upper.begin, col_ + upper.end}, steps);
+        continue;
+      }
+      subtract(count, x, w, row, col_ + last.begin, last.size());
+      steps.did(1 + last.size());
     }
     return x[i];
   }
 
   // The same for U = L^T: of row k of U, which is still without d_k, only the columns that are eliminated after i are
   // needed, which lie before its entry u_ki.
-  T cholesky_row(std::int64_t i, T* x, T shift) {
+  T cholesky_row(std::int64_t i, T* x, T shift, CheckedSteps& steps) {
     scatter(i, x, !pattern_.coloured);
     T pivot = diagonal_[i] * (T(1) + shift);
-    const Range lower = pattern_.lower(i);
+    const Range lower = pattern_.lower(i), upper = pattern_.upper(i);
     for (std::int64_t p = lower.begin; p < lower.end;) {
       const int count = rows_alike(p, lower.end);
       T w[most_alike] = {};
@@ -139,10 +155,40 @@ class Factorization {
         w[r] = mine * d_[k], entries_[p + r] = w[r];
         pivot -= w[r] * mine;
       }
-      subtract(count, x, w, row, col_ + pattern_.upper(col_[p]).begin, before);
+      const Range of_pivot = pattern_.upper(col_[p]);
       p += count;
+      if (is_much_longer(before, upper.size())) {
+        subtract_found(count, x, w, row, of_pivot, before, {col_ + upper.begin, col_ + upper.end}, steps);
+        continue;
+      }
+      subtract(count, x, w, row, col_ + of_pivot.begin, before);
+      steps.did(1 + before);
     }
     return pivot;
+  }
+
+  // Whether it is cheaper to look up `own` columns among `size` ones than to go through all of these. Without it a
+  // dense row costs as many steps for each row that it is subtracted from.
+  static bool is_much_longer(std::int64_t size, std::int64_t own) noexcept {
+    constexpr std::int64_t price = 32;  // of a column that is looked up
+    return size > 64 && own * price < size;
+  }
+  std::int64_t step_of(std::int32_t j) const noexcept { return place_.empty() ? j : place_[j]; }
+
+  // subtract() for these columns of row i alone. The first `size` columns of the rows of U are those from of_pivot.begin
+  // on, from the last one that is eliminated to the first.
+  void subtract_found(int rows, T* x, const T* w, const T* const* row, const Range& of_pivot, std::int64_t size,
+                      std::span<const std::int32_t> columns, CheckedSteps& steps) const {
+    const std::int32_t *const first = col_ + of_pivot.begin, *const end = first + size;
+    for (const std::int32_t j : columns) {
+      const auto* const found = std::lower_bound(
+          first, end, step_of(j), [&](std::int32_t one, std::int64_t step) { return step_of(one) > step; });
+      if (found == end || *found != j) continue;
+      T value = x[j];
+      for (int r = 0; r < rows; ++r) value -= w[r] * row[r][found - first];
+      x[j] = value;
+    }
+    steps.did(1 + std::ssize(columns));
   }
 
   // How many entries of L from p on belong to rows of U that are alike, as far as one subtraction takes them.
@@ -205,7 +251,9 @@ class Factorization {
   bool with_fill_;
   T *entries_, *d_;
   bool alone_;
-  Buffer<T> rows_;  // n for each part
+  Buffer<T> rows_;              // n for each part
+  Buffer<std::int32_t> place_;  // of each row in the order of the elimination, where that is by colours
+  std::vector<CheckedSteps> steps_;
   std::atomic<bool> overflow_ = false;
 };
 
@@ -213,7 +261,7 @@ class Factorization {
 template <class T, class Attempt>
 double find_shift(const FactorTask& task, Attempt attempt, std::int64_t n) {
   double shift = 0;
-  for (std::int64_t bad; (bad = attempt(static_cast<T>(shift))) < n;) {
+  for (std::int64_t bad; checkpoint(), (bad = attempt(static_cast<T>(shift))) < n;) {
     shift = shift == 0 ? first_shift : 2 * shift;
     if (shift > largest_shift)
       throw BadMatrix(
@@ -229,8 +277,7 @@ double find_shift(const FactorTask& task, Attempt attempt, std::int64_t n) {
 template <class T>
 void refuse_entries(const FactorTask& task, const ContextPtr& host, const Context& device,
                     const CsrMatrix<T>& there) {
-  CsrMatrix<T> csr = download(host, device, there);
-  if (!is_sorted(*host, csr.pattern)) csr = sorted_copy(host, csr);
+  const CsrMatrix<T> csr = sorted_on_host(host, device, there);
   require_finite_entries<T>(*host, csr, task.name);
   (void)usable_diagonal<T>(task.name, host, csr, task.zero_diagonal, task.symmetric);
   throw BadMatrix(fmt::format(
@@ -241,18 +288,53 @@ void refuse_entries(const FactorTask& task, const ContextPtr& host, const Contex
 
 template <class T>
 void refuse_asymmetry(std::string_view name, bool with_fill, double asymmetry) {
-  // Assembled matrices are symmetric up to rounding.
-  if (asymmetry <= std::sqrt(std::numeric_limits<T>::epsilon())) return;
+  if (asymmetry <= symmetry_tolerance<T>) return;
   throw BadMatrix(fmt::format(
-      "{} needs a symmetric matrix, but {}; use {} with gmres or bicgstab", name,
-      std::isinf(asymmetry)
-          ? std::string("the pattern of this one is not symmetric")
-          : fmt::format("entries and their mirrored ones differ by up to {:.1e} of the largest entry",
-                        asymmetry),
+      "{} needs a symmetric matrix, but entries and their mirrored ones (0 where none is stored) differ by up "
+      "to {:.1e} of the largest entry of their rows; use {} with gmres or bicgstab",
+      name, asymmetry,
       with_fill                 ? "ilu"
       : name == "isai"          ? "isai-lu"
       : name == "subdomain-ic0" ? "subdomain-ilu0"
                                 : "ilu0"));
+}
+
+template <class T>
+CsrMatrix<T> sorted_on_host(const ContextPtr& host, const Context& device, const CsrMatrix<T>& there) {
+  CsrMatrix<T> csr = download(host, device, there);
+  return is_sorted(*host, csr.pattern) ? csr : sorted_copy(host, csr);
+}
+
+template <class T>
+CsrMatrix<T> mirrored_entries(std::string_view name, bool with_fill, const ContextPtr& host,
+                              const CsrMatrix<T>& csr) {
+  refuse_asymmetry<T>(name, with_fill, asymmetry<T>(*host, csr));
+  const SparsityPattern& p = csr.pattern;
+  if (!first_asymmetry<T>(*host, p, nullptr)) return csr;
+  const std::int64_t n = p.rows;
+  const auto is_mirrored = [&](std::int64_t i, std::int32_t j) {
+    const auto other = p.row(j);
+    return std::binary_search(other.begin(), other.end(), static_cast<std::int32_t>(i));
+  };
+  std::vector<std::int64_t> first(static_cast<std::size_t>(n) + 1, 0);
+  const int workers = useful_parts(*host, p.nonzeros);
+  parallel(workers, [&](int part, int parts) {
+    const Range rows = even_range(n, part, parts);
+    for (std::int64_t i = rows.begin; i < rows.end; ++i)
+      for (const std::int32_t j : p.row(i)) first[static_cast<std::size_t>(i) + 1] += is_mirrored(i, j);
+  });
+  for (std::size_t i = 0; i < static_cast<std::size_t>(n); ++i) first[i + 1] += first[i];
+  CsrBuilder<T> made(host, n, n, first.back());
+  for (std::int64_t i = 0; i <= n; ++i) made.set_row_ptr(i, first[static_cast<std::size_t>(i)]);
+  parallel(workers, [&](int part, int parts) {
+    const Range rows = even_range(n, part, parts);
+    for (std::int64_t i = rows.begin; i < rows.end; ++i) {
+      std::int64_t to = first[static_cast<std::size_t>(i)];
+      for (std::int64_t e = p.row_ptr[i]; e < p.row_ptr[i + 1]; ++e)
+        if (is_mirrored(i, p.col[e])) made.col()[to] = p.col[e], made.values()[to++] = csr.values[e];
+    }
+  });
+  return made.freeze();
 }
 
 template <class T>
@@ -274,11 +356,10 @@ double factor_on_device(const FactorTask& task, const ContextPtr& host, DeviceFa
     const FactorStatus status = factors.factor(csr, rules, alpha);
     if (status.trouble & (entry_not_finite | diagonal_unusable | diagonal_negative))
       refuse_entries<T>(task, host, *factors.context(), csr);
-    if (task.symmetric) {
-      const double difference = std::bit_cast<double>(status.largest_difference);
-      refuse_asymmetry<T>(task.name, false,
-                          difference == 0 ? 0 : difference / std::bit_cast<double>(status.largest));
-    }
+    if (task.symmetric)
+      refuse_asymmetry<T>(task.name, false, std::bit_cast<double>(status.largest_difference),
+                          std::bit_cast<double>(status.least_row), *host,
+                          [&] { return sorted_on_host(host, *factors.context(), csr); });
     if (status.bad_row == csr.rows() && (status.trouble & factor_overflow)) refuse_overflow<T>(task.name);
     return status.bad_row;
   };
@@ -289,6 +370,9 @@ double factor_on_device(const FactorTask& task, const ContextPtr& host, DeviceFa
   template void refuse_entries<T>(const FactorTask&, const ContextPtr&, const Context&,                  \
                                   const CsrMatrix<T>&);                                                  \
   template void refuse_asymmetry<T>(std::string_view, bool, double);                                     \
+  template CsrMatrix<T> mirrored_entries<T>(std::string_view, bool, const ContextPtr&,                   \
+                                            const CsrMatrix<T>&);                                        \
+  template CsrMatrix<T> sorted_on_host<T>(const ContextPtr&, const Context&, const CsrMatrix<T>&);       \
   template double factor<T>(const FactorTask&, const ContextPtr&, const CsrMatrix<T>&, const Vector<T>&, \
                             const SweepPattern&, const FactorPlan&, bool, SweepValues<T>&);              \
   template double factor_on_device<T>(const FactorTask&, const ContextPtr&, DeviceFactors<T>&,           \

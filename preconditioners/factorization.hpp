@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "core/csr.hpp"
+#include "core/statistics.hpp"
 #include "core/vector.hpp"
 #include "preconditioners/device_factors.hpp"
 #include "preconditioners/factor_pattern.hpp"
@@ -32,8 +33,8 @@ double factor(const FactorTask& task, const ContextPtr& host, const CsrMatrix<T>
               const Vector<T>& diagonal, const SweepPattern& pattern, const FactorPlan& plan, bool with_fill,
               SweepValues<T>& values);
 // Factors csr, which lies on the device, there; returns alpha. What the device refuses is copied to the host, which
-// finds the message. Throws BadMatrix as the host, also where a symmetric matrix is needed and csr is none; the pattern
-// of a symmetric one must be symmetric.
+// finds the message. Throws BadMatrix as the host, also where a symmetric matrix is needed and csr is none. Entries that
+// the factors have no place for are left out: for a symmetric matrix the pattern of the factors is symmetric.
 template <class T>
 double factor_on_device(const FactorTask& task, const ContextPtr& host, DeviceFactors<T>& factors,
                         const CsrMatrix<T>& csr);
@@ -43,8 +44,27 @@ template <class T>
 [[noreturn]] void refuse_entries(const FactorTask& task, const ContextPtr& host, const Context& device,
                                  const CsrMatrix<T>& there);
 
-// Throws BadMatrix where asymmetry() of a matrix is more than rounding; with_fill: for the advice.
+// Throws BadMatrix where asymmetry() of a matrix is more than symmetry_tolerance; with_fill: for the advice.
 template <class T>
 void refuse_asymmetry(std::string_view name, bool with_fill, double asymmetry);
+
+// The same for entries of which only this is known: the largest difference of two mirrored ones, and the least of the
+// sizes max_k |a_ik| of the rows. Where these two do not show that the matrix is symmetric, rows() gives its entries in
+// host memory, which are looked at one by one.
+template <class T, class Rows>
+void refuse_asymmetry(std::string_view name, bool with_fill, double difference, double least_row,
+                      const Context& host, Rows rows) {
+  if (difference <= symmetry_tolerance<T> * least_row) return;
+  refuse_asymmetry<T>(name, with_fill, asymmetry<T>(host, rows()));
+}
+
+// A matrix with a symmetric pattern: csr, without the entries that have no mirrored one. Throws as refuse_asymmetry(),
+// so what is left out is rounding.
+template <class T>
+CsrMatrix<T> mirrored_entries(std::string_view name, bool with_fill, const ContextPtr& host,
+                              const CsrMatrix<T>& csr);
+// Entries in device memory, sorted in host memory.
+template <class T>
+CsrMatrix<T> sorted_on_host(const ContextPtr& host, const Context& device, const CsrMatrix<T>& there);
 
 }  // namespace protean::detail

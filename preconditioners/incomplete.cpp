@@ -107,11 +107,17 @@ class Incomplete final : public BySolving<T>, public HasMultiProduct<T> {
     const bool analyse = pattern_changed || (!pattern_ && !factors_);
     if (factors_ && !analyse) return refactor(A);
     if (on_device && coloured_there(A)) return;
-    const CsrMatrix<T> csr = finite_rows(A, host, name());
+    CsrMatrix<T> csr = finite_rows(A, host, name());
     // The places of mirrored entries, which a factorization without fill needs anyway, also find what is not symmetric.
     const bool by_mirrors =
-        symmetric_ && fill_ == 0 && (analyse ? !may_colour(on_device) : !pattern_->coloured);
-    if (symmetric_ && !by_mirrors) refuse_asymmetry<T>(name(), fill_ > 0, asymmetry<T>(*host, csr));
+        symmetric_ && fill_ == 0 && (analyse ? !may_colour(on_device) : !pattern_->coloured && !left_out_);
+    bool left_out = false;
+    const auto take_mirrored = [&] {
+      const std::int64_t all = csr.nonzeros();
+      csr = mirrored_entries(name(), fill_ > 0, host, csr);
+      left_out = csr.nonzeros() < all;
+    };
+    if (symmetric_ && !by_mirrors) take_mirrored();
     Vector<T> diagonal;
     const auto read_diagonal = [&] {
       diagonal = usable_diagonal<T>(name(), host, csr, options_.zero_diagonal, symmetric_);
@@ -124,11 +130,15 @@ class Incomplete final : public BySolving<T>, public HasMultiProduct<T> {
     if (analyse) {
       pattern = find_pattern(host, csr, on_device, colours);
       if (on_device && pattern->coloured && options_.solve != TriangularSolve::sweeps)
-        return begin_on_device(A, csr, std::move(pattern));
+        return begin_on_device(A, csr, std::move(pattern), left_out);
       plan = std::make_shared<FactorPlan>(plan_factors(host, *pattern, symmetric_));
     }
     if (by_mirrors) {
-      refuse_asymmetry<T>(name(), false, mirrored_asymmetry(*host, csr, *pattern, plan->mirror, analyse));
+      if (!check_mirrored(*host, csr, *pattern, plan->mirror, analyse)) {
+        take_mirrored();
+        pattern = find_pattern(host, csr, on_device, colours);
+        plan = std::make_shared<FactorPlan>(plan_factors(host, *pattern, symmetric_));
+      }
       read_diagonal();
     }
     SweepValues<T> values =
@@ -159,7 +169,7 @@ class Incomplete final : public BySolving<T>, public HasMultiProduct<T> {
       spare_ = analyse ? SweepValues<T>() : std::move(values);
       if (levels_) spare_ = std::move(values_), values_ = SweepValues<T>();
     }
-    pattern_ = std::move(pattern), plan_ = std::move(plan), shift_ = shift;
+    pattern_ = std::move(pattern), plan_ = std::move(plan), shift_ = shift, left_out_ = left_out;
   }
 
   void solve(VectorView<const T> r, VectorView<T> z) const override {
@@ -234,7 +244,7 @@ class Incomplete final : public BySolving<T>, public HasMultiProduct<T> {
     const double shift = factor_on_device<T>(task(), host_, *made, there);
     made->keep();
     factors_ = made.get(), on_device_ = std::move(made), ++layouts_;
-    measured_ = {}, shift_ = shift, plan_ = nullptr;
+    measured_ = {}, shift_ = shift, plan_ = nullptr, left_out_ = false;
     pattern_ = std::move(pattern);
   }
 
@@ -246,18 +256,19 @@ class Incomplete final : public BySolving<T>, public HasMultiProduct<T> {
       if (asks_for_colours() || colours.count <= most_colours)
         return pattern_by_colours(host, csr.pattern, colours);
     }
-    auto made = pattern_of_factors(host, csr.pattern, fill_);
+    auto made = pattern_of_factors(host, csr.pattern, fill_, name());
     find_levels(host, *made, on_device);
     return made;
   }
 
   void begin_on_device(const LinearOperator<T>& A, const CsrMatrix<T>& on_host,
-                       std::shared_ptr<const SweepPattern> pattern) {
+                       std::shared_ptr<const SweepPattern> pattern, bool left_out) {
     const ContextPtr& context = A.context();
     auto made = std::make_unique<DeviceFactors<T>>(context, *pattern, true);
     const std::optional<CsrMatrix<T>> there = csr_of(A);
     take(std::move(made), there && there->pattern.space == Space::device ? *there : upload(context, on_host),
          std::move(pattern));
+    left_out_ = left_out;
   }
 
   // New values of the pattern, which stay on the device.
@@ -265,6 +276,8 @@ class Incomplete final : public BySolving<T>, public HasMultiProduct<T> {
     std::optional<CsrMatrix<T>> there = csr_of(A);
     if (!there || there->pattern.space != Space::device)
       there = upload(A.context(), rows_on_host(A, host_, name()));
+    // The device does not see the entries that the factors leave out, which may have grown.
+    if (left_out_) refuse_asymmetry<T>(name(), false, asymmetry<T>(*host_, rows_on_host(A, host_, name())));
     try {
       shift_ = factor_on_device<T>(task(), host_, *factors_, *there);
     } catch (...) {
@@ -290,48 +303,53 @@ class Incomplete final : public BySolving<T>, public HasMultiProduct<T> {
     return seconds(true) < seconds(false);
   }
 
-  // asymmetry() of a matrix with these factors in natural order, by the places of the mirrored entries.
-  // checked: whether its pattern is symmetric is not known yet.
-  static double mirrored_asymmetry(const Context& context, const CsrMatrix<T>& csr,
-                                   const SweepPattern& pattern, const Buffer<std::int32_t>& mirror,
-                                   bool checked) {
-    struct Largest {
-      double difference = 0, value = 0;
+  // Whether the pattern of csr is symmetric, by the places of the mirrored entries in these factors in natural order;
+  // throws as refuse_asymmetry() then. may_be_other: whether it is not known yet.
+  bool check_mirrored(const Context& context, const CsrMatrix<T>& csr, const SweepPattern& pattern,
+                      const Buffer<std::int32_t>& mirror, bool may_be_other) const {
+    struct Found {
+      T difference = 0, least_row = std::numeric_limits<T>::infinity();
+      bool symmetric = true;
     };
-    constexpr double infinity = std::numeric_limits<double>::infinity();
     const SparsityPattern& a = csr.pattern;
     // As many entries on either side, and each below the diagonal with another one above: then all have one.
-    if (checked &&
+    if (may_be_other &&
         pattern.lower_ptr[pattern.n] != pattern.upper_ptr[pattern.n] - pattern.lower_ptr[pattern.n])
-      return infinity;
+      return false;
     const int workers = useful_parts(context, csr.nonzeros());
-    std::vector<Largest> found(static_cast<std::size_t>(workers));
+    std::vector<Found> found(static_cast<std::size_t>(workers));
     parallel(workers, [&](int part, int parts) {
       const Range rows = even_range(csr.rows(), part, parts);
-      T difference = 0, value = 0;
-      bool symmetric = true;
+      Found own;
       for (std::int64_t i = rows.begin; i < rows.end; ++i) {
         const std::int64_t first = a.row_ptr[i], end = a.row_ptr[i + 1];
-        for (std::int64_t p = first; p < end; ++p) value = std::max(value, std::abs(csr.values[p]));
+        T size = 0;
+        for (std::int64_t p = first; p < end; ++p) size = std::max(size, std::abs(csr.values[p]));
+        own.least_row = std::min(own.least_row, size);
         const Range lower = pattern.lower(i);
         for (std::int64_t p = lower.begin; p < lower.end; ++p) {
           const std::int32_t k = pattern.col[p];
           const std::int64_t behind = a.row_ptr[k + 1] - 1 - mirror[p];
-          if (checked && (mirror[p] < 0 || a.col[behind] != i)) {
-            symmetric = false;
+          if (may_be_other && (mirror[p] < 0 || a.col[behind] != i)) {
+            own.symmetric = false;
             break;
           }
-          difference =
-              std::max(difference, std::abs(csr.values[first + p - lower.begin] - csr.values[behind]));
+          own.difference =
+              std::max(own.difference, std::abs(csr.values[first + p - lower.begin] - csr.values[behind]));
         }
       }
-      found[static_cast<std::size_t>(part)] = {symmetric ? static_cast<double>(difference) : infinity,
-                                               static_cast<double>(value)};
+      found[static_cast<std::size_t>(part)] = own;
     });
-    Largest all;
-    for (const Largest& one : found)
-      all = {std::max(all.difference, one.difference), std::max(all.value, one.value)};
-    return all.difference == 0 ? 0 : all.difference == infinity ? infinity : all.difference / all.value;
+    Found all;
+    for (const Found& one : found) {
+      all.difference = std::max(all.difference, one.difference);
+      all.least_row = std::min(all.least_row, one.least_row);
+      all.symmetric = all.symmetric && one.symmetric;
+    }
+    if (!all.symmetric) return false;
+    refuse_asymmetry<T>(name(), false, static_cast<double>(all.difference),
+                        static_cast<double>(all.least_row), context, [&] { return csr; });
+    return true;
   }
 
   PreconditionerOptions options_;
@@ -350,6 +368,7 @@ class Incomplete final : public BySolving<T>, public HasMultiProduct<T> {
   std::unique_ptr<DeviceSweep<T>> on_device_;
   DeviceFactors<T>* factors_ = nullptr;  // on_device_ where the device factors
   std::uint64_t layouts_ = 0;            // how often on_device_ was made
+  bool left_out_ = false;                // entries without a mirrored one
   MeasuredSolves measured_;
 };
 

@@ -27,6 +27,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/background.hpp"
 #include "core/error.hpp"
 #include "core/parallel.hpp"
 #include "core/simulated_device.hpp"
@@ -64,6 +65,19 @@ SparsityPattern pattern_of(const std::shared_ptr<const Graph>& graph) {
   return made;
 }
 
+// Throws BadMatrix where the pattern of |A| |B| has more steps than are worth an approximate inverse: it may become
+// dense where A has dense rows.
+void require_few_products(const Graph& A, const Graph& B, std::int64_t entries, std::int64_t power) {
+  std::int64_t steps = 0;
+  for (const std::int32_t k : A.col) steps += std::ssize(B.row(k));
+  const std::int64_t most = most_steps_of_fill(entries);
+  if (steps <= most) return;
+  throw BadMatrix(
+      fmt::format("the approximate inverse of a factor to the power of {} takes {} steps for {} entries of factors, "
+                  "and at most {} are done: long rows couple all others; take power: {}, or another preconditioner",
+                  power, steps, entries, most, power - 1));
+}
+
 // The pattern of (I + |T|)^power, T = L or U of the pattern, columns ascending.
 Graph power_pattern(const Context& host, const SweepPattern& pattern, bool lower, std::int64_t power) {
   const auto once = std::make_shared<const Graph>(
@@ -83,6 +97,7 @@ Graph power_pattern(const Context& host, const SweepPattern& pattern, bool lower
   Graph result = *once;
   for (std::int64_t k = 1; k < power; ++k) {
     const auto so_far = std::make_shared<const Graph>(std::move(result));
+    require_few_products(*so_far, *once, pattern.col.size(), k + 1);
     result = product_pattern(host, pattern_of(so_far), factor);
   }
   return result;
@@ -138,11 +153,12 @@ class Isai final : public BySolving<T> {
     if (on_device) there = csr_of(A);
     if (there && there->pattern.space != Space::device) there.reset();
     if (analyse) known = there ? analysed_there(there->pattern) : nullptr;
-    if (!known || !on_device) {
+    if (!known || !on_device || known->left_out) {
       csr = finite_rows(A, host_, name());
-      if (symmetric_) refuse_asymmetry<T>(name(), false, asymmetry<T>(*host_, *csr));
+      const std::int64_t all = csr->nonzeros();
+      if (symmetric_) csr = mirrored_entries(name(), false, host_, *csr);
+      if (!known) known = analysed(csr->pattern, on_device), known->left_out = csr->nonzeros() < all;
     }
-    if (!known) known = analysed(csr->pattern, on_device);
     if (on_device) {
       if (!there) there = upload(A.context(), csr ? *csr : rows_on_host(A, host_, name()));
       set_up_on_device(known, *there, analyse);
@@ -171,6 +187,7 @@ class Isai final : public BySolving<T> {
     Buffer<std::int64_t> place;  // of each entry of X in X^T (isai), in the space of the context
     std::unique_ptr<DeviceFactors<T>> on_device;
     std::string format_of_X, format_of_Y;
+    bool left_out = false;  // entries without a mirrored one
     std::size_t bytes() const noexcept {
       return (factors ? factors->bytes() : 0) + plan.bytes() + X.bytes() + Y.bytes() + place.bytes() +
              (on_device ? on_device->bytes() : 0);
@@ -179,7 +196,7 @@ class Isai final : public BySolving<T> {
 
   std::shared_ptr<Known> analysed(const SparsityPattern& A, bool on_device) const {
     auto made = std::make_shared<Known>();
-    made->factors = pattern_of_factors(host_, A, 0);
+    made->factors = pattern_of_factors(host_, A, 0, name());
     find_levels(host_, *made->factors, false);
     const SweepPattern& factors = *made->factors;
     if (!on_device) made->plan = plan_factors(host_, factors, symmetric_);
@@ -283,7 +300,9 @@ class Isai final : public BySolving<T> {
     std::vector<std::uint8_t> finite(static_cast<std::size_t>(threads), 1);
     parallel(threads, [&](int part, int parts) {
       const Range mine = even_range(X.rows, part, parts);
+      CheckedSteps steps;
       for (std::int64_t i = mine.begin; i < mine.end; ++i) {
+        steps.did(16 * X.size(i));
         const std::int32_t* const columns = X.col + X.begin(i);
         const std::int64_t count = X.size(i);
         const auto row_of = [&](std::int64_t step) {

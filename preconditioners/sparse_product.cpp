@@ -11,6 +11,7 @@
 #include <span>
 #include <vector>
 
+#include "core/background.hpp"
 #include "core/parallel.hpp"
 #include "preconditioners/sparse_product.hpp"
 
@@ -98,6 +99,7 @@ HWY_INLINE void multiply_rows(const ProductWork<T>& work, Range rows) {
   const bool in_runs = !runs.run.empty();
   // Of each column of the rows at hand: its place in them.
   std::vector<std::int32_t> place(static_cast<std::size_t>(B.cols()));
+  CheckedSteps steps;
   for (std::int64_t i = rows.begin; i < rows.end;) {
     std::int64_t together = 1;  // rows with the same columns
     while (together < most_together && i + together < rows.end && repeats_row(A.pattern, i + together))
@@ -112,6 +114,7 @@ HWY_INLINE void multiply_rows(const ProductWork<T>& work, Range rows) {
     for (std::int64_t p = begin; p < begin + size;) {
       const std::int64_t k = A.pattern.col[p];
       const T* b = B.values + of_B[k];
+      steps.did(together * (of_B[k + 1] - of_B[k]));
       if (!in_runs) {
         const std::span<const std::int32_t> row = B.pattern.row(k);
         for (std::int64_t r = 0; r < together; ++r) {
@@ -200,6 +203,7 @@ Graph product_pattern(const Context& context, const SparsityPattern& A, const Sp
   const std::vector<unsigned char> repeats = repeating_rows(context, B);
   const auto append_rows = [&](Range rows, std::vector<std::int32_t>& col, std::int64_t* size) {
     std::vector<std::int64_t> seen(static_cast<std::size_t>(B.cols), -1);
+    CheckedSteps steps;
     for (std::int64_t i = rows.begin; i < rows.end; ++i, ++size) {
       const std::size_t before = col.size();
       if (i > rows.begin && repeats_row(A, i)) {
@@ -214,6 +218,7 @@ Graph product_pattern(const Context& context, const SparsityPattern& A, const Sp
         const bool known = k == last_row + 1 && repeats[static_cast<std::size_t>(k)] != 0;
         last_row = k;
         if (known) continue;
+        steps.did(std::ssize(B.row(k)));
         for (const std::int32_t j : B.row(k))
           if (std::int64_t& last = seen[static_cast<std::size_t>(j)]; last != i) last = i, col.push_back(j);
       }

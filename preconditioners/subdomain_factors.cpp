@@ -91,7 +91,7 @@ void factor_subdomain(const SubdomainView<T, Index>& view, std::int64_t s, const
   const T smallest_part = 64 * std::numeric_limits<T>::epsilon();
   const auto clear = [](T* values, std::int64_t size) { std::fill_n(values, size, T(0)); };
   unsigned trouble = 0;
-  double largest = 0, difference = 0;
+  double least = std::numeric_limits<double>::infinity(), difference = 0;
   int shift = 0;
   std::int32_t bad = -1;
   for (;; ++shift) {
@@ -99,8 +99,11 @@ void factor_subdomain(const SubdomainView<T, Index>& view, std::int64_t s, const
     clear(one.u, view.upper.first[s + 1] - view.upper.first[s]);
     clear(one.d, one.rows);
     csr.pattern.row_ptr.visit([&](const auto* ptr) {
-      for (std::int32_t k = 0; k < one.rows; ++k)
+      for (std::int32_t k = 0; k < one.rows; ++k) {
+        double largest = 0;
         trouble |= one.load_row(ptr, csr.pattern.col, csr.values, k, 0, 1, largest);
+        least = std::min(least, largest);
+      }
     });
     if (shift == 0 && rules.symmetric)
       for (std::int32_t p = 0; p < one.rows; ++p)
@@ -135,7 +138,7 @@ void factor_subdomain(const SubdomainView<T, Index>& view, std::int64_t s, const
   if (bad >= 0)
     status.broken = std::min(status.broken,
                              static_cast<unsigned long long>(bad) << 32 | static_cast<unsigned long long>(s));
-  status.largest = std::max(status.largest, std::bit_cast<unsigned long long>(largest));
+  status.least_row = std::min(status.least_row, std::bit_cast<unsigned long long>(least));
   status.largest_difference =
       std::max(status.largest_difference, std::bit_cast<unsigned long long>(difference));
 }
@@ -227,14 +230,16 @@ class SubdomainFactors final : public BySolving<T>, public HasMultiProduct<T> {
  protected:
   void setup(const LinearOperator<T>& A, bool pattern_changed) override {
     const bool analyse = pattern_changed || !known_;
-    if (!on_device()) return set_up_on_host(finite_rows(A, host_, name()), analyse);
+    if (!on_device()) return set_up_on_host(symmetric_rows(A), analyse);
     std::optional<CsrMatrix<T>> there = csr_of(A);
     if (there && there->pattern.space != Space::device) there.reset();
+    // Entries that the subdomains leave out may have grown.
+    if (!analyse && left_out_) (void)symmetric_rows(A);
     std::optional<SubdomainsThere> made;
     if (analyse && there && options_.partition == SubdomainPartition::order && options_.overlap == 0)
       made = subdomains_on_device<T>(A.context(), *there, sizes_there(), task(), shared_memory());
     if ((analyse && !made) || !there) {
-      const CsrMatrix<T> csr = finite_rows(A, host_, name());
+      const CsrMatrix<T> csr = symmetric_rows(A);
       if (analyse) made = found_on_host(csr);
       if (!there) there = upload(A.context(), csr);
     }
@@ -289,8 +294,17 @@ class SubdomainFactors final : public BySolving<T>, public HasMultiProduct<T> {
   // As many as the workspace is for.
   int threads() const noexcept { return useful_parts(*this->context(), known_->entries + known_->places); }
 
+  // The entries on the host; of a symmetric matrix those that have a mirrored one.
+  CsrMatrix<T> symmetric_rows(const LinearOperator<T>& A) {
+    CsrMatrix<T> csr = finite_rows(A, host_, name());
+    if (!symmetric_) return csr;
+    const std::int64_t all = csr.nonzeros();
+    csr = mirrored_entries(name(), false, host_, csr);
+    left_out_ = csr.nonzeros() < all;
+    return csr;
+  }
+
   void set_up_on_host(const CsrMatrix<T>& csr, bool analyse) {
-    if (symmetric_) refuse_asymmetry<T>(name(), false, asymmetry<T>(*host_, csr));
     (void)usable_diagonal<T>(name(), host_, csr, options_.zero_diagonal, symmetric_);
     SubdomainArrays<std::int32_t> made;
     std::optional<KnownSubdomains> known = known_;
@@ -314,8 +328,10 @@ class SubdomainFactors final : public BySolving<T>, public HasMultiProduct<T> {
     parallel(parts, [&](int part, int of) {
       Workspace<T> work{std::vector<T*>(static_cast<std::size_t>(known->most_rows), nullptr)};
       const Range mine = even_range(known->count, part, of);
-      for (std::int64_t s = mine.begin; s < mine.end; ++s)
+      for (std::int64_t s = mine.begin; s < mine.end; ++s) {
+        checkpoint();
         factor_subdomain(view, s, csr, rules(), work, found[static_cast<std::size_t>(part)]);
+      }
     });
     SubdomainStatus status;
     for (const SubdomainStatus& one : found) {
@@ -354,11 +370,10 @@ class SubdomainFactors final : public BySolving<T>, public HasMultiProduct<T> {
     }
     if (status.trouble & (entry_not_finite | diagonal_unusable | diagonal_negative))
       refuse_entries<T>(task(), host_, *context, there);
-    if (symmetric_) {
-      const double difference = std::bit_cast<double>(status.largest_difference);
-      refuse_asymmetry<T>(name(), false,
-                          difference == 0 ? 0 : difference / std::bit_cast<double>(status.largest));
-    }
+    if (symmetric_)
+      refuse_asymmetry<T>(name(), false, std::bit_cast<double>(status.largest_difference),
+                          std::bit_cast<double>(status.least_row), *host_,
+                          [&] { return sorted_on_host(host_, *context, there); });
     if (status.broken != ~0ull || (status.trouble & factor_overflow)) {
       const Buffer<std::int64_t> first = fetched(arrays.first);
       const Buffer<std::int32_t> row = fetched(arrays.row);
@@ -426,7 +441,6 @@ class SubdomainFactors final : public BySolving<T>, public HasMultiProduct<T> {
 
   // Subdomains of a matrix in host memory, on the device.
   SubdomainsThere found_on_host(const CsrMatrix<T>& csr) const {
-    if (symmetric_) refuse_asymmetry<T>(name(), false, asymmetry<T>(*host_, csr));
     SubdomainsThere made;
     const Subdomains all = fitting_subdomains(csr.pattern, made.known);
     SubdomainArrays<std::uint16_t>& to = made.arrays;
@@ -502,6 +516,7 @@ class SubdomainFactors final : public BySolving<T>, public HasMultiProduct<T> {
   SubdomainValues<T> values_;
   double shift_ = 0;
   std::int32_t shifted_ = 0;
+  bool left_out_ = false;      // entries without a mirrored one
   std::uint64_t layouts_ = 0;  // how often the arrays were made
   mutable std::mutex mutex_;
   mutable Buffer<T> work_;  // of the threads of a host

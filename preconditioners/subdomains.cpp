@@ -152,7 +152,7 @@ Subdomains make_subdomains(const ContextPtr& host, const SparsityPattern& A, std
   parallel(parts, [&](int part, int of) {
     const Range mine = even_range(count, part, of);
     Maker make(A, overlap);
-    for (std::int64_t s = mine.begin; s < mine.end; ++s) locals[s] = make(groups.of(s));
+    for (std::int64_t s = mine.begin; s < mine.end; ++s) checkpoint(), locals[s] = make(groups.of(s));
   });
   Subdomains made;
   made.n = A.rows, made.count = count, made.size = size;

@@ -25,7 +25,9 @@ constexpr Option<SolverOptions> table[] = {
     option<&S::stopping, &R::max_iterations>(
         {.name = "max_iterations", .range = {0, no_limit}, .about = "stop then, not converged"}),
     option<&S::stopping, &R::max_seconds>(
-        {.name = "max_seconds", .range = {0, no_limit}, .about = "stop then, not converged"}),
+        {.name = "max_seconds",
+         .range = {0, no_limit},
+         .about = "stop then, not converged; the setup of the preconditioner counts"}),
     option<&S::stopping, &R::divergence>(
         {.name = "divergence",
          .range = {1, no_limit},

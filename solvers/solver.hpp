@@ -148,6 +148,8 @@ class Solver {
   void set_null_space(VectorBlock<const T> N);
 
   const SolverOptions& options() const noexcept { return options_; }
+  // StoppingRule::max_seconds of later solves, for one whose setup has taken a part of them.
+  PROTEAN_HIDDEN void set_max_seconds(double seconds) noexcept { options_.stopping.max_seconds = seconds; }
   virtual std::string_view name() const noexcept = 0;
   // Whether it is for symmetric M only: cg, minres.
   virtual bool needs_symmetric_preconditioner() const noexcept = 0;

@@ -43,6 +43,7 @@ struct StoppingRule {
   double relative_tolerance = 1e-8;
   double absolute_tolerance = 0;  // or ||b - A x|| <= absolute_tolerance; finite
   std::int64_t max_iterations = 10000;
+  // Of the iterations; of a SystemSolver, LinearSystem and solve() also of the setup of the preconditioner before them.
   double max_seconds = std::numeric_limits<double>::infinity();
   // Stop when the residual exceeds this times the larger of baseline and initial residual; infinity: never.
   double divergence = 1e8;

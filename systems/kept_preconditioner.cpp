@@ -1,7 +1,11 @@
 // The preconditioner that a SystemSolver keeps: when it is set up again, and which one it is for type auto.
+#include <fmt/format.h>
+
+#include <cmath>
 #include <optional>
 #include <string_view>
 
+#include "core/background.hpp"
 #include "core/csr_view.hpp"
 #include "core/error.hpp"
 #include "operators/rows.hpp"
@@ -14,11 +18,53 @@ template <class T>
 double SystemSolver<T>::set_up_preconditioner(SystemMatrix<T>& matrix, bool again) {
   stage("setting up");
   Stopwatch clock;
-  renew_preconditioner(matrix.A(), again);
-  matrix.context()->synchronize();
+  Sequence& now = *sequence_;
+  const bool limited = std::isfinite(now.max_seconds);
+  try {
+    const detail::EndableWork endable(*matrix.context(), [&] {
+      if (limited && now.used_seconds + before_.setup + clock.passed() >= now.max_seconds)
+        now.ended = StopReason::time_limit;
+      else if (detail::stop_asked())
+        now.ended = StopReason::interrupted;
+      return now.ended != StopReason::running;
+    });
+    renew_preconditioner(matrix.A(), again);
+    matrix.context()->synchronize();
+  } catch (const detail::WorkEnded&) {
+    now.renew = true;  // what has been made of it is not used
+  }
   const double seconds = clock.lap();
   before_.setup += seconds;
+  // It may be complete, and too late.
+  if (limited && M_ && now.ended == StopReason::running &&
+      now.used_seconds + before_.setup >= now.max_seconds)
+    now.ended = StopReason::time_limit;
+  // A candidate of type auto that takes so long is none.
+  if (now.ended == StopReason::time_limit && now.chosen && now.chosen->asked() != "jacobi")
+    now.choice.refuse("its setup took all of max_seconds");
   return seconds;
+}
+
+// Of a solve whose setup has taken all the time, or was ended.
+template <class T>
+void SystemSolver<T>::explain_setup(SolveReport& report, StopReason ended) const {
+  if (report.converged() || report.reason == StopReason::not_finite) return;
+  report.reason = ended;
+  const Sequence& now = *sequence_;
+  const std::string_view name = now.chosen ? now.chosen->taken() : M_ ? M_->name() : "none";
+  report.detail =
+      fmt::format("the setup of preconditioner {} took {:.3g} s", name, now.used_seconds + before_.setup);
+  if (ended == StopReason::interrupted) {
+    report.detail += " and was interrupted";
+    report.advice = "The solve was interrupted before its first iteration. x is the initial guess.";
+    return;
+  }
+  report.detail += fmt::format(" of {:.3g} s", now.max_seconds);
+  report.advice = fmt::format(
+      "The setup of preconditioner {} took the time: allow more (max_seconds), or take one with less setup, "
+      "such "
+      "as jacobi{}.",
+      name, name == "ic" || name == "ilu" ? fmt::format(" or {}0", name) : "");
 }
 
 template <class T>
@@ -169,6 +215,7 @@ bool SystemSolver<T>::has_old_preconditioner(const LinearOperator<T>& A) const {
 
 #define PROTEAN_INSTANTIATE(T)                                                             \
   template double SystemSolver<T>::set_up_preconditioner(SystemMatrix<T>&, bool);          \
+  template void SystemSolver<T>::explain_setup(SolveReport&, StopReason) const;            \
   template void SystemSolver<T>::renew_preconditioner(const LinearOperator<T>&, bool);     \
   template void SystemSolver<T>::choose_preconditioner(const LinearOperator<T>&);          \
   template void SystemSolver<T>::ensure_preconditioner(const LinearOperator<T>&);          \

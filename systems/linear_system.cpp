@@ -160,7 +160,7 @@ void SystemSolver<T>::take(SolveSettings&& settings) noexcept {
   settings_ = std::move(settings);
   solver_.reset(), multi_solver_.reset();
   name_method();
-  now.iterations = 0;
+  now.iterations = 0, now.ended = StopReason::running;
   if (other || (now.chosen && measured)) now.serial = 0;
 }
 
@@ -318,7 +318,21 @@ void SystemSolver<T>::set_up(SystemMatrix<T>& matrix, std::int64_t columns) {
     const auto lock = matrix.preparing();
     (void)set_up_matrix(matrix, columns);
   }
+  sequence_->max_seconds = settings_.solver.stopping.max_seconds, sequence_->used_seconds = 0;
   set_up_preconditioner(matrix);
+}
+
+template <class T>
+SolveReport SystemSolver<T>::not_begun(const LinearOperator<T>& A, VectorView<const T> b, VectorView<T> x) {
+  class Stop final : public SolveObserver {
+   public:
+    bool on_iteration(const IterationInfo&) override { return false; }
+  } stop;
+  const StopReason ended = std::exchange(sequence_->ended, StopReason::running);
+  solver_->set_max_seconds(0);
+  SolveReport report = solver_->solve(A, b, x, nullptr, ended == StopReason::interrupted ? &stop : nullptr);
+  explain_setup(report, ended);
+  return report;
 }
 
 template <class T>
@@ -380,7 +394,13 @@ SolveResult SystemSolver<T>::solve(SystemMatrix<T>& matrix, VectorView<const T> 
   const Changes changes = set_up_matrix(matrix, 1);
   const typename SystemMatrix<T>::Use use(matrix);
   preparing.unlock();
-  set_up_preconditioner(matrix);
+  Sequence& now = *sequence_;
+  now.max_seconds = settings_.solver.stopping.max_seconds, now.used_seconds = 0;
+  // set_up() may have ended already.
+  if (now.ended == StopReason::running) set_up_preconditioner(matrix);
+  const bool ended = now.ended != StopReason::running;
+  // The setup counts.
+  solver_->set_max_seconds(std::max(now.max_seconds - before_.setup, 0.0));
   stage("solving");
   SolveResult result;
   // Another solve that changes the matrix writes its history.
@@ -399,13 +419,15 @@ SolveResult SystemSolver<T>::solve(SystemMatrix<T>& matrix, VectorView<const T> 
   {
     std::optional<Finished<FormatSchedule<T>>> finished;
     if (schedule) finished.emplace(*schedule);
-    result.report = run(*solver_, matrix, b, x, numbered, changes, result);
+    result.report =
+        ended ? not_begun(matrix.A(), b, x) : run(*solver_, matrix, b, x, numbered, changes, result);
     matrix.context()->synchronize();
     seconds = clock.lap();
     if (adaptive)
       first_switches = adaptive->history().size() - switches,
       first_failures = adaptive->failures().size() - failures;
-    renewed = detail::broke_down(result.report) && has_old_preconditioner(matrix.A()) && !numbered.stopped();
+    renewed = !ended && detail::broke_down(result.report) && has_old_preconditioner(matrix.A()) &&
+              !numbered.stopped();
     if (renewed) seconds += go_on(matrix, b, x, numbered, changes, result);
   }
   if (schedule) result.events = schedule->events();
@@ -422,7 +444,7 @@ SolveResult SystemSolver<T>::solve(SystemMatrix<T>& matrix, VectorView<const T> 
     }
   }
   describe(matrix, result);
-  remember({&result.report, 1}, seconds, renewed);
+  if (!ended) remember({&result.report, 1}, seconds, renewed);
   return result;
 }
 
@@ -431,13 +453,16 @@ SolveResult SystemSolver<T>::solve(SystemMatrix<T>& matrix, VectorView<const T> 
 template <class T>
 double SystemSolver<T>::go_on(SystemMatrix<T>& matrix, VectorView<const T> b, VectorView<T> x,
                               detail::Numbered& observer, Changes changes, SolveResult& result) {
-  const StoppingRule& rule = settings_.solver.stopping;
+  const StoppingRule rule = solver_->options().stopping;  // with what the first setup has left of the time
   const SolveReport first = std::move(result.report);
   double since_begin = first.seconds;
   StopReason limit = detail::used_up(rule, first, since_begin);
   if (limit == StopReason::running) {
+    Sequence& now = *sequence_;
+    now.used_seconds = since_begin;
     since_begin += set_up_preconditioner(matrix, true);
-    limit = detail::used_up(rule, first, since_begin);
+    limit = std::exchange(now.ended, StopReason::running);
+    if (limit == StopReason::running) limit = detail::used_up(rule, first, since_begin);
   }
   if (limit != StopReason::running) {
     result.report = detail::ended_by(limit, rule, first, since_begin);
@@ -495,11 +520,32 @@ MultiSolveResult SystemSolver<T>::multi_solve(SystemMatrix<T>& matrix, MultiVect
   (void)set_up_matrix(matrix, std::max<std::int64_t>(B.columns, 2));
   const typename SystemMatrix<T>::Use use(matrix);
   preparing.unlock();
-  set_up_preconditioner(matrix);
+  std::vector<StoppingRule> left(rules.begin(), rules.end());
+  if (rules.empty()) left.assign(static_cast<std::size_t>(B.columns), settings_.solver.stopping);
+  Sequence& now = *sequence_;
+  now.max_seconds = now.used_seconds = 0;
+  for (const StoppingRule& rule : left) now.max_seconds = std::max(now.max_seconds, rule.max_seconds);
+  if (now.ended == StopReason::running) set_up_preconditioner(matrix);
+  for (StoppingRule& rule : left) rule.max_seconds = std::max(rule.max_seconds - before_.setup, 0.0);
   stage("solving");
-  detail::NumberedColumns numbered(observer, has_old_preconditioner(matrix.A()));
   MultiSolveResult result;
   MultiSolveReport& report = result.report;
+  if (const StopReason ended = std::exchange(now.ended, StopReason::running); ended != StopReason::running) {
+    class Stop final : public MultiSolveObserver {
+     public:
+      bool on_iteration(const MultiIterationInfo&) override { return false; }
+    } stop;
+    for (StoppingRule& rule : left) rule.max_seconds = 0;
+    MultiSolveObserver* const none = nullptr;
+    report = multi_solver_->solve(matrix.A(), B, X, nullptr, ended == StopReason::interrupted ? &stop : none,
+                                  left);
+    for (SolveReport& column : report.columns) explain_setup(column, ended);
+    matrix.context()->synchronize();
+    describe(matrix, result);
+    return result;
+  }
+  rules = left;
+  detail::NumberedColumns numbered(observer, has_old_preconditioner(matrix.A()));
   Stopwatch clock;
   report = multi_solver_->solve(matrix.A(), B, X, used_preconditioner(), numbered.observer(), rules);
   matrix.context()->synchronize();
@@ -536,7 +582,15 @@ double SystemSolver<T>::go_on(SystemMatrix<T>& matrix, MultiVectorView<const T> 
   };
   end_used_up();
   if (left.empty()) return 0;
+  Sequence& now = *sequence_;
+  now.used_seconds = since_begin;
   since_begin += set_up_preconditioner(matrix, true);
+  // Where the setup was ended, so are the columns that waited for it.
+  if (const StopReason ended = std::exchange(now.ended, StopReason::running); ended != StopReason::running) {
+    for (const std::size_t c : left)
+      report.columns[c] = detail::ended_by(ended, rule_of(c), std::move(report.columns[c]), since_begin);
+    return 0;
+  }
   end_used_up();
   if (left.empty()) return 0;
   stage("solving");

@@ -54,10 +54,13 @@ class SystemSolver {
   void set_null_space(VectorBlock<const T> N);
 
   // Prepares a solve: makes the order, the format and the preconditioner where they are not ready. solve() does so by
-  // itself. columns: the number of right-hand sides.
+  // itself. columns: the number of right-hand sides. The setup of the preconditioner ends when it has taken
+  // max_seconds; the next solve then ends at once with StopReason::time_limit.
   void set_up(SystemMatrix<T>& matrix, std::int64_t columns = 1);
   // Solves A x = b. x holds the initial guess on entry and the solution on return. b and x lie in the space of the
   // context. Throws as set_up() and Solver::solve(). x is unchanged where it throws before the first iteration.
+  // max_seconds is for the setup of the preconditioner and the iterations together: if the setup takes them, x is the
+  // guess, and the report says so.
   // A solve that breaks down with a preconditioner of older values sets it up and goes on from its x. It remains one
   // solve: limits, initial residual, numbers of iterations and events are of all of it, and so are seconds, with those of
   // this setup.
@@ -91,6 +94,9 @@ class SystemSolver {
   Changes set_up_matrix(SystemMatrix<T>& matrix, std::int64_t columns);
   // again: a solve has broken down with it. Return the seconds.
   PROTEAN_HIDDEN double set_up_preconditioner(SystemMatrix<T>& matrix, bool again = false);
+  // The report of a solve that the setup has left no time, or no wish: the residual of the guess, and nothing is done.
+  PROTEAN_HIDDEN SolveReport not_begun(const LinearOperator<T>& A, VectorView<const T> b, VectorView<T> x);
+  PROTEAN_HIDDEN void explain_setup(SolveReport& report, StopReason ended) const;
   PROTEAN_HIDDEN void renew_preconditioner(const LinearOperator<T>& A, bool again);
   PROTEAN_HIDDEN void choose_preconditioner(const LinearOperator<T>& A);
   PROTEAN_HIDDEN void ensure_preconditioner(const LinearOperator<T>& A);

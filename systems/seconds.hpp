@@ -15,6 +15,8 @@ class Stopwatch {
     last_ = now;
     return passed;
   }
+  // The same, and the next call counts from the same moment.
+  double passed() const { return seconds() - last_; }
 
  private:
   static double seconds() {

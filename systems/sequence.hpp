@@ -27,6 +27,9 @@ struct SystemSolver<T>::Sequence {
   detail::RefreshRule refresh;
   detail::PreconditionerChoice choice;  // of type auto
   detail::Chosen<T>* chosen = nullptr;  // the preconditioner, where its type is auto
+  // The time of a solve: its limit, what its earlier parts have used of it, and why its setup was ended.
+  double max_seconds = 0, used_seconds = 0;
+  StopReason ended = StopReason::running;
 };
 
 }  // namespace protean

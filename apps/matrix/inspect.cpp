@@ -242,9 +242,13 @@ Inspection inspect_matrix(const ContextPtr& host, const CsrMatrix<double>& csr, 
 
 std::string symmetry(const Inspection& i) {
   if (i.statistics.rows != i.statistics.cols) return "rectangular";
-  if (!i.statistics.structurally_symmetric) return "pattern not symmetric";
-  if (i.asymmetry == 0) return "symmetric";
-  return fmt::format("pattern symmetric, values differ by up to {:.2g} of the largest", i.asymmetry);
+  if (i.asymmetry == 0)
+    return i.statistics.structurally_symmetric ? "symmetric" : "symmetric; zeros are stored on one side only";
+  const bool rounding = i.asymmetry <= symmetry_tolerance<double>;
+  return fmt::format("{}, {}: entries differ by up to {:.2g} of the largest of their rows",
+                     rounding ? "symmetric up to rounding" : "not symmetric",
+                     i.statistics.structurally_symmetric ? "pattern symmetric" : "pattern not symmetric",
+                     i.asymmetry);
 }
 
 std::string sizes_text(const Inspection& i) {
@@ -387,8 +391,9 @@ std::string to_text(const Inspection& i, bool picture) {
                               sign_text(i.signs), grouped(s.diagonals)));
   if (i.row_sizes.rows > 0) row("row sizes", sizes_text(i));
   if (i.null_vectors.all)
-    row("null space", i.asymmetry == 0 ? "vectors of equal entries: solve with solver.null_space: constant"
-                                       : "vectors of equal entries (each row adds up to zero)");
+    row("null space", i.asymmetry <= symmetry_tolerance<double>
+                          ? "vectors of equal entries: solve with solver.null_space: constant"
+                          : "vectors of equal entries (each row adds up to zero)");
   NullVectors others = i.null_vectors;
   others.all = false;
   for (const std::string& where : in_words(others)) row("null space", "1 at " + where + ", else 0");

@@ -10,6 +10,7 @@
 #include "apps/command/interrupt.hpp"
 #include "apps/ranks/agree.hpp"
 #include "apps/ranks/automatic.hpp"
+#include "apps/ranks/block_preconditioner.hpp"
 #include "apps/ranks/distribute.hpp"
 #include "apps/ranks/elements.hpp"
 #include "apps/ranks/krylov.hpp"
@@ -20,6 +21,7 @@
 #include "apps/report/progress.hpp"
 #include "apps/solve/history.hpp"
 #include "apps/solve/report.hpp"
+#include "core/background.hpp"
 #include "core/buffer.hpp"
 #include "core/io/atomic_file.hpp"
 #include "petsc/block.hpp"
@@ -207,16 +209,60 @@ class RankRun {
     ranks_.all([&] {
       must(KSPCreate(ranks_.comm(), &ksp_));
       must(KSPSetOperators(ksp_, A_, A_));
-      configure(ksp_, chosen_, ranks_.count());
+      configure(ksp_, chosen_);
       if (policy_) must(KSPProteanWatch(ksp_));
+    });
+    set_up_blocks();
+    ranks_.all([&] {
+      if (ended_ != StopReason::running) return;
       must(KSPSetUp(ksp_)), must(KSPSetUpOnBlocks(ksp_));
     });
     record_.seconds.setup = clock_.lap();
   }
 
+  // Our own preconditioners, unless petsc_options name another one. Each rank can be ended; then all are.
+  void set_up_blocks() {
+    PC pc = nullptr;
+    PetscBool ours = PETSC_FALSE;
+    ranks_.all([&] {
+      must(KSPGetPC(ksp_, &pc));
+      must(PetscObjectTypeCompare(protean_types::object(pc), PCSHELL, &ours));
+    });
+    if (!ours || !BlockPreconditioner::has(chosen_.preconditioner.type)) return;
+    guard_.emplace();
+    const Clock since;
+    const double limit = problem().solver.options.stopping.max_seconds;
+    int why[2] = {0, 0};  // the time is over; a signal
+    ranks_.each([&] {
+      const ContextPtr host = Context::host(record_.threads);
+      try {
+        const detail::EndableWork endable(*host, [&] {
+          why[0] = since.total() >= limit, why[1] = InterruptGuard::asked();
+          return why[0] + why[1] > 0;
+        });
+        block_.set_up(A_, chosen_.preconditioner, host);
+      } catch (const detail::WorkEnded&) {}
+    });
+    ranks_.all([&] {
+      MPI_Allreduce(MPI_IN_PLACE, why, 2, MPI_INT, MPI_MAX, ranks_.comm());
+      block_.attach(pc);
+    });
+    ended_ = why[1] != 0   ? StopReason::interrupted
+             : why[0] != 0 ? StopReason::time_limit
+                           : StopReason::running;
+    if (ranks_.count() > 1)
+      note_ = fmt::format(
+          "Preconditioner {} is that of the rows of each rank, which do not see those of other ranks: more "
+          "ranks need "
+          "more iterations.",
+          chosen_.preconditioner.type);
+  }
+
   void run() {
     if (ranks_.first() && problem().output.history) history_.emplace(problem().output.history.path);
-    const StoppingRule& rule = problem().solver.options.stopping;
+    // The setup of the preconditioner counts.
+    StoppingRule rule = problem().solver.options.stopping;
+    rule.max_seconds = std::max(rule.max_seconds - record_.seconds.setup, 0.0);
     const auto told = [&](const KrylovIteration& now) {
       const IterationInfo info{.iteration = now.iteration,
                                .residual = now.residual,
@@ -225,10 +271,13 @@ class RankRun {
       if (history_) history_->add(info);
       progress_.iteration(info, rule);
     };
-    guard_.emplace();
-    ranks_.all([&] { record_.result = solve(ksp_, A_, b_, x_, rule, told, signal_code_); });
+    if (!guard_) guard_.emplace();
+    ranks_.all([&] { record_.result = solve(ksp_, A_, b_, x_, rule, told, ended_, signal_code_); });
     record_.advice = record_.result.advice;
-    ranks_.each([&] { record_.note = note_on_unused(problem()); });
+    ranks_.each([&] {
+      const std::string unused = note_on_unused(problem());
+      record_.note = note_ + (note_.empty() || unused.empty() ? "" : " ") + unused;
+    });
     record_.seconds.solve = clock_.lap();
     ranks_.all([&] {
       if (exact_) {
@@ -315,6 +364,9 @@ class RankRun {
   Mat A_ = nullptr;
   Vec b_ = nullptr, x_ = nullptr, exact_ = nullptr, before_ = nullptr;  // before_: x on its first owners
   Moved moved_;
+  BlockPreconditioner block_;
+  StopReason ended_ = StopReason::running;  // of the setup
+  std::string note_;
   KSP ksp_ = nullptr;
   std::optional<HistoryFile> history_;
   std::optional<InterruptGuard> guard_;

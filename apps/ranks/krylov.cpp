@@ -10,6 +10,7 @@
 
 #include "apps/command/clock.hpp"
 #include "apps/command/interrupt.hpp"
+#include "apps/ranks/block_preconditioner.hpp"
 #include "core/error.hpp"
 #include "operators/policy/policy_options.hpp"
 #include "petsc/guard.hpp"
@@ -52,10 +53,11 @@ constexpr PreconditionerName preconditioner_names[] = {
     {"jacobi", PCJACOBI, {"zero_diagonal"}},
     {"gauss-seidel", PCSOR, {}},
     {"ssor", PCSOR, {"omega"}},
-    {"ic0", PCICC, {}},
-    {"ic", PCICC, {"fill"}},
-    {"ilu0", PCILU, {}},
-    {"ilu", PCILU, {"fill"}},
+    {"ic0", PCSHELL, {}},  // ours, as the next ones (block_preconditioner.hpp)
+    {"ic", PCSHELL, {}},
+    {"ilu0", PCSHELL, {}},
+    {"ilu", PCSHELL, {}},
+    {"block-jacobi", PCSHELL, {}},
     {"chebyshev", PCKSP, {"degree", "eigenvalue_ratio"}},
     {"amg", PCGAMG, {}},
 };
@@ -176,6 +178,21 @@ StopReason reason_of(KSPConvergedReason reason) {
   }
 }
 
+// advice() names what engine protean has. Of this engine's it names what there is, and what ranks change.
+std::string advice_of_engine(StopReason reason) {
+  constexpr std::string_view better =
+      "take a better preconditioner (symmetric positive definite matrix: amg, or ic0; other matrices: ilu0; "
+      "block-jacobi where a node has several unknowns; all but amg see the rows of their own rank only, so "
+      "that fewer "
+      "ranks need fewer iterations)";
+  if (reason == StopReason::max_iterations)
+    return fmt::format("The limit of iterations was reached. Allow more, {}, or ask for less accuracy.",
+                       better);
+  if (reason == StopReason::time_limit)
+    return fmt::format("The time limit was reached. Allow more time, take more ranks, or {}.", better);
+  return std::string(advice(reason));
+}
+
 double norm_of(Vec v, NormType type = NORM_2) {
   double norm = 0;
   must(VecNorm(v, type, &norm));
@@ -197,7 +214,9 @@ void require_counterparts(const Problem& p) {
              "preconditioner.type {} has no counterpart in engine petsc, which takes one of: {}. Others of "
              "PETSc's by petsc_options: '-pc_type NAME'",
              p.preconditioner.type, names_of(preconditioner_names)));
-  require_carried(place, preconditioner_options(), p.preconditioner.options, M->options, "preconditioner");
+  // Ours read what they read with engine protean.
+  if (!BlockPreconditioner::has(p.preconditioner.type))
+    require_carried(place, preconditioner_options(), p.preconditioner.options, M->options, "preconditioner");
   for (const FilePath& file : {p.preconditioner.coordinates, p.preconditioner.near_null_space})
     if (file)
       fail(
@@ -222,8 +241,8 @@ void require_counterparts(const Problem& p) {
     fail(p.schedule.place, "schedule.machine and schedule.overlapped have no counterpart in engine petsc");
   require_carried(p.schedule.place, policy_options(), p.schedule.policy, {}, "schedule");
   if (p.matrix.fem && !p.matrix.fem->assembled) {
-    if (p.preconditioner.type != "auto" && p.preconditioner.type != "none" && p.preconditioner.type != "jacobi" &&
-        p.preconditioner.type != "chebyshev")
+    if (p.preconditioner.type != "auto" && p.preconditioner.type != "none" &&
+        p.preconditioner.type != "jacobi" && p.preconditioner.type != "chebyshev")
       fail(place, fmt::format("preconditioner.type {} needs the assembled matrix; on element matrices over "
                               "ranks take jacobi, "
                               "chebyshev or none, or matrix.generate.storage: assembled",
@@ -275,7 +294,7 @@ std::string note_on_unused(const Problem& p) {
                      fmt::join(unused, ", "));
 }
 
-void configure(KSP ksp, const Problem& p, int ranks) {
+void configure(KSP ksp, const Problem& p) {
   const MethodName& method = *find(methods, p.solver.method);
   const SolverOptions& options = p.solver.options;
   must(KSPSetType(ksp, method.petsc));
@@ -296,18 +315,7 @@ void configure(KSP ksp, const Problem& p, int ranks) {
   const std::string& type = p.preconditioner.type;
   const PreconditionerOptions& M = p.preconditioner.options;
   const PreconditionerName& name = *find(preconditioner_names, type);
-  const bool factors = type == "ic" || type == "ic0" || type == "ilu" || type == "ilu0";
-  if (factors && ranks > 1) {  // of the diagonal block of each rank
-    must(PCSetType(pc, PCBJACOBI));
-    const std::string fill = std::to_string(type == "ic" || type == "ilu" ? M.fill : 0);
-    must(PetscOptionsInsertString(
-        nullptr, fmt::format("-sub_ksp_type preonly -sub_pc_type {} -sub_pc_factor_levels {} {}", name.petsc,
-                             fill, p.engine.options)
-                     .c_str()));
-  } else {
-    must(PCSetType(pc, name.petsc));
-    if (type == "ic" || type == "ilu") must(PCFactorSetLevels(pc, static_cast<PetscInt>(M.fill)));
-  }
+  must(PCSetType(pc, name.petsc));
   if (type == "gauss-seidel") must(PCSORSetSymmetric(pc, SOR_LOCAL_FORWARD_SWEEP));
   if (type == "ssor")
     must(PCSORSetSymmetric(pc, SOR_LOCAL_SYMMETRIC_SWEEP)), must(PCSORSetOmega(pc, M.omega));
@@ -333,7 +341,8 @@ void configure(KSP ksp, const Problem& p, int ranks) {
 }
 
 SolveReport solve(KSP ksp, Mat A, Vec b, Vec x, const StoppingRule& rule,
-                  const std::function<void(const KrylovIteration&)>& on_iteration, int& signal_code) {
+                  const std::function<void(const KrylovIteration&)>& on_iteration, StopReason ended,
+                  int& signal_code) {
   SolveReport report;
   signal_code = 0;
   report.steps = "host";
@@ -359,6 +368,12 @@ SolveReport solve(KSP ksp, Mat A, Vec b, Vec x, const StoppingRule& rule,
     now = 0, report.reason = StopReason::zero_right_hand_side, test.last = 0;
   } else if (!std::isfinite(now)) {
     report.reason = StopReason::not_finite;
+  } else if (ended != StopReason::running && now > test.goal) {
+    report.reason = ended;
+    report.detail = "the setup of the preconditioner was ended";
+    if (ended == StopReason::interrupted && InterruptGuard::asked())
+      test.signal_code = InterruptGuard::exit_code();
+    MPI_Allreduce(MPI_IN_PLACE, &test.signal_code, 1, MPI_INT, MPI_MAX, test.comm);
   }
   while (report.reason == StopReason::running) {
     if (now <= test.goal) {
@@ -409,7 +424,7 @@ SolveReport solve(KSP ksp, Mat A, Vec b, Vec x, const StoppingRule& rule,
   const double base = test.baseline > 0 ? test.baseline : 1;
   report.recurrence_relative = test.last / base, report.true_relative = now / base;
   report.seconds = test.clock.total();
-  if (!report.converged()) report.advice = std::string(advice(report.reason));
+  if (!report.converged()) report.advice = advice_of_engine(report.reason);
   return report;
 }
 

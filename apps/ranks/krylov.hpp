@@ -23,8 +23,8 @@ std::string options_of(const Problem& problem, bool policy);
 // The words of petsc_options that PETSc has not asked for so far, such as one that is misspelt: a sentence, or nothing.
 std::string note_on_unused(const Problem& problem);
 
-// Method and preconditioner of the problem. `elements`: A is a sum of element matrices.
-void configure(KSP ksp, const Problem& problem, int ranks);
+// Method and preconditioner of the problem. A PCSHELL, where BlockPreconditioner has the type, is still without it.
+void configure(KSP ksp, const Problem& problem);
 
 struct KrylovIteration {
   std::int64_t iteration = 0;
@@ -34,8 +34,9 @@ struct KrylovIteration {
 // Solves A x = b from the x that is given, with the tests of StoppingRule. The residual b - A x is computed before a
 // solve is called converged, and where it is too large the method begins again from x. A signal to any rank ends the
 // solve on all of them where an InterruptGuard exists; signal_code becomes the exit code for it, 0 where there was
-// none. Collective.
+// none. ended: the reason where the setup was ended; x stays as it is then. Collective.
 SolveReport solve(KSP ksp, Mat A, Vec b, Vec x, const StoppingRule& rule,
-                  const std::function<void(const KrylovIteration&)>& on_iteration, int& signal_code);
+                  const std::function<void(const KrylovIteration&)>& on_iteration, StopReason ended,
+                  int& signal_code);
 
 }  // namespace protean::apps::ranks

@@ -148,7 +148,11 @@ std::vector<RankRecord> gather_records(const Ranks& ranks, Mat A, KSP ksp, const
     must(KSPGetType(ksp, &method)), must(KSPGetPC(ksp, &pc)), must(PCGetType(pc, &M));
     char version[128] = "";
     must(PetscGetVersion(version, sizeof version));
-    json["petsc"] = {{"version", version}, {"ksp_type", method}, {"pc_type", M}};
+    PetscBool shell = PETSC_FALSE;
+    const char* ours = nullptr;
+    must(PetscObjectTypeCompare(object(pc), PCSHELL, &shell));
+    if (shell) must(PCShellGetName(pc, &ours));
+    json["petsc"] = {{"version", version}, {"ksp_type", method}, {"pc_type", ours ? ours : M}};
   }
   const std::vector<std::string> texts =
       ranks.gather(json.dump(-1, ' ', false, Json::error_handler_t::replace));

@@ -19,6 +19,7 @@
 #include "apps/solve/history.hpp"
 #include "apps/solve/notes.hpp"
 #include "apps/solve/report.hpp"
+#include "core/background.hpp"
 #include "core/blas1.hpp"
 #include "core/io/atomic_file.hpp"
 #include "core/io/input_file.hpp"
@@ -100,13 +101,12 @@ std::string advise(const Context& context, const CsrMatrix<double>& csr, const S
       !text.starts_with("The matrix is not symmetric")) {
     const double difference = asymmetry(context, csr);
     // All else that the method says of its failure follows from that.
-    if (difference > 1e-12)
+    if (difference > symmetry_tolerance<double>)
       text = fmt::format(
-          "The matrix is not symmetric ({}); {} needs a symmetric one: take method gmres, bicgstab or idr, "
-          "with preconditioner ilu0.",
-          std::isinf(difference) ? std::string("its pattern is not")
-                                 : fmt::format("entries differ by up to {:.1e} of the largest", difference),
-          record.method);
+          "The matrix is not symmetric (mirrored entries differ by up to {:.1e} of the largest of their "
+          "rows); "
+          "{} needs a symmetric one: take method gmres, bicgstab or idr, with preconditioner ilu0.",
+          difference, record.method);
   }
   return text;
 }
@@ -297,6 +297,8 @@ class SolveRun {
     machine_ = choose_machine(problem_.schedule.machine.path);
     SolveSettings settings = settings_of(problem_, context_, machine_.table());
     settings.on_stage = [this](std::string_view what) {
+      // From here on the first Ctrl-C is a request, which setup and iterations look at.
+      if (what == "setting up" && !guard_) guard_.emplace();
       if (what != "solving") progress_.stage(std::string(what));
     };
     settings.on_note = [this](const std::string& text) { progress_.note(text); };
@@ -308,6 +310,7 @@ class SolveRun {
   }
 
   void set_up() {
+    const detail::StopQuestion question(&InterruptGuard::asked);
     solver_->set_up(*matrix_, system_.columns);
     record_.format_reason = matrix_->format_reason(), record_.choice = matrix_->choice();
     if (problem_.matrix.order != "none")
@@ -369,7 +372,7 @@ class SolveRun {
       Progress& progress_;
       const StoppingRule& rule_;
     } watch(progress_, problem_.solver.options.stopping);
-    guard_.emplace();
+    const detail::StopQuestion question(&InterruptGuard::asked);
     const std::int64_t rows = record_.rows, k = system_.columns;
     const Space space = context_->space();
     MultiSolveResult result = solver_->multi_solve(
@@ -392,7 +395,7 @@ class SolveRun {
   void run_solver() {
     if (system_.columns > 1) return run_multi_solver();
     SolveObserver* const watching = watch();
-    guard_.emplace();
+    const detail::StopQuestion question(&InterruptGuard::asked);
     SolveResult result = solver_->solve(*matrix_, system_.b, system_.x0, watching);
     keep_stages(result);
     record_.result = std::move(result.report);

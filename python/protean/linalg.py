@@ -6,7 +6,7 @@ refused. Beside what SciPy takes, A may be a `protean.Matrix`; M may be the name
 such as ``"ic0"``, a `protean.Preconditioner`, the factors of ``spilu()``, or a hierarchy of pyamg; b may have several
 columns.
 
-Ctrl-C ends a solve between two iterations with KeyboardInterrupt, whose attribute ``x`` is the iterate.
+Ctrl-C ends a setup, or a solve between two iterations, with KeyboardInterrupt, whose attribute ``x`` is the iterate.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 #include <limits>
 #include <mutex>
 
+#include "core/background.hpp"
 #include "core/error.hpp"
 #include "matrix.hpp"
 #include "preconditioner.hpp"
@@ -165,6 +166,7 @@ SolveResult run(SystemSolver<T>& solver, Matrix<T>& matrix, VectorView<const T> 
   {
     const WithoutGil no_gil;
     const std::lock_guard lock(matrix.mutex());
+    const detail::StopQuestion question([&] { return watch.asked_to_stop(); });
     result = solver.solve(matrix.system(), b, x, &watch);
   }
   watch.finish(result.report);
@@ -182,6 +184,7 @@ SolveResult run(SystemSolver<T>& solver, Matrix<T>& matrix, const DeviceArray& b
     const std::lock_guard lock(matrix.mutex());
     Joined joined(gpu, {&b, &x});
     watch.set_joined(&joined);
+    const detail::StopQuestion question([&] { return watch.asked_to_stop(); });
     result = solver.solve(matrix.system(), vector_of<const T>(b, gpu), vector_of<T>(x, gpu), &watch);
     watch.set_joined(nullptr);
     joined.done();
@@ -198,6 +201,7 @@ MultiSolveResult run_columns(SystemSolver<T>& solver, Matrix<T>& matrix, const C
   {
     const WithoutGil no_gil;
     const std::lock_guard lock(matrix.mutex());
+    const detail::StopQuestion question([&] { return watch.asked_to_stop(); });
     result = solver.multi_solve(matrix.system(), view_of<const T>(b), view_of<T>(x), &watch, rules);
   }
   watch.finish();
@@ -213,6 +217,7 @@ MultiSolveResult run_columns(SystemSolver<T>& solver, Matrix<T>& matrix, const D
     const WithoutGil no_gil;
     const std::lock_guard lock(matrix.mutex());
     Joined joined(gpu, {&b, &x});
+    const detail::StopQuestion question([&] { return watch.asked_to_stop(); });
     result = solver.multi_solve(matrix.system(), columns_of<const T>(b, gpu), columns_of<T>(x, gpu), &watch,
                                 rules);
     joined.done();

@@ -12,6 +12,18 @@ void Signals::look() {
   next_ = Clock::now() + period;
 }
 
+bool Signals::raised(std::exception_ptr& error) {
+  try {
+    if (!error) look();
+  } catch (const nb::python_error&) { error = std::current_exception(); } catch (const InterpreterEnds&) {
+    error = std::current_exception();
+  }
+  return error != nullptr;
+}
+
+bool Watch::asked_to_stop() { return signals_.raised(error_); }
+bool ColumnsWatch::asked_to_stop() { return signals_.raised(error_); }
+
 Watch::Watch(nb::object callback, Calls calls, nb::object x, bool history)
     : callback_(std::move(callback)),
       x_(std::move(x)),
@@ -72,12 +84,7 @@ void Watch::finish(const SolveReport&) {
 }
 
 bool ColumnsWatch::on_iteration(const MultiIterationInfo&) {
-  try {
-    signals_.look();
-  } catch (const nb::python_error&) { error_ = std::current_exception(); } catch (const InterpreterEnds&) {
-    error_ = std::current_exception();
-  }
-  return !error_;
+  return !signals_.raised(error_);
 }
 void ColumnsWatch::finish() const {
   if (error_) std::rethrow_exception(error_);

@@ -16,6 +16,8 @@ class Signals {
   // Throws nb::python_error where a handler of a signal has raised, and InterpreterEnds. Called without the GIL, often:
   // it looks every few milliseconds.
   void look();
+  // The same, but what is raised goes to `error`, for later. Whether there is one.
+  bool raised(std::exception_ptr& error);
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -40,6 +42,8 @@ class Watch final : public SolveObserver {
   bool on_iteration(const IterationInfo& info) override;
   // An order of the rows keeps an x of its own, which is copied back where the callback reads x.
   bool reads_solution(const IterationInfo& info) const noexcept override;
+  // Whether a signal asks for the end, before the first iteration: it is raised by finish().
+  bool asked_to_stop();
   // A GPU computes iterations ahead, but none beyond one whose x the callback gets.
   std::int64_t next_stop() const noexcept override;
   // The arrays of a solve on a GPU, which the callback may read.
@@ -64,6 +68,7 @@ class Watch final : public SolveObserver {
 class ColumnsWatch final : public MultiSolveObserver {
  public:
   bool on_iteration(const MultiIterationInfo&) override;
+  bool asked_to_stop();
   void finish() const;
 
  private:

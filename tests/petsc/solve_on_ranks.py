@@ -98,6 +98,18 @@ def systems():
           run.told)
 
 
+def shifted(n):
+    """A symmetric positive definite matrix whose factors without fill have negative pivots: Kershaw's matrices of four rows,
+    coupled with the next ones, and rows of very different sizes."""
+    scale = [10.0 ** (i % 5 - 2) for i in range(n)]
+    entries = {(i, i): 3.15 for i in range(n)}
+    for k in range(0, n, 4):
+        entries.update({(k + 1, k): -2.0, (k + 2, k + 1): -2.0, (k + 3, k + 2): -2.0, (k + 3, k): 2.0})
+    entries.update({(i, i - 4): -0.1 for i in range(4, n)})
+    lines = [f"{i + 1} {j + 1} {value * scale[i] * scale[j]!r}\n" for (i, j), value in sorted(entries.items())]
+    return f"%%MatrixMarket matrix coordinate real symmetric\n{n} {n} {len(lines)}\n" + "".join(lines)
+
+
 def methods():
     write("P.yaml", "matrix: {generate: {kind: convection-diffusion-3d, n: 12}}\nsolver: {method: gmres}\n"
           "preconditioner: {type: jacobi}\nrhs: {solution: {random: 3}}\n")
@@ -116,6 +128,29 @@ def methods():
         found, run = solve(2, *spd, "--method", method, "--preconditioner", M)
         check(run.code == 0 and same(found, one, 0.6 * one["iterations"] + 6),
               f"{method}, {M}: {found.get('iterations')} iterations, {one['iterations']} on one rank", run.told)
+    # Factors that need a shift: on one rank the same as without PETSc, on two those of the blocks, and a note says so.
+    write("shifted.mtx", shifted(700))
+    shift = ["--set", "matrix={file: shifted.mtx}", "--method", "cg"]
+    for M in ("ic0", "ic", "block-jacobi"):
+        one, run = solve(0, *shift, "--preconditioner", M)
+        alone, run = solve(1, *shift, "--preconditioner", M, "--set", "engine=petsc")
+        check(run.code == 0 and same(alone, one, 2) and alone["engine"]["pc_type"] == f"protean {M}" and "note" not in alone,
+              f"{M} on one rank: {alone.get('iterations')} iterations, {one['iterations']} without PETSc", run.told)
+        check(M != "ic0" or one["preconditioner"]["shift"] > 0, "ic0 needs a shift", one["preconditioner"])
+        found, run = solve(2, *shift, "--preconditioner", M)
+        check(run.code == 0 and same(found, one, 2 * one["iterations"] + 6) and "rows of each rank" in found.get("note", ""),
+              f"{M} on two ranks: {found.get('iterations')} iterations", run.told)
+    found, run = solve(2, *shift, "--set", "petsc_options=-pc_type bjacobi -sub_pc_type icc", "--preconditioner", "ic0")
+    check(found["engine"]["pc_type"] == "bjacobi" and "rows of each rank" not in found.get("note", ""),
+          "PETSc's own factors by petsc_options", run.told)
+    # The setup counts. The advice names what this engine has.
+    for M in ("ic0", "jacobi"):
+        found, run = solve(2, *shift, "--preconditioner", M, "--set", "solver.max_seconds=0")
+        check(run.code == 1 and found["reason"] == "time-limit" and found["iterations"] <= 1,
+              f"{M}: no time for setup and iterations", run.told)
+    found, run = solve(2, *shift, "--set", "solver.max_iterations=3")
+    check(found["reason"] == "max-iterations" and "rows of their own rank" in found["advice"],
+          "the advice is that of this engine", found.get("advice"))
     found, run = solve(2, "--set", "petsc_options=-ksp_type tfqmr -pc_type asm")
     check(run.code == 0 and found["engine"]["ksp_type"] == "tfqmr" and found["engine"]["pc_type"] == "asm",
           "methods of PETSc's by petsc_options", run.told)

@@ -111,6 +111,19 @@ TEST(BlockSize, OfRealStructures) {
   EXPECT_EQ(size_in(scalar), 1);
 }
 
+// A grid with one unknown a node has no rows with the same columns: blocks found have one row, and M is that of jacobi.
+// Strong couplings that lie side by side need a number, as README says.
+TEST(BlockSize, OfAGridIsOneRowAndStrongCouplingsNeedANumber) {
+  const CsrMatrix<double> csr = generate(test_context(), "anisotropic-3d", {{"n", 20}});
+  EXPECT_EQ(figure(*ready<double>("block-jacobi", *assembled(csr)), "block_size"), 1);
+  const std::int64_t jacobi = iterations(csr, "jacobi");
+  EXPECT_EQ(iterations(csr, "block-jacobi"), jacobi);
+  const std::int64_t four = iterations(csr, "block-jacobi", {.block_size = 4}),
+                     twelve = iterations(csr, "block-jacobi", {.block_size = 12});
+  EXPECT_LT(10 * four, 7 * jacobi);
+  EXPECT_LT(twelve, four);
+}
+
 TEST(BlockSize, OfAScalarProblemIsOneAsInJacobi) {
   const CsrMatrix<double> csr = generate(test_context(), "poisson-2d", {{"n", 20}});
   EXPECT_EQ(size_in(csr), 1);

@@ -94,7 +94,7 @@ TEST_P(Colours, AreThoseOfTheHost) {
 // places.
 TEST_P(Colours, LevelsAreThoseOfTheHost) {
   for (const CsrMatrix<double>& csr : matrices(gpu() ? 24 : 7)) {
-    const auto pattern = detail::pattern_of_factors(test_context(), csr.pattern, 0);
+    const auto pattern = detail::pattern_of_factors(test_context(), csr.pattern, 0, "ic0");
     detail::find_levels(test_context(), *pattern, true);
     const auto got = detail::levels_on_device(context_, upload(context_, csr).pattern);
     ASSERT_TRUE(got.has_value()) << csr.rows();

@@ -117,13 +117,14 @@ TEST(Incomplete, BadDiagonalsAreNamed) {
 TEST(Incomplete, CholeskyNeedsASymmetricMatrix) {
   const std::string pattern =
       message<BadMatrix>([&] { ready<double>("ic0", *assembled(sparse(scattered(20, 6)))); });
-  EXPECT_SAYS(pattern, "pattern of this one is not symmetric; use ilu0");
+  EXPECT_SAYS(pattern, "entries and their mirrored ones (0 where none is stored) differ by up to");
+  EXPECT_SAYS(pattern, "use ilu0");
   const std::string values =
       message<BadMatrix>([&] { ready<double>("ic", *assembled(sparse(convection_2d(4, 1)))); });
-  EXPECT_SAYS(values, "differ by up to 2.0e-01 of the largest entry; use ilu with");
+  EXPECT_SAYS(values, "differ by up to 2.0e-01 of the largest entry of their rows; use ilu with");
 }
 
-// Rounding up to sqrt(eps) of the largest entry is no asymmetry.
+// Rounding up to sqrt(eps) of the largest entry of a row is no asymmetry.
 TEST(Incomplete, CholeskyTakesAMatrixThatIsSymmetricUpToRounding) {
   const auto refused = [](auto number, double difference) {
     using T = decltype(number);
