@@ -6,8 +6,9 @@
  * function that can fail returns a protean_status. If it fails it changes nothing, and protean_last_error()
  * gives the reason and what to do. No exception leaves the library, nothing is printed, nothing ends the
  * process. A matrix has values in double precision, or in single precision if a function with _f32 made it; functions
- * with values come in both, and the wrong one is refused. Use a handle from one thread at a time; different solvers
- * may solve in different threads at the same time.
+ * with values come in both, and the wrong one is refused. In single precision set relative_tolerance, to 1e-4 say: its
+ * numbers do not reach the default, 1e-8, and such a solve ends by stagnation. Use a handle from one thread at a time;
+ * different solvers may solve in different threads at the same time.
  *
  * Functions of the caller (monitor, product, diagonal, preconditioner, setup) may call functions of this file. While a
  * solve runs, its solver and its matrix are in use. Functions that only read them are allowed, and products, and

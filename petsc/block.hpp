@@ -87,6 +87,8 @@ class Block {
   bool agrees() const noexcept { return settings_ && settings_->agree; }
   // The matrix of the next product; null while there is none.
   const protean::AssembledMatrix<double>* current() const;
+  // Whether there was a product, or a conversion before one. A block without entries has no matrix then either.
+  bool begun() const noexcept { return values_ != -1; }
   BlockState state() const;
   // Lines for a person, with the changes of format so far.
   std::vector<std::string> description() const;

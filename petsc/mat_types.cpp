@@ -2,8 +2,10 @@
 
 #include <petsc/private/matimpl.h>
 
+#include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "petsc/block.hpp"
 #include "petsc/guard.hpp"
@@ -114,17 +116,15 @@ PetscErrorCode seq_set_from_options(Mat A, Items items) {
   });
 }
 
-// What -ksp_view shows, too: what was asked for.
-void show_settings(Mat A, PetscViewer viewer) {
+// A short view, which -ksp_view and -mat_view ::ascii_info ask for, or one with details.
+bool wants_info(PetscViewer viewer) {
   PetscBool text = PETSC_FALSE;
   PetscViewerFormat format = PETSC_VIEWER_DEFAULT;
   must(PetscObjectTypeCompare(object(viewer), PETSCVIEWERASCII, &text));
   must(PetscViewerGetFormat(viewer, &format));
-  if (!text || (format != PETSC_VIEWER_ASCII_INFO && format != PETSC_VIEWER_ASCII_INFO_DETAIL)) return;
-  const std::shared_ptr<const Settings> settings = settings_of(A);
-  must(PetscViewerASCIIPrintf(viewer, "  Protean: asked for %s%s\n", settings->format.c_str(),
-                              settings->policy ? ", policy" : ""));
+  return text && (format == PETSC_VIEWER_ASCII_INFO || format == PETSC_VIEWER_ASCII_INFO_DETAIL);
 }
+
 bool wants_details(PetscViewer viewer) {
   PetscBool text = PETSC_FALSE;
   PetscViewerFormat format = PETSC_VIEWER_DEFAULT;
@@ -132,11 +132,49 @@ bool wants_details(PetscViewer viewer) {
   must(PetscViewerGetFormat(viewer, &format));
   return text && (format == PETSC_VIEWER_ASCII_INFO_DETAIL);
 }
+
+// "sell-packed, kernel native"
+std::string taken_by(const Block& block) {
+  if (!block.current()) return block.begun() ? "none, no entries" : "none before the first product";
+  const BlockState state = block.state();
+  return state.format + ", kernel " + state.kernel;
+}
+
+// What was asked for, and which format each rank's blocks have taken. A view with details shows that for each block.
+// Collective.
+void show_formats(Mat A, PetscViewer viewer, const std::vector<const Block*>& blocks) {
+  const std::shared_ptr<const Settings> settings = settings_of(A);
+  const MPI_Comm comm = PetscObjectComm(object(A));
+  int rank = 0, ranks = 1;
+  MPI_Comm_rank(comm, &rank), MPI_Comm_size(comm, &ranks);
+  must(PetscViewerASCIIPrintf(viewer, "  Protean: asked for %s%s\n", settings->format.c_str(),
+                              settings->policy ? ", policy" : ""));
+  if (wants_details(viewer)) return;
+  for (const Block* const block : blocks) {
+    constexpr int length = 96;
+    char mine[length] = "";
+    must(PetscStrncpy(mine, taken_by(*block).c_str(), sizeof mine));
+    std::vector<char> all(static_cast<std::size_t>(rank == 0 ? ranks : 0) * length);
+    long long bytes = block->current() ? static_cast<long long>(block->state().bytes) : 0, sum = 0;
+    MPI_Gather(mine, length, MPI_CHAR, all.data(), length, MPI_CHAR, 0, comm);
+    MPI_Reduce(&bytes, &sum, 1, MPI_LONG_LONG, MPI_SUM, 0, comm);
+    std::map<std::string, int> counts;
+    for (std::size_t k = 0; k < all.size(); k += length) ++counts[all.data() + k];
+    std::string formats;
+    for (const auto& [name, count] : counts)
+      formats += (formats.empty() ? "" : "; ") + name +
+                 (ranks > 1 ? " (" + std::to_string(count) + (count == 1 ? " rank)" : " ranks)") : "");
+    must(PetscViewerASCIIPrintf(viewer, "  Protean, %s: format %s; %lld bytes\n", name_of(block->role()),
+                                formats.c_str(), sum));
+  }
+}
+
 PetscErrorCode seq_view(Mat A, PetscViewer viewer) {
   if (seq_inherited.ops.view) PetscCall(seq_inherited.ops.view(A, viewer));
   return guarded(A, [&] {
     // Blocks of several ranks are viewed by one of them, and have been described by their matrix.
-    if (ready_block(A).role() == Role::whole) show_settings(A, viewer);
+    if (const Block& block = ready_block(A); block.role() == Role::whole && wants_info(viewer))
+      show_formats(A, viewer, {&block});
     if (!wants_details(viewer)) return;
     for (const std::string& line : ready_block(A).description())
       must(PetscViewerASCIIPrintf(viewer, "Protean, %s: %s\n", name_of(ready_block(A).role()), line.c_str()));
@@ -248,13 +286,17 @@ PetscErrorCode mpi_set_from_options(Mat A, Items items) {
 PetscErrorCode mpi_view(Mat A, PetscViewer viewer) {
   if (mpi_inherited.ops.view) PetscCall(mpi_inherited.ops.view(A, viewer));
   return guarded(A, [&] {
-    show_settings(A, viewer);
-    if (!wants_details(viewer)) return;
+    if (!wants_info(viewer)) return;
     int rank = 0;
     MPI_Comm_rank(PetscObjectComm(object(A)), &rank);
     make_blocks_ours(A);
     Mat blocks[2] = {nullptr, nullptr};
     must(MatMPIAIJGetSeqAIJ(A, &blocks[0], &blocks[1], nullptr));
+    std::vector<const Block*> ours;
+    for (Mat each : blocks)
+      if (each) ours.push_back(&block_of(each));
+    show_formats(A, viewer, ours);
+    if (!wants_details(viewer)) return;
     must(PetscViewerASCIIPushSynchronized(viewer));
     for (Mat each : blocks) {
       if (!each) continue;

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <protean/protean.hpp>
 #include <string_view>
+#include <vector>
 
+#include "examples/petsc/protean_petsc.hpp"
 #include "petsc/guard.hpp"
 
 namespace protean_types {
@@ -72,6 +74,11 @@ Settings read_settings(Mat A) {
   must(PetscOptionsGetInt(nullptr, prefix, "-mat_protean_threads", &threads, &set));
   settings.policy = policy == PETSC_TRUE, settings.agree = agree == PETSC_TRUE,
   settings.threads = static_cast<int>(threads);
+  std::vector<std::string_view> known;
+  for (const Option& option : all_options) known.emplace_back(option.name);
+  PetscOptions options = nullptr;
+  must(PetscObjectGetOptions(object(A), &options));
+  protean_petsc::detail::refuse_unknown_options(options, prefix, "-mat_protean_", known);
   refuse_wrong(settings);
   return settings;
 }

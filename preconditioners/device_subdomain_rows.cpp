@@ -219,9 +219,9 @@ std::optional<SubdomainsThere> subdomains_on_device(const ContextPtr& device, co
   }
   if (seen.trouble & (rows_not_finite | rows_not_ascending)) return std::nullopt;
   // What these numbers do not show to be symmetric the host looks at: entries without a mirrored one may be rounding.
-  if (task.symmetric &&
-      ((seen.trouble & rows_not_mirrored) != 0 || seen.above != 0 ||
-       std::bit_cast<double>(seen.difference) > symmetry_tolerance<T> * std::bit_cast<double>(seen.least_row)))
+  if (task.symmetric && ((seen.trouble & rows_not_mirrored) != 0 || seen.above != 0 ||
+                         std::bit_cast<double>(seen.difference) >
+                             symmetry_tolerance<T> * std::bit_cast<double>(seen.least_row)))
     return std::nullopt;
   for (int k = 0; k < sizes.count; ++k) {
     const std::int32_t size = sizes.size[k];

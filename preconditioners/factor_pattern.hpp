@@ -23,6 +23,10 @@ std::shared_ptr<SweepPattern> pattern_of_factors(const ContextPtr& host, const S
 constexpr std::int64_t most_steps_of_fill(std::int64_t entries) {
   return std::max(std::int64_t{1} << 29, entries << 13);
 }
+// The most steps of a power of the pattern of factors with so many entries: it has that many entries at most.
+constexpr std::int64_t most_steps_of_power(std::int64_t entries) {
+  return std::max(std::int64_t{1} << 27, entries << 9);
+}
 constexpr std::int64_t most_entries_of_fill(std::int64_t entries) {
   return std::max(std::int64_t{1} << 26, entries << 6);
 }

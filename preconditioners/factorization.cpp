@@ -175,10 +175,10 @@ class Factorization {
   }
   std::int64_t step_of(std::int32_t j) const noexcept { return place_.empty() ? j : place_[j]; }
 
-  // subtract() for these columns of row i alone. The first `size` columns of the rows of U are those from of_pivot.begin
-  // on, from the last one that is eliminated to the first.
-  void subtract_found(int rows, T* x, const T* w, const T* const* row, const Range& of_pivot, std::int64_t size,
-                      std::span<const std::int32_t> columns, CheckedSteps& steps) const {
+  // subtract() for these columns of row i alone. The first `size` columns of the rows of U are those from
+  // of_pivot.begin on, from the last one that is eliminated to the first.
+  void subtract_found(int rows, T* x, const T* w, const T* const* row, const Range& of_pivot,
+                      std::int64_t size, std::span<const std::int32_t> columns, CheckedSteps& steps) const {
     const std::int32_t *const first = col_ + of_pivot.begin, *const end = first + size;
     for (const std::int32_t j : columns) {
       const auto* const found = std::lower_bound(
@@ -289,14 +289,15 @@ void refuse_entries(const FactorTask& task, const ContextPtr& host, const Contex
 template <class T>
 void refuse_asymmetry(std::string_view name, bool with_fill, double asymmetry) {
   if (asymmetry <= symmetry_tolerance<T>) return;
-  throw BadMatrix(fmt::format(
-      "{} needs a symmetric matrix, but entries and their mirrored ones (0 where none is stored) differ by up "
-      "to {:.1e} of the largest entry of their rows; use {} with gmres or bicgstab",
-      name, asymmetry,
-      with_fill                 ? "ilu"
-      : name == "isai"          ? "isai-lu"
-      : name == "subdomain-ic0" ? "subdomain-ilu0"
-                                : "ilu0"));
+  throw BadMatrix(
+      fmt::format("{} needs a symmetric matrix, but entries and their mirrored ones (0 where none is stored) "
+                  "differ by up "
+                  "to {:.1e} of the largest entry of their rows; use {} with gmres or bicgstab",
+                  name, asymmetry,
+                  with_fill                 ? "ilu"
+                  : name == "isai"          ? "isai-lu"
+                  : name == "subdomain-ic0" ? "subdomain-ilu0"
+                                            : "ilu0"));
 }
 
 template <class T>
@@ -366,16 +367,15 @@ double factor_on_device(const FactorTask& task, const ContextPtr& host, DeviceFa
   return find_shift<T>(task, attempt, csr.rows());
 }
 
-#define PROTEAN_INSTANTIATE(T)                                                                           \
-  template void refuse_entries<T>(const FactorTask&, const ContextPtr&, const Context&,                  \
-                                  const CsrMatrix<T>&);                                                  \
-  template void refuse_asymmetry<T>(std::string_view, bool, double);                                     \
-  template CsrMatrix<T> mirrored_entries<T>(std::string_view, bool, const ContextPtr&,                   \
-                                            const CsrMatrix<T>&);                                        \
-  template CsrMatrix<T> sorted_on_host<T>(const ContextPtr&, const Context&, const CsrMatrix<T>&);       \
-  template double factor<T>(const FactorTask&, const ContextPtr&, const CsrMatrix<T>&, const Vector<T>&, \
-                            const SweepPattern&, const FactorPlan&, bool, SweepValues<T>&);              \
-  template double factor_on_device<T>(const FactorTask&, const ContextPtr&, DeviceFactors<T>&,           \
+#define PROTEAN_INSTANTIATE(T)                                                                               \
+  template void refuse_entries<T>(const FactorTask&, const ContextPtr&, const Context&,                      \
+                                  const CsrMatrix<T>&);                                                      \
+  template void refuse_asymmetry<T>(std::string_view, bool, double);                                         \
+  template CsrMatrix<T> mirrored_entries<T>(std::string_view, bool, const ContextPtr&, const CsrMatrix<T>&); \
+  template CsrMatrix<T> sorted_on_host<T>(const ContextPtr&, const Context&, const CsrMatrix<T>&);           \
+  template double factor<T>(const FactorTask&, const ContextPtr&, const CsrMatrix<T>&, const Vector<T>&,     \
+                            const SweepPattern&, const FactorPlan&, bool, SweepValues<T>&);                  \
+  template double factor_on_device<T>(const FactorTask&, const ContextPtr&, DeviceFactors<T>&,               \
                                       const CsrMatrix<T>&);
 PROTEAN_INSTANTIATE(float)
 PROTEAN_INSTANTIATE(double)

@@ -70,12 +70,12 @@ SparsityPattern pattern_of(const std::shared_ptr<const Graph>& graph) {
 void require_few_products(const Graph& A, const Graph& B, std::int64_t entries, std::int64_t power) {
   std::int64_t steps = 0;
   for (const std::int32_t k : A.col) steps += std::ssize(B.row(k));
-  const std::int64_t most = most_steps_of_fill(entries);
+  const std::int64_t most = most_steps_of_power(entries);
   if (steps <= most) return;
-  throw BadMatrix(
-      fmt::format("the approximate inverse of a factor to the power of {} takes {} steps for {} entries of factors, "
-                  "and at most {} are done: long rows couple all others; take power: {}, or another preconditioner",
-                  power, steps, entries, most, power - 1));
+  throw BadMatrix(fmt::format(
+      "the approximate inverse of a factor to the power of {} takes {} steps for {} entries of factors, "
+      "and at most {} are done: long rows couple all others; take power: {}, or another preconditioner",
+      power, steps, entries, most, power - 1));
 }
 
 // The pattern of (I + |T|)^power, T = L or U of the pattern, columns ascending.

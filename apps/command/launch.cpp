@@ -25,6 +25,22 @@ int number_of(const char* name) noexcept {
   return error == std::errc() && at == end ? value : -1;
 }
 
+std::filesystem::path this_program() {
+  std::error_code error;
+  std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
+  return error ? std::filesystem::path() : self;
+}
+
+// What builds protean-ranks where this command looks for it.
+std::string how_to_build() {
+  const std::filesystem::path folder = this_program().parent_path();
+  if (folder.filename() == "bin")
+    return fmt::format("`make install PREFIX={}`", folder.parent_path().string());
+  return "`cmake --preset cpu-release` and `cmake --build --preset cpu-release --target protean_ranks`, or "
+         "`make "
+         "install PREFIX=FOLDER` for a command that is installed";
+}
+
 }  // namespace
 
 Launch launch_of_environment() noexcept {
@@ -39,9 +55,8 @@ Launch launch_of_environment() noexcept {
 }
 
 std::string ranks_program() {
-  std::error_code error;
-  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
-  if (error) return {};
+  const std::filesystem::path self = this_program();
+  if (self.empty()) return {};
   for (const char* const place : {"protean-ranks", "../libexec/protean/protean-ranks"}) {
     const std::filesystem::path program = (self.parent_path() / place).lexically_normal();
     if (access(program.c_str(), X_OK) == 0) return program.string();
@@ -52,12 +67,13 @@ std::string ranks_program() {
 void become_ranks(char** arguments) {
   const std::string program = ranks_program();
   if (program.empty())
-    throw NotAvailable(
+    throw NotAvailable(fmt::format(
         "engine petsc, which solves on several ranks, is the program protean-ranks. It is not there: it is "
-        "built where "
-        "PETSc is found. Install PETSc with its MPI (Debian: petsc-dev, openmpi-bin), and configure and "
-        "build again "
-        "with -DPROTEAN_PETSC=ON. Without mpirun, `engine: protean` solves on one rank");
+        "built where PETSc is found. In this order: 1. install PETSc 3.18 or later with its MPI (Debian, "
+        "Ubuntu: apt-get install petsc-dev openmpi-bin); 2. in the folder of Protean's sources, {} (`make "
+        "solve` does not build it; the option -DPROTEAN_PETSC=ON of cmake says why a PETSc is not taken); "
+        "3. call this again. Without mpirun, `engine: protean` solves on one rank",
+        how_to_build()));
   execv(program.c_str(), arguments);
   throw NotAvailable(fmt::format("'{}' cannot be started: {}", program, std::strerror(errno)));
 }

@@ -16,6 +16,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cmath>
 #include <cstdint>
 #include <exception>
@@ -779,6 +780,39 @@ inline void set_options(KSP ksp, const Options& options) {
   data.options.solver = protean::options_read_by(options.method, options.solver);
 }
 
+// Throws BadArgument for an option in PETSc's database that begins with this prefix and this stem, such as
+// "-ksp_protean_", and is none of `known`. PETSc itself tells at the end at most, by -options_left.
+inline void refuse_unknown_options(PetscOptions options, const char* prefix, std::string_view stem,
+                                   const std::vector<std::string_view>& known) {
+  char* text = nullptr;
+  must(PetscOptionsGetAll(options, &text));
+  const std::string all = text;
+  must(PetscFree(text));
+  std::string before = "-";
+  before += prefix ? prefix : "";
+  const std::string begin = before + std::string(stem.substr(1));
+  // PETSc heeds no case.
+  const auto same = [](std::string_view a, std::string_view b) {
+    return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                      [](unsigned char x, unsigned char y) { return std::tolower(x) == std::tolower(y); });
+  };
+  std::size_t at = 0;
+  while ((at = all.find_first_not_of(' ', at)) != std::string::npos) {
+    const std::string_view word = std::string_view(all).substr(at, all.find(' ', at) - at);
+    at += word.size();
+    if (!same(word.substr(0, begin.size()), begin)) continue;
+    std::string name = "-";
+    name += word.substr(before.size());
+    if (std::any_of(known.begin(), known.end(), [&](std::string_view one) { return same(one, name); }))
+      continue;
+    std::string names;
+    for (const std::string_view one : known) names += (names.empty() ? "" : ", ") + std::string(one);
+    throw protean::BadArgument(
+        "there is no option " + std::string(word) + "." + protean::did_you_mean(name, known) + " There are " +
+        names + (before.size() > 1 ? "; the prefix " + before.substr(1) + " goes before them" : ""));
+  }
+}
+
 // "block_rows=4,block_cols=2"
 inline protean::FormatParams parameters_in(std::string_view text) {
   protean::FormatParams parameters;
@@ -794,9 +828,10 @@ inline protean::FormatParams parameters_in(std::string_view text) {
   return parameters;
 }
 
-// complete: all options were read, and there was at least one.
+// complete: all options were read, and there was at least one. `known`: their names.
 template <class Items>
-PetscErrorCode read_options(Options& options, Items PetscOptionsObject, bool& complete) {
+PetscErrorCode read_options(Options& options, Items PetscOptionsObject, bool& complete,
+                            std::vector<std::string_view>& known) {
   struct Word {
     const char *option, *text;
     std::string* value;
@@ -836,6 +871,9 @@ PetscErrorCode read_options(Options& options, Items PetscOptionsObject, bool& co
                              "KSPProteanSetOptions", policy, &policy, &set));
   if (set) any = PETSC_TRUE;
   PetscOptionsHeadEnd();
+  known = {"-ksp_protean_policy"};
+  for (const Word& word : words) known.emplace_back(word.option);
+  for (const Number& number : numbers) known.emplace_back(number.option);
   options.policy = policy == PETSC_TRUE, options.threads = static_cast<int>(threads);
   if (!parameters.empty()) options.matrix.parameters = parameters_in(parameters);
   complete = any == PETSC_TRUE;
@@ -846,7 +884,9 @@ PetscErrorCode ksp_set_from_options(KSP ksp, Items items) {
   return guarded(comm_of(ksp), [&] {
     Options options = data_of(ksp).options;
     bool complete = false;
-    must(read_options(options, items, complete));
+    std::vector<std::string_view> known;
+    must(read_options(options, items, complete, known));
+    refuse_unknown_options(items->options, items->prefix, "-ksp_protean_", known);
     if (complete) set_options(ksp, options);
   });
 }

@@ -15,6 +15,8 @@ std::atomic<bool> closed{false};  // nobody gets the GIL any more
 std::atomic<int> computing{0};    // threads that have given the GIL back
 std::atomic<int> asking{0};       // threads that are about to get it
 std::thread::id ends_it;          // written before `ending`
+// This thread has given the GIL back. The stable interface of Python does not tell.
+thread_local bool without = false;
 
 bool ended_by_this_thread() noexcept { return ending && std::this_thread::get_id() == ends_it; }
 
@@ -37,22 +39,29 @@ WithoutGil::WithoutGil() {
     throw InterpreterEnds();
   }
   state_ = PyEval_SaveThread();
+  without = true;
 }
 
 WithoutGil::~WithoutGil() {
   ask();
   PyEval_RestoreThread(state_);
+  without = false;
   --asking, --computing;
 }
 
-WithGil::WithGil() {
-  const bool has_it = PyGILState_Check() != 0;
+// A thread that Python does not know, such as that of a build beside a solve, does not have the GIL either.
+WithGil::WithGil() : had_given_back_(without) {
+  const bool has_it = !without && PyGILState_GetThisThreadState() != nullptr;
   if (!has_it) ask();
   state_ = PyGILState_Ensure();
+  without = false;
   if (!has_it) --asking;
 }
 
-WithGil::~WithGil() { PyGILState_Release(state_); }
+WithGil::~WithGil() {
+  without = had_given_back_;
+  PyGILState_Release(state_);
+}
 
 void stop_solves() {
   ends_it = std::this_thread::get_id();

@@ -34,6 +34,7 @@ class WithGil {
   WithGil& operator=(const WithGil&) = delete;
 
  private:
+  bool had_given_back_;
   PyGILState_STATE state_;
 };
 

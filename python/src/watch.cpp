@@ -83,9 +83,7 @@ void Watch::finish(const SolveReport&) {
   if (calls_ == Calls::cycle && cycle_open_) callback_(x_);
 }
 
-bool ColumnsWatch::on_iteration(const MultiIterationInfo&) {
-  return !signals_.raised(error_);
-}
+bool ColumnsWatch::on_iteration(const MultiIterationInfo&) { return !signals_.raised(error_); }
 void ColumnsWatch::finish() const {
   if (error_) std::rethrow_exception(error_);
 }

@@ -217,7 +217,8 @@ TEST_F(Command, MaxSecondsEndsASetup) {
     const Json r = Json::parse(files().at("r.json"));
     EXPECT_EQ(r["reason"], "time-limit");
     EXPECT_EQ(r["iterations"], 0);
-    EXPECT_EQ(r["detail"].get<std::string>().find(std::string("the setup of preconditioner ") + type + " took"), 0)
+    EXPECT_EQ(
+        r["detail"].get<std::string>().find(std::string("the setup of preconditioner ") + type + " took"), 0)
         << r["detail"];
     EXPECT_NE(r["advice"].get<std::string>().find("max_seconds"), std::string::npos) << r["advice"];
   }
@@ -235,15 +236,17 @@ TEST_F(Command, RoundingOnOneSideIsNoAsymmetry) {
     if (i > 1) add(i, i - 1, "-1"), add(i - 1, i, "-1");
   }
   add(3, 30, "1e-17"), add(7, 20, "0");
-  write("a.mtx", "%%MatrixMarket matrix coordinate real general\n40 40 " + std::to_string(count) + '\n' + entries);
+  write("a.mtx",
+        "%%MatrixMarket matrix coordinate real general\n40 40 " + std::to_string(count) + '\n' + entries);
   const Outcome o = run({"solve", "a.mtx", "--method", "cg"});
   EXPECT_EQ(o.code, 1) << o.out;
   EXPECT_EQ(o.out.find("not symmetric"), std::string::npos) << o.out;
   EXPECT_NE(o.out.find("minres"), std::string::npos) << o.out;
   EXPECT_EQ(run({"solve", "a.mtx", "--method", "minres"}).code, 0);
   const Outcome inspected = run({"inspect", "a.mtx"});
-  EXPECT_NE(inspected.out.find("symmetric up to rounding, pattern not symmetric: entries differ by up to 1e-17"),
-            std::string::npos)
+  EXPECT_NE(
+      inspected.out.find("symmetric up to rounding, pattern not symmetric: entries differ by up to 1e-17"),
+      std::string::npos)
       << inspected.out;
   EXPECT_EQ(Json::parse(run({"inspect", "a.mtx", "--json"}).out)["structure"]["asymmetry"], 1e-17);
 }

@@ -8,6 +8,7 @@
 #include "apps/command/launch.hpp"
 #include "apps/problem/problem_file.hpp"
 #include "apps/ranks/shares.hpp"
+#include "command.hpp"
 #include "core/error.hpp"
 
 namespace protean::test {
@@ -54,6 +55,32 @@ TEST(Launch, IsReadFromTheEnvironmentOfTheLauncher) {
     EXPECT_EQ(launch_in({{rank, "8"}, {count, "8"}}).count, 1) << rank;
     EXPECT_EQ(launch_in({{rank, "x"}, {count, "8"}}).count, 1) << rank;
     EXPECT_EQ(launch_in({{rank, "3"}, {count, "8 "}}).count, 1) << rank;
+  }
+}
+
+class WithoutRanks : public CommandTest {};
+
+// A command that was installed without PETSc says what to install and build, in which order, and where to.
+TEST_F(WithoutRanks, SaysWhatToDoInWhichOrder) {
+  write("p.yaml", "matrix: {generate: {kind: poisson-2d, n: 4}}\nengine: petsc\n");
+  std::filesystem::create_directory(folder_ / "bin");
+  for (const std::filesystem::path& command : {folder_ / "bin" / "protean", folder_ / "protean"}) {
+    std::filesystem::copy_file(PROTEAN_COMMAND, command);
+    const std::string line = command.string() + " solve " + (work_ / "p.yaml").string() + " 2>&1";
+    FILE* const pipe = popen(line.c_str(), "r");
+    ASSERT_NE(pipe, nullptr);
+    std::string told;
+    for (int c = std::fgetc(pipe); c != EOF; c = std::fgetc(pipe)) told += static_cast<char>(c);
+    EXPECT_EQ(WEXITSTATUS(pclose(pipe)), 3) << told;
+    std::size_t at = 0;
+    const bool installed = command.parent_path().filename() == "bin";
+    for (const std::string& part :
+         {std::string("petsc-dev openmpi-bin"),
+          installed ? "make install PREFIX=" + folder_.string() : std::string("--target protean_ranks"),
+          std::string("call this again")}) {
+      at = told.find(part, at);
+      ASSERT_NE(at, std::string::npos) << part << ": " << told;
+    }
   }
 }
 

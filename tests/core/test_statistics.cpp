@@ -207,7 +207,8 @@ TEST(Statistics, AsymmetryTakesWhatIsNotStoredForZero) {
       const auto at = [&](std::int64_t i, std::int64_t j) {
         const auto row = csr.pattern.row(i);
         const auto found = std::lower_bound(row.begin(), row.end(), j);
-        return found != row.end() && *found == j ? csr.values[csr.pattern.row_ptr[i] + (found - row.begin())] : 0;
+        return found != row.end() && *found == j ? csr.values[csr.pattern.row_ptr[i] + (found - row.begin())]
+                                                 : 0;
       };
       for (std::int64_t i = 0; i < n; ++i)
         for (std::int64_t e = csr.pattern.row_ptr[i]; e < csr.pattern.row_ptr[i + 1]; ++e)

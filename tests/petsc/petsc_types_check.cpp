@@ -136,7 +136,7 @@ void same_products(Mat A, Mat B, const std::string& what) {
   for (Vec* each : {&x, &y, &u, &v, &w, &t, &s}) ok(VecDestroy(each));
 }
 
-std::string view_of(Mat A) {
+std::string view_of(Mat A, PetscViewerFormat format = PETSC_VIEWER_ASCII_INFO_DETAIL) {
   char* text = nullptr;
   std::size_t size = 0;
   MPI_Comm comm = PetscObjectComm(reinterpret_cast<PetscObject>(A));
@@ -145,7 +145,7 @@ std::string view_of(Mat A) {
   FILE* const file = open_memstream(&text, &size);
   PetscViewer viewer = nullptr;
   ok(PetscViewerASCIIOpenWithFILE(comm, file, &viewer));
-  ok(PetscViewerPushFormat(viewer, PETSC_VIEWER_ASCII_INFO_DETAIL));
+  ok(PetscViewerPushFormat(viewer, format));
   ok(MatView(A, viewer));
   ok(PetscViewerPopFormat(viewer)), ok(PetscViewerDestroy(&viewer));
   std::fclose(file);
@@ -398,6 +398,30 @@ void prefixes() {
   expect(count_of(view_of(one.ours), "format hyb") == blocks, "another format by MatSetFromOptions()");
 }
 
+// What -ksp_view and -mat_view ::ascii_info show: the format that was taken, its kernel, and the bytes of all ranks.
+void short_views() {
+  int ranks = 0;
+  MPI_Comm_size(world, &ranks);
+  const auto view = [](Mat A) { return view_of(A, PETSC_VIEWER_ASCII_INFO); };
+  ok(PetscOptionsInsertString(nullptr, "-short_mat_protean_format sell-packed"));
+  const Pair pair(world, {160, 160}, 13, true, "short_");
+  const std::string before = view(pair.ours);
+  expect(count_of(before, "Protean: asked for sell-packed") == 1 &&
+             count_of(before, "none before the first product") == (ranks == 1 ? 1 : 2),
+         "a short view before the first product: " + before.substr(before.find("Protean"), 200));
+  same_products(pair.ours, pair.aij, "prefix short_");
+  const std::string after = view(pair.ours);
+  const std::string counted = ranks == 1 ? "; " : " (" + std::to_string(ranks) + " ranks); ";
+  expect(count_of(after, "format sell-packed, kernel native" + counted) == 1 &&
+             count_of(after, "Protean, off-diagonal block: format csr, kernel native" + counted) ==
+                 (ranks == 1 ? 0 : 1) &&
+             count_of(after, " bytes\n") == (ranks == 1 ? 1 : 2) && count_of(after, "; 0 bytes") == 0,
+         "a short view after it: " + after.substr(after.find("Protean"), 300));
+  expect(count_of(view_of(pair.aij, PETSC_VIEWER_ASCII_INFO), "Protean") == 0,
+         "PETSc's own matrix says nothing of us");
+  ok(PetscOptionsClearValue(nullptr, "-short_mat_protean_format"));
+}
+
 // Each rank may change the formats of its blocks between two products; the products stay the same.
 void policy() {
   ok(PetscOptionsInsertString(nullptr, "-many_mat_protean_policy"));
@@ -454,14 +478,18 @@ void refusals() {
   const struct {
     const char *options, *part;
     PetscErrorCode code;
-  } wrong[] = {{"-bad_mat_protean_format sel-packed", "Did you mean 'sell-packed'", PETSC_ERR_ARG_OUTOFRANGE},
-               {"-bad_mat_protean_kernel fast", "fast", PETSC_ERR_ARG_OUTOFRANGE},
-               {"-bad_mat_protean_order rcm", "MatPermute", PETSC_ERR_SUP},
-               {"-bad_mat_protean_threads -3", "-3", PETSC_ERR_ARG_OUTOFRANGE},
-               {"-bad_mat_protean_format sell-c-sigma -bad_mat_protean_parameters C", "name=value",
-                PETSC_ERR_ARG_OUTOFRANGE},
-               {"-bad_mat_protean_parameters C=4", "needs -mat_protean_format", PETSC_ERR_ARG_OUTOFRANGE},
-               {"-bad_mat_protean_off_diagonal_format scr", "csr", PETSC_ERR_ARG_OUTOFRANGE}};
+  } wrong[] = {
+      {"-bad_mat_protean_format sel-packed", "Did you mean 'sell-packed'", PETSC_ERR_ARG_OUTOFRANGE},
+      {"-bad_mat_protean_kernel fast", "fast", PETSC_ERR_ARG_OUTOFRANGE},
+      {"-bad_mat_protean_order rcm", "MatPermute", PETSC_ERR_SUP},
+      {"-bad_mat_protean_threads -3", "-3", PETSC_ERR_ARG_OUTOFRANGE},
+      {"-bad_mat_protean_format sell-c-sigma -bad_mat_protean_parameters C", "name=value",
+       PETSC_ERR_ARG_OUTOFRANGE},
+      {"-bad_mat_protean_parameters C=4", "needs -mat_protean_format", PETSC_ERR_ARG_OUTOFRANGE},
+      {"-bad_mat_protean_off_diagonal_format scr", "csr", PETSC_ERR_ARG_OUTOFRANGE},
+      {"-bad_mat_protean_formt csr", "no option -bad_mat_protean_formt. Did you mean '-mat_protean_format'?",
+       PETSC_ERR_ARG_OUTOFRANGE},
+      {"-bad_mat_protean_zzz", "There are -mat_protean_format, ", PETSC_ERR_ARG_OUTOFRANGE}};
   for (const auto& each : wrong) {
     ok(PetscOptionsInsertString(nullptr, each.options));
     Mat A = nullptr;
@@ -471,12 +499,44 @@ void refusals() {
     ok(PetscPushErrorHandler(keep_error, nullptr));
     const PetscErrorCode code = MatSetFromOptions(A);
     ok(PetscPopErrorHandler());
-    for (const char* name : {"format", "kernel", "order", "threads", "parameters", "off_diagonal_format"})
+    for (const char* name :
+         {"format", "kernel", "order", "threads", "parameters", "off_diagonal_format", "formt", "zzz"})
       ok(PetscOptionsClearValue(nullptr, ("-bad_mat_protean_" + std::string(name)).c_str()));
     expect(code == each.code && last_error.find(each.part) != std::string::npos &&
                last_error.find("rank " + std::to_string(rank)) != std::string::npos,
            std::string(each.options) + ": " + last_error.substr(0, 160));
     ok(MatDestroy(&A));
+  }
+  // Options of others are theirs: another prefix, a longer stem, a value that looks like one. Case does not matter.
+  ok(PetscOptionsInsertString(nullptr,
+                              "-other_mat_protean_formt csr -mat_protean_formt csr -bad_mat_proteanx 1 "
+                              "-BAD_mat_Protean_Format csr"));
+  {
+    Mat A = nullptr;
+    ok(MatCreate(world, &A)), ok(MatSetSizes(A, PETSC_DECIDE, PETSC_DECIDE, 30, 30));
+    ok(MatSetType(A, "aijprotean")), ok(MatSetOptionsPrefix(A, "bad_"));
+    expect(MatSetFromOptions(A) == 0, "options of others are no error");
+    ok(MatDestroy(&A));
+  }
+  for (const char* name :
+       {"-other_mat_protean_formt", "-mat_protean_formt", "-bad_mat_proteanx", "-BAD_mat_Protean_Format"})
+    ok(PetscOptionsClearValue(nullptr, name));
+  // The same of the KSP.
+  for (const bool right : {false, true}) {
+    const char* const option = right ? "-ksp_protean_method" : "-ksp_protean_metod";
+    ok(PetscOptionsSetValue(nullptr, option, "minres"));
+    KSP ksp = nullptr;
+    ok(KSPCreate(PETSC_COMM_SELF, &ksp)), ok(KSPSetType(ksp, "protean"));
+    last_error.clear();
+    ok(PetscPushErrorHandler(keep_error, nullptr));
+    const PetscErrorCode code = KSPSetFromOptions(ksp);
+    ok(PetscPopErrorHandler());
+    expect(right ? code == 0
+                 : code == PETSC_ERR_ARG_OUTOFRANGE &&
+                       last_error.find("no option -ksp_protean_metod. Did you mean '-ksp_protean_method'?") !=
+                           std::string::npos,
+           std::string(option) + ": " + last_error.substr(0, 160));
+    ok(PetscOptionsClearValue(nullptr, option)), ok(KSPDestroy(&ksp));
   }
   // A format that the blocks cannot have: an error with rank and block, no other format in silence.
   ok(PetscOptionsInsertString(nullptr, "-bad_mat_protean_format sss"));
@@ -508,6 +568,7 @@ int main(int argc, char** argv) {
   coordinates();
   communicators();
   prefixes();
+  short_views();
   policy();
   refusals();
   if (rank == 0) std::printf("%d failed\n", failures);

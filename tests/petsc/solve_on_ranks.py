@@ -99,8 +99,8 @@ def systems():
 
 
 def shifted(n):
-    """A symmetric positive definite matrix whose factors without fill have negative pivots: Kershaw's matrices of four rows,
-    coupled with the next ones, and rows of very different sizes."""
+    """A symmetric positive definite matrix whose factors without fill have negative pivots: Kershaw's matrices of
+    four rows, coupled with the next ones, and rows of very different sizes."""
     scale = [10.0 ** (i % 5 - 2) for i in range(n)]
     entries = {(i, i): 3.15 for i in range(n)}
     for k in range(0, n, 4):
@@ -134,11 +134,13 @@ def methods():
     for M in ("ic0", "ic", "block-jacobi"):
         one, run = solve(0, *shift, "--preconditioner", M)
         alone, run = solve(1, *shift, "--preconditioner", M, "--set", "engine=petsc")
-        check(run.code == 0 and same(alone, one, 2) and alone["engine"]["pc_type"] == f"protean {M}" and "note" not in alone,
+        check(run.code == 0 and same(alone, one, 2) and alone["engine"]["pc_type"] == f"protean {M}"
+              and "note" not in alone,
               f"{M} on one rank: {alone.get('iterations')} iterations, {one['iterations']} without PETSc", run.told)
         check(M != "ic0" or one["preconditioner"]["shift"] > 0, "ic0 needs a shift", one["preconditioner"])
         found, run = solve(2, *shift, "--preconditioner", M)
-        check(run.code == 0 and same(found, one, 2 * one["iterations"] + 6) and "rows of each rank" in found.get("note", ""),
+        check(run.code == 0 and same(found, one, 2 * one["iterations"] + 6)
+              and "rows of each rank" in found.get("note", ""),
               f"{M} on two ranks: {found.get('iterations')} iterations", run.told)
     found, run = solve(2, *shift, "--set", "petsc_options=-pc_type bjacobi -sub_pc_type icc", "--preconditioner", "ic0")
     check(found["engine"]["pc_type"] == "bjacobi" and "rows of each rank" not in found.get("note", ""),
@@ -201,7 +203,8 @@ def without():
     write("P.yaml", "matrix: {generate: {kind: poisson-2d, n: 10}}\n")
     for count, more in ((2, []), (0, ["--set", "engine=petsc"])):
         run = Run(count, alone, "solve", work / "P.yaml", *more)
-        check(run.code == 3 and len(run.errors) == 1 and "petsc-dev" in run.errors[0],
+        check(run.code == 3 and len(run.errors) == 1 and "petsc-dev" in run.errors[0]
+              and f"make install PREFIX={work}`" in run.errors[0],
               f"no protean-ranks, {count} ranks", run.told)
     run = Run(0, alone, "solve", work / "P.yaml")
     check(run.code == 0, "one rank needs it not", run.told)

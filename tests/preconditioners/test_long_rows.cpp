@@ -25,7 +25,8 @@ template <class T = double>
 CsrMatrix<T> arrow(std::int32_t n, const std::vector<std::int32_t>& dense, double skew = 0) {
   std::vector<Triplet<T>> entries;
   const auto couple = [&](std::int32_t i, std::int32_t j, double value) {
-    entries.push_back({i, j, static_cast<T>(value * (1 + skew))}), entries.push_back({j, i, static_cast<T>(value)});
+    entries.push_back({i, j, static_cast<T>(value * (1 + skew))}),
+        entries.push_back({j, i, static_cast<T>(value)});
   };
   std::vector<char> is_dense(static_cast<std::size_t>(n), 0);
   for (const std::int32_t i : dense) is_dense[static_cast<std::size_t>(i)] = 1;
@@ -52,7 +53,8 @@ TEST_P(LongRows, HaveTheFactorsOfTheDenseAlgorithm) {
   for (const std::vector<std::int32_t>& long_rows :
        {std::vector<std::int32_t>{0}, {210}, {419}, {0, 1, 2}, {0, 200, 419}}) {
     const CsrMatrix<double> A = arrow(420, long_rows), B = arrow(420, long_rows, 0.25);
-    const Dense of_A = inverse(incomplete_product(full_of(A), 0)), of_B = inverse(incomplete_product(full_of(B), 0));
+    const Dense of_A = inverse(incomplete_product(full_of(A), 0)),
+                of_B = inverse(incomplete_product(full_of(B), 0));
     SCOPED_TRACE(std::to_string(long_rows.size()) + " from row " + std::to_string(long_rows.front()));
     expect_same(this->dense(*ready<double>("ic0", *matrix(A), natural)), of_A, 1e-12);
     expect_same(this->dense(*ready<double>("ilu0", *matrix(A), natural)), of_A, 1e-12);
@@ -66,12 +68,16 @@ TEST_P(LongRows, ByColoursAreThoseOfTheHostInEachSpace) {
     const CsrMatrix<double> A = arrow(420, long_rows);
     constexpr PreconditionerOptions coloured{.ordering = FactorOrdering::colours};
     const std::vector<double> r = right_hand_side<double>(420);
-    const auto here = ready<double>("ic0", *assembled(A), coloured), lu = ready<double>("ilu0", *assembled(A), coloured);
-    std::vector<double> expected = applied(*here, r), found = apply(*ready<double>("ic0", *matrix(A), coloured), r);
-    for (std::size_t i = 0; i < r.size(); ++i) EXPECT_NEAR(found[i], expected[i], 1e-12 * std::abs(expected[i]) + 1e-15);
+    const auto here = ready<double>("ic0", *assembled(A), coloured),
+               lu = ready<double>("ilu0", *assembled(A), coloured);
+    std::vector<double> expected = applied(*here, r),
+                        found = apply(*ready<double>("ic0", *matrix(A), coloured), r);
+    for (std::size_t i = 0; i < r.size(); ++i)
+      EXPECT_NEAR(found[i], expected[i], 1e-12 * std::abs(expected[i]) + 1e-15);
     // A = A^T, so both factors are of the same matrix.
     found = applied(*lu, r);
-    for (std::size_t i = 0; i < r.size(); ++i) EXPECT_NEAR(found[i], expected[i], 1e-12 * std::abs(expected[i]) + 1e-15);
+    for (std::size_t i = 0; i < r.size(); ++i)
+      EXPECT_NEAR(found[i], expected[i], 1e-12 * std::abs(expected[i]) + 1e-15);
   }
 }
 
@@ -86,7 +92,8 @@ TEST_P(LongRows, IsaiIsThatOfTheDenseDefinition) {
     const std::vector<double> expected = applied(*exact, r), found = apply(*isai, r);
     double difference = 0, size = 0;
     for (std::size_t i = 0; i < r.size(); ++i)
-      difference = std::max(difference, std::abs(found[i] - expected[i])), size = std::max(size, std::abs(expected[i]));
+      difference = std::max(difference, std::abs(found[i] - expected[i])),
+      size = std::max(size, std::abs(expected[i]));
     EXPECT_LT(difference, 0.05 * size) << long_rows.front();
   }
 }
@@ -129,8 +136,8 @@ TEST(LongRow, SetupsWithFillAskWhileTheyRun) {
   }
 }
 
-// Fill of a dense row that comes first is all of the matrix: it is refused while it is counted, with numbers and what to
-// do, which then works.
+// Fill of a dense row that comes first is all of the matrix: it is refused while it is counted, with numbers and
+// what to do, which then works.
 TEST(LongRow, FillThatIsNotWorthItIsRefusedWhileItIsCounted) {
   const CsrMatrix<double> csr = arrow(4000, {0});
   for (const char* id : {"ic", "ilu"}) {
@@ -138,17 +145,18 @@ TEST(LongRow, FillThatIsNotWorthItIsRefusedWhileItIsCounted) {
     EXPECT_SAYS(said, std::string(id) + " with fill 1 has ");
     EXPECT_SAYS(said, "of 4000, for 19994 entries of the matrix");
     EXPECT_SAYS(said, "fill: 0 (" + std::string(id) + "0)");
-    EXPECT_SAYS(said, "an order that puts them last (rcm)");
+    EXPECT_SAYS(said, "number such rows last in the matrix");
   }
   (void)ready<double>("ic0", *assembled(csr));
-  const PermutedMatrix<double> ordered(test_context(), csr,
-                                       Permutation(test_context(), make_order("rcm", *test_context(), csr.pattern)));
+  const PermutedMatrix<double> ordered(
+      test_context(), csr, Permutation(test_context(), make_order("rcm", *test_context(), csr.pattern)));
   const auto M = ready<double>("ic", *assembled(ordered.matrix()));
   EXPECT_LT(figure(*M, "entries"), 3 * 19994);
   // Of a small matrix all fill is made.
   (void)ready<double>("ic", *assembled(arrow(500, {0})));
   // Powers of a factor become dense in the same way.
-  EXPECT_SAYS(message<BadMatrix>([&] { (void)ready<double>("isai", *assembled(arrow(60000, {30000})), {.power = 2}); }),
+  EXPECT_SAYS(message<BadMatrix>(
+                  [&] { (void)ready<double>("isai", *assembled(arrow(60000, {30000})), {.power = 2}); }),
               "take power: 1");
 }
 

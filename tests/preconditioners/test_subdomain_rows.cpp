@@ -327,10 +327,12 @@ TEST_P(SubdomainRows, MessagesOfTheHost) {
   EXPECT_SAYS(said(with(row + 2, -4), both[0]), "1 of 400 diagonal entries are negative: row 21 (-4)");
   for (const std::int32_t column : {1, 22, 41}) {
     const auto half = part_of(csr, [&](std::int32_t i, std::int32_t j) { return i != 21 || j != column; });
-    EXPECT_SAYS(said(half, both[0]), "differ by up to 2.5e-01 of the largest entry of their rows; use subdomain-ilu0");
+    EXPECT_SAYS(said(half, both[0]),
+                "differ by up to 2.5e-01 of the largest entry of their rows; use subdomain-ilu0");
     const auto other_half =
         part_of(csr, [&](std::int32_t i, std::int32_t j) { return j != 21 || i != column; });
-    EXPECT_SAYS(said(other_half, both[0]), "differ by up to 2.5e-01 of the largest entry of their rows; use subdomain-ilu0");
+    EXPECT_SAYS(said(other_half, both[0]),
+                "differ by up to 2.5e-01 of the largest entry of their rows; use subdomain-ilu0");
   }
   // As many entries above the diagonal as below it.
   const auto turned = part_of(

@@ -1,4 +1,5 @@
-// Preconditioners of symmetric matrices, of matrices in which rounding has left entries on one side of the diagonal only.
+// Preconditioners of symmetric matrices, of matrices in which rounding has left entries on one side of the
+// diagonal only.
 #include <cmath>
 #include <cstdint>
 #include <random>
@@ -50,14 +51,18 @@ TEST_P(OneSided, EntriesOfRoundingAreNoAsymmetry) {
   const std::vector<double> r = right_hand_side<double>(csr.rows());
   // Above and below the diagonal, within a subdomain of 40 rows and across two; alone and so that as many lie above as
   // below.
-  const std::vector<std::vector<Triplet<double>>> cases = {
-      {{3, 17, 1e-17}}, {{17, 3, -1e-17}}, {{5, 9, 0}}, {{100, 4, 0}}, {{2, 30, 0}, {31, 1, 1e-18}},
-      {{2, 30, 0}, {31, 1, 1e-18}, {143, 0, -1e-16}}};
+  const std::vector<std::vector<Triplet<double>>> cases = {{{3, 17, 1e-17}},
+                                                           {{17, 3, -1e-17}},
+                                                           {{5, 9, 0}},
+                                                           {{100, 4, 0}},
+                                                           {{2, 30, 0}, {31, 1, 1e-18}},
+                                                           {{2, 30, 0}, {31, 1, 1e-18}, {143, 0, -1e-16}}};
   for (const Kind& kind : symmetric_kinds) {
     const auto expected = apply(*ready<double>(kind.id, *matrix(csr), kind.options), r);
     for (std::size_t one = 0; one < cases.size(); ++one) {
       SCOPED_TRACE(std::string(kind.id) + ", case " + std::to_string(one));
-      EXPECT_EQ(apply(*ready<double>(kind.id, *matrix(with_entry(csr, cases[one])), kind.options), r), expected);
+      EXPECT_EQ(apply(*ready<double>(kind.id, *matrix(with_entry(csr, cases[one])), kind.options), r),
+                expected);
     }
   }
 }
@@ -67,8 +72,9 @@ TEST_P(OneSided, EntriesOfRoundingAreNoAsymmetryInSinglePrecision) {
   const std::vector<float> r = right_hand_side<float>(csr.rows());
   for (const Kind& kind : symmetric_kinds) {
     SCOPED_TRACE(kind.id);
-    EXPECT_EQ(apply(*ready<float>(kind.id, *matrix(with_entry<float>(csr, {{3, 17, 1e-9f}})), kind.options), r),
-              apply(*ready<float>(kind.id, *matrix(csr), kind.options), r));
+    EXPECT_EQ(
+        apply(*ready<float>(kind.id, *matrix(with_entry<float>(csr, {{3, 17, 1e-9f}})), kind.options), r),
+        apply(*ready<float>(kind.id, *matrix(csr), kind.options), r));
   }
 }
 
@@ -127,7 +133,8 @@ TEST_P(OneSided, ALargeEntryHidesNothing) {
 TEST_P(OneSided, RoundingOfRowsOfManySizesIsNoAsymmetry) {
   Dense A = poisson_2d(12);
   for (std::int64_t i = 0; i < A.n; ++i)
-    for (std::int64_t j = 0; j < A.n; ++j) A(i, j) *= std::pow(10.0L, (i + j) / 12) * (i < j ? 1 + 1e-12L : 1);
+    for (std::int64_t j = 0; j < A.n; ++j)
+      A(i, j) *= std::pow(10.0L, (i + j) / 12) * (i < j ? 1 + 1e-12L : 1);
   const CsrMatrix<double> csr = sparse(A);
   EXPECT_LE(asymmetry(*test_context(), csr), 1e-11);
   EXPECT_GT(asymmetry(*test_context(), csr), 0);
@@ -140,7 +147,8 @@ TEST_P(OneSided, RoundingOfRowsOfManySizesIsNoAsymmetry) {
 TEST(Choice, TakesRoundingForNoAsymmetry) {
   const CsrMatrix<double> csr = generate(test_context(), "poisson-2d", {{"n", 12}});
   const auto symmetric = [&](double value) {
-    return detail::choice_traits<double>(*test_context(), with_entry<double>(csr, {{3, 17, value}})).symmetric;
+    return detail::choice_traits<double>(*test_context(), with_entry<double>(csr, {{3, 17, value}}))
+        .symmetric;
   };
   EXPECT_TRUE(symmetric(0));
   EXPECT_TRUE(symmetric(1e-17));
