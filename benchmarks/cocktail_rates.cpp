@@ -2,14 +2,15 @@
 // column indices: stored values a second of each, relative to entries a second of csr on the same matrix.
 //
 //   cocktail_rates avx512|avx2 > TABLE            rows of formats/composed/cocktail_rates.def
-//   cocktail_rates avx512|avx2 again > TABLE      the rows that are there; rates that are far too high are measured again
+//   cocktail_rates avx512|avx2 again > TABLE      the rows that are there; far too high rates are measured again
 //
 // Matrices are dense bands of so many rows and entries a row, for blocks dense blocks along the diagonal. One thread. A
 // format and csr are measured in turn, by the time of the processor; a rate is the median over the turns of least time
-// over least time, since other work on the machine only makes a product slower. Rates that stand out from the sizes beside
-// them, and those whose turns differ, are measured again with more turns. A rate of the table that is far too low is left
-// alone by `again`: long rows of a format can be as slow as that on one processor and not on another (bdia and bell on an
-// AMD EPYC with either instruction set), and a rate that is far too high can come of a disturbed csr only.
+// over least time, since other work on the machine only makes a product slower. Rates that stand out from the sizes
+// beside them, and those whose turns differ, are measured again with more turns. A rate of the table that is far too
+// low is left alone by `again`: long rows of a format can be as slow as that on one processor and not on another (bdia
+// and bell on an AMD EPYC with either instruction set), and a rate that is far too high can come of a disturbed csr
+// only.
 #include <fmt/format.h>
 #include <hwy/targets.h>
 

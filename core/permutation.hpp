@@ -87,8 +87,9 @@ class Permutation {
 template <class T>
 class PermutedMatrix {
  public:
-  // `host` has the threads that make it from a matrix in host memory. On a device the work is queued; the host waits for
-  // the hash of the pattern (PatternMark). Throws ShapeMismatch, OutOfMemory, and WrongSpace for a matrix of a device with a permutation of the host.
+  // `host` has the threads that make it from a matrix in host memory. On a device the work is queued; the host waits
+  // for the hash of the pattern (PatternMark). Throws ShapeMismatch, OutOfMemory, and WrongSpace for a matrix of a
+  // device with a permutation of the host.
   PermutedMatrix(const ContextPtr& host, const CsrMatrix<T>& matrix, Permutation permutation);
 
   const Permutation& permutation() const noexcept { return permutation_; }

@@ -127,7 +127,8 @@ module protean
       type(c_ptr), value :: solver
       type(c_ptr) :: text
     end function
-    function protean_solver_preconditioner_reason_c(solver) bind(c, name='protean_solver_preconditioner_reason') result(text)
+    function protean_solver_preconditioner_reason_c(solver) &
+        bind(c, name='protean_solver_preconditioner_reason') result(text)
       import :: c_ptr
       type(c_ptr), value :: solver
       type(c_ptr) :: text

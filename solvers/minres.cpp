@@ -10,8 +10,8 @@
 // which a column needs the last two only: a basis of four vectors, whose last column is computed in each step. With the
 // entries h0, h1, h2 of R in that column, d_k = (z_k - h1 d_k-1 - h0 d_k-2) / h2 and x := x + g_k d_k.
 //
-// The norm ||r||_{M^-1} is no 2-norm, by which a solve is stopped. With M, and where residuals are measured with weights
-// (SolverOptions::residual_norm), the residual itself is carried along:
+// The norm ||r||_{M^-1} is no 2-norm, by which a solve is stopped. With M, and where residuals are measured with
+// weights (SolverOptions::residual_norm), the residual itself is carried along:
 // r_k = s_k^2 r_k-1 + (g_k+1 c_k) q_k+1, from the last row of the product of rotations.
 //
 // Singular A, and b partly in its null space: r_k tends to that part, and x_k to a solution of least squares,

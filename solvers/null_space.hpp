@@ -1,5 +1,5 @@
-// What the drivers of solves do with a null space of A: Solver::set_null_space(), MultiSolver::set_null_space(). Private
-// to solvers/.
+// What the drivers of solves do with a null space of A: Solver::set_null_space(), MultiSolver::set_null_space().
+// Private to solvers/.
 #pragma once
 #include <cstdint>
 #include <string>

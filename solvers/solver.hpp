@@ -123,12 +123,12 @@ class Solver {
 
   // Solves A x = b. x holds the initial guess on entry and the solution on return. b and x lie in the space of A and
   // do not overlap. A guess that is not finite is refused (BadArgument); an x that is not finite at the end has
-  // StopReason::not_finite, whatever the residual says. M is null for no preconditioner; otherwise the caller has set it up (Preconditioner::ensure). cg
-  // and minres refuse an M that is not symmetric (Preconditioner::symmetric). Only fcg and fgmres allow an M^-1 r
-  // that is another function of r in each call, such as an iterative solve. Other methods then go wrong, which the
-  // residual b - A x shows at the end. Numerical trouble is not an exception; it is the reason in the report. Throws
-  // ShapeMismatch, WrongSpace, BadArgument, ArraysChanged (see watched()), and what A, M or the observer throw. x
-  // then holds one of the iterates.
+  // StopReason::not_finite, whatever the residual says. M is null for no preconditioner; otherwise the caller has set
+  // it up (Preconditioner::ensure). cg and minres refuse an M that is not symmetric (Preconditioner::symmetric). Only
+  // fcg and fgmres allow an M^-1 r that is another function of r in each call, such as an iterative solve. Other
+  // methods then go wrong, which the residual b - A x shows at the end. Numerical trouble is not an exception; it is
+  // the reason in the report. Throws ShapeMismatch, WrongSpace, BadArgument, ArraysChanged (see watched()), and what A,
+  // M or the observer throw. x then holds one of the iterates.
   SolveReport solve(const LinearOperator<T>& A, VectorView<const T> b, VectorView<T> x,
                     const Preconditioner<T>* M = nullptr, SolveObserver* observer = nullptr);
 

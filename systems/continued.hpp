@@ -1,6 +1,6 @@
-// A solve in two parts: a preconditioner of older values has broken the solve down, and the solve goes on with a new one
-// from the x that it has. Outside it is one solve, with one initial residual, one baseline, one limit of iterations and
-// of seconds, and one numbering of the iterations. Private to systems/.
+// A solve in two parts: a preconditioner of older values has broken the solve down, and the solve goes on with a new
+// one from the x that it has. Outside it is one solve, with one initial residual, one baseline, one limit of iterations
+// and of seconds, and one numbering of the iterations. Private to systems/.
 #pragma once
 #include <cstddef>
 #include <cstdint>

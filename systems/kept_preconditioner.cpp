@@ -185,8 +185,8 @@ void SystemSolver<T>::choose_preconditioner(const LinearOperator<T>& A) {
   if (id != now.chosen->asked()) now.renew = true;
 }
 
-// Of type auto: takes the one that was chosen, too. What a candidate refuses the one before it, or jacobi, may take; the
-// reason says so.
+// Of type auto: takes the one that was chosen, too. What a candidate refuses the one before it, or jacobi, may take;
+// the reason says so.
 template <class T>
 void SystemSolver<T>::ensure_preconditioner(const LinearOperator<T>& A) {
   Sequence& now = *sequence_;

@@ -483,8 +483,8 @@ double SystemSolver<T>::go_on(SystemMatrix<T>& matrix, VectorView<const T> b, Ve
   return clock.lap();
 }
 
-// The tail of all solves: what later ones are told of this one. renewed: M was set up in the middle of it, so that it is
-// no measure for M.
+// The tail of all solves: what later ones are told of this one. renewed: M was set up in the middle of it, so that it
+// is no measure for M.
 template <class T>
 void SystemSolver<T>::remember(std::span<const SolveReport> columns, double seconds, bool renewed) {
   if (columns.empty()) return;

@@ -28,8 +28,8 @@ struct MethodChoice;
 }  // namespace detail
 
 // Solves linear systems as its settings say: method, preconditioner, schedule or policy. It keeps the workspace of
-// the solver, and the preconditioner of the last matrix. Two threads must not use one at the same time, and functions of
-// the caller that a solve calls, as its observer, must not call it: BadArgument, and the solve goes on.
+// the solver, and the preconditioner of the last matrix. Two threads must not use one at the same time, and functions
+// of the caller that a solve calls, as its observer, must not call it: BadArgument, and the solve goes on.
 template <class T>
 class SystemSolver {
  public:
@@ -62,14 +62,14 @@ class SystemSolver {
   // max_seconds is for the setup of the preconditioner and the iterations together: if the setup takes them, x is the
   // guess, and the report says so.
   // A solve that breaks down with a preconditioner of older values sets it up and goes on from its x. It remains one
-  // solve: limits, initial residual, numbers of iterations and events are of all of it, and so are seconds, with those of
-  // this setup.
+  // solve: limits, initial residual, numbers of iterations and events are of all of it, and so are seconds, with those
+  // of this setup.
   SolveResult solve(SystemMatrix<T>& matrix, VectorView<const T> b, VectorView<T> x,
                     SolveObserver* observer = nullptr);
   // Solves A X = B for all columns at the same time (MultiSolver). rules: one for each column, or empty for
   // settings().solver.stopping. A preconditioner of older values is treated as in solve(): where it breaks down in one
-  // column, all columns that have not ended go on with a new one. Throws BadArgument for settings that are for one right-hand side only: a policy, a
-  // schedule, settings().observer.
+  // column, all columns that have not ended go on with a new one. Throws BadArgument for settings that are for one
+  // right-hand side only: a policy, a schedule, settings().observer.
   MultiSolveResult multi_solve(SystemMatrix<T>& matrix, MultiVectorView<const T> B, MultiVectorView<T> X,
                                MultiSolveObserver* observer = nullptr,
                                std::span<const StoppingRule> rules = {});

@@ -75,10 +75,10 @@ class SystemMatrix {
   bool has_left() const;
   // Makes the matrix in the wanted format and order, unless it has them already. It also chooses "auto"; that choice
   // stays until the caller asks for another format or order. In another order "auto" keeps the format that the matrix
-  // has, to which a solve may have changed it; if that does not fit in the order, it chooses anew. If "auto" chose a format that is then refused, or that
-  // does not fit into memory, format_reason() says so. Calls `stage` before each part of the work. Does nothing while
-  // a solve runs with the matrix. Throws as put_in_order() and make_matrix(). The matrix is then as before, and the
-  // next call tries again.
+  // has, to which a solve may have changed it; if that does not fit in the order, it chooses anew. If "auto" chose a
+  // format that is then refused, or that does not fit into memory, format_reason() says so. Calls `stage` before each
+  // part of the work. Does nothing while a solve runs with the matrix. Throws as put_in_order() and make_matrix(). The
+  // matrix is then as before, and the next call tries again.
   struct Seconds {
     double order = 0, convert = 0;
   };

@@ -68,7 +68,8 @@ Json variant_json(const Comparison& c, const Variant& v) {
   json["stored_values"] = v.stored_values;
   json["padding"] = padding(c, v);
   json["iterations"] = v.iterations, json["steps"] = v.steps;
-  json["residual"] = {{"norm", norm_name(c.problem.solver.options)}, {"true_relative", number(v.true_relative)}};
+  json["residual"] = {{"norm", norm_name(c.problem.solver.options)},
+                      {"true_relative", number(v.true_relative)}};
   json["seconds"] = {{"convert", v.convert.median},     {"setup", v.setup.median},
                      {"per_product", v.product.median}, {"per_iteration", v.per_iteration()},
                      {"solve", v.solve.median},         {"total", v.total()}};

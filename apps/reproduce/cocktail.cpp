@@ -26,8 +26,8 @@ const std::vector<Nine>& nine() {
   return list;
 }
 
-// The ways of a format that Tables 2 to 4 compare with the cocktail: of a format of blocks all eight sizes of the paper,
-// as the cocktail has them.
+// The ways of a format that Tables 2 to 4 compare with the cocktail: of a format of blocks all eight sizes of the
+// paper, as the cocktail has them.
 std::vector<std::pair<std::string, Way>> ways_of(const Nine& format) {
   if (format.way.params.all().empty()) return {{std::string(format.name), format.way}};
   std::vector<std::pair<std::string, Way>> ways;

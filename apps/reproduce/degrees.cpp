@@ -1,5 +1,5 @@
-// Figures 17 and 18 of S1: I. Reguly, M. Giles, Efficient sparse matrix-vector multiplication on cache-based GPUs, InPar
-// 2012, section 8. Finite elements by the degree of their polynomials: CSR, ELLPACK and element matrices (LMA).
+// Figures 17 and 18 of S1: I. Reguly, M. Giles, Efficient sparse matrix-vector multiplication on cache-based GPUs,
+// InPar 2012, section 8. Finite elements by the degree of their polynomials: CSR, ELLPACK and element matrices (LMA).
 #include <fmt/format.h>
 
 #include <algorithm>

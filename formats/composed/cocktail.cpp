@@ -24,8 +24,8 @@
 // Source: B.-Y. Su, K. Keutzer, clSpMV: a cross-platform OpenCL SpMV framework on GPUs, ICS 2012,
 //   doi:10.1145/2304576.2304624: the nine formats, the order diagonals, blocks, flat, and sums of them.
 //
-// The planner has the policies of the paper (cocktail_plan.cpp): it counts diagonals, blocks and rows, and cuts the matrix
-// once, when the plan is known. The paper's offline stage measures each format on dense matrices of many sizes.
+// The planner has the policies of the paper (cocktail_plan.cpp): it counts diagonals, blocks and rows, and cuts the
+// matrix once, when the plan is known. The paper's offline stage measures each format on dense matrices of many sizes.
 // Here that is so for diagonals and blocks on a host (cocktail_rates.hpp). The times of flat formats come from the
 // machine table (operators/policy/cost_model.hpp), measured on matrices of applications: dense matrices would not tell
 // that rows of different lengths cost csr more than sell. On a GPU bcsr has the order of its units (order = units).

@@ -1,8 +1,8 @@
 // clSpMV's online stage (Su and Keutzer, ICS 2012, section 3.3): the plan of a cocktail from counts of the pattern
 // (engines/tally.hpp). Nothing is cut before the plan is known.
 //
-// The policies are greedy; where one of them names several cases, all are predicted, and the plan of the least predicted
-// time is taken.
+// The policies are greedy; where one of them names several cases, all are predicted, and the plan of the least
+// predicted time is taken.
 //   diagonals  dense above n_d g_f / g_d: none; DIA or BDIA alone; thick bands (4 diagonals) as BDIA and the others as
 //              DIA
 //   blocks     dense above n_b g_f / g_b, of eight sizes: none; one of SBELL, BELL and BCSR alone

@@ -11,8 +11,8 @@ namespace {
 
 constexpr int threads = 256;
 
-// found: entries, longest, filled, changes, slots, last. A warp a slice of 32 lengths at a time, or less: `slice` divides
-// 32.
+// found: entries, longest, filled, changes, slots, last. A warp a slice of 32 lengths at a time, or less: `slice`
+// divides 32.
 enum : int { sum_entries, sum_longest, sum_filled, sum_changes, sum_slots, sum_last, sum_count };
 
 // Adds up over a warp; lane 0 has the result.

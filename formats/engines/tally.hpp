@@ -36,8 +36,8 @@ class Lengths {
   virtual LengthSums sums(std::int64_t slice) const = 0;
   // rows[l]: rows of length l, for l = 0 .. most; rows[most + 1]: longer ones.
   virtual std::vector<std::int64_t> histogram(std::int64_t most) const = 0;
-  // What rule `width` takes, and what it leaves: the first `width` entries of each row, or with min_fill those of slices
-  // of 32 rows (slice_width()).
+  // What rule `width` takes, and what it leaves: the first `width` entries of each row, or with min_fill those of
+  // slices of 32 rows (slice_width()).
   struct Two {
     std::unique_ptr<Lengths> taken, left;
   };
@@ -80,8 +80,8 @@ class Tally {
   virtual std::unique_ptr<Lengths> rows_without(std::span<const std::int32_t> diagonals) const = 0;
   virtual std::unique_ptr<DiagonalTally> diagonals() const = 0;
   virtual BlockTally blocks(const BlockPass& pass) const = 0;
-  // False where a sample of the rows has so much fill with blocks of this size, and so few entries in dense ones, that a
-  // pass would find nothing of use. A matrix of few rows is not sampled, nor one on a device.
+  // False where a sample of the rows has so much fill with blocks of this size, and so few entries in dense ones, that
+  // a pass would find nothing of use. A matrix of few rows is not sampled, nor one on a device.
   virtual bool may_have_blocks(const BlockShape&, std::int64_t /* min_fill */) const { return true; }
   // u max nnz(i) / n of clSpMV: how many times its share of the entries the most loaded of the u workers of csr has, at
   // least. The workers are the threads of a host and the multiprocessors of a GPU. csr cuts a row from some length on.

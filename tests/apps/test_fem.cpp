@@ -381,8 +381,8 @@ TEST(Fem, MeshesOutOfRangeAndElementsInsideOutAreRefused) {
   EXPECT_THROW((void)stiffness(*test_context(), mesh, Physics::poisson), BadMatrix);
 }
 
-// Re (x + i y)^p solves Laplace's equation and is a polynomial of degree p, so that its residual is 0 at all inner nodes,
-// and not at the boundary. An inner vertex shares elements with (2 p + 1)^2 nodes.
+// Re (x + i y)^p solves Laplace's equation and is a polynomial of degree p, so that its residual is 0 at all inner
+// nodes, and not at the boundary. An inner vertex shares elements with (2 p + 1)^2 nodes.
 TEST(Fem, QuadrilateralsSolveHarmonicPolynomials) {
   for (int degree = 1; degree <= 4; ++degree) {
     const Quadrilaterals mesh = square_of_quadrilaterals(3, degree);

@@ -26,7 +26,8 @@ HOST = {
     "io_benchmark": "{t} {t}/io.json 0.1",
     "loaded_benchmark": "--matrices {t} --only bcsstk17 --formats csr --threads 1 --loops 1 --iterations 4 "
                         "--seconds 0.001",
-    "multi_benchmark": "--share 0.01 --only band64 --threads 1 --formats csr --counts 1,2 --iterations 2 --seconds 0.001",
+    "multi_benchmark": "--share 0.01 --only band64 --threads 1 --formats csr --counts 1,2 --iterations 2 "
+                       "--seconds 0.001",
     "order_benchmark": "--matrices {t} --entries 1000 --only bcsstk17 --threads 1 --iterations 50",
     "petsc_ranks_benchmark": "{t}/bcsstk17.mtx",
     "preconditioner_benchmark": "--matrices {t} --runs 1 --only s1rmt3m1",
@@ -62,7 +63,7 @@ def write_matrices(folder):
             entries += [f"{i + 1} {i + 2} -1", f"{i + 2} {i + 1} -1"]
         if i + n < n * n:
             entries += [f"{i + 1} {i + n + 1} -1", f"{i + n + 1} {i + 1} -1"]
-    text = f"%%MatrixMarket matrix coordinate real general\n{n * n} {n * n} {len(entries)}\n" + "\n".join(entries) + "\n"
+    text = "\n".join(["%%MatrixMarket matrix coordinate real general", f"{n * n} {n * n} {len(entries)}", *entries, ""])
     folder.mkdir(parents=True, exist_ok=True)
     for name in NAMES:
         (folder / f"{name}.mtx").write_text(text)

@@ -7,7 +7,8 @@ import sys
 
 root = pathlib.Path(sys.argv[1])
 sources = "\n".join(path.read_text() for path in (root / "tests").rglob("test_*.cpp"))
-rows = [line for line in (root / "docs/limits.md").read_text().split("\n") if line.startswith("| ")][1:]
+rows = [line for line in (root / "docs/limits.md").read_text().split("\n")
+        if line.startswith("| ") and not line.startswith("| what |")]
 if len(rows) < 10:
     sys.exit("docs/limits.md has no table")
 wrong = []

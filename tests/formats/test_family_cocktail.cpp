@@ -249,8 +249,8 @@ TEST(Cocktail, SmallPartsAreMerged) {
   EXPECT_EQ(Machine{.overhead = 1}.plan(csr).find(' '), std::string::npos);
 }
 
-// Rows of different lengths, diagonals and blocks that share entries: whatever is the fastest, the plan that was counted
-// is the plan that is cut. Machine::plan() looks at each part.
+// Rows of different lengths, diagonals and blocks that share entries: whatever is the fastest, the plan that was
+// counted is the plan that is cut. Machine::plan() looks at each part.
 TEST(Cocktail, WhatIsCountedIsWhatIsCut) {
   std::vector<Triplet<double>> list;
   for (std::int32_t b = 0; b < 149; ++b)
@@ -341,8 +341,8 @@ class CountingTools final : public formats::CutTools {
   };
 };
 
-// clSpMV plans from histograms. Each pass over the entries costs some products, and a cut and the admission of its parts
-// far more.
+// clSpMV plans from histograms. Each pass over the entries costs some products, and a cut and the admission of its
+// parts far more.
 TEST(Cocktail, APlanCutsOnce) {
   const FormatEntry& entry = find_format("cocktail");
   for (const char* name : {"stencil_7point_12", "blocks_3x3_60", "power_law_500"})
@@ -370,8 +370,8 @@ TEST(Cocktail, ASampleTellsThatThereAreNoBlocks) {
   EXPECT_GE(tools.passes, 6) << "blocks of 3 x 3";
 }
 
-// Advice of the user, as in clSpMV: "if the exemplar matrices do not have any dense blocks, one can advise clSpMV to skip
-// the analysis of the block based formats".
+// Advice of the user, as in clSpMV: "if the exemplar matrices do not have any dense blocks, one can advise clSpMV to
+// skip the analysis of the block based formats".
 TEST(Cocktail, WhatIsForbiddenIsNotTaken) {
   const Machine all_fast{
       .bandwidth = {{"bcsr", 3}, {"bell", 3}, {"bsellpack", 3}, {"dia", 50}, {"bdia", 50}}};

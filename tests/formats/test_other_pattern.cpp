@@ -1,5 +1,5 @@
-// New values with another pattern of as many entries: every format refuses them and goes on as before, on the host, on a
-// simulated device, and on a GPU where there is one.
+// New values with another pattern of as many entries: every format refuses them and goes on as before, on the host, on
+// a simulated device, and on a GPU where there is one.
 #include <algorithm>
 #include <cstring>
 #include <limits>

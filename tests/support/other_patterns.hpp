@@ -1,4 +1,5 @@
-// Other patterns with as many rows, columns and entries as that of a matrix, which only a look at them can tell from it.
+// Other patterns with as many rows, columns and entries as that of a matrix, which only a look at them can tell from
+// it.
 #pragma once
 #include <algorithm>
 #include <string>
