@@ -3,11 +3,12 @@
 summary.py RESULTS_FOLDER CTEST_JUNIT [--allow-skips REGULAR_EXPRESSION]
 
 CTEST_JUNIT is what `ctest --output-junit` wrote: one entry for each test of ctest. Where RESULTS_FOLDER has
-GoogleTest's or pytest's XML for an entry its cases are counted instead. A skipped or disabled test is never counted as
-passed, nor is one that has seen only that something was refused (its property "refused"), and an entry that failed
-counts at least one failure, also when it died before or after its cases. A case that pytest expected to fail, and that did, has passed. The last line is the counts alone. Exit status 1 when a test failed
-or none passed. With --allow-skips also when a test was skipped or disabled for a reason in which the expression is not
-found; such reasons are named before the counts.
+GoogleTest's or pytest's XML for an entry its cases are counted instead. A skipped or disabled test is never counted
+as passed, nor is one that has seen only that something was refused (its property "refused"), and an entry that failed
+counts at least one failure, also when it died before or after its cases. A case that pytest expected to fail, and
+that did, has passed. The last line is the counts alone. Exit status 1 when a test failed or none passed. With
+--allow-skips also when a test was skipped or disabled for a reason in which the expression is not found; such reasons
+are named before the counts.
 """
 import argparse
 import collections
