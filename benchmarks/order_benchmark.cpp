@@ -85,6 +85,7 @@ struct Bench {
 
   nlohmann::json solved(const CsrMatrix<double>& csr, const Vector<double>& b, const std::string& variant) {
     SolveSettings settings;
+    settings.method = "cg", settings.preconditioner = "none";
     settings.solver.stopping = {.relative_tolerance = options.tolerance,
                                 .max_iterations = static_cast<std::int64_t>(options.iterations)};
     settings.context = context, settings.format = "csr";

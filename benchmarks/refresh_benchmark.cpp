@@ -146,7 +146,7 @@ class Bench {
       const CsrMatrix<double> csr = with_values(sequence_.first, sequence_.values[step].data());
       if (step == 0) {
         SolveSettings settings;
-        settings.preconditioner = way.id, settings.preconditioning = way.options;
+        settings.method = "cg", settings.preconditioner = way.id, settings.preconditioning = way.options;
         settings.format = way.format, settings.context = context_, settings.check_arrays = false;
         system.emplace(csr, settings);
       } else {

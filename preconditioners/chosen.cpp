@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <vector>
 
 #include "core/blas1.hpp"
@@ -51,7 +53,8 @@ void Chosen<T>::setup(const LinearOperator<T>& A, bool) {
   if (was_refused != !refused_.empty()) ++taken_;
 }
 
-// Throws BadMatrix for a diagonal with a negative entry: with it jacobi is not positive definite.
+// Throws BadMatrix for a diagonal with a negative entry, with which jacobi is not positive definite, and for one whose
+// largest entry is more than sqrt(the largest number) times the smallest.
 template <class T>
 void Chosen<T>::require_positive() {
   const VectorView<const T> inverse = inner_->inverse_diagonal();
@@ -62,6 +65,14 @@ void Chosen<T>::require_positive() {
     throw BadMatrix(fmt::format(
         "the diagonal entry of row {} (counted from 0) is negative, so jacobi would not be positive definite",
         negative - d.begin()));
+  if (d.empty()) return;
+  const auto [least, most] = std::minmax_element(d.begin(), d.end());
+  if (*most > std::sqrt(std::numeric_limits<T>::max()) * *least)
+    throw BadMatrix(
+        fmt::format("the diagonal entries of rows {} and {} (counted from 0) are {:.1e} and {:.1e}, so that "
+                    "jacobi would overflow",
+                    least - d.begin(), most - d.begin(), 1 / static_cast<double>(*least),
+                    1 / static_cast<double>(*most)));
 }
 
 template <class T>

@@ -14,7 +14,8 @@ namespace protean::detail {
 template <class T>
 class Chosen final : public Preconditioner<T> {
  public:
-  // definite: for a method that needs a positive definite one, so that jacobi is refused for a negative entry, too.
+  // definite: for a method that needs a positive definite one, so that jacobi is refused for a negative entry, too,
+  // and for entries of sizes so different that r . M^-1 r would overflow.
   // Throws as amg does of `unknowns` and `near_null_space`.
   Chosen(const LinearOperator<T>& A, const PreconditionerOptions& options, bool definite = false);
 

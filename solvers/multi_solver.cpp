@@ -428,6 +428,9 @@ class MultiRun {
     }
     const bool broke = c.reason == StopReason::breakdown && c.report.iterations < c.rule.max_iterations &&
                        (c.steps_since_begin > 1 || truth < 0.9 * c.begun_from);
+    // At the limit it does not go on for that reason.
+    if (c.reason == StopReason::breakdown && !broke && c.steps_since_begin > 1)
+      c.reason = StopReason::max_iterations, c.detail = fmt::format("{} iterations", c.report.iterations);
     if (c.reason != StopReason::running && !broke) return end_of(c, c.reason, std::move(c.detail));
     const bool planned = cycle_ended(c) && !c.verdict.reached && !broke;
     c.reason = StopReason::running;

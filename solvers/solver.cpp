@@ -277,6 +277,9 @@ class Run final : private OrderFollower {
         // in the first step it would come again.
         const bool goes_on = reason == StopReason::breakdown && report_.iterations < rule_.max_iterations &&
                              (steps_since_begin_ > 1 || report_.true_residual < 0.9 * begun_from_);
+        // At the limit it does not go on for that reason.
+        if (reason == StopReason::breakdown && !goes_on && steps_since_begin_ > 1)
+          reason = StopReason::max_iterations, detail = fmt::format("{} iterations", report_.iterations);
         if (reason != StopReason::running && !goes_on) return end_of(reason, std::move(detail), verdict);
         if (new_values) {
           revision_ = system_->A.revision();

@@ -51,7 +51,11 @@ void SystemSolver<T>::explain_setup(SolveReport& report, StopReason ended) const
   if (report.converged() || report.reason == StopReason::not_finite) return;
   report.reason = ended;
   const Sequence& now = *sequence_;
-  const std::string_view name = now.chosen ? now.chosen->taken() : M_ ? M_->name() : "none";
+  // It may have been ended while it was made.
+  const std::string_view name = now.chosen                ? now.chosen->taken()
+                                : M_                      ? M_->name()
+                                : settings_.parts.empty() ? std::string_view(settings_.preconditioner)
+                                                          : "composition";
   report.detail =
       fmt::format("the setup of preconditioner {} took {:.3g} s", name, now.used_seconds + before_.setup);
   if (ended == StopReason::interrupted) {

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 
 #include "core/csr_view.hpp"
@@ -520,13 +521,18 @@ MultiSolveResult SystemSolver<T>::multi_solve(SystemMatrix<T>& matrix, MultiVect
   (void)set_up_matrix(matrix, std::max<std::int64_t>(B.columns, 2));
   const typename SystemMatrix<T>::Use use(matrix);
   preparing.unlock();
-  std::vector<StoppingRule> left(rules.begin(), rules.end());
-  if (rules.empty()) left.assign(static_cast<std::size_t>(B.columns), settings_.solver.stopping);
   Sequence& now = *sequence_;
-  now.max_seconds = now.used_seconds = 0;
-  for (const StoppingRule& rule : left) now.max_seconds = std::max(now.max_seconds, rule.max_seconds);
+  now.used_seconds = 0, now.max_seconds = rules.empty() ? settings_.solver.stopping.max_seconds : 0;
+  for (const StoppingRule& rule : rules) now.max_seconds = std::max(now.max_seconds, rule.max_seconds);
   if (now.ended == StopReason::running) set_up_preconditioner(matrix);
-  for (StoppingRule& rule : left) rule.max_seconds = std::max(rule.max_seconds - before_.setup, 0.0);
+  // What the setup has left of the time. Without a limit the rules are those that were given.
+  std::vector<StoppingRule> left;
+  if (std::isfinite(now.max_seconds) || now.ended != StopReason::running) {
+    left.assign(rules.begin(), rules.end());
+    if (rules.empty()) left.assign(static_cast<std::size_t>(B.columns), settings_.solver.stopping);
+    for (StoppingRule& rule : left) rule.max_seconds = std::max(rule.max_seconds - before_.setup, 0.0);
+    rules = left;
+  }
   stage("solving");
   MultiSolveResult result;
   MultiSolveReport& report = result.report;
@@ -544,7 +550,6 @@ MultiSolveResult SystemSolver<T>::multi_solve(SystemMatrix<T>& matrix, MultiVect
     describe(matrix, result);
     return result;
   }
-  rules = left;
   detail::NumberedColumns numbered(observer, has_old_preconditioner(matrix.A()));
   Stopwatch clock;
   report = multi_solver_->solve(matrix.A(), B, X, used_preconditioner(), numbered.observer(), rules);

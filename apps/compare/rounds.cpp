@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "apps/command/interrupt.hpp"
+#include "apps/problem/system.hpp"
 #include "core/blas1.hpp"
 #include "core/error.hpp"
 #include "formats/catalogue.hpp"
@@ -172,7 +173,7 @@ void Rounds::solves_within(std::vector<VariantRun>& runs) {
     });
     if (!known && variant.status == "converged") {
       known = &variant;
-      products = static_cast<double>(variant.iterations * find_solver(problem_.solver.method).products);
+      products = static_cast<double>(variant.iterations) * products_of(problem_.solver.method);
     }
   }
 }

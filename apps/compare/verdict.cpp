@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "apps/compare/compare.hpp"
+#include "apps/problem/system.hpp"
 #include "solvers/solver.hpp"
 
 namespace protean::apps {
@@ -73,7 +74,7 @@ std::optional<double> break_even(const Variant& variant, const Variant& referenc
 
 void judge(Comparison& comparison, std::string_view automatic) {
   std::vector<Variant>& variants = comparison.variants;
-  const std::int64_t products = find_solver(comparison.problem.solver.method).products;
+  const auto products = static_cast<std::int64_t>(products_of(comparison.problem.solver.method));
   for (std::size_t i = 0; i < variants.size(); ++i) {
     Variant& variant = variants[i];
     if (variant.format == automatic && variant.kernel == "native" && comparison.automatic < 0)

@@ -132,10 +132,14 @@ ContextPtr device_context(const DeviceOptions& options) {
   }
 }
 
+double products_of(std::string_view method) {
+  return method == "auto" ? 1 : static_cast<double>(find_solver(method).products);
+}
+
 ChoiceOptions choice_options(const Problem& problem, Space space) {
   return {.space = space,
           .expected_iterations = problem.op.expected_iterations,
-          .products_per_iteration = static_cast<double>(find_solver(problem.solver.method).products),
+          .products_per_iteration = products_of(problem.solver.method),
           .deterministic = problem.op.deterministic,
           .selector = find_selector(problem.op.selector, space).name()};
 }

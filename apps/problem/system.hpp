@@ -46,6 +46,9 @@ ProblemSystem make_system(const ContextPtr& host, const Problem& problem, const 
 // preconditioner, for a matrix of so many rows. Throws BadFile.
 void read_near_null_space(const ContextPtr& host, PreconditionerSpec& spec, std::int64_t rows);
 
+// Products of an iteration of a method. Each of those that auto takes has one.
+double products_of(std::string_view method);
+
 // The question behind format auto in this space, as `operator` and `solver` ask it, without the machine table. It
 // points to no part of the problem. Throws as find_selector().
 ChoiceOptions choice_options(const Problem& problem, Space space);

@@ -134,7 +134,7 @@ nb::tuple choose(Matrix<T>& matrix, std::int64_t expected_iterations, const std:
   options.expected_iterations = expected_iterations;
   require_selector(selector);
   options.selector = selector;
-  options.products_per_iteration = find_solver(method).products;
+  options.products_per_iteration = method == "auto" ? 1 : find_solver(method).products;
   options.value_bytes = sizeof(T);
   FormatChoice choice;
   std::vector<RankedFormat> ranked;

@@ -302,7 +302,7 @@ def test_labels_of_a_plot_do_not_overlap(iterations, shown):
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    report = protean.Report(np.ones(1), "cg", {"residuals": np.logspace(0, -8, 100), "rhs_norm": 1.0})
+    report = protean.Report(np.ones(1), {"method": "cg", "residuals": np.logspace(0, -8, 100), "rhs_norm": 1.0})
     report.switches = changes(iterations)
     report.switches[-1]["to_order"] = "rcm"
     ax = report.plot()

@@ -524,7 +524,7 @@ TEST(MinRes, ABetaThatIsZeroByRoundingEndsTheSpace) {
     const Solved one =
         solve("minres", A, b, {.stopping = {.relative_tolerance = 0, .max_iterations = steps}});
     EXPECT_EQ(one.report.reason, StopReason::max_iterations) << to_string(one.report.reason);
-    EXPECT_EQ(one.report.restarts, 1);
+    EXPECT_EQ(one.report.restarts, steps > 4 ? 1 : 0);  // none at the limit
     EXPECT_LT(one.report.true_relative, 1e-13);
   }
 }

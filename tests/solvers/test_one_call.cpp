@@ -717,7 +717,7 @@ TEST(MultiSolve, SettingsForOneRightHandSideAreRefused) {
   };
   EXPECT_TRUE(has(refused({.policy = true}), "policy"));
   EXPECT_TRUE(has(refused({.method = "minres"}), "minres"));
-  EXPECT_TRUE(has(refused({.preconditioner = "ilu0"}), "symmetric"));
+  EXPECT_TRUE(has(refused({.method = "cg", .preconditioner = "ilu0"}), "symmetric"));
   EXPECT_EQ(X, std::vector<double>(50, 0.0));
 }
 

@@ -194,7 +194,7 @@ TEST(MethodChoiceOptions, ThoseOfEachMethodThatMayBeTakenAreAllowed) {
     (void)solve<double>(other.csr(), {other.b.data(), Line::n}, {other.x.data(), Line::n}, settings);
     ADD_FAILURE() << "gmres does not know null_space";
   } catch (const BadArgument& error) {
-    EXPECT_TRUE(has(error.what(), "null_space constant is for methods cg, fcg and minres")) << error.what();
+    EXPECT_TRUE(has(error.what(), "a null space is for methods cg, fcg and minres")) << error.what();
   }
 }
 

@@ -375,7 +375,7 @@ TEST(KeptColumns, HaveTheNullSpaceOfTheSystem) {
     for (const char* order : {"none", "rcm"}) {
       if (context->simulated() && std::string(order) != "none") continue;
       SCOPED_TRACE(std::string(to_string(context->space())) + ", order " + order);
-      SolveSettings settings{.preconditioner = "jacobi", .order = order, .context = context};
+      SolveSettings settings{.method = "cg", .preconditioner = "jacobi", .order = order, .context = context};
       // The simulated device has formats of its own.
       std::optional<LinearSystem<double>> made;
       if (context->simulated())
