@@ -34,7 +34,8 @@ void solve_last(const NonlinearSequence& sequence, const std::string& preconditi
   const auto n = static_cast<std::int64_t>(b.size());
   Vector<double> right(context, n), solution(context, n);
   SolveSettings settings;
-  settings.method = "cg", settings.preconditioner = preconditioner, settings.format = "csr", settings.context = context;
+  settings.method = "cg", settings.preconditioner = preconditioner, settings.format = "csr",
+  settings.context = context;
   settings.solver.stopping.relative_tolerance = tolerance;
   copy<double>(*context, VectorView<const double>{b.data(), n}, right);
   copy<double>(*context, VectorView<const double>{x.data(), n}, solution);

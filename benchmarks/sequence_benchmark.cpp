@@ -68,7 +68,8 @@ class Bench {
       if (!runs.contains(way)) order.push_back(way);
       runs[way].push_back(run);
     };
-    const SolveSettings plain{.method = "cg", .preconditioner = "jacobi", .format = "csr", .context = context_};
+    const SolveSettings plain{
+        .method = "cg", .preconditioner = "jacobi", .format = "csr", .context = context_};
     SolveSettings automatic = plain, policy = plain;
     automatic.format = "auto";
     policy.format = "auto", policy.policy = true;

@@ -39,7 +39,8 @@ void run(Bytes input) {
     require_in_range(preconditioner_options(), problem.preconditioner.options);
     if (problem.op.format != "auto")
       (void)resolve_params(find_format(problem.op.format), problem.op.parameters);
-    if (problem.solver.method != "auto") (void)make_solver<double>(problem.solver.method, problem.solver.options);
+    if (problem.solver.method != "auto")
+      (void)make_solver<double>(problem.solver.method, problem.solver.options);
     (void)apps::text(apps::problem_json(problem));
   } catch (const BadFile& error) {
     const std::string message = error.what();
