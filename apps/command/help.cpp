@@ -225,7 +225,7 @@ std::string help_text(const CLI::App& root, const std::string& topic, const std:
         fmt::format("'{:.50}': a command has no keys; `protean help problem` and the topics of its sections "
                     "have them",
                     key));
-  return command.help() + (topic == "formats" ? "\n" + topic_text("format", "") : "");
+  return command.help("protean") + (topic == "formats" ? "\n" + topic_text("format", "") : "");
 }
 
 std::string man_page(const CLI::App& root, const std::string& topic) {
