@@ -180,7 +180,7 @@ void SystemSolver<T>::choose_method(const SystemMatrix<T>& matrix, std::int64_t 
   Sequence& now = *sequence_;
   const LinearOperator<T>& A = matrix.A();
   if (A.rows() != A.cols()) return;  // the solve refuses it
-  if (!now.traits || now.seen != A.revision()) {
+  if (!now.traits || now.seen_serial != A.serial() || now.seen != A.revision()) {
     const CsrMatrix<T>& csr = matrix.given();
     const bool entries = !matrix.of_elements() && !matrix.of_operator();
     // Arrays in host memory are looked at there.
@@ -189,7 +189,7 @@ void SystemSolver<T>::choose_method(const SystemMatrix<T>& matrix, std::int64_t 
     now.traits = entries && is_sorted(*near, csr.pattern)
                      ? detail::method_traits<T>(*near, csr)
                      : detail::method_traits<T>(A, matrix.known_symmetric());
-    now.seen = A.revision();
+    now.seen_serial = A.serial(), now.seen = A.revision();
   }
   take_method(detail::choose_method(*now.traits, columns > 1, unsymmetric_preconditioner()));
 }

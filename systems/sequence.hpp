@@ -17,8 +17,9 @@ struct SystemSolver<T>::Sequence {
   std::uint64_t matrix = 0;     // SystemMatrix::serial()
   std::int64_t iterations = 0;  // of the last solve that converged
   double all_iterations = 0;    // of all solves
-  // Of method auto: what was seen of the matrix, with these values.
+  // Of method auto: what was seen of the matrix, in this operator and with these values.
   std::optional<detail::MethodTraits> traits;
+  std::uint64_t seen_serial = 0;
   Revision seen;
   // The preconditioner.
   std::uint64_t serial = 0;  // of the operator it was made for

@@ -155,6 +155,20 @@ TEST_P(MethodChoice, NewValuesAreLookedAt) {
   }
 }
 
+// Another format makes another matrix, whose revisions begin anew.
+TEST_P(MethodChoice, NewValuesAreSeenInANewFormat) {
+  Line good = definite(), bad = unsymmetric();
+  SolveSettings settings{.format = "csr", .context = context_};
+  LinearSystem<double> system(GetParam().second ? placed(context_, good.csr()) : good.csr(), settings);
+  EXPECT_EQ(solve(good, system).method, "cg");
+  const CsrMatrix<double> other = GetParam().second ? placed(context_, bad.csr()) : bad.csr();
+  system.update_values(other.values);
+  settings.format = "ell";
+  system.set(settings);
+  EXPECT_EQ(solve(bad, system).method, "gmres");
+  EXPECT_LE(bad.residual(), 1.01e-8);
+}
+
 // cg and minres take a symmetric positive definite preconditioner only.
 TEST_P(MethodChoice, AnUnsymmetricPreconditionerTakesGmres) {
   Line line = definite();
