@@ -21,8 +21,9 @@
 namespace protean::bench {
 namespace {
 
-constexpr const char* usage = R"(usage: fem_benchmark [--cases NAME,...] [--seconds S] [--json FILE]
+constexpr const char* usage = R"(usage: fem_benchmark [--cases NAME,...] [--n N] [--seconds S] [--json FILE]
   --cases    run these only (names as in the table)
+  --n        elements of a side of each mesh, those of its name if not given
   --seconds  time for each product on each mesh, 1 if not given
   --json     write all figures there
 )";
@@ -42,6 +43,7 @@ constexpr Case cases[] = {{"hex-30-degree-2", hex, 30, 2, 1},
 
 struct Options {
   std::vector<std::string> only;
+  int n = 0;  // 0: that of the case
   double seconds = 1;
   std::string json;
 };
@@ -258,9 +260,9 @@ class Run {
 
 std::optional<Options> parse(int argc, char** argv) {
   Options o;
-  const bool read =
-      read_options(argc, argv, {{"--cases", &o.only}, {"--seconds", &o.seconds}, {"--json", &o.json}});
-  if (!read || !(o.seconds > 0)) return {};
+  const bool read = read_options(
+      argc, argv, {{"--cases", &o.only}, {"--n", &o.n}, {"--seconds", &o.seconds}, {"--json", &o.json}});
+  if (!read || !(o.seconds > 0) || o.n < 0) return {};
   return o;
 }
 
@@ -268,8 +270,10 @@ int run(const Options& options) {
   nlohmann::json all{
       {"benchmark", "fem"}, {"machine", machine(1)}, {"threads", 1}, {"mfem", mfem::GetVersionStr()}};
   fmt::print("{}, one thread\n", mfem::GetVersionStr());
-  for (const Case& c : cases)
+  for (Case c : cases) {
+    if (options.n > 0) c.n = options.n;
     if (wanted(options.only, c.name)) all["results"].push_back(Run(c, options)());
+  }
   if (!options.json.empty()) write_json(options.json, all);
   return 0;
 }

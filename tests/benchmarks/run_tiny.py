@@ -19,7 +19,7 @@ HOST = {
     "element_benchmark": "--unknowns 200 --degrees 1 --formats csr --precisions double --iterations 3 --threads 1 "
                          "--seconds 0.001",
     "element_start_benchmark": "--problems poisson-1-4 --formats csr --threads 1 --repeat 1",
-    "fem_benchmark": "--seconds 0.001",
+    "fem_benchmark": "--n 2 --cases hex-30-degree-2 --seconds 0.001",
     "fidelity_benchmark": "1 {t}/bcsstk17.mtx",
     "incomplete_benchmark": "--matrices {t} --n 4 --threads 1 --seconds 0.001 --only elasticity-3d,s1rmt3m1",
     "instruction_sets_benchmark": "--sets avx2 --matrices bcsstk17 --folder {t} --formats csr,ell --pairs 1",
