@@ -395,9 +395,14 @@ class ProblemReader {
                                               "ic0 for ilu0), or method gmres or bicgstab",
                                               method));
     check_solve(spec.options.solve);
-    check_available(spec.type, spec.options.setup);
+    check_available(spec.type, spec.options.setup), check_partition(spec.options.partition);
     for (const PreconditionerPart& part : spec.parts)
-      check_solve(part.options.solve), check_available(part.id, part.options.setup);
+      check_solve(part.options.solve), check_available(part.id, part.options.setup),
+          check_partition(part.options.partition);
+  }
+  void check_partition(SubdomainPartition partition) const {
+    if (const std::string_view why = unavailable(partition); !why.empty())
+      fail(preconditioner_place_, fmt::format("preconditioner.partition {}: {}", to_string(partition), why));
   }
   void check_available(std::string_view type, AmgSetup setup) const {
     if (const std::string_view why = unavailable(setup); !why.empty())
