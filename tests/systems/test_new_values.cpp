@@ -19,8 +19,6 @@ namespace {
 // Where the system computes, and where its arrays are given.
 enum class Place { host, device, device_from_host, gpu, gpu_from_host };
 
-constexpr const char* no_formats = "a system makes no formats of a simulated device";
-
 class NewValues : public testing::TestWithParam<Place> {
  protected:
   void SetUp() override {
@@ -85,11 +83,24 @@ class NewValues : public testing::TestWithParam<Place> {
   std::vector<double> values_;
   std::vector<CsrMatrix<double>> kept_;
 };
-constexpr std::string_view names[] = {"host", "simulated", "simulated_from_host", "gpu", "gpu_from_host"};
+// What needs arrays of the host, which a test can write.
+class NewValuesInHostArrays : public NewValues {};
+// What needs formats, which a system does not make of a simulated device.
+class NewValuesInFormats : public NewValues {};
+
+std::string name_of(const testing::TestParamInfo<Place>& one) {
+  constexpr std::string_view names[] = {"host", "simulated", "simulated_from_host", "gpu", "gpu_from_host"};
+  return std::string(names[static_cast<int>(one.param)]);
+}
 INSTANTIATE_TEST_SUITE_P(Places, NewValues,
                          testing::Values(Place::host, Place::device, Place::device_from_host, Place::gpu,
                                          Place::gpu_from_host),
-                         [](const auto& one) { return std::string(names[static_cast<int>(one.param)]); });
+                         name_of);
+INSTANTIATE_TEST_SUITE_P(Places, NewValuesInHostArrays,
+                         testing::Values(Place::host, Place::device_from_host, Place::gpu_from_host),
+                         name_of);
+INSTANTIATE_TEST_SUITE_P(Places, NewValuesInFormats,
+                         testing::Values(Place::host, Place::gpu, Place::gpu_from_host), name_of);
 
 TEST_P(NewValues, OfAnotherPatternAreRefused) {
   for (const char* format : {"csr", "ell", "auto"})
@@ -121,8 +132,7 @@ TEST_P(NewValues, OfAnotherPatternAreRefused) {
 }
 
 // Another pattern written into the arrays that were given: the addresses are the same.
-TEST_P(NewValues, InArraysThatHaveBeenWrittenAreRefused) {
-  if (!from_host()) GTEST_SKIP() << "for arrays of the host, which a test can write";
+TEST_P(NewValuesInHostArrays, InArraysThatHaveBeenWrittenAreRefused) {
   for (const char* format : {"csr", "ell"})
     for (const OtherPattern& other : other_patterns(csr_)) {
       SCOPED_TRACE(std::string(format) + ", " + other.what);
@@ -156,8 +166,7 @@ TEST_P(NewValues, OfAnotherSizeOrNullAreRefused) {
 }
 
 // A refusal in the middle of a build beside the solve leaves the build alone.
-TEST_P(NewValues, ThatAreRefusedCancelNoBuild) {
-  if (!solves()) GTEST_SKIP() << no_formats;
+TEST_P(NewValuesInFormats, ThatAreRefusedCancelNoBuild) {
   const auto given = [&](const CsrMatrix<double>& csr) { return placed(context_, csr); };
   const CsrMatrix<double> source = given(csr_);
   AdaptiveOperator<double> A(source, make_matrix(find_format("csr"), source, context_));
@@ -177,8 +186,7 @@ TEST_P(NewValues, ThatAreRefusedCancelNoBuild) {
 }
 
 // A system that changes its format and its order.
-TEST_P(NewValues, OfAnotherPatternAreRefusedAfterChangesOfFormat) {
-  if (!solves()) GTEST_SKIP() << no_formats;
+TEST_P(NewValuesInFormats, OfAnotherPatternAreRefusedAfterChangesOfFormat) {
   SolveSettings wanted = settings("csr");
   const FormatEntry& ell = find_format("ell");
   wanted.schedule = {{.at = 3, .to = {.entry = &ell}, .overlapped = false},
@@ -194,8 +202,7 @@ TEST_P(NewValues, OfAnotherPatternAreRefusedAfterChangesOfFormat) {
 }
 
 // The arrays of new values need not stay, except the values.
-TEST_P(NewValues, LeaveTheArraysOfTheirPattern) {
-  if (!solves()) GTEST_SKIP() << no_formats;
+TEST_P(NewValuesInFormats, LeaveTheArraysOfTheirPattern) {
   const CsrMatrix<double> arrays = view(csr_), values = given(times(2));
   for (const char* format : {"csr", "ell"}) {
     LinearSystem<double> system(arrays, settings(format));
