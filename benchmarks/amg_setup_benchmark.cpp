@@ -18,7 +18,7 @@
 #include "core/error.hpp"
 #include "core/generate/generate.hpp"
 #include "formats/catalogue.hpp"
-#include "preconditioners/device_levels.hpp"
+#include "preconditioners/multigrid/device/device_levels.hpp"
 #include "preconditioners/preconditioner.hpp"
 #include "solvers/solver.hpp"
 

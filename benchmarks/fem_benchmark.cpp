@@ -16,7 +16,7 @@
 #include "benchmarks/clock.hpp"
 #include "benchmarks/options.hpp"
 #include "benchmarks/report.hpp"
-#include "examples/mfem/protean_mfem.hpp"
+#include "interfaces/mfem/protean_mfem.hpp"
 
 namespace protean::bench {
 namespace {

@@ -4,8 +4,9 @@
 # into a virtual environment in FOLDER. BUILD_FOLDER: where CMake builds; a folder in FOLDER without it.
 #
 # CUDA=1 in the environment: with the kernels for GPUs. The wheel has the CUDA runtime inside. cuBLAS and cuSPARSE are
-# not inside and not needed to import it; they are loaded when a GPU is used (python/src/nvidia_libraries.cpp), from the
-# packages of the extra cu13. CUDA_ARCHITECTURES: for which GPUs, as CMake names them; see docs/python.md.
+# not inside and not needed to import it; they are loaded when a GPU is used
+# (interfaces/python/src/nvidia_libraries.cpp), from the packages of the extra cu13. CUDA_ARCHITECTURES: for which GPUs,
+# as CMake names them; see docs/python.md.
 set -eu
 [ $# = 2 ] || [ $# = 3 ] || { echo "usage: $0 PYTHON FOLDER [BUILD_FOLDER]" >&2; exit 2; }
 mkdir -p "$2"
@@ -34,7 +35,7 @@ CXX=${CXX:-c++}
 export PATH CXX
 
 # The licences of what is inside: shared libraries that auditwheel copies, and headers that were compiled in.
-licenses=$source/python/licenses
+licenses=$source/interfaces/python/licenses
 rm -rf "$licenses"
 mkdir "$licenses"
 for package in libfmt-dev libhwy-dev libyaml-cpp-dev liblzma-dev zlib1g-dev libgomp1 libfast-float-dev libcli11-dev \
@@ -60,7 +61,7 @@ cp "$environment"/lib/python*/site-packages/nanobind-*.dist-info/licenses/LICENS
 
 rm -rf "$folder/raw-$tag"
 "$environment/bin/pip" wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation \
-  --config-settings=build-dir="$built" "$@" --wheel-dir "$folder/raw-$tag" "$source/python"
+  --config-settings=build-dir="$built" "$@" --wheel-dir "$folder/raw-$tag" "$source/interfaces/python"
 auditwheel repair --strip --wheel-dir "$folder" "$folder/raw-$tag"/protean-*.whl
 wheel=$(ls -t "$folder"/protean-*.whl | head -1)
 twine check --strict "$wheel"

@@ -6,15 +6,9 @@
 #include <deque>
 #include <vector>
 
-namespace protean {
-namespace formats {
-#define PROTEAN_FORMAT(family, name, engine) extern const FormatEntry name;
-#define PROTEAN_PRESET(family, name) extern const Preset name;
-#include "formats/catalogue.def"
-#undef PROTEAN_FORMAT
-#undef PROTEAN_PRESET
-}  // namespace formats
+#include "formats/entries.hpp"
 
+namespace protean {
 namespace {
 
 constexpr bool is_engine(std::string_view name) {
@@ -84,8 +78,8 @@ std::vector<const FormatEntry*> make_table() {
   };
 #define PROTEAN_FORMAT(family, name, engine) \
   static_assert(is_engine(#engine), #name);  \
-  add_layout(formats::name, #engine);
-#define PROTEAN_PRESET(family, name) add_preset(formats::name);
+  add_layout(formats::entries::name, #engine);
+#define PROTEAN_PRESET(family, name) add_preset(formats::entries::name);
 #include "formats/catalogue.def"
 #undef PROTEAN_FORMAT
 #undef PROTEAN_PRESET

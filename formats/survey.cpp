@@ -13,7 +13,7 @@
 #include "core/buffer.hpp"
 #include "core/transfer.hpp"
 #include "formats/catalogue.hpp"
-#include "formats/engines/rows.hpp"
+#include "formats/engines/rows/rows.hpp"
 #include "operators/kernel_loading.hpp"
 
 namespace protean {

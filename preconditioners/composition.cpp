@@ -16,7 +16,7 @@
 
 #include "core/blas1.hpp"
 #include "core/error.hpp"
-#include "preconditioners/by_solving.hpp"
+#include "preconditioners/common/by_solving.hpp"
 #include "preconditioners/preconditioner.hpp"
 
 namespace protean {

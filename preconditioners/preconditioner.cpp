@@ -8,7 +8,7 @@
 #include "core/device_checks.hpp"
 #include "core/error.hpp"
 #include "core/partition.hpp"
-#include "preconditioners/makers.hpp"
+#include "preconditioners/common/makers.hpp"
 #include "preconditioners/options.hpp"
 
 namespace protean {

@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <optional>
 
-#include "preconditioners/choice.hpp"
-#include "preconditioners/chosen.hpp"
+#include "preconditioners/choice/choice.hpp"
+#include "preconditioners/choice/chosen.hpp"
 #include "systems/linear_system.hpp"
 #include "systems/method_choice.hpp"
 #include "systems/refresh.hpp"

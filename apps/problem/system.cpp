@@ -15,7 +15,7 @@
 #include "core/parallel.hpp"
 #include "formats/catalogue.hpp"
 #include "formats/selectors/selector.hpp"
-#include "preconditioners/near_null_space.hpp"
+#include "preconditioners/multigrid/near_null_space.hpp"
 
 namespace protean::apps {
 namespace {

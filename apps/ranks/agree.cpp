@@ -11,7 +11,7 @@
 #include "apps/ranks/petsc_errors.hpp"
 #include "core/error.hpp"
 #include "core/io/atomic_file.hpp"
-#include "petsc/guard.hpp"
+#include "interfaces/petsc/guard.hpp"
 
 namespace protean::apps::ranks {
 namespace {

@@ -7,8 +7,8 @@
 #include <limits>
 #include <string>
 
-#include "petsc/guard.hpp"
-#include "petsc/mat_types.hpp"
+#include "interfaces/petsc/guard.hpp"
+#include "interfaces/petsc/mat_types.hpp"
 #include "systems/method_choice.hpp"
 
 namespace protean::apps::ranks {

@@ -7,8 +7,8 @@
 
 #include "core/error.hpp"
 #include "formats/catalogue.hpp"
-#include "petsc/block.hpp"
-#include "petsc/guard.hpp"
+#include "interfaces/petsc/block.hpp"
+#include "interfaces/petsc/guard.hpp"
 
 namespace protean::apps::ranks {
 

@@ -7,7 +7,7 @@
 
 #include "apps/command/clock.hpp"
 #include "core/parallel.hpp"
-#include "petsc/guard.hpp"
+#include "interfaces/petsc/guard.hpp"
 
 namespace protean::apps::ranks {
 namespace {

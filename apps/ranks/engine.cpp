@@ -24,10 +24,10 @@
 #include "core/background.hpp"
 #include "core/buffer.hpp"
 #include "core/io/atomic_file.hpp"
-#include "petsc/block.hpp"
-#include "petsc/guard.hpp"
-#include "petsc/mat_types.hpp"
-#include "petsc/protean_petsc.h"
+#include "interfaces/petsc/block.hpp"
+#include "interfaces/petsc/guard.hpp"
+#include "interfaces/petsc/mat_types.hpp"
+#include "interfaces/petsc/protean_petsc.h"
 
 namespace protean::apps::ranks {
 namespace {

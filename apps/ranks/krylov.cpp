@@ -12,8 +12,8 @@
 #include "apps/command/interrupt.hpp"
 #include "apps/ranks/block_preconditioner.hpp"
 #include "core/error.hpp"
+#include "interfaces/petsc/guard.hpp"
 #include "operators/policy/policy_options.hpp"
-#include "petsc/guard.hpp"
 #include "preconditioners/options.hpp"
 #include "solvers/options.hpp"
 

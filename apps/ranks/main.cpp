@@ -9,7 +9,7 @@
 #include "apps/command/command_line.hpp"
 #include "apps/ranks/engine.hpp"
 #include "apps/ranks/petsc_errors.hpp"
-#include "petsc/protean_petsc.h"
+#include "interfaces/petsc/protean_petsc.h"
 
 int main(int argc, char** argv) {
   (void)std::signal(SIGXFSZ, SIG_IGN);

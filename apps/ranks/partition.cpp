@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "core/io/input_file.hpp"
-#include "petsc/guard.hpp"
+#include "interfaces/petsc/guard.hpp"
 
 namespace protean::apps::ranks {
 namespace {

@@ -3,7 +3,7 @@
 #include <string_view>
 #include <utility>
 
-#include "petsc/guard.hpp"
+#include "interfaces/petsc/guard.hpp"
 
 namespace protean::apps::ranks {
 namespace {

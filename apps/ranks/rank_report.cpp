@@ -8,9 +8,9 @@
 #include "apps/report/progress.hpp"
 #include "apps/solve/explain.hpp"
 #include "apps/solve/report.hpp"
-#include "petsc/block.hpp"
-#include "petsc/guard.hpp"
-#include "petsc/mat_types.hpp"
+#include "interfaces/petsc/block.hpp"
+#include "interfaces/petsc/guard.hpp"
+#include "interfaces/petsc/mat_types.hpp"
 
 namespace protean::apps::ranks {
 namespace {

@@ -13,7 +13,7 @@ import breathe.directives.file as breathe_file
 from breathe.renderer import TaggedNode
 
 root = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(root / "python"))
+sys.path.insert(0, str(root / "interfaces/python"))
 
 project = "Protean"
 author = "the authors of Protean"
@@ -35,7 +35,7 @@ include_patterns = [
     "examples/README.md",
     "problems/README.md",
     "problems/matrices/README.md",
-    "python/README.md",
+    "interfaces/python/README.md",
 ]
 exclude_patterns = ["docs/site/requirements.txt", "build/**"]
 source_suffix = {".md": "myst-nb", ".ipynb": "myst-nb"}

@@ -29,7 +29,7 @@
 #include <sstream>
 #include <string>
 
-#include "protean_dealii.hpp"
+#include <protean/dealii/protean_dealii.hpp>
 
 namespace {
 

@@ -11,7 +11,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "protean_mfem.hpp"
+#include <protean/mfem/protean_mfem.hpp>
 
 namespace {
 

@@ -13,7 +13,7 @@
 #include <cstdio>
 #include <string>
 
-#include "protean_petsc.hpp"
+#include <protean/petsc/protean_ksp.hpp>
 
 namespace {
 

@@ -16,11 +16,10 @@
 //   first_row  [tiles + 1] int32: the block row of the first block of each tile.
 //   entries    [ceil(R C / 8) slots] uint8: as in bcsr.
 //   A block row without entries has one block of zeros. The blocks of `lanes` neighbouring tiles alternate in all
-//   arrays but flags (formats/engines/flagged_blocks.hpp). On a GPU also R values for each 128 tiles: what they add to
-//   the block row that began before.
+//   arrays but flags (formats/engines/flagged_blocks/flagged_blocks.hpp). On a GPU also R values for each 128 tiles:
+//   what they add to the block row that began before.
 // Bytes: slots (v R C + 2 + ceil(R C / 8) + 1/8) + 4 (tiles + 1), with v bytes a value; 4 in place of 2 with int32
-// columns;
-//   on a GPU v R for each 128 tiles, and 4, more.
+//   columns; on a GPU v R for each 128 tiles, and 4, more.
 // Parameters:
 //   rows, cols  the size of the blocks; auto takes those with the fewest bytes in a sample of the rows, measured those
 //               of the fastest product on this machine, as the paper's tuner does.
@@ -30,8 +29,7 @@
 //   lanes       tiles whose blocks alternate. 0: 1 on a host, 32 on a GPU, which takes no other number.
 //   max_fill    see Refuses.
 // Wins: on a GPU, on matrices of small dense blocks whose block rows differ in length: threads have equal work, and the
-// rows
-//   take one bit a block in place of bcoo's 32.
+//   rows take one bit a block in place of bcoo's 32.
 // Refuses: when R C times the blocks, not counting one for each block row, are more than max_fill nonzeros.
 // Source: S. Yan, C. Li, Y. Zhang, H. Zhou, yaSpMV: yet another SpMV framework on GPUs, PPoPP 2014, 107-118,
 //   doi:10.1145/2555243.2555255.
@@ -41,7 +39,8 @@
 // last one to finish adds the carries in their order: nothing waits, and the sum of a row has a fixed order. Columns
 // are not compressed to differences. A NaN or infinity in x_j also reaches rows without an entry in column j when a
 // block of theirs covers it; blocks of zeros lie in column 0.
-#include "formats/engines/flagged_blocks_host.hpp"
+#include "formats/engines/flagged_blocks/flagged_blocks_host.hpp"
+#include "formats/entries.hpp"
 
 namespace protean::formats {
 namespace {
@@ -50,19 +49,14 @@ constexpr ParamDoc params[] = {flag_rows_param, flag_cols_param,  flag_shape_par
 constexpr Kernel kernels[] = {native_host_kernel<FlaggedMatrix>(Sums::ordered)};
 }  // namespace
 
-namespace device_code {
-extern const DeviceCode bccoo;  // bccoo.cu
-}
-
-extern const FormatEntry bccoo;
-constinit const FormatEntry bccoo{.family = "block",
-                                  .id = "bccoo",
-                                  .title = "Blocks with one bit for the row",
-                                  .source = "Yan, Li, Zhang, Zhou, PPoPP 2014",
-                                  .traits = {.shares_rows = true, .admits_slowly = true},
-                                  .params = params,
-                                  .kernels = kernels,
-                                  .admit = admit_flagged_on_host,
-                                  .device = &device_code::bccoo};
+constinit const FormatEntry entries::bccoo{.family = "block",
+                                           .id = "bccoo",
+                                           .title = "Blocks with one bit for the row",
+                                           .source = "Yan, Li, Zhang, Zhou, PPoPP 2014",
+                                           .traits = {.shares_rows = true, .admits_slowly = true},
+                                           .params = params,
+                                           .kernels = kernels,
+                                           .admit = admit_flagged_on_host,
+                                           .device = &device_code::bccoo};
 
 }  // namespace protean::formats

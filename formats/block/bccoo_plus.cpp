@@ -27,7 +27,8 @@
 // shape, slices and tile together, as {shape: measured, slices: measured, tile: measured} does; the authors' program
 // looks at slices only where a matrix has more columns than rows. NaN and infinity in x: as in bccoo; a block of zeros
 // lies in the first column of its slice.
-#include "formats/engines/flagged_blocks_host.hpp"
+#include "formats/engines/flagged_blocks/flagged_blocks_host.hpp"
+#include "formats/entries.hpp"
 
 namespace protean::formats {
 namespace {
@@ -50,19 +51,14 @@ constexpr ParamDoc params[] = {
 constexpr Kernel kernels[] = {native_host_kernel<FlaggedMatrix>(Sums::ordered)};
 }  // namespace
 
-namespace device_code {
-extern const DeviceCode bccoo_plus;  // bccoo_plus.cu
-}
-
-extern const FormatEntry bccoo_plus;
-constinit const FormatEntry bccoo_plus{.family = "block",
-                                       .id = "bccoo-plus",
-                                       .title = "bccoo of vertical slices",
-                                       .source = "Yan, Li, Zhang, Zhou, PPoPP 2014",
-                                       .traits = {.shares_rows = true, .admits_slowly = true},
-                                       .params = params,
-                                       .kernels = kernels,
-                                       .admit = admit_flagged_on_host,
-                                       .device = &device_code::bccoo_plus};
+constinit const FormatEntry entries::bccoo_plus{.family = "block",
+                                                .id = "bccoo-plus",
+                                                .title = "bccoo of vertical slices",
+                                                .source = "Yan, Li, Zhang, Zhou, PPoPP 2014",
+                                                .traits = {.shares_rows = true, .admits_slowly = true},
+                                                .params = params,
+                                                .kernels = kernels,
+                                                .admit = admit_flagged_on_host,
+                                                .device = &device_code::bccoo_plus};
 
 }  // namespace protean::formats

@@ -23,7 +23,8 @@
 //   doi:10.1145/2555243.2555255 (blocked COO, before it is compressed).
 //
 // A NaN or infinity in x_j also reaches rows without an entry in column j when a block of theirs covers it.
-#include "formats/engines/blocks_host.hpp"
+#include "formats/engines/blocks/blocks_host.hpp"
+#include "formats/entries.hpp"
 
 namespace protean::formats {
 
@@ -36,19 +37,14 @@ constexpr ParamDoc params[] = {block_rows_param, block_cols_param, block_fill_pa
 constexpr Kernel kernels[] = {native_host_kernel<BlockMatrix>(Sums::ordered)};
 }  // namespace
 
-namespace device_code {
-extern const DeviceCode bcoo;
-}
-
-extern const FormatEntry bcoo;
-constinit const FormatEntry bcoo{.family = "block",
-                                 .id = "bcoo",
-                                 .title = "Coordinates of small dense blocks",
-                                 .source = "Yan, Li, Zhang, Zhou, PPoPP 2014",
-                                 .traits = {.admits_slowly = true},
-                                 .params = params,
-                                 .kernels = kernels,
-                                 .admit = admit_blocks_on_host<bcoo_spec>,
-                                 .device = &device_code::bcoo};
+constinit const FormatEntry entries::bcoo{.family = "block",
+                                          .id = "bcoo",
+                                          .title = "Coordinates of small dense blocks",
+                                          .source = "Yan, Li, Zhang, Zhou, PPoPP 2014",
+                                          .traits = {.admits_slowly = true},
+                                          .params = params,
+                                          .kernels = kernels,
+                                          .admit = admit_blocks_on_host<bcoo_spec>,
+                                          .device = &device_code::bcoo};
 
 }  // namespace protean::formats

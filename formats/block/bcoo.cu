@@ -1,11 +1,12 @@
 // BCOO on the device: the arrays of bcoo.cpp. A warp takes a segment of neighbouring blocks, one for each lane, and
 // adds runs of the same block row by shuffles. It writes the block rows that begin among them, as far as its own blocks
 // go. What it has of a block row that began before is its carry. A second launch adds the carries, in their order: it
-// is the product of private/coo_segments.cuh with R sums instead of one.
-#include "formats/engines/blocks.cuh"
-#include "formats/engines/runs.cuh"
-#include "formats/private/coo_segments.cuh"
-#include "formats/private/expand.cuh"
+// is the product of engines/runs/coo_segments.cuh with R sums instead of one.
+#include "formats/engines/blocks/blocks.cuh"
+#include "formats/engines/runs/coo_segments.cuh"
+#include "formats/engines/runs/runs.cuh"
+#include "formats/engines/view/expand.cuh"
+#include "formats/entries.hpp"
 
 namespace protean::formats {
 namespace {
@@ -155,9 +156,6 @@ constexpr Kernel kernels[] = {device_kernel<Bcoo>("native")};
 
 }  // namespace
 
-namespace device_code {
-extern const DeviceCode bcoo;
-constinit const DeviceCode bcoo{kernels, admit};
-}  // namespace device_code
+constinit const DeviceCode device_code::bcoo{kernels, admit};
 
 }  // namespace protean::formats

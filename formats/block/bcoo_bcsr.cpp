@@ -44,7 +44,8 @@
 #include <memory>
 #include <vector>
 
-#include "formats/engines/row_view.hpp"
+#include "formats/engines/view/row_view.hpp"
+#include "formats/entries.hpp"
 
 namespace protean::formats {
 
@@ -266,19 +267,15 @@ constexpr Kernel kernels[] = {native_host_kernel<BcooBcsr>(Sums::ordered)};
 
 }  // namespace
 
-namespace device_code {
-extern const DeviceCode bcoo_bcsr;
-}
-
-extern const FormatEntry bcoo_bcsr;
-constinit const FormatEntry bcoo_bcsr{.family = "block",
-                                      .id = "bcoo-bcsr",
-                                      .title = "Strips of rows with blocks anywhere, the rest as ELL",
-                                      .source = "Monakov, Avetisyan, SAMOS 2009",
-                                      .traits = {.grows_with_longest = true},
-                                      .params = params,
-                                      .kernels = kernels,
-                                      .admit = admit,
-                                      .device = &device_code::bcoo_bcsr};
+constinit const FormatEntry entries::bcoo_bcsr{
+    .family = "block",
+    .id = "bcoo-bcsr",
+    .title = "Strips of rows with blocks anywhere, the rest as ELL",
+    .source = "Monakov, Avetisyan, SAMOS 2009",
+    .traits = {.grows_with_longest = true},
+    .params = params,
+    .kernels = kernels,
+    .admit = admit,
+    .device = &device_code::bcoo_bcsr};
 
 }  // namespace protean::formats

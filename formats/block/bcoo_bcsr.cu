@@ -3,7 +3,8 @@
 // selects the blocks of a strip.
 #include "formats/block/bcoo_bcsr.hpp"
 
-#include "formats/engines/row_view.cuh"
+#include "formats/engines/view/row_view.cuh"
+#include "formats/entries.hpp"
 
 namespace protean::formats {
 namespace {
@@ -213,9 +214,6 @@ constexpr Kernel kernels[] = {device_kernel<BcooBcsr>("native")};
 
 }  // namespace
 
-namespace device_code {
-extern const DeviceCode bcoo_bcsr;
-constinit const DeviceCode bcoo_bcsr{kernels, admit};
-}  // namespace device_code
+constinit const DeviceCode device_code::bcoo_bcsr{kernels, admit};
 
 }  // namespace protean::formats

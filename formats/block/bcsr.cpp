@@ -34,9 +34,10 @@
 //
 // A NaN or infinity in x_j also reaches rows without an entry in column j when a block of theirs covers
 // column j, because 0 times it is NaN. In deterministic mode it reaches only rows with an entry there.
-#include "formats/engines/blocks_host.hpp"
-#include "formats/private/array_views.hpp"
-#include "formats/private/library_kernels.hpp"
+#include "formats/engines/blocks/blocks_host.hpp"
+#include "formats/engines/library/library_kernels.hpp"
+#include "formats/engines/view/array_views.hpp"
+#include "formats/entries.hpp"
 
 namespace protean::formats {
 
@@ -75,19 +76,15 @@ constexpr Kernel kernels[] = {native_host_kernel<Bcsr>(Sums::ordered), PROTEAN_K
 
 }  // namespace
 
-namespace device_code {
-extern const DeviceCode bcsr;
-}
-
-extern const FormatEntry bcsr;
-constinit const FormatEntry bcsr{.family = "block",
-                                 .id = "bcsr",
-                                 .title = "Compressed rows of small dense blocks",
-                                 .source = "Pinar, Heath, SC 1999; Im, Yelick, Vuduc, IJHPCA 18(1), 2004",
-                                 .traits = {.admits_slowly = true},
-                                 .params = params,
-                                 .kernels = kernels,
-                                 .admit = admit_blocks_on_host<bcsr_spec>,
-                                 .device = &device_code::bcsr};
+constinit const FormatEntry entries::bcsr{
+    .family = "block",
+    .id = "bcsr",
+    .title = "Compressed rows of small dense blocks",
+    .source = "Pinar, Heath, SC 1999; Im, Yelick, Vuduc, IJHPCA 18(1), 2004",
+    .traits = {.admits_slowly = true},
+    .params = params,
+    .kernels = kernels,
+    .admit = admit_blocks_on_host<bcsr_spec>,
+    .device = &device_code::bcsr};
 
 }  // namespace protean::formats

@@ -11,16 +11,17 @@
 //             numbers: 4 (block rows + 1) bytes more. Its blocks are square and must fill the matrix. It is
 //             refused when rows and cols of a block differ, when they do not divide those of the matrix, and
 //             for 2^31 blocks or more.
-#include "formats/engines/blocks.cuh"
+#include "formats/engines/blocks/blocks.cuh"
 
 #include <limits>
 #include <optional>
 #include <string>
 
 #include "formats/cusparse_support.hpp"
-#include "formats/private/array_views.hpp"
-#include "formats/private/expand.cuh"
-#include "formats/private/library_kernels.hpp"
+#include "formats/engines/library/library_kernels.hpp"
+#include "formats/engines/view/array_views.hpp"
+#include "formats/engines/view/expand.cuh"
+#include "formats/entries.hpp"
 
 namespace protean::formats {
 namespace {
@@ -265,9 +266,6 @@ constexpr Kernel kernels[] = {device_kernel<BcsrDevice>("native"), device_kernel
 
 }  // namespace
 
-namespace device_code {
-extern const DeviceCode bcsr;
-constinit const DeviceCode bcsr{kernels, admit_blocks_on_device<bcsr_spec>};
-}  // namespace device_code
+constinit const DeviceCode device_code::bcsr{kernels, admit_blocks_on_device<bcsr_spec>};
 
 }  // namespace protean::formats

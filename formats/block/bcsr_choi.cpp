@@ -31,7 +31,8 @@
 #include <algorithm>
 #include <functional>
 
-#include "formats/engines/blocks_host.hpp"
+#include "formats/engines/blocks/blocks_host.hpp"
+#include "formats/entries.hpp"
 
 namespace protean::formats {
 
@@ -87,19 +88,15 @@ constexpr ParamDoc params[] = {{.name = "rows",
 constexpr Kernel kernels[] = {native_host_kernel<BlockMatrix>(Sums::ordered)};
 }  // namespace
 
-namespace device_code {
-extern const DeviceCode bcsr_choi;
-}
-
-extern const FormatEntry bcsr_choi;
-constinit const FormatEntry bcsr_choi{.family = "block",
-                                      .id = "bcsr-choi",
-                                      .title = "Compressed rows of interleaved blocks, sizes from a model",
-                                      .source = "Choi, Singh, Vuduc, PPoPP 2010",
-                                      .traits = {.admits_slowly = true},
-                                      .params = params,
-                                      .kernels = kernels,
-                                      .admit = admit_blocks_on_host<bcsr_choi_spec>,
-                                      .device = &device_code::bcsr_choi};
+constinit const FormatEntry entries::bcsr_choi{
+    .family = "block",
+    .id = "bcsr-choi",
+    .title = "Compressed rows of interleaved blocks, sizes from a model",
+    .source = "Choi, Singh, Vuduc, PPoPP 2010",
+    .traits = {.admits_slowly = true},
+    .params = params,
+    .kernels = kernels,
+    .admit = admit_blocks_on_host<bcsr_choi_spec>,
+    .device = &device_code::bcsr_choi};
 
 }  // namespace protean::formats

@@ -1,6 +1,7 @@
 // BCSR of Choi on the device: the arrays of bcsr_choi.cpp. Neighbouring lanes, as many as the mean block row has work
 // for, share a block row, one block each.
-#include "formats/engines/blocks.cuh"
+#include "formats/engines/blocks/blocks.cuh"
+#include "formats/entries.hpp"
 
 namespace protean::formats {
 namespace {
@@ -16,9 +17,6 @@ constexpr Kernel kernels[] = {device_kernel<BcsrChoi>("native")};
 
 }  // namespace
 
-namespace device_code {
-extern const DeviceCode bcsr_choi;
-constinit const DeviceCode bcsr_choi{kernels, admit_blocks_on_device<bcsr_choi_spec>};
-}  // namespace device_code
+constinit const DeviceCode device_code::bcsr_choi{kernels, admit_blocks_on_device<bcsr_choi_spec>};
 
 }  // namespace protean::formats

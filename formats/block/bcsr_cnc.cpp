@@ -13,8 +13,8 @@
 //   threads do not read neighbouring values. On a host it is bcsr with these sizes.
 // Refuses: when the stored values are more than max_fill nonzeros.
 // Source: L. Buatois, G. Caumon, B. Levy, Concurrent number cruncher: a GPU implementation of a general sparse linear
-// solver,
-//   Int. J. Parallel Emergent Distrib. Syst. 24(3), 2009, 205-223, doi:10.1080/17445760802337010.
+//   solver, Int. J. Parallel Emergent Distrib. Syst. 24(3), 2009, 205-223, doi:10.1080/17445760802337010.
+#include "formats/entries.hpp"
 #include "operators/assembled_matrix.hpp"
 
 namespace protean::formats {
@@ -23,14 +23,13 @@ constexpr FixedParam bcsr_cnc_fixed[] = {
     {"rows", "auto"}, {"cols", "auto"}, {"sizes", "2x2-4x4"}, {"order", "blocks"}};
 }  // namespace
 
-extern const Preset bcsr_cnc;
-constinit const Preset bcsr_cnc{.family = "block",
-                                .id = "bcsr-cnc",
-                                .title = "bcsr with squares of 2 or 4, a thread a block row",
-                                .source = "Buatois, Caumon, Levy, IJPEDS 24(3), 2009",
-                                .base = "bcsr",
-                                .fixed = bcsr_cnc_fixed,
-                                .host_kernel = "native",
-                                .device_kernel = "thread"};
+constinit const Preset entries::bcsr_cnc{.family = "block",
+                                         .id = "bcsr-cnc",
+                                         .title = "bcsr with squares of 2 or 4, a thread a block row",
+                                         .source = "Buatois, Caumon, Levy, IJPEDS 24(3), 2009",
+                                         .base = "bcsr",
+                                         .fixed = bcsr_cnc_fixed,
+                                         .host_kernel = "native",
+                                         .device_kernel = "thread"};
 
 }  // namespace protean::formats

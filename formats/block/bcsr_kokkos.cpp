@@ -1,6 +1,6 @@
 // BCSR multiplied by Kokkos, on the arrays of bcsr.cpp: as csr_kokkos.cpp, where a term is one row of a block.
-#include "formats/engines/blocks.hpp"
-#include "formats/private/kokkos_matrix.hpp"
+#include "formats/engines/blocks/blocks.hpp"
+#include "formats/engines/library/kokkos_matrix.hpp"
 
 namespace protean::formats {
 namespace {

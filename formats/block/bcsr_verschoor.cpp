@@ -15,15 +15,15 @@
 //   mapping  threads of a block row: a warp; part of a warp, as many as the mean block row has work for; or an even
 //            share of the block of threads.
 // Wins: on a GPU where the lengths of block rows differ: those that a block of threads computes are alike, so that it
-// does not
-//   wait for one of them. On a host it is bcsr.
+//   does not wait for one of them. On a host it is bcsr.
 // Refuses: when R C blocks > max_fill nonzeros.
 // Source: M. Verschoor, A. C. Jalba, Analysis and performance estimation of the conjugate gradient method on multiple
 // GPUs,
 //   Parallel Computing 38(10-11), 2012, 552-575, doi:10.1016/j.parco.2012.07.002.
 //
 // A NaN or infinity in x_j also reaches rows without an entry in column j when a block of theirs covers it.
-#include "formats/engines/blocks_host.hpp"
+#include "formats/engines/blocks/blocks_host.hpp"
+#include "formats/entries.hpp"
 
 namespace protean::formats {
 
@@ -36,12 +36,7 @@ constexpr ParamDoc params[] = {block_rows_param, block_cols_param, block_fill_pa
 constexpr Kernel kernels[] = {native_host_kernel<BlockMatrix>(Sums::ordered)};
 }  // namespace
 
-namespace device_code {
-extern const DeviceCode bcsr_verschoor;
-}
-
-extern const FormatEntry bcsr_verschoor;
-constinit const FormatEntry bcsr_verschoor{
+constinit const FormatEntry entries::bcsr_verschoor{
     .family = "block",
     .id = "bcsr-verschoor",
     .title = "Compressed rows of small dense blocks, computed in the order of their lengths",

@@ -1,6 +1,7 @@
 // BCSR of Verschoor and Jalba on the device: the arrays of bcsr_verschoor.cpp. A block of threads computes K neighbours
 // of `border`; a lane has one row of every so many blocks.
-#include "formats/engines/blocks.cuh"
+#include "formats/engines/blocks/blocks.cuh"
+#include "formats/entries.hpp"
 
 namespace protean::formats {
 namespace {
@@ -77,9 +78,6 @@ constexpr Kernel kernels[] = {with_params(device_kernel<BcsrVerschoor>("native")
 
 }  // namespace
 
-namespace device_code {
-extern const DeviceCode bcsr_verschoor;
-constinit const DeviceCode bcsr_verschoor{kernels, admit_blocks_on_device<bcsr_verschoor_spec>};
-}  // namespace device_code
+constinit const DeviceCode device_code::bcsr_verschoor{kernels, admit_blocks_on_device<bcsr_verschoor_spec>};
 
 }  // namespace protean::formats

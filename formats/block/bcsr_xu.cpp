@@ -13,9 +13,10 @@
 //   On a host it is bcsr with these blocks, as is bsr4.
 // Refuses: when 16 blocks > max_fill nonzeros.
 // Source: W. Xu, H. Zhang, S. Jiao, D. Wang, F. Song, Z. Liu, Optimizing sparse matrix vector multiplication using
-// cache
-//   blocking method on Fermi GPU, SNPD 2012, as described by S. Filippone, V. Cardellini, D. Barbieri, A. Fanfarillo,
+//   cache blocking method on Fermi GPU, SNPD 2012, as described by S. Filippone, V. Cardellini, D. Barbieri, A.
+//   Fanfarillo,
 //   ACM Trans. Math. Softw. 43(4), 2017. The survey does not give the size of a block; 4 x 4 is our choice.
+#include "formats/entries.hpp"
 #include "operators/assembled_matrix.hpp"
 
 namespace protean::formats {
@@ -23,14 +24,13 @@ namespace {
 constexpr FixedParam bcsr_xu_fixed[] = {{"rows", "4"}, {"cols", "4"}, {"sizes", "any"}, {"order", "blocks"}};
 }  // namespace
 
-extern const Preset bcsr_xu;
-constinit const Preset bcsr_xu{.family = "block",
-                               .id = "bcsr-xu",
-                               .title = "bcsr with 4 x 4 blocks, a block of threads a block row",
-                               .source = "Xu, Zhang, Jiao, Wang, Song, Liu, SNPD 2012",
-                               .base = "bcsr",
-                               .fixed = bcsr_xu_fixed,
-                               .host_kernel = "native",
-                               .device_kernel = "row-block"};
+constinit const Preset entries::bcsr_xu{.family = "block",
+                                        .id = "bcsr-xu",
+                                        .title = "bcsr with 4 x 4 blocks, a block of threads a block row",
+                                        .source = "Xu, Zhang, Jiao, Wang, Song, Liu, SNPD 2012",
+                                        .base = "bcsr",
+                                        .fixed = bcsr_xu_fixed,
+                                        .host_kernel = "native",
+                                        .device_kernel = "row-block"};
 
 }  // namespace protean::formats

@@ -12,6 +12,7 @@
 // Refuses: when R C slots > max_fill nonzeros.
 // Source: B.-Y. Su, K. Keutzer, clSpMV: a cross-platform OpenCL SpMV framework on GPUs, ICS 2012,
 //   doi:10.1145/2304576.2304624 (BELL).
+#include "formats/entries.hpp"
 #include "operators/assembled_matrix.hpp"
 
 namespace protean::formats {
@@ -20,12 +21,11 @@ constexpr FixedParam bell_fixed[] = {
     {"slice", "0"}, {"sort", "none"}, {"order", "units"}, {"model", "bytes"}};
 }  // namespace
 
-extern const Preset bell;
-constinit const Preset bell{.family = "block",
-                            .id = "bell",
-                            .title = "bsellpack with one slice",
-                            .source = "Su, Keutzer, ICS 2012",
-                            .base = "bsellpack",
-                            .fixed = bell_fixed};
+constinit const Preset entries::bell{.family = "block",
+                                     .id = "bell",
+                                     .title = "bsellpack with one slice",
+                                     .source = "Su, Keutzer, ICS 2012",
+                                     .base = "bsellpack",
+                                     .fixed = bell_fixed};
 
 }  // namespace protean::formats

@@ -18,6 +18,7 @@
 // Source: J. W. Choi, A. Singh, R. W. Vuduc, Model-driven autotuning of sparse matrix-vector multiply on GPUs, PPoPP
 // 2010,
 //   doi:10.1145/1693453.1693471.
+#include "formats/entries.hpp"
 #include "operators/assembled_matrix.hpp"
 
 namespace protean::formats {
@@ -25,12 +26,11 @@ namespace {
 constexpr FixedParam bellpack_fixed[] = {{"sort", "all"}, {"order", "elements"}, {"model", "choi"}};
 }  // namespace
 
-extern const Preset bellpack;
-constinit const Preset bellpack{.family = "block",
-                                .id = "bellpack",
-                                .title = "bsellpack, block rows sorted, single elements",
-                                .source = "Choi, Singh, Vuduc, PPoPP 2010",
-                                .base = "bsellpack",
-                                .fixed = bellpack_fixed};
+constinit const Preset entries::bellpack{.family = "block",
+                                         .id = "bellpack",
+                                         .title = "bsellpack, block rows sorted, single elements",
+                                         .source = "Choi, Singh, Vuduc, PPoPP 2010",
+                                         .base = "bsellpack",
+                                         .fixed = bellpack_fixed};
 
 }  // namespace protean::formats

@@ -19,13 +19,14 @@
 // Wins: on a GPU, with three unknowns at each node, as in the dynamics of deformable bodies.
 // Refuses: rectangular matrices; when the stored values are more than max_fill nonzeros.
 // Source: D. Weber, J. Bender, M. Schnoes, A. Stork, D. Fellner, Efficient GPU data structures and methods to solve
-// sparse linear
-//   systems in dynamics applications, Computer Graphics Forum 32(1), 2013, 16-26, doi:10.1111/j.1467-8659.2012.03227.x.
+//   sparse linear systems in dynamics applications, Computer Graphics Forum 32(1), 2013, 16-26,
+//   doi:10.1111/j.1467-8659.2012.03227.x.
 //
 // Where size does not divide the rows, the last blocks are filled with 0; rows that do not exist are not written.
 // A NaN or infinity in x_j also reaches rows without an entry in column j when a block of theirs covers it, the block
 // on the diagonal included. Not in deterministic mode.
-#include "formats/engines/blocks_host.hpp"
+#include "formats/engines/blocks/blocks_host.hpp"
+#include "formats/entries.hpp"
 
 namespace protean::formats {
 
@@ -47,12 +48,7 @@ constexpr ParamDoc params[] = {
 constexpr Kernel kernels[] = {native_host_kernel<BlockMatrix>(Sums::ordered)};
 }  // namespace
 
-namespace device_code {
-extern const DeviceCode bin_bcsr;
-}
-
-extern const FormatEntry bin_bcsr;
-constinit const FormatEntry bin_bcsr{
+constinit const FormatEntry entries::bin_bcsr{
     .family = "block",
     .id = "bin-bcsr",
     .title = "Bins of padded rows of 3 x 3 blocks in planes, the diagonal apart",

@@ -1,5 +1,6 @@
 // BIN-BCSR on the device: the arrays of bin_bcsr.cpp, one thread for each block row.
-#include "formats/engines/blocks.cuh"
+#include "formats/engines/blocks/blocks.cuh"
+#include "formats/entries.hpp"
 
 namespace protean::formats {
 namespace {
@@ -8,9 +9,6 @@ using BinBcsr = BlocksInLanes<T>;
 constexpr Kernel kernels[] = {device_kernel<BinBcsr>("native")};
 }  // namespace
 
-namespace device_code {
-extern const DeviceCode bin_bcsr;
-constinit const DeviceCode bin_bcsr{kernels, admit_blocks_on_device<bin_bcsr_spec>};
-}  // namespace device_code
+constinit const DeviceCode device_code::bin_bcsr{kernels, admit_blocks_on_device<bin_bcsr_spec>};
 
 }  // namespace protean::formats

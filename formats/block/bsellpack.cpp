@@ -23,15 +23,15 @@
 //   order     of the values: units, or elements.
 //   model     what auto chooses R and C by: bytes, as in bcsr, or choi, the time of a model (bellpack).
 // Wins: on a GPU where neighbouring block rows have about the same number of blocks: neighbouring threads, one for each
-// block
-//   row, read neighbouring values, and x is loaded once for all rows of a block.
+//   block row, read neighbouring values, and x is loaded once for all rows of a block.
 // Refuses: when R C slots > max_fill nonzeros.
 // Source: B.-Y. Su, K. Keutzer, clSpMV: a cross-platform OpenCL SpMV framework on GPUs, ICS 2012,
 //   doi:10.1145/2304576.2304624 (SBELL); slices of 32 as there.
 //
 // A NaN or infinity in x_j also reaches rows without an entry in column j when a block of theirs covers it, and empty
 // block rows of a slice when block 0 covers it. Not in deterministic mode.
-#include "formats/engines/blocks_host.hpp"
+#include "formats/engines/blocks/blocks_host.hpp"
+#include "formats/entries.hpp"
 
 namespace protean::formats {
 
@@ -70,19 +70,14 @@ constexpr ParamDoc params[] = {
 constexpr Kernel kernels[] = {native_host_kernel<BlockMatrix>(Sums::ordered)};
 }  // namespace
 
-namespace device_code {
-extern const DeviceCode bsellpack;
-}
-
-extern const FormatEntry bsellpack;
-constinit const FormatEntry bsellpack{.family = "block",
-                                      .id = "bsellpack",
-                                      .title = "Sliced ELL of small dense blocks",
-                                      .source = "Su, Keutzer, ICS 2012",
-                                      .traits = {.admits_slowly = true, .grows_with_longest = true},
-                                      .params = params,
-                                      .kernels = kernels,
-                                      .admit = admit_blocks_on_host<bsellpack_spec>,
-                                      .device = &device_code::bsellpack};
+constinit const FormatEntry entries::bsellpack{.family = "block",
+                                               .id = "bsellpack",
+                                               .title = "Sliced ELL of small dense blocks",
+                                               .source = "Su, Keutzer, ICS 2012",
+                                               .traits = {.admits_slowly = true, .grows_with_longest = true},
+                                               .params = params,
+                                               .kernels = kernels,
+                                               .admit = admit_blocks_on_host<bsellpack_spec>,
+                                               .device = &device_code::bsellpack};
 
 }  // namespace protean::formats

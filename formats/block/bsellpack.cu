@@ -1,5 +1,6 @@
 // BSELLPACK on the device: the arrays of bsellpack.cpp, one thread for each block row.
-#include "formats/engines/blocks.cuh"
+#include "formats/engines/blocks/blocks.cuh"
+#include "formats/entries.hpp"
 
 namespace protean::formats {
 namespace {
@@ -8,9 +9,6 @@ using Bsellpack = BlocksInLanes<T>;
 constexpr Kernel kernels[] = {device_kernel<Bsellpack>("native")};
 }  // namespace
 
-namespace device_code {
-extern const DeviceCode bsellpack;
-constinit const DeviceCode bsellpack{kernels, admit_blocks_on_device<bsellpack_spec>};
-}  // namespace device_code
+constinit const DeviceCode device_code::bsellpack{kernels, admit_blocks_on_device<bsellpack_spec>};
 
 }  // namespace protean::formats

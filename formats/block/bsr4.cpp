@@ -12,6 +12,7 @@
 // Refuses: when 16 blocks > max_fill nonzeros.
 // Source: Y. Niu, Z. Lu, M. Dong, Z. Jin, W. Liu, G. Tan, TileSpMV: a tiled algorithm for sparse matrix-vector
 //   multiplication on GPUs, IPDPS 2021, doi:10.1109/IPDPS49936.2021.00016 (cuSPARSE's BSR with blocks of 4 x 4).
+#include "formats/entries.hpp"
 #include "operators/assembled_matrix.hpp"
 
 namespace protean::formats {
@@ -19,12 +20,11 @@ namespace {
 constexpr FixedParam bsr4_fixed[] = {{"rows", "4"}, {"cols", "4"}, {"sizes", "any"}, {"order", "blocks"}};
 }  // namespace
 
-extern const Preset bsr4;
-constinit const Preset bsr4{.family = "block",
-                            .id = "bsr4",
-                            .title = "bcsr with 4 x 4 blocks",
-                            .source = "Niu, Lu, Dong, Jin, Liu, Tan, IPDPS 2021",
-                            .base = "bcsr",
-                            .fixed = bsr4_fixed};
+constinit const Preset entries::bsr4{.family = "block",
+                                     .id = "bsr4",
+                                     .title = "bcsr with 4 x 4 blocks",
+                                     .source = "Niu, Lu, Dong, Jin, Liu, Tan, IPDPS 2021",
+                                     .base = "bcsr",
+                                     .fixed = bsr4_fixed};
 
 }  // namespace protean::formats

@@ -34,7 +34,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include "formats/private/ordered-inl.hpp"
+#include "formats/engines/view/ordered-inl.hpp"
 
 #ifndef PROTEAN_FORMATS_CSC
 #define PROTEAN_FORMATS_CSC
@@ -88,7 +88,8 @@ HWY_AFTER_NAMESPACE();
 
 #include <mutex>
 
-#include "formats/engines/entry_view.hpp"
+#include "formats/engines/view/entry_view.hpp"
+#include "formats/entries.hpp"
 
 namespace protean::formats {
 namespace {
@@ -285,12 +286,7 @@ constexpr Kernel kernels[] = {{"native", true, false, {}, make<double>, make<flo
 
 }  // namespace
 
-namespace device_code {
-extern const DeviceCode csc;  // csc.cu
-}
-
-extern const FormatEntry csc;
-constinit const FormatEntry csc{
+constinit const FormatEntry entries::csc{
     .family = "column",
     .id = "csc",
     .title = "Compressed sparse columns",

@@ -18,9 +18,10 @@
 #include "core/device/primitives.hpp"
 #include "formats/cusparse_support.hpp"
 #include "formats/device_support.cuh"
-#include "formats/private/column_order.cuh"
-#include "formats/private/csr_arrays.cuh"
-#include "formats/private/expand.cuh"
+#include "formats/engines/rows/csr_arrays.cuh"
+#include "formats/engines/view/column_order.cuh"
+#include "formats/engines/view/expand.cuh"
+#include "formats/entries.hpp"
 
 namespace protean::formats {
 namespace {
@@ -287,9 +288,6 @@ constexpr Kernel kernels[] = {column_kernel<CscNative>("native", false),
 
 }  // namespace
 
-namespace device_code {
-extern const DeviceCode csc;
-constinit const DeviceCode csc{kernels, admit};
-}  // namespace device_code
+constinit const DeviceCode device_code::csc{kernels, admit};
 
 }  // namespace protean::formats

@@ -17,17 +17,17 @@
 // Source: M. R. Hugues, S. G. Petiton, Sparse matrix formats evaluation and optimization on a GPU, HPCC 2010, 122-129,
 //   after Filippone et al., ACM TOMS 43 (2017), doi:10.1145/3017994: with and without several
 //   threads for a column.
+#include "formats/entries.hpp"
 #include "operators/assembled_matrix.hpp"
 
 namespace protean::formats {
 
-extern const Preset csc_atomic;
-constinit const Preset csc_atomic{.family = "column",
-                                  .id = "csc-atomic",
-                                  .title = "csc, threads for each column, sums by atomic operations",
-                                  .source = "Hugues, Petiton, HPCC 2010",
-                                  .base = "csc",
-                                  .host_kernel = "native",
-                                  .device_kernel = "atomic"};
+constinit const Preset entries::csc_atomic{.family = "column",
+                                           .id = "csc-atomic",
+                                           .title = "csc, threads for each column, sums by atomic operations",
+                                           .source = "Hugues, Petiton, HPCC 2010",
+                                           .base = "csc",
+                                           .host_kernel = "native",
+                                           .device_kernel = "atomic"};
 
 }  // namespace protean::formats

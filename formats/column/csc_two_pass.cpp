@@ -20,17 +20,17 @@
 // Source: M. R. Hugues, S. G. Petiton, Sparse matrix formats evaluation and optimization on a GPU, HPCC 2010, 122-129,
 //   after Filippone et al., ACM TOMS 43 (2017), doi:10.1145/3017994: with and without several
 //   threads for a column.
+#include "formats/entries.hpp"
 #include "operators/assembled_matrix.hpp"
 
 namespace protean::formats {
 
-extern const Preset csc_two_pass;
-constinit const Preset csc_two_pass{.family = "column",
-                                    .id = "csc-two-pass",
-                                    .title = "csc, products of columns, then sums of rows",
-                                    .source = "Hugues, Petiton, HPCC 2010",
-                                    .base = "csc",
-                                    .host_kernel = "native",
-                                    .device_kernel = "two-pass"};
+constinit const Preset entries::csc_two_pass{.family = "column",
+                                             .id = "csc-two-pass",
+                                             .title = "csc, products of columns, then sums of rows",
+                                             .source = "Hugues, Petiton, HPCC 2010",
+                                             .base = "csc",
+                                             .host_kernel = "native",
+                                             .device_kernel = "two-pass"};
 
 }  // namespace protean::formats

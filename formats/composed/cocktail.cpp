@@ -41,7 +41,8 @@
 #include "formats/catalogue.hpp"
 #include "formats/composed/cocktail_rates.hpp"
 #include "formats/composed/planners.hpp"
-#include "formats/engines/blocks_host.hpp"
+#include "formats/engines/blocks/blocks_host.hpp"
+#include "formats/entries.hpp"
 #include "formats/host_support.hpp"
 #include "operators/policy/cost_model.hpp"
 
@@ -192,12 +193,7 @@ constexpr Kernel kernels[] = {composed_kernel};
 
 }  // namespace
 
-namespace device_code {
-extern const DeviceCode cocktail;  // cocktail.cu
-}
-
-extern const FormatEntry cocktail;
-constinit const FormatEntry cocktail{
+constinit const FormatEntry entries::cocktail{
     .family = "composed",
     .id = "cocktail",
     .title = "Dense diagonals, dense blocks and the rest, each in a format of its own",

@@ -1,5 +1,5 @@
 // clSpMV's online stage (Su and Keutzer, ICS 2012, section 3.3): the plan of a cocktail from counts of the pattern
-// (engines/tally.hpp). Nothing is cut before the plan is known.
+// (engines/composed/tally.hpp). Nothing is cut before the plan is known.
 //
 // The policies are greedy; where one of them names several cases, all are predicted, and the plan of the least
 // predicted time is taken.
@@ -20,11 +20,11 @@
 
 #include "formats/catalogue.hpp"
 #include "formats/composed/planners.hpp"
-#include "formats/engines/blocks_host.hpp"
-#include "formats/engines/diagonal_view.hpp"
-#include "formats/engines/diagonals.hpp"
-#include "formats/engines/slice_view.hpp"
-#include "formats/engines/tally.hpp"
+#include "formats/engines/blocks/blocks_host.hpp"
+#include "formats/engines/composed/tally.hpp"
+#include "formats/engines/diagonals/diagonal_view.hpp"
+#include "formats/engines/diagonals/diagonals.hpp"
+#include "formats/engines/slices/slice_view.hpp"
 #include "formats/host_support.hpp"
 
 namespace protean::formats {

@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include "formats/engines/composed.hpp"
+#include "formats/engines/composed/composed.hpp"
 
 namespace protean::formats {
 

@@ -40,7 +40,8 @@
 // The calling thread waits in each product for the values of x that the host reads. Solvers cannot record such products
 // into a graph and launch each step. A product that moves rows converts them, so it takes memory and time. Products
 // with several vectors go column by column while the host has rows.
-#include "formats/engines/split.hpp"
+#include "formats/engines/split/split.hpp"
+#include "formats/entries.hpp"
 
 namespace protean::formats {
 namespace {
@@ -77,12 +78,7 @@ Admission refuse(const Context&, const SparsityPattern&, const FormatParams&, st
 
 }  // namespace
 
-namespace device_code {
-extern const DeviceCode split;  // split.cu
-}
-
-extern const FormatEntry split;
-constinit const FormatEntry split{
+constinit const FormatEntry entries::split{
     .family = "composed",
     .id = "split",
     .title = "Rows shared by a GPU and the host",

@@ -1,6 +1,7 @@
-// split on a GPU: engines/split_link.cu has the copies and the clocks. There is no other code: the format of each part
-// has its own.
-#include "formats/engines/split_link.cuh"
+// split on a GPU: engines/split/split_link.cu has the copies and the clocks. There is no other code: the format of each
+// part has its own.
+#include "formats/engines/split/split_link.cuh"
+#include "formats/entries.hpp"
 
 namespace protean::formats {
 namespace {
@@ -22,9 +23,6 @@ constexpr Kernel kernels[] = {{.name = "native",
 
 }  // namespace
 
-namespace device_code {
-extern const DeviceCode split;
-constinit const DeviceCode split{kernels, admit};
-}  // namespace device_code
+constinit const DeviceCode device_code::split{kernels, admit};
 
 }  // namespace protean::formats

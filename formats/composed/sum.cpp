@@ -22,7 +22,8 @@
 //
 // The cut is made in the memory in which the source lies, on a device by its kernels. It is made again for new values.
 #include "formats/composed/planners.hpp"
-#include "formats/engines/composed.hpp"
+#include "formats/engines/composed/composed.hpp"
+#include "formats/entries.hpp"
 #include "formats/host_support.hpp"
 
 namespace protean::formats {
@@ -46,19 +47,14 @@ constexpr Kernel kernels[] = {composed_kernel};
 
 }  // namespace
 
-namespace device_code {
-extern const DeviceCode sum;  // sum.cu
-}
-
-extern const FormatEntry sum;
-constinit const FormatEntry sum{.family = "composed",
-                                .id = "sum",
-                                .title = "Parts of the user's choice, added up",
-                                .source = "after Su, Keutzer, clSpMV, ICS 2012",
-                                .traits = {.chosen_by_name = true, .shares_rows = true},
-                                .params = params,
-                                .kernels = kernels,
-                                .admit = admit_composed<plan_sum>,
-                                .device = &device_code::sum};
+constinit const FormatEntry entries::sum{.family = "composed",
+                                         .id = "sum",
+                                         .title = "Parts of the user's choice, added up",
+                                         .source = "after Su, Keutzer, clSpMV, ICS 2012",
+                                         .traits = {.chosen_by_name = true, .shares_rows = true},
+                                         .params = params,
+                                         .kernels = kernels,
+                                         .admit = admit_composed<plan_sum>,
+                                         .device = &device_code::sum};
 
 }  // namespace protean::formats

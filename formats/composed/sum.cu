@@ -1,7 +1,8 @@
-// sum on a GPU: the parts lie in device memory, where engines/cut.cu cuts the matrix. There is no other code: the
-// format of each part has its own.
+// sum on a GPU: the parts lie in device memory, where engines/composed/cut.cu cuts the matrix. There is no other code:
+// the format of each part has its own.
 #include "formats/composed/planners.hpp"
-#include "formats/engines/composed.cuh"
+#include "formats/engines/composed/composed.cuh"
+#include "formats/entries.hpp"
 
 namespace protean::formats {
 
@@ -9,9 +10,6 @@ namespace {
 constexpr Kernel kernels[] = {composed_device_kernel};
 }
 
-namespace device_code {
-extern const DeviceCode sum;
-constinit const DeviceCode sum{kernels, admit_composed_on_device<plan_sum>};
-}  // namespace device_code
+constinit const DeviceCode device_code::sum{kernels, admit_composed_on_device<plan_sum>};
 
 }  // namespace protean::formats

@@ -13,19 +13,19 @@
 // Bytes: (v + 4) nnz or (v + 8) nnz, with v bytes a value; on a GPU (v + 4) segments more.
 // Parameters: none.
 // Wins: for a few products with a new matrix: the conversion is one pass, and little is transferred. In many products
-// csr
-//   needs fewer bytes unless most rows are empty.
+//   csr needs fewer bytes unless most rows are empty.
 // Refuses: when bits(rows) + bits(cols) > 64. Matrices of this library have at most 62.
 // Source: B. Neelima, S. R. Prakash, R. M. Reddy, New sparse matrix storage format to improve the performance of total
 // SpMV
 //   time, Scalable Computing: Practice and Experience 13 (2012), 159-171.
 //
 // The products are those of coo: equal numbers of entries for each thread on the host; segments with carries on a GPU
-// (private/coo_segments.cuh), which decode an index by a shift and a mask.
+// (engines/runs/coo_segments.cuh), which decode an index by a shift and a mask.
 #include "formats/compressed/blsi.hpp"
 
-#include "formats/engines/row_view.hpp"
-#include "formats/engines/runs.hpp"
+#include "formats/engines/runs/runs.hpp"
+#include "formats/engines/view/row_view.hpp"
+#include "formats/entries.hpp"
 
 namespace protean::formats {
 namespace {
@@ -124,19 +124,14 @@ constexpr Kernel kernels[] = {
     {.name = "native", .host = true, .make_f64 = make<double>, .make_f32 = make<float>, .ordered = true}};
 }  // namespace
 
-namespace device_code {
-extern const DeviceCode blsi;  // blsi.cu
-}
-
-extern const FormatEntry blsi;
-constinit const FormatEntry blsi{.family = "compressed",
-                                 .id = "blsi",
-                                 .title = "Coordinates in one integer an entry",
-                                 .source = "Neelima, Prakash, Reddy, SCPE 13, 2012",
-                                 .traits = {.shares_rows = true},
-                                 .params = {},
-                                 .kernels = kernels,
-                                 .admit = admit_blsi,
-                                 .device = &device_code::blsi};
+constinit const FormatEntry entries::blsi{.family = "compressed",
+                                          .id = "blsi",
+                                          .title = "Coordinates in one integer an entry",
+                                          .source = "Neelima, Prakash, Reddy, SCPE 13, 2012",
+                                          .traits = {.shares_rows = true},
+                                          .params = {},
+                                          .kernels = kernels,
+                                          .admit = admit_blsi,
+                                          .device = &device_code::blsi};
 
 }  // namespace protean::formats

@@ -1,10 +1,11 @@
-// BLSI on the device: the index of blsi.cpp, and the segments and carries of private/coo_segments.cuh. The sum of a row
-// has a fixed order.
+// BLSI on the device: the index of blsi.cpp, and the segments and carries of engines/runs/coo_segments.cuh. The sum of
+// a row has a fixed order.
 #include "formats/compressed/blsi.hpp"
 
-#include "formats/engines/row_view.cuh"
-#include "formats/private/coo_segments.cuh"
-#include "formats/private/expand.cuh"
+#include "formats/engines/runs/coo_segments.cuh"
+#include "formats/engines/view/expand.cuh"
+#include "formats/engines/view/row_view.cuh"
+#include "formats/entries.hpp"
 
 namespace protean::formats {
 
@@ -126,9 +127,6 @@ constexpr Kernel kernels[] = {
 
 }  // namespace
 
-namespace device_code {
-extern const DeviceCode blsi;
-constinit const DeviceCode blsi{kernels, admit};
-}  // namespace device_code
+constinit const DeviceCode device_code::blsi{kernels, admit};
 
 }  // namespace protean::formats

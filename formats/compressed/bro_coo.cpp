@@ -16,8 +16,7 @@
 //   col              [nnz] int32: not coded.
 //   values           [nnz].
 // Bytes: (v + 4) nnz + 4 m + 13 intervals + 8, with v bytes a value; on a device (v + 4) intervals more, for the sums
-// of
-//   the first row of each interval.
+//   of the first row of each interval.
 // Parameters: W, the lanes of an interval; q, the entries of a lane.
 // Wins: where coo does: its rows take 1 or 2 bits instead of 32.
 // Refuses: never.
@@ -25,8 +24,9 @@
 // reading. Medium
 //   confidence.
 //
-// The streams are those of engines/bits.hpp, the rest is engines/bro.hpp.
+// The streams are those of engines/bits/bits.hpp, the rest is engines/bits/bro.hpp.
 #include "formats/compressed/bro_rules.hpp"
+#include "formats/entries.hpp"
 
 namespace protean::formats {
 
@@ -41,19 +41,14 @@ constexpr ParamDoc params[] = {bro_lanes_param, bro_depth_param};
 constexpr Kernel kernels[] = {bro_kernel};
 }  // namespace
 
-namespace device_code {
-extern const DeviceCode bro_coo;  // bro_coo.cu
-}
-
-extern const FormatEntry bro_coo;
-constinit const FormatEntry bro_coo{.family = "compressed",
-                                    .id = "bro-coo",
-                                    .title = "Coordinates, differences of rows in few bits",
-                                    .source = "Tang et al., SC 2013",
-                                    .traits = {.shares_rows = true, .admission_converts = true},
-                                    .params = params,
-                                    .kernels = kernels,
-                                    .admit = admit_bro<bro_coo_shape>,
-                                    .device = &device_code::bro_coo};
+constinit const FormatEntry entries::bro_coo{.family = "compressed",
+                                             .id = "bro-coo",
+                                             .title = "Coordinates, differences of rows in few bits",
+                                             .source = "Tang et al., SC 2013",
+                                             .traits = {.shares_rows = true, .admission_converts = true},
+                                             .params = params,
+                                             .kernels = kernels,
+                                             .admit = admit_bro<bro_coo_shape>,
+                                             .device = &device_code::bro_coo};
 
 }  // namespace protean::formats

@@ -17,13 +17,14 @@
 // Wins: where rows are long and their columns lie near each other. No padding, whatever the lengths.
 // Refuses: never.
 // Source: W. T. Tang, W. J. Tan, R. S. M. Goh, S. J. Turner, W.-F. Wong, A family of bit-representation-optimized
-// formats for fast
-//   sparse matrix-vector multiplication on the GPU, IEEE Transactions on Parallel and Distributed Systems 26(9), 2015,
+//   formats for fast sparse matrix-vector multiplication on the GPU, IEEE Transactions on Parallel and Distributed
+//   Systems 26(9), 2015,
 //   2373-2385, doi:10.1109/TPDS.2014.2357437. That a first column takes a symbol and that differences lie side by side
 //   without lanes are our reading. Low confidence.
 //
-// The streams are those of engines/bits.hpp, the rest is engines/bro.hpp.
+// The streams are those of engines/bits/bits.hpp, the rest is engines/bits/bro.hpp.
 #include "formats/compressed/bro_rules.hpp"
+#include "formats/entries.hpp"
 
 namespace protean::formats {
 
@@ -33,19 +34,14 @@ namespace {
 constexpr Kernel kernels[] = {bro_kernel};
 }
 
-namespace device_code {
-extern const DeviceCode bro_csr;  // bro_csr.cu
-}
-
-extern const FormatEntry bro_csr;
-constinit const FormatEntry bro_csr{.family = "compressed",
-                                    .id = "bro-csr",
-                                    .title = "Rows, differences of columns in few bits",
-                                    .source = "Tang et al., TPDS 2015",
-                                    .traits = {.admission_converts = true},
-                                    .params = {},
-                                    .kernels = kernels,
-                                    .admit = admit_bro<bro_csr_shape>,
-                                    .device = &device_code::bro_csr};
+constinit const FormatEntry entries::bro_csr{.family = "compressed",
+                                             .id = "bro-csr",
+                                             .title = "Rows, differences of columns in few bits",
+                                             .source = "Tang et al., TPDS 2015",
+                                             .traits = {.admission_converts = true},
+                                             .params = {},
+                                             .kernels = kernels,
+                                             .admit = admit_bro<bro_csr_shape>,
+                                             .device = &device_code::bro_csr};
 
 }  // namespace protean::formats

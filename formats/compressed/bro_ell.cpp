@@ -24,8 +24,9 @@
 //   doi:10.1145/2503210.2503234. Their slices are as high as a thread block; those of a warp pad less. The number of
 //   fields of a slice is that of its longest row.
 //
-// The streams are those of engines/bits.hpp, the rest is engines/bro.hpp.
+// The streams are those of engines/bits/bits.hpp, the rest is engines/bits/bro.hpp.
 #include "formats/compressed/bro_rules.hpp"
+#include "formats/entries.hpp"
 
 namespace protean::formats {
 
@@ -41,19 +42,15 @@ constexpr ParamDoc params[] = {bro_height_param, max_fill_param};
 constexpr Kernel kernels[] = {bro_kernel};
 }  // namespace
 
-namespace device_code {
-extern const DeviceCode bro_ell;  // bro_ell.cu
-}
-
-extern const FormatEntry bro_ell;
-constinit const FormatEntry bro_ell{.family = "compressed",
-                                    .id = "bro-ell",
-                                    .title = "Slices of ELLPACK, differences of columns in few bits",
-                                    .source = "Tang et al., SC 2013",
-                                    .traits = {.grows_with_longest = true, .admission_converts = true},
-                                    .params = params,
-                                    .kernels = kernels,
-                                    .admit = admit_bro<bro_ell_shape>,
-                                    .device = &device_code::bro_ell};
+constinit const FormatEntry entries::bro_ell{
+    .family = "compressed",
+    .id = "bro-ell",
+    .title = "Slices of ELLPACK, differences of columns in few bits",
+    .source = "Tang et al., SC 2013",
+    .traits = {.grows_with_longest = true, .admission_converts = true},
+    .params = params,
+    .kernels = kernels,
+    .admit = admit_bro<bro_ell_shape>,
+    .device = &device_code::bro_ell};
 
 }  // namespace protean::formats

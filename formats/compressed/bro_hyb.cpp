@@ -6,16 +6,16 @@
 //        | 4 5 . 6 |     values    = 1 3 | . 4              tail_col    = 2 1 3       tail_values = 2 5 6
 //
 // Arrays: those of bro-ell for the first K entries of every row; those of bro-coo, with names that begin with tail_,
-// for the
-//   others. Without others those of bro-ell only.
+//   for the others. Without others those of bro-ell only.
 // Bytes: those of both.
 // Parameters: K and break_even, which are hyb's; h of bro-ell; W and q of bro-coo.
 // Wins: where hyb does: most rows have similar lengths and a few are long.
 // Refuses: never.
 // Source: W. T. Tang et al., SC 2013, doi:10.1145/2503210.2503234 (see bro_ell.cpp); the rule for K is that of hyb.
 //
-// The engine is engines/bro.hpp.
+// The engine is engines/bits/bro.hpp.
 #include "formats/compressed/bro_rules.hpp"
+#include "formats/entries.hpp"
 
 namespace protean::formats {
 
@@ -34,19 +34,15 @@ constexpr ParamDoc params[] = {bro_slots_param, bro_break_even_param, bro_height
 constexpr Kernel kernels[] = {bro_kernel};
 }  // namespace
 
-namespace device_code {
-extern const DeviceCode bro_hyb;  // bro_hyb.cu
-}
-
-extern const FormatEntry bro_hyb;
-constinit const FormatEntry bro_hyb{.family = "compressed",
-                                    .id = "bro-hyb",
-                                    .title = "BRO-ELL for the first K entries of a row, BRO-COO for the rest",
-                                    .source = "Tang et al., SC 2013",
-                                    .traits = {.admission_converts = true},
-                                    .params = params,
-                                    .kernels = kernels,
-                                    .admit = admit_bro<bro_hyb_shape>,
-                                    .device = &device_code::bro_hyb};
+constinit const FormatEntry entries::bro_hyb{
+    .family = "compressed",
+    .id = "bro-hyb",
+    .title = "BRO-ELL for the first K entries of a row, BRO-COO for the rest",
+    .source = "Tang et al., SC 2013",
+    .traits = {.admission_converts = true},
+    .params = params,
+    .kernels = kernels,
+    .admit = admit_bro<bro_hyb_shape>,
+    .device = &device_code::bro_hyb};
 
 }  // namespace protean::formats

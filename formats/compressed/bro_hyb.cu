@@ -1,14 +1,12 @@
-// BRO-HYB on the device: the arrays of bro_hyb.cpp, products of engines/bro.cu.
+// BRO-HYB on the device: the arrays of bro_hyb.cpp, products of engines/bits/bro.cu.
 #include "formats/compressed/bro_rules.hpp"
+#include "formats/entries.hpp"
 
 namespace protean::formats {
 namespace {
 constexpr Kernel kernels[] = {bro_device_kernel};
 }
 
-namespace device_code {
-extern const DeviceCode bro_hyb;
-constinit const DeviceCode bro_hyb{kernels, admit_device_bro<bro_hyb_shape>};
-}  // namespace device_code
+constinit const DeviceCode device_code::bro_hyb{kernels, admit_device_bro<bro_hyb_shape>};
 
 }  // namespace protean::formats

@@ -6,8 +6,7 @@
 //        | 4 5 . 6 |     values    = 1 3 | . 4              tail_width      = 0 0 0 2    tail_values = 2 5 6
 //
 // Arrays: those of bro-ell for the first K entries of every row; those of bro-csr, with names that begin with tail_,
-// for the
-//   others. Without others those of bro-ell only. With sort = length also
+//   for the others. Without others those of bro-ell only. With sort = length also
 //   perm  [rows] int32: the row at each position. Longer rows come first; those of equal length keep their order.
 // Bytes: those of both, and 4 rows with perm.
 // Parameters: K and break_even, which are hyb's; h of bro-ell; sort, the order of the rows.
@@ -15,8 +14,9 @@
 // Refuses: never.
 // Source: W. T. Tang et al., TPDS 2015, doi:10.1109/TPDS.2014.2357437 (see bro_csr.cpp); the rule for K is that of hyb.
 //
-// The engine is engines/bro.hpp.
+// The engine is engines/bits/bro.hpp.
 #include "formats/compressed/bro_rules.hpp"
+#include "formats/entries.hpp"
 
 namespace protean::formats {
 
@@ -38,12 +38,7 @@ constexpr ParamDoc params[] = {
 constexpr Kernel kernels[] = {bro_kernel};
 }  // namespace
 
-namespace device_code {
-extern const DeviceCode bro_hybr;  // bro_hybr.cu
-}
-
-extern const FormatEntry bro_hybr;
-constinit const FormatEntry bro_hybr{
+constinit const FormatEntry entries::bro_hybr{
     .family = "compressed",
     .id = "bro-hybr",
     .title = "BRO-ELL for the first K entries of a row, BRO-CSR for the rest",

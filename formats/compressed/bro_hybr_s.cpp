@@ -11,6 +11,7 @@
 // Wins: where bro-hybr does and neighbouring rows differ much in length. y is written in another order.
 // Refuses: never.
 // Source: W. T. Tang et al., TPDS 2015, doi:10.1109/TPDS.2014.2357437 (see bro_csr.cpp).
+#include "formats/entries.hpp"
 #include "operators/assembled_matrix.hpp"
 
 namespace protean::formats {
@@ -18,12 +19,11 @@ namespace {
 constexpr FixedParam bro_hybr_s_fixed[] = {{"sort", "length"}};
 }
 
-extern const Preset bro_hybr_s;
-constinit const Preset bro_hybr_s{.family = "compressed",
-                                  .id = "bro-hybr-s",
-                                  .title = "BRO-HYBR of the rows sorted by length",
-                                  .source = "Tang et al., TPDS 2015",
-                                  .base = "bro-hybr",
-                                  .fixed = bro_hybr_s_fixed};
+constinit const Preset entries::bro_hybr_s{.family = "compressed",
+                                           .id = "bro-hybr-s",
+                                           .title = "BRO-HYBR of the rows sorted by length",
+                                           .source = "Tang et al., TPDS 2015",
+                                           .base = "bro-hybr",
+                                           .fixed = bro_hybr_s_fixed};
 
 }  // namespace protean::formats

@@ -1,7 +1,7 @@
 // The rules of the formats with coded differences, which their host and device code share, and their parameters.
 // Private to this folder.
 #pragma once
-#include "formats/engines/bro.hpp"
+#include "formats/engines/bits/bro.hpp"
 #include "formats/hybrid/rules.hpp"
 
 namespace protean::formats {

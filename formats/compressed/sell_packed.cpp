@@ -61,6 +61,7 @@
 #include "formats/compressed/sell_packed.hpp"
 #include "formats/compressed/sell_packed_layout.hpp"
 #include "formats/compressed/sell_packed_multi.hpp"
+#include "formats/entries.hpp"
 #include "formats/host_support.hpp"
 #include "operators/multi_product.hpp"
 
@@ -385,22 +386,18 @@ constexpr ParamDoc params[] = {
 
 }  // namespace
 
-namespace device_code {
-extern const DeviceCode sell_packed;
-}
-
-extern const FormatEntry sell_packed;
-constinit const FormatEntry sell_packed{.family = "compressed",
-                                        .id = "sell-packed",
-                                        .title = "Sliced ELLPACK with packed columns",
-                                        .source =
-                                            "our own, on SELL-C-sigma: Kreutzer, Hager, Wellein, Fehske, "
-                                            "Bishop, SIAM J. Sci. Comput. 36(5), 2014, "
-                                            "DOI 10.1137/130930352",
-                                        .traits = {.admission_converts = true},
-                                        .params = params,
-                                        .kernels = kernels,
-                                        .admit = admit,
-                                        .device = &device_code::sell_packed};
+constinit const FormatEntry entries::sell_packed{
+    .family = "compressed",
+    .id = "sell-packed",
+    .title = "Sliced ELLPACK with packed columns",
+    .source =
+        "our own, on SELL-C-sigma: Kreutzer, Hager, Wellein, Fehske, "
+        "Bishop, SIAM J. Sci. Comput. 36(5), 2014, "
+        "DOI 10.1137/130930352",
+    .traits = {.admission_converts = true},
+    .params = params,
+    .kernels = kernels,
+    .admit = admit,
+    .device = &device_code::sell_packed};
 
 }  // namespace protean::formats

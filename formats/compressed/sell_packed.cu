@@ -6,8 +6,7 @@
 //                                 entries. b is one number for the matrix: 1, or 2, 3, 4 where rows come in
 //                                 groups with the same columns (b unknowns in a node)
 //   near      base, 32 x 8 bits   column = base + offset; offset 255: no entry. Four slots lie together, so
-//             that
-//                                 the four offsets of a lane are one word
+//                                 that the four offsets of a lane are one word
 //   far       base, 32 x 16 bits  the same; 65535: no entry
 //   wide      32 x 32 bits        the columns; -1: no entry
 // A diagonal slot is made for each diagonal that enough rows of the slice have. The other entries are taken
@@ -37,7 +36,8 @@
 
 #include "formats/compressed/sell_packed_encode.cuh"
 #include "formats/compressed/sell_packed_kernel.cuh"
-#include "formats/engines/row_view.cuh"
+#include "formats/engines/view/row_view.cuh"
+#include "formats/entries.hpp"
 #include "operators/multi_product.hpp"
 
 namespace protean::formats {
@@ -142,9 +142,6 @@ constexpr Kernel kernels[] = {device_kernel<PackedDevice>("native")};
 
 }  // namespace
 
-namespace device_code {
-extern const DeviceCode sell_packed;
-constinit const DeviceCode sell_packed{kernels, admit};
-}  // namespace device_code
+constinit const DeviceCode device_code::sell_packed{kernels, admit};
 
 }  // namespace protean::formats

@@ -2,8 +2,8 @@
 // number of slots of the slices by rank, and for the totals of the plan.
 #include "formats/compressed/sell_packed_encode.cuh"
 
-#include "formats/engines/row_order.cuh"
-#include "formats/engines/slices.cuh"
+#include "formats/engines/rows/row_order.cuh"
+#include "formats/engines/slices/slices.cuh"
 
 namespace protean::formats::packed_device {
 namespace {

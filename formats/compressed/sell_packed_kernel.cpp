@@ -8,7 +8,7 @@
 #include <hwy/highway.h>
 
 #include "formats/compressed/sell_packed_layout.hpp"
-#include "formats/private/ordered-inl.hpp"
+#include "formats/engines/view/ordered-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace protean::formats::packed {

@@ -1,7 +1,7 @@
 // The layout of sell-packed on the device: what the encoder writes and the products read. Private to this
 // folder, CUDA only. sell_packed.cu describes it.
 #pragma once
-#include "formats/private/device_rows.cuh"
+#include "formats/engines/view/device_rows.cuh"
 
 namespace protean::formats::packed_device {
 
@@ -88,8 +88,8 @@ struct PackedArrays {
     for_entries(p, [&](std::int32_t, std::int64_t) { ++entries; });
     return entries;
   }
-  // A view of the rows (formats/engines/row_view.hpp). The entries of a row ascend within each of the four kinds, so
-  // they are merged.
+  // A view of the rows (formats/engines/view/row_view.hpp). The entries of a row ascend within each of the four kinds,
+  // so they are merged.
   template <class F>
   __device__ void for_entries(std::int64_t p, F&& f) const {
     constexpr std::int32_t none = 0x7fffffff;

@@ -10,7 +10,7 @@
 
 #include "formats/compressed/sell_packed_layout.hpp"
 #include "formats/compressed/sell_packed_multi.hpp"
-#include "formats/engines/multi_rows-inl.hpp"
+#include "formats/engines/several/multi_rows-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace protean::formats::packed {

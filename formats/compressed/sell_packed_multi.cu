@@ -1,6 +1,6 @@
-// Products of sell-packed with several vectors on the device: the kernel is that of engines/multi_rows.cuh.
+// Products of sell-packed with several vectors on the device: the kernel is that of engines/several/multi_rows.cuh.
 #include "formats/compressed/sell_packed_kernel.cuh"
-#include "formats/engines/multi_rows.cuh"
+#include "formats/engines/several/multi_rows.cuh"
 
 namespace protean::formats::packed_device {
 

@@ -1,7 +1,7 @@
 // Products of sell-packed with several vectors. Private to this folder.
 #pragma once
 #include "formats/compressed/sell_packed_layout.hpp"
-#include "formats/engines/multi_rows.hpp"
+#include "formats/engines/several/multi_rows.hpp"
 
 namespace protean::formats::packed {
 

@@ -10,8 +10,7 @@
 //   A part is part_rows successive rows.
 //   stream      [bytes] uint8: the units of each part in the order of their first entries, one after another:
 //                 kind, + 128 where the first entry lies in a later row than that of the unit before, + 64 where rows
-//                 are skipped
-//                 number of entries, 1 to 255; of a block the number of its columns
+//                 are skipped number of entries, 1 to 255; of a block the number of its columns
 //                 number of rows that are skipped, where there are any
 //                 column of the first entry, less that of the unit before in the same row
 //                 kinds 0, 1, 2: differences of columns from entry to entry, of 1, 2, 4 bytes
@@ -26,8 +25,7 @@
 //   part_rows  rows of a part. Units do not leave it; threads have whole parts.
 //   min_run    entries of a run from which it is a unit of its own.
 // Wins: on matrices that are larger than the caches and whose entries lie on diagonals or in blocks, on a host with
-// many
-//   threads: the stream needs 0.1 to 2 bytes an entry. The conversion takes as long as many products.
+//   many threads: the stream needs 0.1 to 2 bytes an entry. The conversion takes as long as many products.
 // Refuses: on a GPU when a part has more than 65,536 entries. Never on a host.
 // Source: A. Elafrou, V. Karakasis, T. Gkountouvas, K. Kourtis, G. Goumas, N. Koziris, SparseX: a library for
 //   high-performance sparse matrix-vector multiplication on multicore platforms, ACM TOMS 44 (2018),
@@ -47,7 +45,8 @@
 #include <cstring>
 #include <tuple>
 
-#include "formats/engines/entry_view.hpp"
+#include "formats/engines/view/entry_view.hpp"
+#include "formats/entries.hpp"
 
 namespace protean::formats {
 namespace {
@@ -291,7 +290,7 @@ class Sparsex final : public AssembledMatrix<T>, public HasLayout {
       place += u.entries();
     }
   }
-  // The arithmetic of private/ordered-inl.hpp. The entries of the stream are in the order of rows and columns.
+  // The arithmetic of engines/view/ordered-inl.hpp. The entries of the stream are in the order of rows and columns.
   void multiply_ordered(int part, T alpha, const T* x, T beta, T* y) const {
     const SparsexView<T> a = view();
     const Range rows = a.rows(part);
@@ -369,19 +368,15 @@ constexpr ParamDoc params[] = {{.name = "part_rows",
 constexpr Kernel kernels[] = {native_host_kernel<Sparsex>(Sums::ordered)};
 }  // namespace
 
-namespace device_code {
-extern const DeviceCode sparsex;  // sparsex.cu
-}
-
-extern const FormatEntry sparsex;
-constinit const FormatEntry sparsex{.family = "compressed",
-                                    .id = "sparsex",
-                                    .title = "Runs along rows, columns, diagonals and blocks, in bytes",
-                                    .source = "Elafrou et al., ACM TOMS 44, 2018",
-                                    .traits = {.admits_slowly = true, .admission_converts = true},
-                                    .params = params,
-                                    .kernels = kernels,
-                                    .admit = admit,
-                                    .device = &device_code::sparsex};
+constinit const FormatEntry entries::sparsex{
+    .family = "compressed",
+    .id = "sparsex",
+    .title = "Runs along rows, columns, diagonals and blocks, in bytes",
+    .source = "Elafrou et al., ACM TOMS 44, 2018",
+    .traits = {.admits_slowly = true, .admission_converts = true},
+    .params = params,
+    .kernels = kernels,
+    .admit = admit,
+    .device = &device_code::sparsex};
 
 }  // namespace protean::formats

@@ -8,7 +8,8 @@
 #include <string>
 
 #include "core/bisect.hpp"
-#include "formats/engines/row_view.cuh"
+#include "formats/engines/view/row_view.cuh"
+#include "formats/entries.hpp"
 
 namespace protean::formats {
 namespace {
@@ -363,9 +364,6 @@ constexpr Kernel kernels[] = {device_kernel<Sparsex>("native")};
 
 }  // namespace
 
-namespace device_code {
-extern const DeviceCode sparsex;
-constinit const DeviceCode sparsex{kernels, admit};
-}  // namespace device_code
+constinit const DeviceCode device_code::sparsex{kernels, admit};
 
 }  // namespace protean::formats

@@ -37,7 +37,8 @@
 #include <algorithm>
 #include <numeric>
 
-#include "formats/engines/row_view.hpp"
+#include "formats/engines/view/row_view.hpp"
+#include "formats/entries.hpp"
 
 namespace protean::formats {
 
@@ -302,12 +303,7 @@ constexpr Kernel kernels[] = {native_host_kernel<AlignedCoo>(Sums::ordered)};
 
 }  // namespace
 
-namespace device_code {
-extern const DeviceCode aligned_coo;  // aligned_coo.cu
-}
-
-extern const FormatEntry aligned_coo;
-constinit const FormatEntry aligned_coo{
+constinit const FormatEntry entries::aligned_coo{
     .family = "coordinate",
     .id = "aligned-coo",
     .title = "Coordinates in lanes of equal length",

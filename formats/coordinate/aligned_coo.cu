@@ -10,8 +10,9 @@
 
 #include <algorithm>
 
-#include "formats/engines/row_order.cuh"
-#include "formats/engines/row_view.cuh"
+#include "formats/engines/rows/row_order.cuh"
+#include "formats/engines/view/row_view.cuh"
+#include "formats/entries.hpp"
 
 namespace protean::formats {
 namespace {
@@ -281,9 +282,6 @@ constexpr Kernel kernels[] = {device_kernel<AlignedDevice>("native")};
 
 }  // namespace
 
-namespace device_code {
-extern const DeviceCode aligned_coo;
-constinit const DeviceCode aligned_coo{kernels, admit};
-}  // namespace device_code
+constinit const DeviceCode device_code::aligned_coo{kernels, admit};
 
 }  // namespace protean::formats

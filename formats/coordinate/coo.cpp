@@ -28,9 +28,9 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include "formats/private/coo.hpp"
-#include "formats/private/ordered-inl.hpp"
-#include "formats/private/row_dot-inl.hpp"
+#include "formats/engines/rows/row_dot-inl.hpp"
+#include "formats/engines/runs/coo.hpp"
+#include "formats/engines/view/ordered-inl.hpp"
 
 #ifndef PROTEAN_FORMATS_COO
 #define PROTEAN_FORMATS_COO
@@ -138,7 +138,8 @@ CooCarry<float> coo_f32(const CooWork<float>& w, std::int64_t begin, std::int64_
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-#include "formats/private/library_kernels.hpp"
+#include "formats/engines/library/library_kernels.hpp"
+#include "formats/entries.hpp"
 
 namespace protean::formats {
 namespace {
@@ -234,22 +235,18 @@ constexpr Kernel kernels[] = {native_host_kernel<Coo>(Sums::ordered), PROTEAN_KO
 
 }  // namespace
 
-namespace device_code {
-extern const DeviceCode coo;  // coo.cu
-}
-
-extern const FormatEntry coo;
-constinit const FormatEntry coo{.family = "coordinate",
-                                .id = "coo",
-                                .title = "Coordinates, sorted by row",
-                                .source =
-                                    "Bell and Garland, Implementing sparse matrix-vector multiplication on "
-                                    "throughput-oriented processors, SC 2009",
-                                .traits = {.shares_rows = true},
-                                .params = {},
-                                .kernels = kernels,
-                                .admit = admit,
-                                .device = &device_code::coo};
+constinit const FormatEntry entries::coo{
+    .family = "coordinate",
+    .id = "coo",
+    .title = "Coordinates, sorted by row",
+    .source =
+        "Bell and Garland, Implementing sparse matrix-vector multiplication on "
+        "throughput-oriented processors, SC 2009",
+    .traits = {.shares_rows = true},
+    .params = {},
+    .kernels = kernels,
+    .admit = admit,
+    .device = &device_code::coo};
 
 }  // namespace protean::formats
 #endif  // HWY_ONCE

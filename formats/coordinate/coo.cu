@@ -1,9 +1,9 @@
 // COO on the device: row, col and values as in coo.cpp. Kernels:
-//   native         Warps take about the same number of entries each (private/row_runs.cuh). The sum of a row has a
+//   native         Warps take about the same number of entries each (engines/runs/row_runs.cuh). The sum of a row has a
 //                  fixed order. It needs more than the three arrays: 16 ceil(nnz / 240) + 4 (nnz / 32 + 11) bytes;
 //                  where rows have no entries 4 (rows with some + ceil(rows / 32)) more; and 24 + v + 4 for each piece
 //                  of a long row.
-//   segmented      Bell and Garland's, in two launches (private/coo_segments.cuh). The sum of a row has a fixed
+//   segmented      Bell and Garland's, in two launches (engines/runs/coo_segments.cuh). The sum of a row has a fixed
 //                  order. It needs 4 + v bytes for each 512 entries besides the three arrays.
 //   atomic         A warp adds the runs of rows among 32 neighbouring entries, and adds the results to y by
 //                  atomic operations. It needs only the three arrays. The order of the sums is not fixed.
@@ -18,10 +18,11 @@
 #include "core/device/primitives.hpp"
 #include "formats/cusparse_support.hpp"
 #include "formats/device_support.cuh"
-#include "formats/private/array_views.hpp"
-#include "formats/private/coo_segments.cuh"
-#include "formats/private/library_kernels.hpp"
-#include "formats/private/row_runs.cuh"
+#include "formats/engines/library/library_kernels.hpp"
+#include "formats/engines/runs/coo_segments.cuh"
+#include "formats/engines/runs/row_runs.cuh"
+#include "formats/engines/view/array_views.hpp"
+#include "formats/entries.hpp"
 
 namespace protean::formats {
 namespace {
@@ -250,9 +251,6 @@ constexpr Kernel kernels[] = {device_kernel<CooNative>("native"),
 
 }  // namespace
 
-namespace device_code {
-extern const DeviceCode coo;
-constinit const DeviceCode coo{kernels, admit};
-}  // namespace device_code
+constinit const DeviceCode device_code::coo{kernels, admit};
 
 }  // namespace protean::formats

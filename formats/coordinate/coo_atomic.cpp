@@ -9,23 +9,22 @@
 // Bytes: (v + 8) nnz, with v bytes a value.
 // Parameters: none.
 // Wins: on a GPU, where rows are short and scattered: nothing is stored besides the entries. On a host it is the kernel
-// of
-//   coo, without atomic operations.
+//   of coo, without atomic operations.
 // Refuses: deterministic mode on a GPU, since the order of the sums is not fixed.
 // Source: N. Bell, M. Garland, Implementing sparse matrix-vector multiplication on throughput-oriented processors, SC
 //   2009, doi:10.1145/1654059.1654078. Neighbouring entries of a row are added before the atomic operation; y is
 //   multiplied by beta in a launch before.
+#include "formats/entries.hpp"
 #include "operators/assembled_matrix.hpp"
 
 namespace protean::formats {
 
-extern const Preset coo_atomic;
-constinit const Preset coo_atomic{.family = "coordinate",
-                                  .id = "coo-atomic",
-                                  .title = "coo, sums by atomic operations",
-                                  .source = "Bell, Garland, SC 2009",
-                                  .base = "coo",
-                                  .host_kernel = "native",
-                                  .device_kernel = "atomic"};
+constinit const Preset entries::coo_atomic{.family = "coordinate",
+                                           .id = "coo-atomic",
+                                           .title = "coo, sums by atomic operations",
+                                           .source = "Bell, Garland, SC 2009",
+                                           .base = "coo",
+                                           .host_kernel = "native",
+                                           .device_kernel = "atomic"};
 
 }  // namespace protean::formats

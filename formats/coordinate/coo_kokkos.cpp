@@ -4,7 +4,7 @@
 // Besides the arrays there is one carry a piece.
 // Source: N. Bell, M. Garland, SC 2009, doi 10.1145/1654059.1654078 (segmented reduction with carries).
 #include "core/buffer.hpp"
-#include "formats/private/kokkos_matrix.hpp"
+#include "formats/engines/library/kokkos_matrix.hpp"
 
 namespace protean::formats {
 namespace {

@@ -15,17 +15,17 @@
 // Source: N. Bell, M. Garland, Implementing sparse matrix-vector multiplication on throughput-oriented processors, SC
 //   2009, doi:10.1145/1654059.1654078; two launches, not three: B.-Y. Su, K. Keutzer, clSpMV, ICS 2012,
 //   doi:10.1145/2304576.2304624. Their padding of the last segment is not needed.
+#include "formats/entries.hpp"
 #include "operators/assembled_matrix.hpp"
 
 namespace protean::formats {
 
-extern const Preset coo_segmented;
-constinit const Preset coo_segmented{.family = "coordinate",
-                                     .id = "coo-segmented",
-                                     .title = "coo, segmented sums in two launches",
-                                     .source = "Bell, Garland, SC 2009",
-                                     .base = "coo",
-                                     .host_kernel = "native",
-                                     .device_kernel = "segmented"};
+constinit const Preset entries::coo_segmented{.family = "coordinate",
+                                              .id = "coo-segmented",
+                                              .title = "coo, segmented sums in two launches",
+                                              .source = "Bell, Garland, SC 2009",
+                                              .base = "coo",
+                                              .host_kernel = "native",
+                                              .device_kernel = "segmented"};
 
 }  // namespace protean::formats

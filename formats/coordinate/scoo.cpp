@@ -17,8 +17,7 @@
 //   entries  the rows of a group of `height` rows are cut into slices of half as many rows, a quarter, ..., until these
 //            have at most so many entries on average, or one row.
 // Wins: on a GPU, where rows are short and their columns scattered, but alike among neighbouring rows: neighbouring
-// threads
-//   read neighbouring x, and no thread needs another row than those in shared memory.
+//   threads read neighbouring x, and no thread needs another row than those in shared memory.
 // Refuses: never. A single row with most entries is left to one thread block.
 // Source: H.-V. Dang, B. Schmidt, CUDA-enabled sparse matrix-vector multiplication on GPUs using atomic operations,
 //   Parallel Computing 39 (2013) 737-750, doi:10.1016/j.parco.2013.09.005. The heights of slices, and the number of
@@ -31,7 +30,8 @@
 #include <cmath>
 #include <vector>
 
-#include "formats/engines/entry_view.hpp"
+#include "formats/engines/view/entry_view.hpp"
+#include "formats/entries.hpp"
 
 namespace protean::formats {
 namespace {
@@ -192,19 +192,14 @@ constexpr Kernel kernels[] = {native_host_kernel<Scoo>(Sums::ordered)};
 
 }  // namespace
 
-namespace device_code {
-extern const DeviceCode scoo;  // scoo.cu
-}
-
-extern const FormatEntry scoo;
-constinit const FormatEntry scoo{.family = "coordinate",
-                                 .id = "scoo",
-                                 .title = "Coordinates of slices of rows, sorted by column",
-                                 .source = "Dang, Schmidt, Parallel Computing 39 (2013)",
-                                 .traits = {},
-                                 .params = params,
-                                 .kernels = kernels,
-                                 .admit = admit,
-                                 .device = &device_code::scoo};
+constinit const FormatEntry entries::scoo{.family = "coordinate",
+                                          .id = "scoo",
+                                          .title = "Coordinates of slices of rows, sorted by column",
+                                          .source = "Dang, Schmidt, Parallel Computing 39 (2013)",
+                                          .traits = {},
+                                          .params = params,
+                                          .kernels = kernels,
+                                          .admit = admit,
+                                          .device = &device_code::scoo};
 
 }  // namespace protean::formats

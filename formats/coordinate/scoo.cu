@@ -6,8 +6,9 @@
 //           order of the sums is not fixed.
 #include "formats/coordinate/scoo.hpp"
 
-#include "formats/engines/row_view.cuh"
-#include "formats/private/expand.cuh"
+#include "formats/engines/view/expand.cuh"
+#include "formats/engines/view/row_view.cuh"
+#include "formats/entries.hpp"
 
 namespace protean::formats {
 namespace {
@@ -251,9 +252,6 @@ constexpr Kernel kernels[] = {device_kernel<ScooFixed>("native"), device_kernel<
 
 }  // namespace
 
-namespace device_code {
-extern const DeviceCode scoo;
-constinit const DeviceCode scoo{kernels, admit};
-}  // namespace device_code
+constinit const DeviceCode device_code::scoo{kernels, admit};
 
 }  // namespace protean::formats

@@ -16,15 +16,15 @@
 // Parameters:
 //   max_fill  the most stored values an entry.
 // Wins: where diagonals lie side by side. On a GPU a warp that has a wide band keeps the x of its 32 rows in registers:
-// it
-//   loads 32 of them for 32 diagonals, and its lanes exchange them.
+//   it loads 32 of them for 32 diagonals, and its lanes exchange them.
 // Refuses: when rows diagonals > max_fill nonzeros.
 // Source: B.-Y. Su, K. Keutzer, clSpMV: a cross-platform OpenCL SpMV framework on GPUs, ICS 2012,
 //   doi:10.1145/2304576.2304624. They keep x in local memory.
 //
 // A NaN or infinity in x also reaches rows whose diagonal has no entry there, because 0 times it is NaN. In
 // deterministic mode it reaches only rows with an entry there.
-#include "formats/engines/diagonals.hpp"
+#include "formats/engines/diagonals/diagonals.hpp"
+#include "formats/entries.hpp"
 
 namespace protean::formats {
 namespace {
@@ -87,19 +87,14 @@ constexpr Kernel kernels[] = {native_host_kernel<Bdia>(Sums::ordered)};
 
 }  // namespace
 
-namespace device_code {
-extern const DeviceCode bdia;
-}
-
-extern const FormatEntry bdia;
-constinit const FormatEntry bdia{.family = "diagonal",
-                                 .id = "bdia",
-                                 .title = "Banded diagonals",
-                                 .source = "Su, Keutzer, ICS 2012",
-                                 .traits = {.needs_alike_rows = true},
-                                 .params = params,
-                                 .kernels = kernels,
-                                 .admit = admit,
-                                 .device = &device_code::bdia};
+constinit const FormatEntry entries::bdia{.family = "diagonal",
+                                          .id = "bdia",
+                                          .title = "Banded diagonals",
+                                          .source = "Su, Keutzer, ICS 2012",
+                                          .traits = {.needs_alike_rows = true},
+                                          .params = params,
+                                          .kernels = kernels,
+                                          .admit = admit,
+                                          .device = &device_code::bdia};
 
 }  // namespace protean::formats

@@ -1,6 +1,7 @@
 // BDIA on the device: the layout is that of bdia.cpp, one thread for each row. A warp keeps the x of a wide band in
 // registers.
-#include "formats/engines/diagonals.cuh"
+#include "formats/engines/diagonals/diagonals.cuh"
+#include "formats/entries.hpp"
 
 namespace protean::formats {
 namespace {
@@ -80,9 +81,6 @@ constexpr Kernel kernels[] = {device_kernel<BdiaDevice>("native")};
 
 }  // namespace
 
-namespace device_code {
-extern const DeviceCode bdia;
-constinit const DeviceCode bdia{kernels, admit};
-}  // namespace device_code
+constinit const DeviceCode device_code::bdia{kernels, admit};
 
 }  // namespace protean::formats

@@ -24,13 +24,13 @@
 //   The rows of a block share x.
 // Refuses: when rows b block diagonals > max_fill nonzeros.
 // Source: J. Godwin, J. Holewinski, P. Sadayappan, High-performance sparse matrix-vector multiplication on GPUs for
-// structured
-//   grid computations, GPGPU-5, 2012. The order of the lines is our reading.
+//   structured grid computations, GPGPU-5, 2012. The order of the lines is our reading.
 //
 // A NaN or infinity in x also reaches rows whose line has no entry there, because 0 times it is NaN. In
 // deterministic mode it reaches only rows with an entry there.
 #include "formats/diagonal/cds.hpp"
-#include "formats/engines/diagonals.hpp"
+#include "formats/engines/diagonals/diagonals.hpp"
+#include "formats/entries.hpp"
 
 namespace protean::formats {
 namespace {
@@ -161,19 +161,14 @@ constexpr Kernel kernels[] = {native_host_kernel<Cds>(Sums::ordered)};
 
 }  // namespace
 
-namespace device_code {
-extern const DeviceCode cds;
-}
-
-extern const FormatEntry cds;
-constinit const FormatEntry cds{.family = "diagonal",
-                                .id = "cds",
-                                .title = "Column diagonal storage",
-                                .source = "Godwin, Holewinski, Sadayappan, GPGPU-5, 2012",
-                                .traits = {.needs_alike_rows = true},
-                                .params = params,
-                                .kernels = kernels,
-                                .admit = admit,
-                                .device = &device_code::cds};
+constinit const FormatEntry entries::cds{.family = "diagonal",
+                                         .id = "cds",
+                                         .title = "Column diagonal storage",
+                                         .source = "Godwin, Holewinski, Sadayappan, GPGPU-5, 2012",
+                                         .traits = {.needs_alike_rows = true},
+                                         .params = params,
+                                         .kernels = kernels,
+                                         .admit = admit,
+                                         .device = &device_code::cds};
 
 }  // namespace protean::formats

@@ -1,6 +1,7 @@
 // CDS on the device: the layout is that of cds.cpp, one thread for each row. The rows of a block load the same x.
 #include "formats/diagonal/cds.hpp"
-#include "formats/engines/diagonals.cuh"
+#include "formats/engines/diagonals/diagonals.cuh"
+#include "formats/entries.hpp"
 
 namespace protean::formats {
 namespace {
@@ -85,9 +86,6 @@ constexpr Kernel kernels[] = {device_kernel<CdsDevice>("native")};
 
 }  // namespace
 
-namespace device_code {
-extern const DeviceCode cds;
-constinit const DeviceCode cds{kernels, admit};
-}  // namespace device_code
+constinit const DeviceCode device_code::cds{kernels, admit};
 
 }  // namespace protean::formats

@@ -1,6 +1,6 @@
 // The rules of cds that host and device share. Private to this folder.
 #pragma once
-#include "formats/engines/diagonal_view.hpp"
+#include "formats/engines/diagonals/diagonal_view.hpp"
 
 namespace protean::formats {
 

@@ -43,7 +43,8 @@
 // A NaN or infinity in x also reaches rows whose diagonal has no entry there, because 0 times it is NaN. In
 // deterministic mode it reaches only rows with an entry there.
 #include "formats/diagonal/crsd.hpp"
-#include "formats/engines/diagonals.hpp"
+#include "formats/engines/diagonals/diagonals.hpp"
+#include "formats/entries.hpp"
 
 namespace protean::formats {
 namespace {
@@ -199,19 +200,14 @@ constexpr Kernel kernels[] = {native_host_kernel<Crsd>(Sums::ordered)};
 
 }  // namespace
 
-namespace device_code {
-extern const DeviceCode crsd;
-}
-
-extern const FormatEntry crsd;
-constinit const FormatEntry crsd{.family = "diagonal",
-                                 .id = "crsd",
-                                 .title = "Compressed row segments with diagonal patterns",
-                                 .source = "Sun, Zhang, Wang, Zhang, Yuan, Rao, ICPP 2011",
-                                 .traits = {.needs_alike_rows = true},
-                                 .params = params,
-                                 .kernels = kernels,
-                                 .admit = admit,
-                                 .device = &device_code::crsd};
+constinit const FormatEntry entries::crsd{.family = "diagonal",
+                                          .id = "crsd",
+                                          .title = "Compressed row segments with diagonal patterns",
+                                          .source = "Sun, Zhang, Wang, Zhang, Yuan, Rao, ICPP 2011",
+                                          .traits = {.needs_alike_rows = true},
+                                          .params = params,
+                                          .kernels = kernels,
+                                          .admit = admit,
+                                          .device = &device_code::crsd};
 
 }  // namespace protean::formats

@@ -3,7 +3,8 @@
 #include <optional>
 
 #include "formats/diagonal/crsd.hpp"
-#include "formats/engines/diagonals.cuh"
+#include "formats/engines/diagonals/diagonals.cuh"
+#include "formats/entries.hpp"
 
 namespace protean::formats {
 namespace {
@@ -254,9 +255,6 @@ constexpr Kernel kernels[] = {device_kernel<CrsdDevice>("native")};
 
 }  // namespace
 
-namespace device_code {
-extern const DeviceCode crsd;
-constinit const DeviceCode crsd{kernels, admit};
-}  // namespace device_code
+constinit const DeviceCode device_code::crsd{kernels, admit};
 
 }  // namespace protean::formats

@@ -20,13 +20,13 @@
 // Wins: over dia where diagonals lie far from the main one: their corners outside of the matrix are not stored.
 // Refuses: when values > max_fill nonzeros.
 // Source: L. Yuan, Y. Zhang, X. Sun, T. Wang, Optimizing sparse matrix vector multiplication using diagonal storage
-// matrix
-//   format, HPCC 2010. S. Filippone, V. Cardellini, D. Barbieri, A. Fanfarillo, ACM TOMS 43(4), 2017,
+//   matrix format, HPCC 2010. S. Filippone, V. Cardellini, D. Barbieri, A. Fanfarillo, ACM TOMS 43(4), 2017,
 //   doi:10.1145/3017994, name it without details: the arrays are our reading of its name.
 //
 // A NaN or infinity in x also reaches rows whose diagonal has no entry there, because 0 times it is NaN. In
 // deterministic mode it reaches only rows with an entry there.
-#include "formats/engines/diagonals.hpp"
+#include "formats/engines/diagonals/diagonals.hpp"
+#include "formats/entries.hpp"
 
 namespace protean::formats {
 namespace {
@@ -85,19 +85,14 @@ constexpr Kernel kernels[] = {native_host_kernel<DddNaive>(Sums::ordered)};
 
 }  // namespace
 
-namespace device_code {
-extern const DeviceCode ddd_naive;
-}
-
-extern const FormatEntry ddd_naive;
-constinit const FormatEntry ddd_naive{.family = "diagonal",
-                                      .id = "ddd-naive",
-                                      .title = "Direct dense diagonals of their true length",
-                                      .source = "Yuan, Zhang, Sun, Wang, HPCC 2010",
-                                      .traits = {.needs_alike_rows = true},
-                                      .params = params,
-                                      .kernels = kernels,
-                                      .admit = admit,
-                                      .device = &device_code::ddd_naive};
+constinit const FormatEntry entries::ddd_naive{.family = "diagonal",
+                                               .id = "ddd-naive",
+                                               .title = "Direct dense diagonals of their true length",
+                                               .source = "Yuan, Zhang, Sun, Wang, HPCC 2010",
+                                               .traits = {.needs_alike_rows = true},
+                                               .params = params,
+                                               .kernels = kernels,
+                                               .admit = admit,
+                                               .device = &device_code::ddd_naive};
 
 }  // namespace protean::formats

@@ -1,5 +1,6 @@
 // DDD-NAIVE on the device: the layout is that of ddd_naive.cpp, one thread for each row.
-#include "formats/engines/diagonals.cuh"
+#include "formats/engines/diagonals/diagonals.cuh"
+#include "formats/entries.hpp"
 
 namespace protean::formats {
 namespace {
@@ -67,9 +68,6 @@ constexpr Kernel kernels[] = {device_kernel<DddNaiveDevice>("native")};
 
 }  // namespace
 
-namespace device_code {
-extern const DeviceCode ddd_naive;
-constinit const DeviceCode ddd_naive{kernels, admit};
-}  // namespace device_code
+constinit const DeviceCode device_code::ddd_naive{kernels, admit};
 
 }  // namespace protean::formats

@@ -26,13 +26,13 @@
 // Wins: where diagonals are broken: dia would fill their gaps, and hdi those within a hack.
 // Refuses: when values > max_fill nonzeros, which can only be with gap > max_fill.
 // Source: L. Yuan, Y. Zhang, X. Sun, T. Wang, Optimizing sparse matrix vector multiplication using diagonal storage
-// matrix
-//   format, HPCC 2010. S. Filippone, V. Cardellini, D. Barbieri, A. Fanfarillo, ACM TOMS 43(4), 2017,
+//   matrix format, HPCC 2010. S. Filippone, V. Cardellini, D. Barbieri, A. Fanfarillo, ACM TOMS 43(4), 2017,
 //   doi:10.1145/3017994, name it without details: the arrays are our reading of its name.
 //
 // A NaN or infinity in x also reaches rows of a segment without an entry there. In deterministic mode, and with gap =
 // 1, it reaches only rows with an entry there.
-#include "formats/engines/diagonals.hpp"
+#include "formats/engines/diagonals/diagonals.hpp"
+#include "formats/entries.hpp"
 
 namespace protean::formats {
 namespace {
@@ -134,19 +134,14 @@ constexpr Kernel kernels[] = {native_host_kernel<DddSplit>(Sums::ordered)};
 
 }  // namespace
 
-namespace device_code {
-extern const DeviceCode ddd_split;
-}
-
-extern const FormatEntry ddd_split;
-constinit const FormatEntry ddd_split{.family = "diagonal",
-                                      .id = "ddd-split",
-                                      .title = "Split direct dense diagonals",
-                                      .source = "Yuan, Zhang, Sun, Wang, HPCC 2010",
-                                      .traits = {.needs_alike_rows = true},
-                                      .params = params,
-                                      .kernels = kernels,
-                                      .admit = admit,
-                                      .device = &device_code::ddd_split};
+constinit const FormatEntry entries::ddd_split{.family = "diagonal",
+                                               .id = "ddd-split",
+                                               .title = "Split direct dense diagonals",
+                                               .source = "Yuan, Zhang, Sun, Wang, HPCC 2010",
+                                               .traits = {.needs_alike_rows = true},
+                                               .params = params,
+                                               .kernels = kernels,
+                                               .admit = admit,
+                                               .device = &device_code::ddd_split};
 
 }  // namespace protean::formats

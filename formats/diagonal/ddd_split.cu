@@ -2,7 +2,8 @@
 // of its block of rows.
 #include <optional>
 
-#include "formats/engines/diagonals.cuh"
+#include "formats/engines/diagonals/diagonals.cuh"
+#include "formats/entries.hpp"
 
 namespace protean::formats {
 namespace {
@@ -132,9 +133,6 @@ constexpr Kernel kernels[] = {device_kernel<DddSplitDevice>("native")};
 
 }  // namespace
 
-namespace device_code {
-extern const DeviceCode ddd_split;
-constinit const DeviceCode ddd_split{kernels, admit};
-}  // namespace device_code
+constinit const DeviceCode device_code::ddd_split{kernels, admit};
 
 }  // namespace protean::formats

@@ -23,9 +23,10 @@
 //
 // A NaN or infinity in x also reaches rows whose diagonal has no entry there, because 0 times it is NaN. In
 // deterministic mode it reaches only rows with an entry there.
-#include "formats/engines/diagonals.hpp"
-#include "formats/private/array_views.hpp"
-#include "formats/private/library_kernels.hpp"
+#include "formats/engines/diagonals/diagonals.hpp"
+#include "formats/engines/library/library_kernels.hpp"
+#include "formats/engines/view/array_views.hpp"
+#include "formats/entries.hpp"
 
 namespace protean::formats {
 namespace {
@@ -64,19 +65,15 @@ constexpr Kernel kernels[] = {native_host_kernel<Dia>(Sums::ordered), PROTEAN_KO
 
 }  // namespace
 
-namespace device_code {
-extern const DeviceCode dia;
-}
-
-extern const FormatEntry dia;
-constinit const FormatEntry dia{.family = "diagonal",
-                                .id = "dia",
-                                .title = "Diagonals",
-                                .source = "Saad, SPARSKIT, RIACS 90-20, 1990; Bell, Garland, SC 2009",
-                                .traits = {.needs_alike_rows = true},
-                                .params = params,
-                                .kernels = kernels,
-                                .admit = admit,
-                                .device = &device_code::dia};
+constinit const FormatEntry entries::dia{
+    .family = "diagonal",
+    .id = "dia",
+    .title = "Diagonals",
+    .source = "Saad, SPARSKIT, RIACS 90-20, 1990; Bell, Garland, SC 2009",
+    .traits = {.needs_alike_rows = true},
+    .params = params,
+    .kernels = kernels,
+    .admit = admit,
+    .device = &device_code::dia};
 
 }  // namespace protean::formats

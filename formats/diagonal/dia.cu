@@ -1,7 +1,8 @@
 // DIA on the device: the layout is that of dia.cpp, one thread for each row.
-#include "formats/engines/diagonals.cuh"
-#include "formats/private/array_views.hpp"
-#include "formats/private/library_kernels.hpp"
+#include "formats/engines/diagonals/diagonals.cuh"
+#include "formats/engines/library/library_kernels.hpp"
+#include "formats/engines/view/array_views.hpp"
+#include "formats/entries.hpp"
 
 namespace protean::formats {
 namespace {
@@ -43,9 +44,6 @@ constexpr Kernel kernels[] = {device_kernel<DiaDevice>("native"), PROTEAN_KOKKOS
 
 }  // namespace
 
-namespace device_code {
-extern const DeviceCode dia;
-constinit const DeviceCode dia{kernels, admit};
-}  // namespace device_code
+constinit const DeviceCode device_code::dia{kernels, admit};
 
 }  // namespace protean::formats

@@ -1,6 +1,6 @@
 // DIA multiplied by Kokkos, on the arrays of dia.cpp. A thread of a device has one row, a thread of a host many at
 // a time, so that it passes along each diagonal.
-#include "formats/private/kokkos_matrix.hpp"
+#include "formats/engines/library/kokkos_matrix.hpp"
 
 namespace protean::formats {
 namespace {

@@ -26,7 +26,8 @@
 //
 // A NaN or infinity in x also reaches rows whose diagonal has no entry there, because 0 times it is NaN. In
 // deterministic mode it reaches only rows with an entry there.
-#include "formats/engines/diagonals.hpp"
+#include "formats/engines/diagonals/diagonals.hpp"
+#include "formats/entries.hpp"
 
 namespace protean::formats {
 namespace {
@@ -66,19 +67,15 @@ constexpr Kernel kernels[] = {native_host_kernel<Hdi>(Sums::ordered)};
 
 }  // namespace
 
-namespace device_code {
-extern const DeviceCode hdi;
-}
-
-extern const FormatEntry hdi;
-constinit const FormatEntry hdi{.family = "diagonal",
-                                .id = "hdi",
-                                .title = "Hacked diagonals",
-                                .source = "Barbieri, Cardellini, Fanfarillo, Filippone, RR-15.6, 2015",
-                                .traits = {.needs_alike_rows = true},
-                                .params = params,
-                                .kernels = kernels,
-                                .admit = admit,
-                                .device = &device_code::hdi};
+constinit const FormatEntry entries::hdi{
+    .family = "diagonal",
+    .id = "hdi",
+    .title = "Hacked diagonals",
+    .source = "Barbieri, Cardellini, Fanfarillo, Filippone, RR-15.6, 2015",
+    .traits = {.needs_alike_rows = true},
+    .params = params,
+    .kernels = kernels,
+    .admit = admit,
+    .device = &device_code::hdi};
 
 }  // namespace protean::formats

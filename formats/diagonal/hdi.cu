@@ -1,6 +1,7 @@
 // HDI on the device: the layout is that of hdi.cpp, one thread for each row. With hack = 32, a hack is a
 // warp.
-#include "formats/engines/diagonals.cuh"
+#include "formats/engines/diagonals/diagonals.cuh"
+#include "formats/entries.hpp"
 
 namespace protean::formats {
 namespace {
@@ -37,9 +38,6 @@ constexpr Kernel kernels[] = {device_kernel<HdiDevice>("native")};
 
 }  // namespace
 
-namespace device_code {
-extern const DeviceCode hdi;
-constinit const DeviceCode hdi{kernels, admit};
-}  // namespace device_code
+constinit const DeviceCode device_code::hdi{kernels, admit};
 
 }  // namespace protean::formats

@@ -17,12 +17,13 @@
 // Wins: where the diagonal is used often, as in Jacobi's method: it is one array. Elsewhere like sell.
 // Refuses: rectangular matrices; when slots > max_fill nonzeros.
 // Source: D. Weber, J. Bender, M. Schnoes, A. Stork, D. Fellner, Efficient GPU data structures and methods to solve
-// sparse linear
-//   systems in dynamics applications, Computer Graphics Forum 32(1), 2013, 16-26, doi:10.1111/j.1467-8659.2012.03227.x.
+//   sparse linear systems in dynamics applications, Computer Graphics Forum 32(1), 2013, 16-26,
+//   doi:10.1111/j.1467-8659.2012.03227.x.
 //   The paper has single precision.
 //
 // A NaN or an infinity in x_r reaches row r also where the matrix has no entry (r, r).
-#include "formats/engines/slices.hpp"
+#include "formats/engines/slices/slices.hpp"
+#include "formats/entries.hpp"
 
 namespace protean::formats {
 
@@ -43,12 +44,7 @@ constexpr Kernel kernels[] = {native_host_kernel<SliceMatrix>(Sums::ordered)};
 
 }  // namespace
 
-namespace device_code {
-extern const DeviceCode bin_csr;
-}
-
-extern const FormatEntry bin_csr;
-constinit const FormatEntry bin_csr{
+constinit const FormatEntry entries::bin_csr{
     .family = "ell",
     .id = "bin-csr",
     .title = "Bins of padded rows, the diagonal apart",

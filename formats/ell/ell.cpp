@@ -24,8 +24,9 @@
 //   processors, SC 2009, doi:10.1145/1654059.1654078.
 //
 // A NaN in x reaches only rows that use it. An infinite x_j gives NaN in a padded row whose last column is j.
-#include "formats/engines/slices.hpp"
-#include "formats/private/library_kernels.hpp"
+#include "formats/engines/library/library_kernels.hpp"
+#include "formats/engines/slices/slices.hpp"
+#include "formats/entries.hpp"
 
 namespace protean::formats {
 
@@ -47,12 +48,7 @@ constexpr Kernel kernels[] = {native_host_kernel<SliceMatrix>(Sums::ordered), PR
 
 }  // namespace
 
-namespace device_code {
-extern const DeviceCode ell;
-}
-
-extern const FormatEntry ell;
-constinit const FormatEntry ell{
+constinit const FormatEntry entries::ell{
     .family = "ell",
     .id = "ell",
     .title = "ELLPACK",

@@ -1,15 +1,13 @@
 // ELLPACK on the device: the layout is that of ell.cpp, one thread for each row, or 2, 4 or 8 where rows are few.
-#include "formats/engines/slices.cuh"
-#include "formats/private/library_kernels.hpp"
+#include "formats/engines/library/library_kernels.hpp"
+#include "formats/engines/slices/slices.cuh"
+#include "formats/entries.hpp"
 
 namespace protean::formats {
 namespace {
 constexpr Kernel kernels[] = {device_kernel<SliceDevice>("native"), PROTEAN_KOKKOS_DEVICE_KERNEL(ell)};
 }
 
-namespace device_code {
-extern const DeviceCode ell;
-constinit const DeviceCode ell{kernels, admit_slices_on_device<ell_rule>};
-}  // namespace device_code
+constinit const DeviceCode device_code::ell{kernels, admit_slices_on_device<ell_rule>};
 
 }  // namespace protean::formats

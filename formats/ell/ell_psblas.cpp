@@ -17,6 +17,7 @@
 // TOMS
 //   43(4), 2017, doi:10.1145/3017994, section 4.4. The mean length above which a row has two threads, 32, is our
 //   reading.
+#include "formats/entries.hpp"
 #include "operators/assembled_matrix.hpp"
 
 namespace protean::formats {
@@ -24,8 +25,7 @@ namespace {
 constexpr FixedParam ell_psblas_fixed[] = {{"hack", "0"}, {"sort", "none"}, {"diagonal_index", "yes"}};
 }
 
-extern const Preset ell_psblas;
-constinit const Preset ell_psblas{
+constinit const Preset entries::ell_psblas{
     .family = "ell",
     .id = "ell-psblas",
     .title = "ELLPACK with row lengths and diagonal places, as in PSBLAS",

@@ -9,14 +9,14 @@
 // Bytes: (v + 4) slots + 8 (slices + 1) + 4 rows + 4 empty rows, with v bytes a value.
 // Parameters: max_fill of sell-c-sigma.
 // Wins: where rows of very different length lie everywhere in the matrix, and x is small or gathered at random anyway:
-// no
-//   other order of whole rows has less padding in slices of this height.
+//   no other order of whole rows has less padding in slices of this height.
 // Refuses: when slots > max_fill nonzeros.
 // Source: J. Wong, E. Kuhl, E. Darve, A new sparse matrix vector multiplication graphics processing unit algorithm
 //   designed for finite element problems, Int. J. Numer. Methods Eng. 102(12), 1784-1814, 2015, doi:10.1002/nme.4865.
 //   The further order of rows of equal length, which the paper also has, is not built.
 #include <algorithm>
 
+#include "formats/entries.hpp"
 #include "operators/assembled_matrix.hpp"
 
 namespace protean::formats {
@@ -30,14 +30,14 @@ void sort_all_rows(const Context&, const SparsityPattern& pattern, FormatParams&
 }
 }  // namespace
 
-extern const Preset ell_warp;
-constinit const Preset ell_warp{.family = "ell",
-                                .id = "ell-warp",
-                                .title = "Slices of a warp, all rows sorted by length",
-                                .source = "Wong, Kuhl, Darve, Int. J. Numer. Methods Eng. 102(12), 2015",
-                                .base = "sell-c-sigma",
-                                .fixed = ell_warp_fixed,
-                                .choose = sort_all_rows,
-                                .chosen = ell_warp_chosen};
+constinit const Preset entries::ell_warp{
+    .family = "ell",
+    .id = "ell-warp",
+    .title = "Slices of a warp, all rows sorted by length",
+    .source = "Wong, Kuhl, Darve, Int. J. Numer. Methods Eng. 102(12), 2015",
+    .base = "sell-c-sigma",
+    .fixed = ell_warp_fixed,
+    .choose = sort_all_rows,
+    .chosen = ell_warp_chosen};
 
 }  // namespace protean::formats

@@ -12,6 +12,7 @@
 // Refuses: when ld width > max_fill nonzeros: one long row pads all the others.
 // Source: F. Vazquez, J. J. Fernandez, E. M. Garzon, A new approach for sparse matrix vector product on NVIDIA GPUs,
 //   Concurrency Computat. Pract. Exper. 23(8), 2011, 815-826, doi:10.1002/cpe.1658.
+#include "formats/entries.hpp"
 #include "operators/assembled_matrix.hpp"
 
 namespace protean::formats {
@@ -20,13 +21,13 @@ constexpr FixedParam ellpack_r_fixed[] = {
     {"hack", "0"}, {"sort", "none"}, {"diagonal_index", "no"}, {"threads", "1"}};
 }  // namespace
 
-extern const Preset ellpack_r;
-constinit const Preset ellpack_r{.family = "ell",
-                                 .id = "ellpack-r",
-                                 .title = "ELLPACK with row lengths",
-                                 .source = "Vazquez, Fernandez, Garzon, Concurrency Computat. 23(8), 2011",
-                                 .base = "hll",
-                                 .fixed = ellpack_r_fixed,
-                                 .device_kernel = "native"};
+constinit const Preset entries::ellpack_r{
+    .family = "ell",
+    .id = "ellpack-r",
+    .title = "ELLPACK with row lengths",
+    .source = "Vazquez, Fernandez, Garzon, Concurrency Computat. 23(8), 2011",
+    .base = "hll",
+    .fixed = ellpack_r_fixed,
+    .device_kernel = "native"};
 
 }  // namespace protean::formats

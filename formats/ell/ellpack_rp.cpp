@@ -11,8 +11,8 @@
 // Wins: on a GPU where lengths vary much: all rows of a warp have about the same length.
 // Refuses: when ld width > max_fill nonzeros; sorting does not reduce what is stored.
 // Source: W. Cao, L. Yao, Z. Li, Y. Wang, Z. Wang, Implementing sparse matrix-vector multiplication using CUDA based on
-// a
-//   hybrid sparse matrix format, ICCASM 2010, doi:10.1109/ICCASM.2010.5623237.
+//   a hybrid sparse matrix format, ICCASM 2010, doi:10.1109/ICCASM.2010.5623237.
+#include "formats/entries.hpp"
 #include "operators/assembled_matrix.hpp"
 
 namespace protean::formats {
@@ -21,13 +21,12 @@ constexpr FixedParam ellpack_rp_fixed[] = {
     {"hack", "0"}, {"sort", "all"}, {"diagonal_index", "no"}, {"threads", "1"}};
 }  // namespace
 
-extern const Preset ellpack_rp;
-constinit const Preset ellpack_rp{.family = "ell",
-                                  .id = "ellpack-rp",
-                                  .title = "ELLPACK with row lengths, rows sorted by length",
-                                  .source = "Cao, Yao, Li, Wang, Wang, ICCASM 2010",
-                                  .base = "hll",
-                                  .fixed = ellpack_rp_fixed,
-                                  .device_kernel = "native"};
+constinit const Preset entries::ellpack_rp{.family = "ell",
+                                           .id = "ellpack-rp",
+                                           .title = "ELLPACK with row lengths, rows sorted by length",
+                                           .source = "Cao, Yao, Li, Wang, Wang, ICCASM 2010",
+                                           .base = "hll",
+                                           .fixed = ellpack_rp_fixed,
+                                           .device_kernel = "native"};
 
 }  // namespace protean::formats

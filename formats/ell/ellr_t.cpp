@@ -11,9 +11,9 @@
 // Wins: on a GPU, on rows of equal length with 16 entries and more.
 // Refuses: when ld width > max_fill nonzeros: one long row pads all the others.
 // Source: F. Vazquez, J. J. Fernandez, E. M. Garzon, Automatic tuning of the sparse matrix vector product on GPUs based
-// on
-//   the ELLR-T approach, Parallel Computing 38(8), 2012, 408-420, doi:10.1016/j.parco.2011.08.003. "Each row is a
+//   on the ELLR-T approach, Parallel Computing 38(8), 2012, 408-420, doi:10.1016/j.parco.2011.08.003. "Each row is a
 //   multiple of 16" is read as a number of rows that is one.
+#include "formats/entries.hpp"
 #include "operators/assembled_matrix.hpp"
 
 namespace protean::formats {
@@ -21,12 +21,11 @@ namespace {
 constexpr FixedParam ellr_t_fixed[] = {{"S", "0"}};
 }
 
-extern const Preset ellr_t;
-constinit const Preset ellr_t{.family = "ell",
-                              .id = "ellr-t",
-                              .title = "ELLPACK whose rows have T threads side by side",
-                              .source = "Vazquez, Fernandez, Garzon, Parallel Computing 38(8), 2012",
-                              .base = "sliced-ellr-t",
-                              .fixed = ellr_t_fixed};
+constinit const Preset entries::ellr_t{.family = "ell",
+                                       .id = "ellr-t",
+                                       .title = "ELLPACK whose rows have T threads side by side",
+                                       .source = "Vazquez, Fernandez, Garzon, Parallel Computing 38(8), 2012",
+                                       .base = "sliced-ellr-t",
+                                       .fixed = ellr_t_fixed};
 
 }  // namespace protean::formats

@@ -30,7 +30,8 @@
 // Tech.
 //   Rep. RR-15.6, Universita di Roma Tor Vergata, 2015; S. Filippone, V. Cardellini, D. Barbieri, A. Fanfarillo, ACM
 //   TOMS 43(4), 2017, doi:10.1145/3017994, section 4.4.
-#include "formats/engines/slices.hpp"
+#include "formats/engines/slices/slices.hpp"
+#include "formats/entries.hpp"
 
 namespace protean::formats {
 
@@ -64,12 +65,7 @@ constexpr Kernel kernels[] = {native_host_kernel<SliceMatrix>(Sums::ordered)};
 
 }  // namespace
 
-namespace device_code {
-extern const DeviceCode hll;
-}
-
-extern const FormatEntry hll;
-constinit const FormatEntry hll{
+constinit const FormatEntry entries::hll{
     .family = "ell",
     .id = "hll",
     .title = "Hacked ELLPACK: slices with row lengths",

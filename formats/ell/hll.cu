@@ -1,6 +1,7 @@
 // HLL on the device: the arrays of hll.cpp; one thread a row, or 2, 4 or 8, which take every second, fourth or eighth
 // slot.
-#include "formats/engines/slices.cuh"
+#include "formats/engines/slices/slices.cuh"
+#include "formats/entries.hpp"
 
 namespace protean::formats {
 namespace {
@@ -13,9 +14,6 @@ constexpr Kernel kernels[] = {with_params(device_kernel<SliceDevice>("native"), 
 
 }  // namespace
 
-namespace device_code {
-extern const DeviceCode hll;
-constinit const DeviceCode hll{kernels, admit_slices_on_device<hll_rule>};
-}  // namespace device_code
+constinit const DeviceCode device_code::hll{kernels, admit_slices_on_device<hll_rule>};
 
 }  // namespace protean::formats

@@ -14,6 +14,7 @@
 // Source: T. Oberhuber, A. Suzuki, J. Vacata, New row-grouped CSR format for storing the sparse matrices on GPU with
 //   implementation in CUDA, Acta Technica 56, 2011, 447-466, arXiv:1012.2270. The groups of 128 rows are from memory of
 //   that paper: medium confidence.
+#include "formats/entries.hpp"
 #include "operators/assembled_matrix.hpp"
 
 namespace protean::formats {
@@ -22,13 +23,12 @@ constexpr FixedParam rgcsr_fixed[] = {
     {"hack", "128"}, {"sort", "none"}, {"diagonal_index", "no"}, {"threads", "1"}};
 }  // namespace
 
-extern const Preset rgcsr;
-constinit const Preset rgcsr{.family = "ell",
-                             .id = "rgcsr",
-                             .title = "Row-grouped CSR: groups of a thread block",
-                             .source = "Oberhuber, Suzuki, Vacata, Acta Technica 56, 2011",
-                             .base = "hll",
-                             .fixed = rgcsr_fixed,
-                             .device_kernel = "native"};
+constinit const Preset entries::rgcsr{.family = "ell",
+                                      .id = "rgcsr",
+                                      .title = "Row-grouped CSR: groups of a thread block",
+                                      .source = "Oberhuber, Suzuki, Vacata, Acta Technica 56, 2011",
+                                      .base = "hll",
+                                      .fixed = rgcsr_fixed,
+                                      .device_kernel = "native"};
 
 }  // namespace protean::formats

@@ -15,6 +15,7 @@
 // Source: A. Monakov, A. Lokhmotov, A. Avetisyan, Automatically tuning sparse matrix-vector multiplication for
 //   GPU architectures, HiPEAC 2010, LNCS 5952, 111-125, doi:10.1007/978-3-642-11515-8_10. Slices of variable
 //   height, which the paper also describes, are sell-variable.
+#include "formats/entries.hpp"
 #include "operators/assembled_matrix.hpp"
 
 namespace protean::formats {
@@ -22,12 +23,11 @@ namespace {
 constexpr FixedParam sell_fixed[] = {{"sigma", "1"}};
 }
 
-extern const Preset sell;
-constinit const Preset sell{.family = "ell",
-                            .id = "sell",
-                            .title = "Sliced ELLPACK, rows in their order",
-                            .source = "Monakov, Lokhmotov, Avetisyan, HiPEAC 2010",
-                            .base = "sell-c-sigma",
-                            .fixed = sell_fixed};
+constinit const Preset entries::sell{.family = "ell",
+                                     .id = "sell",
+                                     .title = "Sliced ELLPACK, rows in their order",
+                                     .source = "Monakov, Lokhmotov, Avetisyan, HiPEAC 2010",
+                                     .base = "sell-c-sigma",
+                                     .fixed = sell_fixed};
 
 }  // namespace protean::formats

@@ -36,8 +36,9 @@
 //   Sci. Comput. 36(5), C401-C423, 2014, doi:10.1137/130930352.
 //
 // A NaN in x reaches only rows that use it. An infinite x_j gives NaN in a padded row whose last column is j.
-#include "formats/engines/slices.hpp"
-#include "formats/private/library_kernels.hpp"
+#include "formats/engines/library/library_kernels.hpp"
+#include "formats/engines/slices/slices.hpp"
+#include "formats/entries.hpp"
 
 namespace protean::formats {
 namespace {
@@ -88,12 +89,7 @@ constexpr Kernel kernels[] = {native_host_kernel<SliceMatrix>(Sums::ordered),
 
 }  // namespace
 
-namespace device_code {
-extern const DeviceCode sell_c_sigma;
-}
-
-extern const FormatEntry sell_c_sigma;
-constinit const FormatEntry sell_c_sigma{
+constinit const FormatEntry entries::sell_c_sigma{
     .family = "ell",
     .id = "sell-c-sigma",
     .title = "Sliced ELLPACK, rows sorted in windows",

@@ -10,9 +10,10 @@
 #include <string>
 
 #include "formats/cusparse_support.hpp"
-#include "formats/engines/slices.cuh"
-#include "formats/private/expand.cuh"
-#include "formats/private/library_kernels.hpp"
+#include "formats/engines/library/library_kernels.hpp"
+#include "formats/engines/slices/slices.cuh"
+#include "formats/engines/view/expand.cuh"
+#include "formats/entries.hpp"
 
 namespace protean::formats {
 
@@ -90,9 +91,7 @@ constexpr Kernel kernels[] = {with_params(device_kernel<SliceDevice>("native"), 
 
 }  // namespace
 
-namespace device_code {
-extern const DeviceCode sell_c_sigma;
-constinit const DeviceCode sell_c_sigma{kernels, admit_slices_on_device<sell_c_sigma_rule_on_device>};
-}  // namespace device_code
+constinit const DeviceCode device_code::sell_c_sigma{kernels,
+                                                     admit_slices_on_device<sell_c_sigma_rule_on_device>};
 
 }  // namespace protean::formats

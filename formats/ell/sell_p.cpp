@@ -9,14 +9,13 @@
 // Bytes: (v + 4) slots + 8 (slices + 1) + 4 empty rows, with v bytes a value.
 // Parameters: max_fill of sell-c-sigma.
 // Wins: on a GPU, where rows have 16 entries and more and are too few to give each processor enough threads. Four
-// threads
-//   of different warps share a row, and none of them ends earlier than the others. On a host it is sell with more
-//   padding.
+//   threads of different warps share a row, and none of them ends earlier than the others. On a host it is sell with
+//   more padding.
 // Refuses: when slots > max_fill nonzeros.
 // Source: H. Anzt, S. Tomov, J. Dongarra, Implementing a sparse matrix vector product for the SELL-C/SELL-C-sigma
-// formats on
-//   NVIDIA GPUs, Tech. Rep. EECS-14-727, University of Tennessee, 2014. Their padding has column 0, ours the row's last
-//   column.
+//   formats on NVIDIA GPUs, Tech. Rep. EECS-14-727, University of Tennessee, 2014. Their padding has column 0, ours the
+//   row's last column.
+#include "formats/entries.hpp"
 #include "operators/assembled_matrix.hpp"
 
 namespace protean::formats {
@@ -24,13 +23,12 @@ namespace {
 constexpr FixedParam sell_p_fixed[] = {{"C", "32"}, {"sigma", "1"}, {"round", "4"}, {"threads", "4"}};
 }  // namespace
 
-extern const Preset sell_p;
-constinit const Preset sell_p{.family = "ell",
-                              .id = "sell-p",
-                              .title = "Slices padded to a multiple of the threads of a row",
-                              .source = "Anzt, Tomov, Dongarra, Tech. Rep. EECS-14-727, 2014",
-                              .base = "sell-c-sigma",
-                              .fixed = sell_p_fixed,
-                              .device_kernel = "native"};
+constinit const Preset entries::sell_p{.family = "ell",
+                                       .id = "sell-p",
+                                       .title = "Slices padded to a multiple of the threads of a row",
+                                       .source = "Anzt, Tomov, Dongarra, Tech. Rep. EECS-14-727, 2014",
+                                       .base = "sell-c-sigma",
+                                       .fixed = sell_p_fixed,
+                                       .device_kernel = "native"};
 
 }  // namespace protean::formats

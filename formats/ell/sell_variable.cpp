@@ -21,15 +21,15 @@
 //   padding  the most padding in a slice, in percent of its slots. A slice takes the next row as long as it keeps to
 //            it. 0 allows rows of the same length only.
 // Wins: where rows come in groups of like length that are not all as large as a slice of fixed height, as in matrices
-// of
-//   several kinds of equations, and where sorting would separate neighbouring columns.
+//   of several kinds of equations, and where sorting would separate neighbouring columns.
 // Refuses: never, because the padding is bounded.
 // Source: A. Monakov, A. Lokhmotov, A. Avetisyan, Automatically tuning sparse matrix-vector multiplication for GPU
 //   architectures, HiPEAC 2010, 111-125, doi:10.1007/978-3-642-11515-8_10. The paper leaves open how the heights are
 //   found; the rule above is ours.
 //
 // A NaN in x reaches only rows that use it. An infinite x_j gives NaN in a padded row whose last column is j.
-#include "formats/engines/slices.hpp"
+#include "formats/engines/slices/slices.hpp"
+#include "formats/entries.hpp"
 
 namespace protean::formats {
 
@@ -54,19 +54,14 @@ constexpr Kernel kernels[] = {native_host_kernel<SliceMatrix>(Sums::ordered)};
 
 }  // namespace
 
-namespace device_code {
-extern const DeviceCode sell_variable;
-}
-
-extern const FormatEntry sell_variable;
-constinit const FormatEntry sell_variable{.family = "ell",
-                                          .id = "sell-variable",
-                                          .title = "Sliced ELLPACK, slices of variable heights",
-                                          .source = "Monakov, Lokhmotov, Avetisyan, HiPEAC 2010",
-                                          .traits = {},
-                                          .params = params,
-                                          .kernels = kernels,
-                                          .admit = admit_slices_on_host<sell_variable_rule>,
-                                          .device = &device_code::sell_variable};
+constinit const FormatEntry entries::sell_variable{.family = "ell",
+                                                   .id = "sell-variable",
+                                                   .title = "Sliced ELLPACK, slices of variable heights",
+                                                   .source = "Monakov, Lokhmotov, Avetisyan, HiPEAC 2010",
+                                                   .traits = {},
+                                                   .params = params,
+                                                   .kernels = kernels,
+                                                   .admit = admit_slices_on_host<sell_variable_rule>,
+                                                   .device = &device_code::sell_variable};
 
 }  // namespace protean::formats

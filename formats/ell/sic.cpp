@@ -13,13 +13,12 @@
 //             measured takes the one of the fastest product on this machine, as the source does.
 //   max_fill  the most slots an entry.
 // Wins: on a GPU, where rows are long and of very different lengths: neighbouring slices have about the same width, and
-// a
-//   long row has a whole warp or block. On a host it is sell-c-sigma with all rows sorted.
+//   a long row has a whole warp or block. On a host it is sell-c-sigma with all rows sorted.
 // Refuses: when slots > max_fill nonzeros.
 // Source: X. Feng, H. Jin, R. Zheng, K. Hu, J. Zeng, Z. Shao, Optimization of sparse matrix-vector multiplication with
-// variant
-//   CSR on GPUs, ICPADS 2011, 165-172, doi:10.1109/ICPADS.2011.91. A segment (slices launched together) is our reading:
-//   all slices that get a warp, and all that get a block. Medium confidence.
+//   variant CSR on GPUs, ICPADS 2011, 165-172, doi:10.1109/ICPADS.2011.91. A segment (slices launched together) is our
+//   reading: all slices that get a warp, and all that get a block. Medium confidence.
+#include "formats/entries.hpp"
 #include "operators/assembled_matrix.hpp"
 
 namespace protean::formats {
@@ -40,15 +39,15 @@ constexpr FixedParam sic_fixed[] = {{"round", "1"}};
 
 }  // namespace
 
-extern const Preset sic;
-constinit const Preset sic{.family = "ell",
-                           .id = "sic",
-                           .title = "Rows sorted by length and interleaved, a warp or a block for each slice",
-                           .source = "Feng, Jin, Zheng, Hu, Zeng, Shao, ICPADS 2011",
-                           .base = "sell-c-sigma",
-                           .fixed = sic_fixed,
-                           .choose = interleave,
-                           .chosen = sic_chosen,
-                           .device_kernel = "segments"};
+constinit const Preset entries::sic{
+    .family = "ell",
+    .id = "sic",
+    .title = "Rows sorted by length and interleaved, a warp or a block for each slice",
+    .source = "Feng, Jin, Zheng, Hu, Zeng, Shao, ICPADS 2011",
+    .base = "sell-c-sigma",
+    .fixed = sic_fixed,
+    .choose = interleave,
+    .chosen = sic_chosen,
+    .device_kernel = "segments"};
 
 }  // namespace protean::formats

@@ -4,7 +4,7 @@
 // fixed.
 #include <string>
 
-#include "formats/engines/slices.cuh"
+#include "formats/engines/slices/slices.cuh"
 
 namespace protean::formats {
 namespace {

@@ -23,7 +23,8 @@
 //   PIER 116, 2011, 49-63, doi:10.2528/PIER11031607.
 //
 // An infinite x_j gives NaN in a row that ends in a padded step and whose last column is j.
-#include "formats/engines/slices.hpp"
+#include "formats/engines/slices/slices.hpp"
+#include "formats/entries.hpp"
 
 namespace protean::formats {
 
@@ -52,19 +53,14 @@ constexpr Kernel kernels[] = {native_host_kernel<SliceMatrix>(Sums::ordered)};
 
 }  // namespace
 
-namespace device_code {
-extern const DeviceCode sliced_ellr_t;
-}
-
-extern const FormatEntry sliced_ellr_t;
-constinit const FormatEntry sliced_ellr_t{.family = "ell",
-                                          .id = "sliced-ellr-t",
-                                          .title = "Slices whose rows have T threads side by side",
-                                          .source = "Dziekonski, Lamecki, Mrozowski, PIER 116, 2011",
-                                          .traits = {.grows_with_longest = true},
-                                          .params = params,
-                                          .kernels = kernels,
-                                          .admit = admit_slices_on_host<sliced_ellr_t_rule>,
-                                          .device = &device_code::sliced_ellr_t};
+constinit const FormatEntry entries::sliced_ellr_t{.family = "ell",
+                                                   .id = "sliced-ellr-t",
+                                                   .title = "Slices whose rows have T threads side by side",
+                                                   .source = "Dziekonski, Lamecki, Mrozowski, PIER 116, 2011",
+                                                   .traits = {.grows_with_longest = true},
+                                                   .params = params,
+                                                   .kernels = kernels,
+                                                   .admit = admit_slices_on_host<sliced_ellr_t_rule>,
+                                                   .device = &device_code::sliced_ellr_t};
 
 }  // namespace protean::formats

@@ -4,7 +4,7 @@
 #pragma once
 #include <bit>
 
-#include "formats/private/kokkos_matrix.hpp"
+#include "formats/engines/library/kokkos_matrix.hpp"
 
 namespace protean::formats {
 

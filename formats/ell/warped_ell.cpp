@@ -15,6 +15,7 @@
 // IPDPSW
 //   2013, 579-588. The paper sorts within the rows of a warp, which changes no padding where a slice is a warp; 256
 //   rows, a thread block, is our reading. Medium confidence.
+#include "formats/entries.hpp"
 #include "operators/assembled_matrix.hpp"
 
 namespace protean::formats {
@@ -22,12 +23,11 @@ namespace {
 constexpr FixedParam warped_ell_fixed[] = {{"C", "32"}, {"sigma", "256"}};
 }
 
-extern const Preset warped_ell;
-constinit const Preset warped_ell{.family = "ell",
-                                  .id = "warped-ell",
-                                  .title = "Slices of a warp, rows sorted within a thread block",
-                                  .source = "Maggioni, Berger-Wolf, Liang, IPDPSW 2013",
-                                  .base = "sell-c-sigma",
-                                  .fixed = warped_ell_fixed};
+constinit const Preset entries::warped_ell{.family = "ell",
+                                           .id = "warped-ell",
+                                           .title = "Slices of a warp, rows sorted within a thread block",
+                                           .source = "Maggioni, Berger-Wolf, Liang, IPDPSW 2013",
+                                           .base = "sell-c-sigma",
+                                           .fixed = warped_ell_fixed};
 
 }  // namespace protean::formats

@@ -17,8 +17,7 @@
 //   csr_row_ptr  [rows - n + 1] int32 or int64, as the source: by position.
 //   empty        [rows without entries] int32: their positions, ascending; absent when width is 0.
 // Bytes: (v + 4) (width n + m) + p (rows - n + 1) + 4 rows + 4 empty rows, with v bytes a value and p = 4 or 8 bytes a
-// row
-//   pointer. A part without rows takes none, and then there is no list.
+//   row pointer. A part without rows takes none, and then there is no list.
 // Parameters:
 //   W         the longest row of ELLPACK.
 //   max_fill  the most stored values an entry.
@@ -29,7 +28,8 @@
 //   CUDA, HiPC 2009, 438-444.
 //
 // Padding carries no NaN of x. A very long row keeps one warp busy alone; csr-ell-matam cuts it. The parts and their
-// products are those of the engine (formats/engines/sum.hpp).
+// products are those of the engine (formats/engines/sum/sum.hpp).
+#include "formats/entries.hpp"
 #include "formats/hybrid/rules.hpp"
 
 namespace protean::formats {
@@ -51,12 +51,7 @@ constexpr Kernel kernels[] = {sum_kernel};
 
 }  // namespace
 
-namespace device_code {
-extern const DeviceCode csr_ell_maringanti;  // csr_ell_maringanti.cu
-}
-
-extern const FormatEntry csr_ell_maringanti;
-constinit const FormatEntry csr_ell_maringanti{
+constinit const FormatEntry entries::csr_ell_maringanti{
     .family = "hybrid",
     .id = "csr-ell-maringanti",
     .title = "ELLPACK for rows of at most W entries, csr for longer ones",

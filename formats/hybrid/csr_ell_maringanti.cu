@@ -1,5 +1,6 @@
 // CSR+ELL of Maringanti on the device: the parts of csr_ell_maringanti.cpp, without empty; padding has column -1. Two
 // launches: a thread a row for ELLPACK, a warp a row for csr.
+#include "formats/entries.hpp"
 #include "formats/hybrid/rules.hpp"
 
 namespace protean::formats {
@@ -9,9 +10,6 @@ constexpr Kernel kernels[] = {sum_device_kernel};
 
 }  // namespace
 
-namespace device_code {
-extern const DeviceCode csr_ell_maringanti;
-constinit const DeviceCode csr_ell_maringanti{kernels, admit_device_sum<csr_ell_maringanti_cut>};
-}  // namespace device_code
+constinit const DeviceCode device_code::csr_ell_maringanti{kernels, admit_device_sum<csr_ell_maringanti_cut>};
 
 }  // namespace protean::formats

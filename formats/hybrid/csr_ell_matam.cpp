@@ -21,6 +21,7 @@
 // pads by less than a tenth and no row is longer than Pt, and all rows are in csr when ELLPACK would get less than a
 // tenth of the entries. On a GPU warps have equal shares of the entries of csr, so a long row has many. Padding carries
 // no NaN of x.
+#include "formats/entries.hpp"
 #include "formats/hybrid/rules.hpp"
 
 namespace protean::formats {
@@ -61,19 +62,15 @@ constexpr Kernel kernels[] = {sum_kernel};
 
 }  // namespace
 
-namespace device_code {
-extern const DeviceCode csr_ell_matam;  // csr_ell_matam.cu
-}
-
-extern const FormatEntry csr_ell_matam;
-constinit const FormatEntry csr_ell_matam{.family = "hybrid",
-                                          .id = "csr-ell-matam",
-                                          .title = "ELLPACK or csr for each row by an estimate of the time",
-                                          .source = "Matam, Kothapalli, ICPP 2011",
-                                          .traits = {},
-                                          .params = params,
-                                          .kernels = kernels,
-                                          .admit = admit_sum<csr_ell_matam_cut>,
-                                          .device = &device_code::csr_ell_matam};
+constinit const FormatEntry entries::csr_ell_matam{
+    .family = "hybrid",
+    .id = "csr-ell-matam",
+    .title = "ELLPACK or csr for each row by an estimate of the time",
+    .source = "Matam, Kothapalli, ICPP 2011",
+    .traits = {},
+    .params = params,
+    .kernels = kernels,
+    .admit = admit_sum<csr_ell_matam_cut>,
+    .device = &device_code::csr_ell_matam};
 
 }  // namespace protean::formats

@@ -1,9 +1,10 @@
 // CSR+ELL of Matam on the device: the parts of csr_ell_matam.cpp, without empty; padding has column -1. A launch for
 // each part that there is: a thread a row for ELLPACK, and equal shares of the entries of csr for all warps
-// (private/row_runs.cuh).
+// (engines/runs/row_runs.cuh).
 // Bytes: those of csr_ell_matam.cpp without empty, and for the shares of the m entries of csr
 //   16 ceil(m / 240) + 4 (m / 32 + 11) bytes; where some of its rows have no entries 4 (rows with some +
 //   ceil(rows / 32)) more; and 24 + v + 4 for each piece of a long row.
+#include "formats/entries.hpp"
 #include "formats/hybrid/rules.hpp"
 
 namespace protean::formats {
@@ -13,9 +14,6 @@ constexpr Kernel kernels[] = {sum_device_kernel};
 
 }  // namespace
 
-namespace device_code {
-extern const DeviceCode csr_ell_matam;
-constinit const DeviceCode csr_ell_matam{kernels, admit_device_sum<csr_ell_matam_cut>};
-}  // namespace device_code
+constinit const DeviceCode device_code::csr_ell_matam{kernels, admit_device_sum<csr_ell_matam_cut>};
 
 }  // namespace protean::formats

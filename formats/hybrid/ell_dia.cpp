@@ -26,6 +26,7 @@
 // The authors cut the ELLPACK part into slices (warped-ell); it is one piece here. A NaN or infinity in x also reaches
 // rows whose diagonal has no entry there; in deterministic mode it reaches only rows with an entry there. On a GPU both
 // parts are one launch. A diagonal must cross half of the rows.
+#include "formats/entries.hpp"
 #include "formats/hybrid/rules.hpp"
 
 namespace protean::formats {
@@ -43,12 +44,7 @@ constexpr Kernel kernels[] = {sum_kernel};
 
 }  // namespace
 
-namespace device_code {
-extern const DeviceCode ell_dia;  // ell_dia.cu
-}
-
-extern const FormatEntry ell_dia;
-constinit const FormatEntry ell_dia{
+constinit const FormatEntry entries::ell_dia{
     .family = "hybrid",
     .id = "ell-dia",
     .title = "The main diagonal and its neighbours as diagonals, ELLPACK for other entries",

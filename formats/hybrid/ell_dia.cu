@@ -1,5 +1,6 @@
 // ELL+DIA on the device: the parts of ell_dia.cpp, without empty_row; padding has column -1. One launch, a thread a
 // row.
+#include "formats/entries.hpp"
 #include "formats/hybrid/rules.hpp"
 
 namespace protean::formats {
@@ -9,9 +10,6 @@ constexpr Kernel kernels[] = {sum_device_kernel};
 
 }  // namespace
 
-namespace device_code {
-extern const DeviceCode ell_dia;
-constinit const DeviceCode ell_dia{kernels, admit_device_sum<ell_dia_cut>};
-}  // namespace device_code
+constinit const DeviceCode device_code::ell_dia{kernels, admit_device_sum<ell_dia_cut>};
 
 }  // namespace protean::formats

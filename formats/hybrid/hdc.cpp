@@ -25,6 +25,7 @@
 // y is written once: threads compute both parts of a row, on a GPU in one launch. A NaN or infinity in x also reaches
 // rows whose diagonal has no entry there; in deterministic mode it reaches only rows with an entry there. `reach` is
 // ours.
+#include "formats/entries.hpp"
 #include "formats/hybrid/rules.hpp"
 
 namespace protean::formats {
@@ -50,12 +51,7 @@ constexpr Kernel kernels[] = {sum_kernel};
 
 }  // namespace
 
-namespace device_code {
-extern const DeviceCode hdc;  // hdc.cu
-}
-
-extern const FormatEntry hdc;
-constinit const FormatEntry hdc{
+constinit const FormatEntry entries::hdc{
     .family = "hybrid",
     .id = "hdc",
     .title = "Dense diagonals, and csr for other entries",

@@ -1,5 +1,6 @@
 // HDC on the device: the parts of hdc.cpp. One launch: a thread adds the diagonals of its row and, if it is short, the
 // rest; all threads of the warp add the rest of a longer one.
+#include "formats/entries.hpp"
 #include "formats/hybrid/rules.hpp"
 
 namespace protean::formats {
@@ -9,9 +10,6 @@ constexpr Kernel kernels[] = {sum_device_kernel};
 
 }  // namespace
 
-namespace device_code {
-extern const DeviceCode hdc;
-constinit const DeviceCode hdc{kernels, admit_device_sum<hdc_cut>};
-}  // namespace device_code
+constinit const DeviceCode device_code::hdc{kernels, admit_device_sum<hdc_cut>};
 
 }  // namespace protean::formats

@@ -26,9 +26,10 @@
 //
 // It differs from hyb in the rule and in the rest. The authors measure p in preliminary tests on their GPU, and take
 // about 20; here the two parts cost about the same, and the default is 2; p = measured tests as they do. Padding
-// carries no NaN of x. The parts and their products are those of the engine (formats/engines/sum.hpp).
+// carries no NaN of x. The parts and their products are those of the engine (formats/engines/sum/sum.hpp).
+#include "formats/engines/tuning/text_integer.hpp"
+#include "formats/entries.hpp"
 #include "formats/hybrid/rules.hpp"
-#include "formats/private/text_integer.hpp"
 
 namespace protean::formats {
 
@@ -52,12 +53,7 @@ constexpr Kernel kernels[] = {sum_kernel};
 
 }  // namespace
 
-namespace device_code {
-extern const DeviceCode hec;  // hec.cu
-}
-
-extern const FormatEntry hec;
-constinit const FormatEntry hec{
+constinit const FormatEntry entries::hec{
     .family = "hybrid",
     .id = "hec",
     .title = "ELLPACK for the first L entries of a row, csr for the rest",

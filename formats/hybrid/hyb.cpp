@@ -26,9 +26,10 @@
 //   processors, SC 2009, doi:10.1145/1654059.1654078.
 //
 // Padding never carries a NaN of x into a row that does not use it. The parts and their products are those of the
-// engine (formats/engines/sum.hpp).
+// engine (formats/engines/sum/sum.hpp).
 #include <limits>
 
+#include "formats/entries.hpp"
 #include "formats/hybrid/rules.hpp"
 
 namespace protean::formats {
@@ -68,21 +69,17 @@ constexpr Kernel kernels[] = {sum_kernel};
 
 }  // namespace
 
-namespace device_code {
-extern const DeviceCode hyb;  // hyb.cu
-}
-
-extern const FormatEntry hyb;
-constinit const FormatEntry hyb{.family = "hybrid",
-                                .id = "hyb",
-                                .title = "ELLPACK for the first K entries of a row, coordinates for the rest",
-                                .source =
-                                    "Bell and Garland, Implementing sparse matrix-vector multiplication on "
-                                    "throughput-oriented processors, SC 2009",
-                                .traits = {},
-                                .params = params,
-                                .kernels = kernels,
-                                .admit = admit_sum<hyb_cut>,
-                                .device = &device_code::hyb};
+constinit const FormatEntry entries::hyb{
+    .family = "hybrid",
+    .id = "hyb",
+    .title = "ELLPACK for the first K entries of a row, coordinates for the rest",
+    .source =
+        "Bell and Garland, Implementing sparse matrix-vector multiplication on "
+        "throughput-oriented processors, SC 2009",
+    .traits = {},
+    .params = params,
+    .kernels = kernels,
+    .admit = admit_sum<hyb_cut>,
+    .device = &device_code::hyb};
 
 }  // namespace protean::formats

@@ -1,11 +1,12 @@
 // HYB on the device: the parts of hyb.cpp, without empty_row; padding has column -1. Kernels:
 //   native  Three launches: a thread a row for the slots, and the segmented sums of Bell and Garland for the
-//           coordinates (private/coo_segments.cuh), which add to y.
-//   runs    Two launches: equal shares of the coordinates for all warps (private/row_runs.cuh), which read tables in
-//           place of coo_row. It is ours. coo_row stays for conversions back.
+//           coordinates (engines/runs/coo_segments.cuh), which add to y.
+//   runs    Two launches: equal shares of the coordinates for all warps (engines/runs/row_runs.cuh), which read tables
+//           in place of coo_row. It is ours. coo_row stays for conversions back.
 // Bytes: (v + 4) K rows + (v + 8) m + (v + 4) ceil(m / 512); runs: in place of the last, 16 ceil(m / 240) +
 //   4 (m / 32 + 11), and where rows have no coordinates 4 (rows with some + ceil(rows / 32)), and 24 + v + 4 for each
 //   piece of a long row.
+#include "formats/entries.hpp"
 #include "formats/hybrid/rules.hpp"
 
 namespace protean::formats {
@@ -20,9 +21,6 @@ constexpr Kernel kernels[] = {sum_device_kernel, in_runs()};
 
 }  // namespace
 
-namespace device_code {
-extern const DeviceCode hyb;
-constinit const DeviceCode hyb{kernels, admit_device_sum<hyb_cut>};
-}  // namespace device_code
+constinit const DeviceCode device_code::hyb{kernels, admit_device_sum<hyb_cut>};
 
 }  // namespace protean::formats

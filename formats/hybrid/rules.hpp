@@ -3,7 +3,7 @@
 #pragma once
 #include <algorithm>
 
-#include "formats/engines/sum.hpp"
+#include "formats/engines/sum/sum.hpp"
 
 namespace protean::formats {
 

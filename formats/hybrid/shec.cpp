@@ -28,6 +28,7 @@
 // lengths from a power of two to below the next. On a GPU each segment is a launch, with as many threads a row of csr
 // as its shortest row has entries, at most a warp. One list serves all segments, and those of ELLPACK need neither
 // lengths nor pointers.
+#include "formats/entries.hpp"
 #include "formats/hybrid/rules.hpp"
 
 namespace protean::formats {
@@ -60,19 +61,15 @@ constexpr Kernel kernels[] = {sum_kernel};
 
 }  // namespace
 
-namespace device_code {
-extern const DeviceCode shec;  // shec.cu
-}
-
-extern const FormatEntry shec;
-constinit const FormatEntry shec{.family = "hybrid",
-                                 .id = "shec",
-                                 .title = "Segments of rows of similar length, in ELLPACK or csr each",
-                                 .source = "Feng, Jin, Zheng, Shao, Zhu, Concurrency and Computation 2014",
-                                 .traits = {},
-                                 .params = params,
-                                 .kernels = kernels,
-                                 .admit = admit_sum<shec_cut>,
-                                 .device = &device_code::shec};
+constinit const FormatEntry entries::shec{
+    .family = "hybrid",
+    .id = "shec",
+    .title = "Segments of rows of similar length, in ELLPACK or csr each",
+    .source = "Feng, Jin, Zheng, Shao, Zhu, Concurrency and Computation 2014",
+    .traits = {},
+    .params = params,
+    .kernels = kernels,
+    .admit = admit_sum<shec_cut>,
+    .device = &device_code::shec};
 
 }  // namespace protean::formats

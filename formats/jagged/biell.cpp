@@ -28,7 +28,8 @@
 // SpMV on
 //   GPUs, J. Parallel Distrib. Comput. 74(7), 2014, 2639-2647, doi:10.1016/j.jpdc.2014.03.002. A public code cuts a
 //   group one position earlier than its own description, which we follow. Medium confidence.
-#include "formats/engines/jags.hpp"
+#include "formats/engines/jags/jags.hpp"
+#include "formats/entries.hpp"
 
 namespace protean::formats {
 namespace {
@@ -45,19 +46,15 @@ constexpr Kernel kernels[] = {native_host_kernel<BisectedMatrix>(Sums::ordered)}
 
 }  // namespace
 
-namespace device_code {
-extern const DeviceCode biell;
-}
-
-extern const FormatEntry biell;
-constinit const FormatEntry biell{.family = "jagged",
-                                  .id = "biell",
-                                  .title = "Bisection ELLPACK: strips in groups of half as many rows",
-                                  .source = "Zheng, Gu, Gu, Yang, Liu, JPDC 74(7), 2014",
-                                  .traits = {},
-                                  .params = params,
-                                  .kernels = kernels,
-                                  .admit = admit_strips_on_host,
-                                  .device = &device_code::biell};
+constinit const FormatEntry entries::biell{
+    .family = "jagged",
+    .id = "biell",
+    .title = "Bisection ELLPACK: strips in groups of half as many rows",
+    .source = "Zheng, Gu, Gu, Yang, Liu, JPDC 74(7), 2014",
+    .traits = {},
+    .params = params,
+    .kernels = kernels,
+    .admit = admit_strips_on_host,
+    .device = &device_code::biell};
 
 }  // namespace protean::formats

@@ -9,12 +9,12 @@
 // Bytes: (v + 4) slots + 8 (strips (log2 W + 1) + 1) + 4 rows, with v bytes a value.
 // Parameters: W and max_fill of biell.
 // Wins: on a GPU, where lengths vary over the matrix: rows of a strip have nearly the same length, so that even less is
-// padded
-//   than in biell. But neighbouring rows need not share x.
+//   padded than in biell. But neighbouring rows need not share x.
 // Refuses: when slots > max_fill nonzeros.
 // Source: C. Zheng, S. Gu, T.-X. Gu, B. Yang, X.-P. Liu, BiELL: a bisection ELLPACK-based storage format for optimizing
 // SpMV on
 //   GPUs, J. Parallel Distrib. Comput. 74(7), 2014, 2639-2647, doi:10.1016/j.jpdc.2014.03.002.
+#include "formats/entries.hpp"
 #include "operators/assembled_matrix.hpp"
 
 namespace protean::formats {
@@ -22,12 +22,11 @@ namespace {
 constexpr FixedParam bijad_fixed[] = {{"sort", "all"}};
 }
 
-extern const Preset bijad;
-constinit const Preset bijad{.family = "jagged",
-                             .id = "bijad",
-                             .title = "Bisection JAD: strips of sorted rows in groups",
-                             .source = "Zheng, Gu, Gu, Yang, Liu, JPDC 74(7), 2014",
-                             .base = "biell",
-                             .fixed = bijad_fixed};
+constinit const Preset entries::bijad{.family = "jagged",
+                                      .id = "bijad",
+                                      .title = "Bisection JAD: strips of sorted rows in groups",
+                                      .source = "Zheng, Gu, Gu, Yang, Liu, JPDC 74(7), 2014",
+                                      .base = "biell",
+                                      .fixed = bijad_fixed};
 
 }  // namespace protean::formats

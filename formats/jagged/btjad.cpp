@@ -27,7 +27,8 @@
 //   confidence.
 #include <cmath>
 
-#include "formats/engines/jags_of_columns.hpp"
+#include "formats/engines/jags/jags_of_columns.hpp"
+#include "formats/entries.hpp"
 
 namespace protean::formats {
 namespace {
@@ -122,19 +123,14 @@ constexpr Kernel kernels[] = {native_host_kernel<Btjad>(Sums::ordered)};
 
 }  // namespace
 
-namespace device_code {
-extern const DeviceCode btjad;
-}
-
-extern const FormatEntry btjad;
-constinit const FormatEntry btjad{.family = "jagged",
-                                  .id = "btjad",
-                                  .title = "Transposed jagged diagonals of bands of rows",
-                                  .source = "Abu-Sufah, Abdel Karim, ISC 2013",
-                                  .traits = {},
-                                  .params = params,
-                                  .kernels = kernels,
-                                  .admit = admit,
-                                  .device = &device_code::btjad};
+constinit const FormatEntry entries::btjad{.family = "jagged",
+                                           .id = "btjad",
+                                           .title = "Transposed jagged diagonals of bands of rows",
+                                           .source = "Abu-Sufah, Abdel Karim, ISC 2013",
+                                           .traits = {},
+                                           .params = params,
+                                           .kernels = kernels,
+                                           .admit = admit,
+                                           .device = &device_code::btjad};
 
 }  // namespace protean::formats

@@ -1,6 +1,7 @@
 // BTJAD on the device: the arrays of btjad.cpp without order. A block has a band: its threads have columns and add to
 // sums in shared memory by atomic operations; then y is written once. The order of the sums is not fixed.
-#include "formats/engines/jags_of_columns.cuh"
+#include "formats/engines/jags/jags_of_columns.cuh"
+#include "formats/entries.hpp"
 
 namespace protean::formats {
 namespace {
@@ -59,9 +60,6 @@ constexpr Kernel kernels[] = {device_kernel<BtjadDevice>("native", false)};
 
 }  // namespace
 
-namespace device_code {
-extern const DeviceCode btjad;
-constinit const DeviceCode btjad{kernels, admit};
-}  // namespace device_code
+constinit const DeviceCode device_code::btjad{kernels, admit};
 
 }  // namespace protean::formats

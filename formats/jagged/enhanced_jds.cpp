@@ -15,6 +15,7 @@
 // 893-903,
 //   doi:10.1007/978-3-642-01970-8_90. Multiples of 16 and pointers in shared memory are our reading; the paper also has
 //   mixed precision. Low confidence.
+#include "formats/entries.hpp"
 #include "operators/assembled_matrix.hpp"
 
 namespace protean::formats {
@@ -22,13 +23,12 @@ namespace {
 constexpr FixedParam enhanced_jds_fixed[] = {{"round", "16"}, {"ends", "jags"}};
 }
 
-extern const Preset enhanced_jds;
-constinit const Preset enhanced_jds{.family = "jagged",
-                                    .id = "enhanced-jds",
-                                    .title = "Aligned jagged diagonals, pointers in shared memory",
-                                    .source = "Cevahir, Nukada, Matsuoka, ICCS 2009",
-                                    .base = "jad",
-                                    .fixed = enhanced_jds_fixed,
-                                    .device_kernel = "staged"};
+constinit const Preset entries::enhanced_jds{.family = "jagged",
+                                             .id = "enhanced-jds",
+                                             .title = "Aligned jagged diagonals, pointers in shared memory",
+                                             .source = "Cevahir, Nukada, Matsuoka, ICCS 2009",
+                                             .base = "jad",
+                                             .fixed = enhanced_jds_fixed,
+                                             .device_kernel = "staged"};
 
 }  // namespace protean::formats

@@ -15,8 +15,7 @@
 //   col       [slots] int32: entry k of position p at jag_ptr[k] + p; ascending with k.
 //   values    [slots]: 0 between the end of a jag and the next.
 // Bytes: (v + 4) slots + 4 rows (1 + [lengths]) + 8 (longest + 1) + 4 longest [jag_rows], with v bytes a value. There
-// are as
-//   many slots as entries where round is 1.
+//   are as many slots as entries where round is 1.
 // Parameters:
 //   round     the slots of a jag are a multiple of it.
 //   ends      jags or rows: what tells where a row ends.
@@ -31,7 +30,8 @@
 //
 // The product goes over strips of rows, four SIMD registers at a time, and not over whole jags, so that y is
 // written once. A NaN in x reaches only rows that use it.
-#include "formats/engines/jags.hpp"
+#include "formats/engines/jags/jags.hpp"
+#include "formats/entries.hpp"
 
 namespace protean::formats {
 namespace {
@@ -51,12 +51,7 @@ constexpr Kernel kernels[] = {native_host_kernel<JagMatrix>(Sums::ordered)};
 
 }  // namespace
 
-namespace device_code {
-extern const DeviceCode jad;
-}
-
-extern const FormatEntry jad;
-constinit const FormatEntry jad{
+constinit const FormatEntry entries::jad{
     .family = "jagged",
     .id = "jad",
     .title = "Jagged diagonals",

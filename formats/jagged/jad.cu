@@ -1,7 +1,8 @@
 // Jagged diagonals on the device: the arrays of jad.cpp. Kernels:
 //   native  One thread a row, or 2, 4 or 8 where rows are few.
 //   staged  One thread a row. Each block copies the pointers and the rows of the first 1024 jags into shared memory.
-#include "formats/engines/jags.cuh"
+#include "formats/engines/jags/jags.cuh"
+#include "formats/entries.hpp"
 
 namespace protean::formats {
 namespace {
@@ -15,9 +16,6 @@ constexpr Kernel kernels[] = {device_kernel<JadNative>("native"), device_kernel<
 
 }  // namespace
 
-namespace device_code {
-extern const DeviceCode jad;
-constinit const DeviceCode jad{kernels, admit_jags_on_device};
-}  // namespace device_code
+constinit const DeviceCode device_code::jad{kernels, admit_jags_on_device};
 
 }  // namespace protean::formats

@@ -11,8 +11,8 @@
 // Wins: on a GPU, where row lengths vary: nearly nothing is padded, and every warp reads whole lines of memory.
 // Refuses: when slots > max_fill nonzeros: a few very long rows pad 31 slots for each of their entries.
 // Source: M. Kreutzer, G. Hager, G. Wellein, H. Fehske, A. Basermann, A. R. Bishop, Sparse matrix-vector multiplication
-// on
-//   GPGPU clusters: a new storage format and a scalable implementation, IPDPSW 2012, doi:10.1109/IPDPSW.2012.211.
+//   on GPGPU clusters: a new storage format and a scalable implementation, IPDPSW 2012, doi:10.1109/IPDPSW.2012.211.
+#include "formats/entries.hpp"
 #include "operators/assembled_matrix.hpp"
 
 namespace protean::formats {
@@ -20,13 +20,13 @@ namespace {
 constexpr FixedParam pjds_fixed[] = {{"round", "32"}, {"ends", "rows"}};
 }
 
-extern const Preset pjds;
-constinit const Preset pjds{.family = "jagged",
-                            .id = "pjds",
-                            .title = "Padded jagged diagonals with row lengths",
-                            .source = "Kreutzer, Hager, Wellein, Fehske, Basermann, Bishop, IPDPSW 2012",
-                            .base = "jad",
-                            .fixed = pjds_fixed,
-                            .device_kernel = "native"};
+constinit const Preset entries::pjds{
+    .family = "jagged",
+    .id = "pjds",
+    .title = "Padded jagged diagonals with row lengths",
+    .source = "Kreutzer, Hager, Wellein, Fehske, Basermann, Bishop, IPDPSW 2012",
+    .base = "jad",
+    .fixed = pjds_fixed,
+    .device_kernel = "native"};
 
 }  // namespace protean::formats

@@ -21,8 +21,7 @@
 //   in deterministic mode.
 // Parameters: none.
 // Wins: where x is long and columns have few entries: every element of x is read once. Sums are added to y one by one,
-// so
-//   csr is usually faster. No permutation of y is needed.
+//   so csr is usually faster. No permutation of y is needed.
 // Refuses: never.
 // Source: E. Montagne, A. Ekambaram, An optimal storage format for sparse matrices, Inf. Process. Lett. 90(2), 2004,
 //   doi:10.1016/j.ipl.2004.01.014; W. Abu-Sufah, A. Abdel Karim, Auto-tuning of sparse matrix-vector multiplication on
@@ -33,7 +32,8 @@
 #include <cmath>
 #include <mutex>
 
-#include "formats/engines/jags_of_columns.hpp"
+#include "formats/engines/jags/jags_of_columns.hpp"
+#include "formats/entries.hpp"
 
 namespace protean::formats {
 namespace {
@@ -138,12 +138,7 @@ constexpr Kernel kernels[] = {native_host_kernel<Tjad>(Sums::ordered)};
 
 }  // namespace
 
-namespace device_code {
-extern const DeviceCode tjad;
-}
-
-extern const FormatEntry tjad;
-constinit const FormatEntry tjad{
+constinit const FormatEntry entries::tjad{
     .family = "jagged",
     .id = "tjad",
     .title = "Transposed jagged diagonals: columns sorted by length",

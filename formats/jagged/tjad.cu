@@ -1,6 +1,7 @@
 // TJAD on the device: the arrays of tjad.cpp without split, order and sums. A thread has a column: it reads x once and
 // adds to y by atomic operations. The order of the sums is not fixed.
-#include "formats/engines/jags_of_columns.cuh"
+#include "formats/engines/jags/jags_of_columns.cuh"
+#include "formats/entries.hpp"
 
 namespace protean::formats {
 namespace {
@@ -48,9 +49,6 @@ constexpr Kernel kernels[] = {device_kernel<TjadDevice>("native", false)};
 
 }  // namespace
 
-namespace device_code {
-extern const DeviceCode tjad;
-constinit const DeviceCode tjad{kernels, admit};
-}  // namespace device_code
+constinit const DeviceCode device_code::tjad{kernels, admit};
 
 }  // namespace protean::formats

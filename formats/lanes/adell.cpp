@@ -15,8 +15,7 @@
 // Bytes: (v + 4) slots + 8 (warps + 1) + 4 warps W + v warps [carry], with v bytes a value.
 // Parameters: W, the lanes of a warp; max_fill, the most slots an entry.
 // Wins: on a GPU, where rows are of very different lengths: the lanes of a warp have about the same number of entries,
-// rows
-//   keep their order, and nothing must be chosen.
+//   rows keep their order, and nothing must be chosen.
 // Refuses: when slots > max_fill nonzeros.
 // Source: M. Maggioni, T. Berger-Wolf, AdELL: an adaptive warp-balancing ELL format for efficient sparse matrix-vector
 //   multiplication on GPUs, ICPP 2013, 11-20, doi:10.1109/ICPP.2013.10. How many lanes a row gets follows a public
@@ -24,7 +23,8 @@
 //
 // The original adds to y by atomic operations where a row lies in several warps. Here they leave carries, which a
 // second launch adds in a fixed order. Warps begin anew every 4096 rows.
-#include "formats/engines/lanes.hpp"
+#include "formats/engines/lanes/lanes.hpp"
+#include "formats/entries.hpp"
 
 namespace protean::formats {
 
@@ -40,19 +40,14 @@ constexpr Kernel kernels[] = {native_host_kernel<LaneMatrix>(Sums::ordered)};
 
 }  // namespace
 
-namespace device_code {
-extern const DeviceCode adell;
-}
-
-extern const FormatEntry adell;
-constinit const FormatEntry adell{.family = "lanes",
-                                  .id = "adell",
-                                  .title = "Adaptive ELLPACK: long rows have more lanes of a warp",
-                                  .source = "Maggioni, Berger-Wolf, ICPP 2013",
-                                  .traits = {.shares_rows = true},
-                                  .params = params,
-                                  .kernels = kernels,
-                                  .admit = admit_lanes_on_host<adell_rule>,
-                                  .device = &device_code::adell};
+constinit const FormatEntry entries::adell{.family = "lanes",
+                                           .id = "adell",
+                                           .title = "Adaptive ELLPACK: long rows have more lanes of a warp",
+                                           .source = "Maggioni, Berger-Wolf, ICPP 2013",
+                                           .traits = {.shares_rows = true},
+                                           .params = params,
+                                           .kernels = kernels,
+                                           .admit = admit_lanes_on_host<adell_rule>,
+                                           .device = &device_code::adell};
 
 }  // namespace protean::formats

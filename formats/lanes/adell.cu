@@ -1,15 +1,13 @@
 // AdELL on the device: the arrays of adell.cpp. A thread has a lane; the sums of the lanes of a row are added by
 // shuffles, in a fixed order.
-#include "formats/engines/lanes.cuh"
+#include "formats/engines/lanes/lanes.cuh"
+#include "formats/entries.hpp"
 
 namespace protean::formats {
 namespace {
 constexpr Kernel kernels[] = {device_kernel<LaneDevice>("native")};
 }
 
-namespace device_code {
-extern const DeviceCode adell;
-constinit const DeviceCode adell{kernels, admit_lanes_on_device<adell_rule>};
-}  // namespace device_code
+constinit const DeviceCode device_code::adell{kernels, admit_lanes_on_device<adell_rule>};
 
 }  // namespace protean::formats

@@ -39,7 +39,8 @@
 // report of a solve says what was chosen (`tuning`), as does the ability HasTuning.
 #include "formats/lanes/adell_plus.hpp"
 
-#include "formats/private/timed_products.hpp"
+#include "formats/engines/tuning/timed_products.hpp"
+#include "formats/entries.hpp"
 
 namespace protean::formats {
 namespace {
@@ -98,12 +99,7 @@ constexpr Kernel kernels[] = {
 
 }  // namespace
 
-namespace device_code {
-extern const DeviceCode adell_plus;
-}
-
-extern const FormatEntry adell_plus;
-constinit const FormatEntry adell_plus{
+constinit const FormatEntry entries::adell_plus{
     .family = "lanes",
     .id = "adell-plus",
     .title = "AdELL by a prefix sum, with blocks and codes where they save memory, tuned while solving",

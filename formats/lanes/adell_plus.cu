@@ -2,8 +2,9 @@
 // loops.
 #include "formats/lanes/adell_plus.hpp"
 
-#include "formats/engines/lanes.cuh"
-#include "formats/private/timed_products.cuh"
+#include "formats/engines/lanes/lanes.cuh"
+#include "formats/engines/tuning/timed_products.cuh"
+#include "formats/entries.hpp"
 
 namespace protean::formats {
 namespace {
@@ -66,9 +67,6 @@ constexpr Kernel kernels[] = {
 
 }  // namespace
 
-namespace device_code {
-extern const DeviceCode adell_plus;
-constinit const DeviceCode adell_plus{kernels, admit};
-}  // namespace device_code
+constinit const DeviceCode device_code::adell_plus{kernels, admit};
 
 }  // namespace protean::formats

@@ -4,8 +4,8 @@
 #include <memory>
 #include <utility>
 
-#include "formats/engines/lanes.hpp"
-#include "formats/private/option_sweep.hpp"
+#include "formats/engines/lanes/lanes.hpp"
+#include "formats/engines/tuning/option_sweep.hpp"
 #include "operators/tuning.hpp"
 
 namespace protean::formats {

@@ -25,7 +25,8 @@
 //   282-290. The lanes that are left over are given as the authors' later code does.
 //
 // Groups begin anew every 4096 rows.
-#include "formats/engines/lanes.hpp"
+#include "formats/engines/lanes/lanes.hpp"
+#include "formats/entries.hpp"
 
 namespace protean::formats {
 
@@ -51,19 +52,14 @@ constexpr Kernel kernels[] = {native_host_kernel<LaneMatrix>(Sums::ordered)};
 
 }  // namespace
 
-namespace device_code {
-extern const DeviceCode argcsr;
-}
-
-extern const FormatEntry argcsr;
-constinit const FormatEntry argcsr{.family = "lanes",
-                                   .id = "argcsr",
-                                   .title = "Adaptive row-grouped CSR: groups of rows share lanes",
-                                   .source = "Heller, Oberhuber, ALGORITMY 2012",
-                                   .traits = {},
-                                   .params = params,
-                                   .kernels = kernels,
-                                   .admit = admit_lanes_on_host<argcsr_rule>,
-                                   .device = &device_code::argcsr};
+constinit const FormatEntry entries::argcsr{.family = "lanes",
+                                            .id = "argcsr",
+                                            .title = "Adaptive row-grouped CSR: groups of rows share lanes",
+                                            .source = "Heller, Oberhuber, ALGORITMY 2012",
+                                            .traits = {},
+                                            .params = params,
+                                            .kernels = kernels,
+                                            .admit = admit_lanes_on_host<argcsr_rule>,
+                                            .device = &device_code::argcsr};
 
 }  // namespace protean::formats

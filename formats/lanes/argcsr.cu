@@ -1,16 +1,14 @@
 // ArgCSR on the device: the arrays of argcsr.cpp. A block has a group of rows and a thread a lane; the sums of the
 // lanes of a row are added in shared memory. Groups of 32 lanes and less are computed by warps. The order of the sums
 // is fixed.
-#include "formats/engines/lanes.cuh"
+#include "formats/engines/lanes/lanes.cuh"
+#include "formats/entries.hpp"
 
 namespace protean::formats {
 namespace {
 constexpr Kernel kernels[] = {device_kernel<LaneDevice>("native")};
 }
 
-namespace device_code {
-extern const DeviceCode argcsr;
-constinit const DeviceCode argcsr{kernels, admit_lanes_on_device<argcsr_rule>};
-}  // namespace device_code
+constinit const DeviceCode device_code::argcsr{kernels, admit_lanes_on_device<argcsr_rule>};
 
 }  // namespace protean::formats

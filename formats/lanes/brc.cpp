@@ -25,14 +25,14 @@
 // Wins: on a GPU, where a few rows are very long (power laws): all blocks have about the same work.
 // Refuses: when slots > max_fill nonzeros.
 // Source: A. Ashari, N. Sedaghati, J. Eisenlohr, P. Sadayappan, An efficient two-dimensional blocking strategy for
-// sparse
-//   matrix-vector multiplication on GPUs, ICS 2014, doi:10.1145/2597652.2597678. The rule for B2 is our reading; the
-//   original adds to y by atomic operations, here the sums of blocks are added by a second launch in a fixed order.
+//   sparse matrix-vector multiplication on GPUs, ICS 2014, doi:10.1145/2597652.2597678. The rule for B2 is our reading;
+//   the original adds to y by atomic operations, here the sums of blocks are added by a second launch in a fixed order.
 //   Medium confidence.
 #include "formats/lanes/brc.hpp"
 
-#include "formats/engines/lanes.hpp"
-#include "formats/engines/row_order.hpp"
+#include "formats/engines/lanes/lanes.hpp"
+#include "formats/engines/rows/row_order.hpp"
+#include "formats/entries.hpp"
 
 namespace protean::formats {
 namespace {
@@ -166,19 +166,15 @@ Admission admit_brc(const BrcRule& rule, const BrcSizes& sizes, const SparsityPa
   return Admission::accept(bytes, sizes.slots);
 }
 
-namespace device_code {
-extern const DeviceCode brc;
-}
-
-extern const FormatEntry brc;
-constinit const FormatEntry brc{.family = "lanes",
-                                .id = "brc",
-                                .title = "Blocked row-column: sorted rows in blocks of rows and columns",
-                                .source = "Ashari, Sedaghati, Eisenlohr, Sadayappan, ICS 2014",
-                                .traits = {},
-                                .params = params,
-                                .kernels = kernels,
-                                .admit = admit,
-                                .device = &device_code::brc};
+constinit const FormatEntry entries::brc{
+    .family = "lanes",
+    .id = "brc",
+    .title = "Blocked row-column: sorted rows in blocks of rows and columns",
+    .source = "Ashari, Sedaghati, Eisenlohr, Sadayappan, ICS 2014",
+    .traits = {},
+    .params = params,
+    .kernels = kernels,
+    .admit = admit,
+    .device = &device_code::brc};
 
 }  // namespace protean::formats

@@ -1,9 +1,10 @@
 // BRC on the device: the arrays of brc.cpp. A thread has a row of a block. The sums of a row block that is cut are
 // added by a second launch, in a fixed order.
-#include "formats/engines/row_order.cuh"
-#include "formats/engines/row_view.cuh"
+#include "formats/engines/rows/row_order.cuh"
+#include "formats/engines/view/expand.cuh"
+#include "formats/engines/view/row_view.cuh"
+#include "formats/entries.hpp"
 #include "formats/lanes/brc.hpp"
-#include "formats/private/expand.cuh"
 
 namespace protean::formats {
 namespace {
@@ -190,9 +191,6 @@ constexpr Kernel kernels[] = {device_kernel<BrcDevice>("native")};
 
 }  // namespace
 
-namespace device_code {
-extern const DeviceCode brc;
-constinit const DeviceCode brc{kernels, admit};
-}  // namespace device_code
+constinit const DeviceCode device_code::brc{kernels, admit};
 
 }  // namespace protean::formats

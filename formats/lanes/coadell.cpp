@@ -18,10 +18,10 @@
 // Wins: as adell, where rows have many entries: an index takes 2 bytes instead of 4.
 // Refuses: when slots > max_fill nonzeros.
 // Source: M. Maggioni, T. Berger-Wolf, CoAdELL: adaptivity and compression for improving sparse matrix-vector
-// multiplication on
-//   GPUs, IPDPSW 2014, 933-940, doi:10.1109/IPDPSW.2014.106. One width of 16 bits and a choice for each warp are our
-//   reading. Low confidence.
-#include "formats/engines/lanes.hpp"
+//   multiplication on GPUs, IPDPSW 2014, 933-940, doi:10.1109/IPDPSW.2014.106. One width of 16 bits and a choice for
+//   each warp are our reading. Low confidence.
+#include "formats/engines/lanes/lanes.hpp"
+#include "formats/entries.hpp"
 
 namespace protean::formats {
 
@@ -37,19 +37,14 @@ constexpr Kernel kernels[] = {native_host_kernel<LaneMatrix>(Sums::ordered)};
 
 }  // namespace
 
-namespace device_code {
-extern const DeviceCode coadell;
-}
-
-extern const FormatEntry coadell;
-constinit const FormatEntry coadell{.family = "lanes",
-                                    .id = "coadell",
-                                    .title = "Compressed AdELL: 16-bit differences of columns",
-                                    .source = "Maggioni, Berger-Wolf, IPDPSW 2014",
-                                    .traits = {.shares_rows = true, .admission_converts = true},
-                                    .params = params,
-                                    .kernels = kernels,
-                                    .admit = admit_lanes_on_host<coadell_rule>,
-                                    .device = &device_code::coadell};
+constinit const FormatEntry entries::coadell{.family = "lanes",
+                                             .id = "coadell",
+                                             .title = "Compressed AdELL: 16-bit differences of columns",
+                                             .source = "Maggioni, Berger-Wolf, IPDPSW 2014",
+                                             .traits = {.shares_rows = true, .admission_converts = true},
+                                             .params = params,
+                                             .kernels = kernels,
+                                             .admit = admit_lanes_on_host<coadell_rule>,
+                                             .device = &device_code::coadell};
 
 }  // namespace protean::formats

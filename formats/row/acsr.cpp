@@ -17,15 +17,15 @@
 //   where there are longer rows; v bytes a value, p = 4 or 8 bytes a row pointer.
 // Parameters: bin_max: rows of more than 2^bin_max entries are shared.
 // Wins: where a few rows hold a large share of the entries and the others vary in length (graphs). A bin has a launch
-// of
-//   its own with 2^(b-1) threads a row; longer rows have one and one more that adds their pieces in order. On a host
+//   of its own with 2^(b-1) threads a row; longer rows have one and one more that adds their pieces in order. On a host
 //   the longer rows are cut where a thread has its share.
 // Refuses: never.
 // Source: A. Ashari, N. Sedaghati, J. Eisenlohr, S. Parthasarathy, P. Sadayappan, Fast sparse matrix-vector
 //   multiplication on GPUs for graph applications, SC 2014, 781-792, doi:10.1109/SC.2014.69. There a long row is a
 //   launch from the device; here pieces of all long rows are one launch, so their number has no limit (RowMax in the
 //   paper).
-#include "formats/engines/rows.hpp"
+#include "formats/engines/rows/rows.hpp"
+#include "formats/entries.hpp"
 #include "formats/row/rules.hpp"
 
 namespace protean::formats {
@@ -77,19 +77,15 @@ constexpr Kernel kernels[] = {native_host_kernel<Acsr>(Sums::ordered)};
 
 }  // namespace
 
-namespace device_code {
-extern const DeviceCode acsr;
-}
-
-extern const FormatEntry acsr;
-constinit const FormatEntry acsr{.family = "row",
-                                 .id = "acsr",
-                                 .title = "csr with bins of rows by length",
-                                 .source = "Ashari, Sedaghati, Eisenlohr, Parthasarathy, Sadayappan, SC 2014",
-                                 .traits = {.unsorted_rows = true, .uses_source = true, .shares_rows = true},
-                                 .params = params,
-                                 .kernels = kernels,
-                                 .admit = admit,
-                                 .device = &device_code::acsr};
+constinit const FormatEntry entries::acsr{
+    .family = "row",
+    .id = "acsr",
+    .title = "csr with bins of rows by length",
+    .source = "Ashari, Sedaghati, Eisenlohr, Parthasarathy, Sadayappan, SC 2014",
+    .traits = {.unsorted_rows = true, .uses_source = true, .shares_rows = true},
+    .params = params,
+    .kernels = kernels,
+    .admit = admit,
+    .device = &device_code::acsr};
 
 }  // namespace protean::formats

@@ -2,7 +2,8 @@
 // 2^(b-1) threads a row: lanes of a warp up to bin 6, then a block. The borders of the bins stay with the host program.
 #include <vector>
 
-#include "formats/engines/rows.cuh"
+#include "formats/engines/rows/rows.cuh"
+#include "formats/entries.hpp"
 #include "formats/row/rules.hpp"
 
 namespace protean::formats {
@@ -80,9 +81,6 @@ constexpr Kernel kernels[] = {device_kernel<AcsrDevice>("native")};
 
 }  // namespace
 
-namespace device_code {
-extern const DeviceCode acsr;
-constinit const DeviceCode acsr{kernels, admit};
-}  // namespace device_code
+constinit const DeviceCode device_code::acsr{kernels, admit};
 
 }  // namespace protean::formats

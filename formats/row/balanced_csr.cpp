@@ -19,7 +19,8 @@
 //
 // A row is added entry by entry in the order of its columns. On a GPU a block of threads has a range, and one thread
 // computes a row.
-#include "formats/engines/rows.hpp"
+#include "formats/engines/rows/rows.hpp"
+#include "formats/entries.hpp"
 
 namespace protean::formats {
 namespace {
@@ -66,19 +67,14 @@ constexpr Kernel kernels[] = {native_host_kernel<BalancedCsr>(Sums::ordered)};
 
 }  // namespace
 
-namespace device_code {
-extern const DeviceCode balanced_csr;
-}
-
-extern const FormatEntry balanced_csr;
-constinit const FormatEntry balanced_csr{.family = "row",
-                                         .id = "balanced-csr",
-                                         .title = "csr, equal entries a thread",
-                                         .source = "Mpakos et al., IPDPS 2023",
-                                         .traits = {.unsorted_rows = true, .uses_source = true},
-                                         .params = params,
-                                         .kernels = kernels,
-                                         .admit = admit_ranges,
-                                         .device = &device_code::balanced_csr};
+constinit const FormatEntry entries::balanced_csr{.family = "row",
+                                                  .id = "balanced-csr",
+                                                  .title = "csr, equal entries a thread",
+                                                  .source = "Mpakos et al., IPDPS 2023",
+                                                  .traits = {.unsorted_rows = true, .uses_source = true},
+                                                  .params = params,
+                                                  .kernels = kernels,
+                                                  .admit = admit_ranges,
+                                                  .device = &device_code::balanced_csr};
 
 }  // namespace protean::formats

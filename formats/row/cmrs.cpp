@@ -18,8 +18,7 @@
 //   neighbouring rows share what they read of x.
 // Refuses: when the columns leave too few bits for the row, cols > 2^32 / height.
 // Source: Z. Koza, M. Matyka, S. Szkoda, L. Miroslaw, Compressed multirow storage format for sparse matrices on
-// graphics
-//   processing units, SIAM J. Sci. Comput. 36(2), C219-C239, 2014, doi:10.1137/120900216.
+//   graphics processing units, SIAM J. Sci. Comput. 36(2), C219-C239, 2014, doi:10.1137/120900216.
 //
 // The row in the strip could also be an array of bytes. It is packed into the columns because then CMRS needs no more
 // memory than csr, which the authors claim; the width of the field is our reading. A matrix with more than 2^28 columns
@@ -30,7 +29,8 @@
 
 #include <algorithm>
 
-#include "formats/engines/row_view.hpp"
+#include "formats/engines/view/row_view.hpp"
+#include "formats/entries.hpp"
 
 namespace protean::formats {
 namespace {
@@ -124,19 +124,15 @@ Admission admit_cmrs(const Context&, const SparsityPattern& pattern, const Forma
                            pattern.nonzeros);
 }
 
-namespace device_code {
-extern const DeviceCode cmrs;
-}
-
-extern const FormatEntry cmrs;
-constinit const FormatEntry cmrs{.family = "row",
-                                 .id = "cmrs",
-                                 .title = "Compressed multi-row storage: strips of rows",
-                                 .source = "Koza, Matyka, Szkoda, Miroslaw, SIAM J. Sci. Comput. 36(2), 2014",
-                                 .traits = {},
-                                 .params = params,
-                                 .kernels = kernels,
-                                 .admit = admit_cmrs,
-                                 .device = &device_code::cmrs};
+constinit const FormatEntry entries::cmrs{
+    .family = "row",
+    .id = "cmrs",
+    .title = "Compressed multi-row storage: strips of rows",
+    .source = "Koza, Matyka, Szkoda, Miroslaw, SIAM J. Sci. Comput. 36(2), 2014",
+    .traits = {},
+    .params = params,
+    .kernels = kernels,
+    .admit = admit_cmrs,
+    .device = &device_code::cmrs};
 
 }  // namespace protean::formats

@@ -1,8 +1,9 @@
 // CMRS on the device: the layout is that of cmrs.cpp. A warp computes a strip. Each lane adds its products to sums of
 // its own, one for each row of the strip, in shared memory; then the sums of the lanes are added by shuffles. So there
 // are no conflicts, no atomic operations and no barriers, and the order of the sums is fixed.
-#include "formats/engines/row_view.cuh"
-#include "formats/private/expand.cuh"
+#include "formats/engines/view/expand.cuh"
+#include "formats/engines/view/row_view.cuh"
+#include "formats/entries.hpp"
 #include "formats/row/cmrs.hpp"
 
 namespace protean::formats {
@@ -127,9 +128,6 @@ constexpr Kernel kernels[] = {device_kernel<CmrsDevice>("native")};
 
 }  // namespace
 
-namespace device_code {
-extern const DeviceCode cmrs;
-constinit const DeviceCode cmrs{kernels, admit_cmrs};
-}  // namespace device_code
+constinit const DeviceCode device_code::cmrs{kernels, admit_cmrs};
 
 }  // namespace protean::formats

@@ -38,9 +38,10 @@
 
 #include <algorithm>
 
-#include "formats/engines/multi_rows.hpp"
-#include "formats/engines/rows.hpp"
-#include "formats/private/library_kernels.hpp"
+#include "formats/engines/library/library_kernels.hpp"
+#include "formats/engines/rows/rows.hpp"
+#include "formats/engines/several/multi_rows.hpp"
+#include "formats/entries.hpp"
 #include "operators/multi_product.hpp"
 
 namespace protean::formats {
@@ -138,12 +139,7 @@ constexpr Kernel kernels[] = {native_host_kernel<Csr>(Sums::ordered), naive(), P
 
 }  // namespace
 
-namespace device_code {
-extern const DeviceCode csr;  // csr.cu
-}
-
-extern const FormatEntry csr;
-constinit const FormatEntry csr{
+constinit const FormatEntry entries::csr{
     .family = "row",
     .id = "csr",
     .title = "Compressed sparse rows",

@@ -2,9 +2,9 @@
 // Parameters: balance
 //   rows   A group of `lanes` neighbouring threads, 4 to 32, computes a row. Their sums are added by shuffles in a
 //          fixed order.
-//   blocks Blocks of threads take whole rows with about the same number of entries (engines/whole_row_tiles.cuh).
-//   merge  Blocks take the same number of entries each. A row may be cut (engines/entry_tiles.cuh). Where a few rows
-//          hold much of the matrix, warps take them, and long rows are cut finer (private/row_runs.cuh).
+//   blocks Blocks of threads take whole rows with about the same number of entries (engines/runs/whole_row_tiles.cuh).
+//   merge  Blocks take the same number of entries each. A row may be cut (engines/runs/entry_tiles.cuh). Where a few
+//          rows hold much of the matrix, warps take them, and long rows are cut finer (engines/runs/row_runs.cuh).
 //   auto   blocks; merge, where the arrays have more than four times the bytes of the second-level cache, where a row
 //          has more than 3000 entries, or more than 1000 and a 64th of all, or where more than 10240 rows lie within
 //          640 entries. But rows, where all lanes of a group have work and the rows are long, or have columns far from
@@ -28,14 +28,15 @@
 #include "core/device/primitives.hpp"
 #include "formats/cusparse_support.hpp"
 #include "formats/device_support.cuh"
-#include "formats/engines/entry_tiles.cuh"
-#include "formats/engines/multi_rows.cuh"
-#include "formats/engines/rows.cuh"
-#include "formats/engines/whole_row_tiles.cuh"
-#include "formats/private/csr_arrays.cuh"
-#include "formats/private/expand.cuh"
-#include "formats/private/library_kernels.hpp"
-#include "formats/private/row_runs.cuh"
+#include "formats/engines/library/library_kernels.hpp"
+#include "formats/engines/rows/csr_arrays.cuh"
+#include "formats/engines/rows/rows.cuh"
+#include "formats/engines/runs/entry_tiles.cuh"
+#include "formats/engines/runs/row_runs.cuh"
+#include "formats/engines/runs/whole_row_tiles.cuh"
+#include "formats/engines/several/multi_rows.cuh"
+#include "formats/engines/view/expand.cuh"
+#include "formats/entries.hpp"
 #include "formats/row/rules.hpp"
 #include "operators/multi_product.hpp"
 #include "operators/row_arrays.hpp"
@@ -221,8 +222,8 @@ __global__ void measure_rows(std::int64_t rows, const P* row_ptr, int lanes, Row
 
 // How the work is divided among threads.
 struct CsrPlan {
-  // rows: `lanes` threads take whole rows. blocks: engines/whole_row_tiles.cuh. tiles: engines/entry_tiles.cuh. runs:
-  // private/row_runs.cuh.
+  // rows: `lanes` threads take whole rows. blocks: engines/runs/whole_row_tiles.cuh. tiles:
+  // engines/runs/entry_tiles.cuh. runs: engines/runs/row_runs.cuh.
   enum class Division : unsigned char { rows, blocks, tiles, runs };
   Division division = Division::rows;
   bool weighted = false;  // the tiles
@@ -559,9 +560,6 @@ constexpr Kernel kernels[] = {
 
 }  // namespace
 
-namespace device_code {
-extern const DeviceCode csr;
-constinit const DeviceCode csr{kernels, admit};
-}  // namespace device_code
+constinit const DeviceCode device_code::csr{kernels, admit};
 
 }  // namespace protean::formats

@@ -22,8 +22,7 @@
 //   empty_off  int32: for tiles with the top bit, the row of each row start less the row of the tile. In others row
 //              start j belongs to row j of the tile.
 // Bytes: (v + 4) nonzeros + p (rows + 1) + 4 (tiles + 1) + 4 full_tiles omega packets + 8 (full_tiles + 1) + 4
-// empty_off,
-//   with v bytes a value and p bytes a row pointer; on a GPU also v bytes a tile.
+//   empty_off, with v bytes a value and p bytes a row pointer; on a GPU also v bytes a tile.
 // Parameters:
 //   omega  lanes. 0 takes 4 on the host and 32, a warp, on a GPU, which takes no other.
 //   sigma  entries of a lane. 0 takes 16 on the host. On a GPU it takes the mean row length between 4 and 32, and 6
@@ -45,8 +44,9 @@
 #include <bit>
 #include <cstring>
 
-#include "formats/engines/row_view.hpp"
-#include "formats/engines/runs.hpp"
+#include "formats/engines/runs/runs.hpp"
+#include "formats/engines/view/row_view.hpp"
+#include "formats/entries.hpp"
 
 namespace protean::formats {
 namespace {
@@ -229,19 +229,14 @@ constexpr Kernel kernels[] = {native_host_kernel<Csr5>(Sums::ordered)};
 
 }  // namespace
 
-namespace device_code {
-extern const DeviceCode csr5;
-}
-
-extern const FormatEntry csr5;
-constinit const FormatEntry csr5{.family = "row",
-                                 .id = "csr5",
-                                 .title = "CSR5: transposed tiles of equal numbers of entries",
-                                 .source = "Liu, Vinter, ICS 2015",
-                                 .traits = {.shares_rows = true},
-                                 .params = params,
-                                 .kernels = kernels,
-                                 .admit = admit,
-                                 .device = &device_code::csr5};
+constinit const FormatEntry entries::csr5{.family = "row",
+                                          .id = "csr5",
+                                          .title = "CSR5: transposed tiles of equal numbers of entries",
+                                          .source = "Liu, Vinter, ICS 2015",
+                                          .traits = {.shares_rows = true},
+                                          .params = params,
+                                          .kernels = kernels,
+                                          .admit = admit,
+                                          .device = &device_code::csr5};
 
 }  // namespace protean::formats

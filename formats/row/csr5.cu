@@ -1,13 +1,14 @@
 // CSR5 on the device: the layout is that of csr5.cpp with omega = 32. A warp computes a tile. Each lane adds its
 // entries one after another; a row that lies within the lane is finished there; the sums of a row over several lanes
 // are added by shuffles. The row that began in an earlier tile leaves a carry; a second launch adds the carries
-// (engines/runs.cuh). A warp computes each row of the entries after the last full tile, in the first launch. Rows
+// (engines/runs/runs.cuh). A warp computes each row of the entries after the last full tile, in the first launch. Rows
 // without entries have a launch of their own, when there are any. The order of the sums is fixed.
 //
 // Further array: carry [tiles], which each product overwrites.
 #include "core/device/primitives.hpp"
-#include "formats/engines/row_view.cuh"
-#include "formats/engines/runs.cuh"
+#include "formats/engines/runs/runs.cuh"
+#include "formats/engines/view/row_view.cuh"
+#include "formats/entries.hpp"
 #include "formats/row/csr5.hpp"
 
 namespace protean::formats {
@@ -313,9 +314,6 @@ constexpr Kernel kernels[] = {device_kernel<Csr5Device>("native")};
 
 }  // namespace
 
-namespace device_code {
-extern const DeviceCode csr5;
-constinit const DeviceCode csr5{kernels, admit};
-}  // namespace device_code
+constinit const DeviceCode device_code::csr5{kernels, admit};
 
 }  // namespace protean::formats

@@ -15,16 +15,15 @@
 //   v bytes a value, p = 4 or 8 bytes a row pointer.
 // Parameters: S, the most entries of a block of several rows.
 // Wins: where the lengths vary in any way. On a GPU the threads of a block store the products of its entries; then one
-// or
-//   more threads add those of a row; a long row is added by all threads of a block, a very long one by several blocks,
-//   whose sums are added in order. On a host threads get whole blocks, and very long rows are cut.
+//   or more threads add those of a row; a long row is added by all threads of a block, a very long one by several
+//   blocks, whose sums are added in order. On a host threads get whole blocks, and very long rows are cut.
 // Refuses: never.
 // Source: J. L. Greathouse, M. Daga, Efficient sparse matrix-vector multiplication on GPUs using the CSR storage
-// format,
-//   SC 2014, 769-780, doi:10.1109/SC.2014.68; M. Daga, J. L. Greathouse, Structural agnostic SpMV: adapting
+//   format, SC 2014, 769-780, doi:10.1109/SC.2014.68; M. Daga, J. L. Greathouse, Structural agnostic SpMV: adapting
 //   CSR-Adaptive for irregular matrices, HiPC 2015, 64-74, doi:10.1109/HiPC.2015.55 (very long rows; they add by atomic
 //   operations).
-#include "formats/engines/rows.hpp"
+#include "formats/engines/rows/rows.hpp"
+#include "formats/entries.hpp"
 
 namespace protean::formats {
 namespace {
@@ -47,12 +46,7 @@ constexpr Kernel kernels[] = {native_host_kernel<CsrAdaptive>(Sums::ordered)};
 
 }  // namespace
 
-namespace device_code {
-extern const DeviceCode csr_adaptive;
-}
-
-extern const FormatEntry csr_adaptive;
-constinit const FormatEntry csr_adaptive{
+constinit const FormatEntry entries::csr_adaptive{
     .family = "row",
     .id = "csr-adaptive",
     .title = "csr in blocks of rows, or of one long row",

@@ -1,6 +1,7 @@
 // csr-adaptive on the device: the blocks of csr_adaptive.cpp, found on the device by a warp for each 4096 rows, and the
 // rows that several blocks share.
-#include "formats/engines/rows.cuh"
+#include "formats/engines/rows/rows.cuh"
+#include "formats/entries.hpp"
 
 namespace protean::formats {
 namespace {
@@ -24,9 +25,6 @@ constexpr Kernel kernels[] = {device_kernel<CsrAdaptiveDevice>("native")};
 
 }  // namespace
 
-namespace device_code {
-extern const DeviceCode csr_adaptive;
-constinit const DeviceCode csr_adaptive{kernels, admit};
-}  // namespace device_code
+constinit const DeviceCode device_code::csr_adaptive{kernels, admit};
 
 }  // namespace protean::formats

@@ -14,9 +14,9 @@
 // Wins: on a GPU, where all rows are short or all are long. On a host it is the kernel of csr with whole rows.
 // Refuses: never.
 // Source: A. H. El Zein, A. P. Rendell, Generating optimal CUDA sparse matrix vector product implementations for
-// evolving
-//   GPU hardware, Concurr. Comput. Pract. Exp. 24(1), 2012, 3-13. They measure the border on each device, with matrices
-//   of equal rows; lanes = measured compares both with the matrix itself. The mean of 8 is ours.
+//   evolving GPU hardware, Concurr. Comput. Pract. Exp. 24(1), 2012, 3-13. They measure the border on each device, with
+//   matrices of equal rows; lanes = measured compares both with the matrix itself. The mean of 8 is ours.
+#include "formats/entries.hpp"
 #include "operators/assembled_matrix.hpp"
 
 namespace protean::formats {
@@ -24,8 +24,7 @@ namespace {
 constexpr FixedParam csr_elzein_rendell_fixed[] = {{"balance", "rows"}};
 }  // namespace
 
-extern const Preset csr_elzein_rendell;
-constinit const Preset csr_elzein_rendell{
+constinit const Preset entries::csr_elzein_rendell{
     .family = "row",
     .id = "csr-elzein-rendell",
     .title = "csr, a thread or a warp a row",

@@ -13,8 +13,8 @@
 //   is the kernel of csr with whole rows.
 // Refuses: never.
 // Source: A.-K. Cheik Ahamed, F. Magoules, Fast sparse matrix-vector multiplication on graphics processing unit for
-// finite
-//   element analysis, HPCC 2012, 1307-1314. The order of the sums may differ while it searches.
+//   finite element analysis, HPCC 2012, 1307-1314. The order of the sums may differ while it searches.
+#include "formats/entries.hpp"
 #include "operators/assembled_matrix.hpp"
 
 namespace protean::formats {
@@ -22,14 +22,13 @@ namespace {
 constexpr FixedParam csr_gridification_fixed[] = {{"balance", "rows"}};
 }  // namespace
 
-extern const Preset csr_gridification;
-constinit const Preset csr_gridification{.family = "row",
-                                         .id = "csr-gridification",
-                                         .title = "csr, threads a row and a block by trying all",
-                                         .source = "Cheik Ahamed, Magoules, HPCC 2012",
-                                         .base = "csr",
-                                         .fixed = csr_gridification_fixed,
-                                         .host_kernel = "native",
-                                         .device_kernel = "gridification"};
+constinit const Preset entries::csr_gridification{.family = "row",
+                                                  .id = "csr-gridification",
+                                                  .title = "csr, threads a row and a block by trying all",
+                                                  .source = "Cheik Ahamed, Magoules, HPCC 2012",
+                                                  .base = "csr",
+                                                  .fixed = csr_gridification_fixed,
+                                                  .host_kernel = "native",
+                                                  .device_kernel = "gridification"};
 
 }  // namespace protean::formats

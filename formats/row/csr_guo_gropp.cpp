@@ -19,7 +19,8 @@
 // Refuses: never.
 // Source: D. Guo, W. Gropp, Adaptive thread distributions for SpMV on a GPU, Extreme Scaling Workshop (BW-XSEDE) 2012,
 //   2:1-2:5. The ranges are ours.
-#include "formats/engines/rows.hpp"
+#include "formats/engines/rows/rows.hpp"
+#include "formats/entries.hpp"
 #include "formats/row/rules.hpp"
 
 namespace protean::formats {
@@ -68,19 +69,14 @@ constexpr Kernel kernels[] = {native_host_kernel<GuoGropp>(Sums::ordered)};
 
 }  // namespace
 
-namespace device_code {
-extern const DeviceCode csr_guo_gropp;
-}
-
-extern const FormatEntry csr_guo_gropp;
-constinit const FormatEntry csr_guo_gropp{.family = "row",
-                                          .id = "csr-guo-gropp",
-                                          .title = "csr with a list of rows by length",
-                                          .source = "Guo, Gropp, Extreme Scaling Workshop 2012",
-                                          .traits = {.unsorted_rows = true, .uses_source = true},
-                                          .params = {},
-                                          .kernels = kernels,
-                                          .admit = admit,
-                                          .device = &device_code::csr_guo_gropp};
+constinit const FormatEntry entries::csr_guo_gropp{.family = "row",
+                                                   .id = "csr-guo-gropp",
+                                                   .title = "csr with a list of rows by length",
+                                                   .source = "Guo, Gropp, Extreme Scaling Workshop 2012",
+                                                   .traits = {.unsorted_rows = true, .uses_source = true},
+                                                   .params = {},
+                                                   .kernels = kernels,
+                                                   .admit = admit,
+                                                   .device = &device_code::csr_guo_gropp};
 
 }  // namespace protean::formats

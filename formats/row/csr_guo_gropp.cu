@@ -4,7 +4,8 @@
 // the device.
 #include <array>
 
-#include "formats/engines/rows.cuh"
+#include "formats/engines/rows/rows.cuh"
+#include "formats/entries.hpp"
 #include "formats/row/rules.hpp"
 
 namespace protean::formats {
@@ -69,9 +70,6 @@ constexpr Kernel kernels[] = {with_params(device_kernel<GuoGroppDevice>("native"
 
 }  // namespace
 
-namespace device_code {
-extern const DeviceCode csr_guo_gropp;
-constinit const DeviceCode csr_guo_gropp{kernels, admit};
-}  // namespace device_code
+constinit const DeviceCode device_code::csr_guo_gropp{kernels, admit};
 
 }  // namespace protean::formats

@@ -12,6 +12,7 @@
 // Refuses: never.
 // Source: P. Guo, L. Wang, Auto-tuning CUDA parameters for sparse matrix-vector multiplication on GPUs, ICCIS 2010,
 //   1154-1157. The border between the two sizes, a mean of 24, is ours.
+#include "formats/entries.hpp"
 #include "formats/row/rules.hpp"
 
 namespace protean::formats {
@@ -20,16 +21,15 @@ constexpr FixedParam csr_guo_wang_fixed[] = {{"balance", "rows"}, {"repeat", "1"
 constexpr std::string_view csr_guo_wang_chosen[] = {"T"};
 }  // namespace
 
-extern const Preset csr_guo_wang;
-constinit const Preset csr_guo_wang{.family = "row",
-                                    .id = "csr-guo-wang",
-                                    .title = "csr, 16 or 32 threads a row",
-                                    .source = "Guo, Wang, ICCIS 2010",
-                                    .base = "csr",
-                                    .fixed = csr_guo_wang_fixed,
-                                    .choose = choose_lanes<guo_wang_lanes>,
-                                    .chosen = csr_guo_wang_chosen,
-                                    .host_kernel = "native",
-                                    .device_kernel = "cooperative"};
+constinit const Preset entries::csr_guo_wang{.family = "row",
+                                             .id = "csr-guo-wang",
+                                             .title = "csr, 16 or 32 threads a row",
+                                             .source = "Guo, Wang, ICCIS 2010",
+                                             .base = "csr",
+                                             .fixed = csr_guo_wang_fixed,
+                                             .choose = choose_lanes<guo_wang_lanes>,
+                                             .chosen = csr_guo_wang_chosen,
+                                             .host_kernel = "native",
+                                             .device_kernel = "cooperative"};
 
 }  // namespace protean::formats

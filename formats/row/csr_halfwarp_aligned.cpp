@@ -10,11 +10,11 @@
 // Bytes: those of icsr.
 // Parameters: max_fill of icsr.
 // Wins: on a GPU, where rows have about a multiple of 16 entries: 16 threads compute a row, and the loads of a
-// half-warp
-//   are aligned. y is written once, and x goes through the read-only cache. On a host it is icsr.
+//   half-warp are aligned. y is written once, and x goes through the read-only cache. On a host it is icsr.
 // Refuses: when slots > max_fill nonzeros.
 // Source: M. M. Baskaran, R. Bordawekar, Optimizing sparse matrix-vector multiplication on GPUs, IBM Research Report
 //   RC24704, 2009. Staging x in shared memory, which the report also describes, is not built.
+#include "formats/entries.hpp"
 #include "operators/assembled_matrix.hpp"
 
 namespace protean::formats {
@@ -22,14 +22,13 @@ namespace {
 constexpr FixedParam csr_halfwarp_aligned_fixed[] = {{"align", "16"}, {"T", "16"}};
 }
 
-extern const Preset csr_halfwarp_aligned;
-constinit const Preset csr_halfwarp_aligned{.family = "row",
-                                            .id = "csr-halfwarp-aligned",
-                                            .title = "csr, aligned rows, half a warp a row",
-                                            .source = "Baskaran, Bordawekar, IBM RC24704, 2009",
-                                            .base = "icsr",
-                                            .fixed = csr_halfwarp_aligned_fixed,
-                                            .host_kernel = "native",
-                                            .device_kernel = "native"};
+constinit const Preset entries::csr_halfwarp_aligned{.family = "row",
+                                                     .id = "csr-halfwarp-aligned",
+                                                     .title = "csr, aligned rows, half a warp a row",
+                                                     .source = "Baskaran, Bordawekar, IBM RC24704, 2009",
+                                                     .base = "icsr",
+                                                     .fixed = csr_halfwarp_aligned_fixed,
+                                                     .host_kernel = "native",
+                                                     .device_kernel = "native"};
 
 }  // namespace protean::formats

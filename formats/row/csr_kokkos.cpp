@@ -2,7 +2,7 @@
 // lanes a row on a device, by the mean row length.
 // Source: H. C. Edwards, C. R. Trott, D. Sunderland, Kokkos, J. Parallel Distrib. Comput. 74 (2014),
 // doi 10.1016/j.jpdc.2014.07.003.
-#include "formats/private/kokkos_matrix.hpp"
+#include "formats/engines/library/kokkos_matrix.hpp"
 
 namespace protean::formats {
 namespace {

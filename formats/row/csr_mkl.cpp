@@ -12,8 +12,8 @@
 #include <mutex>
 
 #include "core/error.hpp"
-#include "formats/private/csr.hpp"
-#include "formats/private/library_kernels.hpp"
+#include "formats/engines/library/library_kernels.hpp"
+#include "formats/engines/rows/csr.hpp"
 
 namespace protean::formats {
 namespace {

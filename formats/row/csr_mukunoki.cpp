@@ -16,6 +16,7 @@
 // Kepler
 //   architecture GPUs, ICCSA 2013, LNCS 7975, 211-223: shuffles, no loop over rows. The largest power of two up to the
 //   mean, at most 32, is our reading of the rule.
+#include "formats/entries.hpp"
 #include "formats/row/rules.hpp"
 
 namespace protean::formats {
@@ -24,16 +25,15 @@ constexpr FixedParam csr_mukunoki_fixed[] = {{"balance", "rows"}, {"repeat", "1"
 constexpr std::string_view csr_mukunoki_chosen[] = {"T"};
 }  // namespace
 
-extern const Preset csr_mukunoki;
-constinit const Preset csr_mukunoki{.family = "row",
-                                    .id = "csr-mukunoki",
-                                    .title = "csr, threads a row by the mean length",
-                                    .source = "Mukunoki, Takahashi, ICCSA 2013",
-                                    .base = "csr",
-                                    .fixed = csr_mukunoki_fixed,
-                                    .choose = choose_lanes<mukunoki_lanes>,
-                                    .chosen = csr_mukunoki_chosen,
-                                    .host_kernel = "native",
-                                    .device_kernel = "cooperative"};
+constinit const Preset entries::csr_mukunoki{.family = "row",
+                                             .id = "csr-mukunoki",
+                                             .title = "csr, threads a row by the mean length",
+                                             .source = "Mukunoki, Takahashi, ICCSA 2013",
+                                             .base = "csr",
+                                             .fixed = csr_mukunoki_fixed,
+                                             .choose = choose_lanes<mukunoki_lanes>,
+                                             .chosen = csr_mukunoki_chosen,
+                                             .host_kernel = "native",
+                                             .device_kernel = "cooperative"};
 
 }  // namespace protean::formats

@@ -13,17 +13,17 @@
 // Source: I. Reguly, M. Giles, Efficient sparse matrix-vector multiplication on cache-based GPUs, InPar 2012,
 //   doi:10.1109/InPar.2012.6339602, section 4: the size of a group is the smallest power of two above the root of the
 //   mean length.
+#include "formats/entries.hpp"
 #include "operators/assembled_matrix.hpp"
 
 namespace protean::formats {
 
-extern const Preset csr_reguly_giles;
-constinit const Preset csr_reguly_giles{.family = "row",
-                                        .id = "csr-reguly-giles",
-                                        .title = "csr, a group of threads for each row",
-                                        .source = "Reguly, Giles, InPar 2012",
-                                        .base = "csr",
-                                        .host_kernel = "native",
-                                        .device_kernel = "reguly-giles"};
+constinit const Preset entries::csr_reguly_giles{.family = "row",
+                                                 .id = "csr-reguly-giles",
+                                                 .title = "csr, a group of threads for each row",
+                                                 .source = "Reguly, Giles, InPar 2012",
+                                                 .base = "csr",
+                                                 .host_kernel = "native",
+                                                 .device_kernel = "reguly-giles"};
 
 }  // namespace protean::formats

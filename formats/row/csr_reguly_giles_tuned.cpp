@@ -12,12 +12,12 @@
 // Refuses: never.
 // Source: I. Reguly, M. Giles, Efficient sparse matrix-vector multiplication on cache-based GPUs, InPar 2012,
 //   doi:10.1109/InPar.2012.6339602, sections 4 and 5: the three parameters are varied in the first products.
+#include "formats/entries.hpp"
 #include "operators/assembled_matrix.hpp"
 
 namespace protean::formats {
 
-extern const Preset csr_reguly_giles_tuned;
-constinit const Preset csr_reguly_giles_tuned{
+constinit const Preset entries::csr_reguly_giles_tuned{
     .family = "row",
     .id = "csr-reguly-giles-tuned",
     .title = "csr, a group of threads for each row, tuned while solving",

@@ -13,6 +13,7 @@
 // Refuses: never.
 // Source: N. Bell, M. Garland, Efficient sparse matrix-vector multiplication on CUDA, NVR-2008-004, NVIDIA, 2008 (CSR,
 // scalar).
+#include "formats/entries.hpp"
 #include "operators/assembled_matrix.hpp"
 
 namespace protean::formats {
@@ -20,14 +21,13 @@ namespace {
 constexpr FixedParam csr_scalar_fixed[] = {{"balance", "rows"}, {"repeat", "1"}, {"T", "1"}};
 }  // namespace
 
-extern const Preset csr_scalar;
-constinit const Preset csr_scalar{.family = "row",
-                                  .id = "csr-scalar",
-                                  .title = "csr, a thread a row",
-                                  .source = "Bell, Garland, NVIDIA NVR-2008-004, 2008",
-                                  .base = "csr",
-                                  .fixed = csr_scalar_fixed,
-                                  .host_kernel = "native",
-                                  .device_kernel = "cooperative"};
+constinit const Preset entries::csr_scalar{.family = "row",
+                                           .id = "csr-scalar",
+                                           .title = "csr, a thread a row",
+                                           .source = "Bell, Garland, NVIDIA NVR-2008-004, 2008",
+                                           .base = "csr",
+                                           .fixed = csr_scalar_fixed,
+                                           .host_kernel = "native",
+                                           .device_kernel = "cooperative"};
 
 }  // namespace protean::formats

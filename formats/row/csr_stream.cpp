@@ -12,13 +12,12 @@
 // Bytes: (v + 4) nnz + p (rows + 1) + 4 (blocks + 1), with v bytes a value and p = 4 or 8 bytes a row pointer.
 // Parameters: S, the most entries of a block.
 // Wins: on a GPU, where rows are short, whatever their lengths are: the threads of a block read its entries side by
-// side
-//   and store the products; then a thread adds those of a row. On a host threads get whole blocks.
+//   side and store the products; then a thread adds those of a row. On a host threads get whole blocks.
 // Refuses: when a row has more than S entries; csr-adaptive takes such rows.
 // Source: J. L. Greathouse, M. Daga, Efficient sparse matrix-vector multiplication on GPUs using the CSR storage
-// format,
-//   SC 2014, 769-780, doi:10.1109/SC.2014.68 (CSR-Stream).
-#include "formats/engines/rows.hpp"
+//   format, SC 2014, 769-780, doi:10.1109/SC.2014.68 (CSR-Stream).
+#include "formats/engines/rows/rows.hpp"
+#include "formats/entries.hpp"
 
 namespace protean::formats {
 namespace {
@@ -43,19 +42,14 @@ constexpr Kernel kernels[] = {native_host_kernel<CsrStream>(Sums::ordered)};
 
 }  // namespace
 
-namespace device_code {
-extern const DeviceCode csr_stream;
-}
-
-extern const FormatEntry csr_stream;
-constinit const FormatEntry csr_stream{.family = "row",
-                                       .id = "csr-stream",
-                                       .title = "csr in blocks of rows with few entries",
-                                       .source = "Greathouse, Daga, SC 2014",
-                                       .traits = {.unsorted_rows = true, .uses_source = true},
-                                       .params = params,
-                                       .kernels = kernels,
-                                       .admit = admit,
-                                       .device = &device_code::csr_stream};
+constinit const FormatEntry entries::csr_stream{.family = "row",
+                                                .id = "csr-stream",
+                                                .title = "csr in blocks of rows with few entries",
+                                                .source = "Greathouse, Daga, SC 2014",
+                                                .traits = {.unsorted_rows = true, .uses_source = true},
+                                                .params = params,
+                                                .kernels = kernels,
+                                                .admit = admit,
+                                                .device = &device_code::csr_stream};
 
 }  // namespace protean::formats

@@ -1,5 +1,6 @@
 // csr-stream on the device: the blocks of csr_stream.cpp, found on the device by a warp for each 4096 rows.
-#include "formats/engines/rows.cuh"
+#include "formats/engines/rows/rows.cuh"
+#include "formats/entries.hpp"
 
 namespace protean::formats {
 namespace {
@@ -22,9 +23,6 @@ constexpr Kernel kernels[] = {device_kernel<CsrStreamDevice>("native")};
 
 }  // namespace
 
-namespace device_code {
-extern const DeviceCode csr_stream;
-constinit const DeviceCode csr_stream{kernels, admit};
-}  // namespace device_code
+constinit const DeviceCode device_code::csr_stream{kernels, admit};
 
 }  // namespace protean::formats

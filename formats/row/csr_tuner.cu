@@ -10,8 +10,8 @@
 // doi:10.1109/InPar.2012.6339602.
 #include "formats/row/csr_tuner.hpp"
 
-#include "formats/engines/rows.cuh"
-#include "formats/private/timed_products.cuh"
+#include "formats/engines/rows/rows.cuh"
+#include "formats/engines/tuning/timed_products.cuh"
 #include "operators/tuning.hpp"
 
 namespace protean::formats {

@@ -37,8 +37,7 @@ CsrLaunch fixed_rule(std::int64_t rows, std::int64_t nonzeros) noexcept;
 //      times fall.
 //   3. If halving repeat was faster, it is halved further, else doubled, while times fall.
 //   4. block is increased in steps of 32 up to 512 while times fall. If the first step is not faster, block
-//   is
-//      decreased, down to 96 in single and 64 in double precision.
+//      is decreased, down to 96 in single and 64 in double precision.
 // Step 4 follows steps 2 and 3. The paper leaves some choices open: where coop is halved in step 2, block
 // stays 192; each trial that is faster than the best before becomes the base of the next one; a launch that
 // the limits forbid counts as not faster.

@@ -20,8 +20,9 @@
 // Source: Z. Wang, X. Xu, W. Zhao, Y. Zhang, S. He, Optimizing sparse matrix-vector multiplication on CUDA, ICETC 2010,
 //   109-113. It changes csr so that less is sent to the device; lengths are our reading of it. The number of threads is
 //   the smallest power of two that is at least the mean length + 1.
-#include "formats/engines/row_view.hpp"
-#include "formats/engines/rows.hpp"
+#include "formats/engines/rows/rows.hpp"
+#include "formats/engines/view/row_view.hpp"
+#include "formats/entries.hpp"
 #include "formats/row/rules.hpp"
 
 namespace protean::formats {
@@ -139,19 +140,14 @@ constexpr Kernel kernels[] = {native_host_kernel<CsrWang>(Sums::ordered)};
 
 }  // namespace
 
-namespace device_code {
-extern const DeviceCode csr_wang;
-}
-
-extern const FormatEntry csr_wang;
-constinit const FormatEntry csr_wang{.family = "row",
-                                     .id = "csr-wang",
-                                     .title = "csr with row lengths in place of pointers",
-                                     .source = "Wang, Xu, Zhao, Zhang, He, ICETC 2010",
-                                     .traits = {.unsorted_rows = true},
-                                     .params = {},
-                                     .kernels = kernels,
-                                     .admit = admit,
-                                     .device = &device_code::csr_wang};
+constinit const FormatEntry entries::csr_wang{.family = "row",
+                                              .id = "csr-wang",
+                                              .title = "csr with row lengths in place of pointers",
+                                              .source = "Wang, Xu, Zhao, Zhang, He, ICETC 2010",
+                                              .traits = {.unsorted_rows = true},
+                                              .params = {},
+                                              .kernels = kernels,
+                                              .admit = admit,
+                                              .device = &device_code::csr_wang};
 
 }  // namespace protean::formats

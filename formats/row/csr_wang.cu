@@ -1,8 +1,9 @@
 // csr-wang on the device: the arrays of csr_wang.cpp. A warp takes the 32 rows of a group: it adds their lengths from
 // lane to lane, which gives where they begin, and computes 32 / T of them at a time. The last row of a group ends where
 // the next group begins.
-#include "formats/engines/row_view.cuh"
-#include "formats/engines/rows.cuh"
+#include "formats/engines/rows/rows.cuh"
+#include "formats/engines/view/row_view.cuh"
+#include "formats/entries.hpp"
 #include "formats/row/rules.hpp"
 
 namespace protean::formats {
@@ -127,9 +128,6 @@ constexpr Kernel kernels[] = {device_kernel<CsrWangDevice>("native")};
 
 }  // namespace
 
-namespace device_code {
-extern const DeviceCode csr_wang;
-constinit const DeviceCode csr_wang{kernels, admit};
-}  // namespace device_code
+constinit const DeviceCode device_code::csr_wang{kernels, admit};
 
 }  // namespace protean::formats

@@ -14,7 +14,8 @@
 // Source: H. Yoshizawa, D. Takahashi, Automatic tuning of sparse matrix-vector multiplication for CRS format on GPUs,
 // CSE
 //   2012, 130-136. The number is the smallest power of two that is at least the longest row, at most 32.
-#include "formats/engines/rows.hpp"
+#include "formats/engines/rows/rows.hpp"
+#include "formats/entries.hpp"
 #include "formats/row/rules.hpp"
 
 namespace protean::formats {
@@ -26,16 +27,15 @@ void choose_csr_yoshizawa(const Context& context, const SparsityPattern& pattern
 }
 }  // namespace
 
-extern const Preset csr_yoshizawa;
-constinit const Preset csr_yoshizawa{.family = "row",
-                                     .id = "csr-yoshizawa",
-                                     .title = "csr, threads a row by the longest row",
-                                     .source = "Yoshizawa, Takahashi, CSE 2012",
-                                     .base = "csr",
-                                     .fixed = csr_yoshizawa_fixed,
-                                     .choose = choose_csr_yoshizawa,
-                                     .chosen = csr_yoshizawa_chosen,
-                                     .host_kernel = "native",
-                                     .device_kernel = "cooperative"};
+constinit const Preset entries::csr_yoshizawa{.family = "row",
+                                              .id = "csr-yoshizawa",
+                                              .title = "csr, threads a row by the longest row",
+                                              .source = "Yoshizawa, Takahashi, CSE 2012",
+                                              .base = "csr",
+                                              .fixed = csr_yoshizawa_fixed,
+                                              .choose = choose_csr_yoshizawa,
+                                              .chosen = csr_yoshizawa_chosen,
+                                              .host_kernel = "native",
+                                              .device_kernel = "cooperative"};
 
 }  // namespace protean::formats

@@ -15,8 +15,7 @@
 //   max_fill  the most slots an entry.
 //   On a GPU also T, the threads a row.
 // Wins: on a GPU, where rows have some multiple of align entries: each load of a warp is one whole line. On a host no
-// row
-//   has a rest that is added one by one.
+//   row has a rest that is added one by one.
 // Refuses: when slots > max_fill nonzeros.
 // Source: M. Yang, C. Sun, Z. Li, D. Cao, An improved sparse matrix-vector multiplication kernel for solving modified
 //   equation in large scale power flow calculation on CUDA, IPEMC 2012, 2028-2031.
@@ -25,9 +24,10 @@
 // makes NaN of an infinite sum.
 #include <algorithm>
 
-#include "formats/engines/aligned_rows.hpp"
-#include "formats/engines/row_view.hpp"
-#include "formats/engines/rows.hpp"
+#include "formats/engines/rows/aligned_rows.hpp"
+#include "formats/engines/rows/rows.hpp"
+#include "formats/engines/view/row_view.hpp"
+#include "formats/entries.hpp"
 
 namespace protean::formats {
 namespace {
@@ -114,19 +114,14 @@ Admission admit_aligned(const SparsityPattern& pattern, const FormatParams& para
   return Admission::accept(bytes, slots);
 }
 
-namespace device_code {
-extern const DeviceCode icsr;
-}
-
-extern const FormatEntry icsr;
-constinit const FormatEntry icsr{.family = "row",
-                                 .id = "icsr",
-                                 .title = "csr with rows padded to aligned ones",
-                                 .source = "Yang, Sun, Li, Cao, IPEMC 2012",
-                                 .traits = {},
-                                 .params = params,
-                                 .kernels = kernels,
-                                 .admit = admit,
-                                 .device = &device_code::icsr};
+constinit const FormatEntry entries::icsr{.family = "row",
+                                          .id = "icsr",
+                                          .title = "csr with rows padded to aligned ones",
+                                          .source = "Yang, Sun, Li, Cao, IPEMC 2012",
+                                          .traits = {},
+                                          .params = params,
+                                          .kernels = kernels,
+                                          .admit = admit,
+                                          .device = &device_code::icsr};
 
 }  // namespace protean::formats

@@ -1,7 +1,8 @@
 // icsr on the device: the arrays of icsr.cpp, made on the device, and T threads a row.
-#include "formats/engines/aligned_rows.hpp"
-#include "formats/engines/row_view.cuh"
-#include "formats/engines/rows.cuh"
+#include "formats/engines/rows/aligned_rows.hpp"
+#include "formats/engines/rows/rows.cuh"
+#include "formats/engines/view/row_view.cuh"
+#include "formats/entries.hpp"
 
 namespace protean::formats {
 namespace {
@@ -94,9 +95,6 @@ constexpr Kernel kernels[] = {with_threads()};
 
 }  // namespace
 
-namespace device_code {
-extern const DeviceCode icsr;
-constinit const DeviceCode icsr{kernels, admit};
-}  // namespace device_code
+constinit const DeviceCode device_code::icsr{kernels, admit};
 
 }  // namespace protean::formats

@@ -12,9 +12,8 @@
 // Parameters: on a GPU level (who asks: a warp, for as many rows as it computes side by side, or each group of threads
 //   for one row).
 // Wins: where the lengths vary and no row is very long: whoever has short rows takes more of them. 2, 4, 8 or 32
-// threads
-//   compute a row on a GPU, for mean lengths up to 2, 4, 64 and above. On a host a thread asks for as many rows as have
-//   about 4096 entries.
+//   threads compute a row on a GPU, for mean lengths up to 2, 4, 64 and above. On a host a thread asks for as many rows
+//   as have about 4096 entries.
 // Refuses: never.
 // Source: Y. Liu, B. Schmidt, LightSpMV: faster CSR-based sparse matrix-vector multiplication on CUDA-enabled GPUs,
 // ASAP
@@ -23,7 +22,8 @@
 // Each row is added by one group or thread in a fixed order, so the result is the same in every run.
 #include <atomic>
 
-#include "formats/engines/rows.hpp"
+#include "formats/engines/rows/rows.hpp"
+#include "formats/entries.hpp"
 
 namespace protean::formats {
 namespace {
@@ -72,19 +72,14 @@ constexpr Kernel kernels[] = {native_host_kernel<LightSpmv>(Sums::ordered)};
 
 }  // namespace
 
-namespace device_code {
-extern const DeviceCode lightspmv;
-}
-
-extern const FormatEntry lightspmv;
-constinit const FormatEntry lightspmv{.family = "row",
-                                      .id = "lightspmv",
-                                      .title = "csr, rows handed out while the product runs",
-                                      .source = "Liu, Schmidt, ASAP 2015",
-                                      .traits = {.unsorted_rows = true, .uses_source = true},
-                                      .params = {},
-                                      .kernels = kernels,
-                                      .admit = admit,
-                                      .device = &device_code::lightspmv};
+constinit const FormatEntry entries::lightspmv{.family = "row",
+                                               .id = "lightspmv",
+                                               .title = "csr, rows handed out while the product runs",
+                                               .source = "Liu, Schmidt, ASAP 2015",
+                                               .traits = {.unsorted_rows = true, .uses_source = true},
+                                               .params = {},
+                                               .kernels = kernels,
+                                               .admit = admit,
+                                               .device = &device_code::lightspmv};
 
 }  // namespace protean::formats

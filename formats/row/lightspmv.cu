@@ -1,6 +1,7 @@
 // lightspmv on the device: csr's arrays and the counter of lightspmv.cpp, which a launch of one thread sets to 0 before
 // each product.
-#include "formats/engines/rows.cuh"
+#include "formats/engines/rows/rows.cuh"
+#include "formats/entries.hpp"
 #include "formats/row/rules.hpp"
 
 namespace protean::formats {
@@ -99,9 +100,6 @@ constexpr Kernel kernels[] = {with_level()};
 
 }  // namespace
 
-namespace device_code {
-extern const DeviceCode lightspmv;
-constinit const DeviceCode lightspmv{kernels, admit};
-}  // namespace device_code
+constinit const DeviceCode device_code::lightspmv{kernels, admit};
 
 }  // namespace protean::formats

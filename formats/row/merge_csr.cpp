@@ -16,6 +16,7 @@
 //   doi:10.1109/SC.2016.57.
 //
 // The host side is the kernel of csr; a GPU has a kernel of its own (merge_csr.cu).
+#include "formats/entries.hpp"
 #include "operators/assembled_matrix.hpp"
 
 namespace protean::formats {
@@ -23,14 +24,13 @@ namespace {
 constexpr FixedParam merge_csr_fixed[] = {{"balance", "merge"}};
 }
 
-extern const Preset merge_csr;
-constinit const Preset merge_csr{.family = "row",
-                                 .id = "merge-csr",
-                                 .title = "csr, rows and entries divided evenly among threads",
-                                 .source = "Merrill, Garland, SC 2016",
-                                 .base = "csr",
-                                 .fixed = merge_csr_fixed,
-                                 .host_kernel = "native",
-                                 .device_kernel = "merge"};
+constinit const Preset entries::merge_csr{.family = "row",
+                                          .id = "merge-csr",
+                                          .title = "csr, rows and entries divided evenly among threads",
+                                          .source = "Merrill, Garland, SC 2016",
+                                          .base = "csr",
+                                          .fixed = merge_csr_fixed,
+                                          .host_kernel = "native",
+                                          .device_kernel = "merge"};
 
 }  // namespace protean::formats

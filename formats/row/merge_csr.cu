@@ -3,8 +3,8 @@
 // So neither long rows nor many empty rows delay a thread.
 //
 // Three launches a product: the search finds the row in which each tile begins; the product writes the rows that end in
-// a tile; the fix-up adds the parts of rows that began in earlier tiles (engines/runs.cuh). The order of the sums is
-// fixed.
+// a tile; the fix-up adds the parts of rows that began in earlier tiles (engines/runs/runs.cuh). The order of the sums
+// is fixed.
 //
 // Workspace of a matrix, part of bytes() but not of what csr admits: 4 bytes and a value for each tile.
 // Source: D. Merrill, M. Garland, Merge-based parallel sparse matrix-vector multiplication, SC 2016,
@@ -12,8 +12,8 @@
 #include <algorithm>
 
 #include "core/bisect.hpp"
-#include "formats/engines/runs.cuh"
-#include "formats/private/csr_arrays.cuh"
+#include "formats/engines/rows/csr_arrays.cuh"
+#include "formats/engines/runs/runs.cuh"
 
 namespace protean::formats {
 namespace {

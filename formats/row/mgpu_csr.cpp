@@ -27,8 +27,9 @@
 //   https://moderngpu.github.io/segreduce.html. The numbers of values by type are from memory. Medium confidence.
 #include "formats/row/mgpu_csr.hpp"
 
-#include "formats/engines/row_view.hpp"
-#include "formats/private/csr.hpp"
+#include "formats/engines/rows/csr.hpp"
+#include "formats/engines/view/row_view.hpp"
+#include "formats/entries.hpp"
 
 namespace protean::formats {
 namespace {
@@ -157,12 +158,7 @@ constexpr Kernel kernels[] = {native_host_kernel<MgpuCsr>(Sums::ordered)};
 
 }  // namespace
 
-namespace device_code {
-extern const DeviceCode mgpu_csr;
-}
-
-extern const FormatEntry mgpu_csr;
-constinit const FormatEntry mgpu_csr{
+constinit const FormatEntry entries::mgpu_csr{
     .family = "row",
     .id = "mgpu-csr",
     .title = "csr in tiles of equal numbers of entries, a code for each thread",

@@ -2,9 +2,9 @@
 // mgpu_csr.cu the kernel. Private to this folder.
 #pragma once
 #include "core/device/primitives.hpp"
-#include "formats/engines/runs.cuh"
-#include "formats/private/csr_arrays.cuh"
-#include "formats/private/device_rows.cuh"
+#include "formats/engines/rows/csr_arrays.cuh"
+#include "formats/engines/runs/runs.cuh"
+#include "formats/engines/view/device_rows.cuh"
 #include "formats/row/mgpu_csr.hpp"
 
 namespace protean::formats {

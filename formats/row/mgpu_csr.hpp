@@ -1,6 +1,6 @@
 // MGPU-CSR: what host and device share. The head of mgpu_csr.cpp describes the arrays. Private to formats/.
 #pragma once
-#include "formats/engines/runs.hpp"
+#include "formats/engines/runs/runs.hpp"
 #include "operators/assembled_matrix.hpp"
 
 namespace protean::formats {

@@ -27,10 +27,10 @@
 //   and indices take half the bytes.
 // Refuses: when slots > max_fill nonzeros, as where partitions are nearly empty.
 // Source: M. M. Dehnavi, D. M. Fernandez, D. Giannacopoulos, Finite-element sparse matrix vector multiplication on
-// graphic
-//   processing units, IEEE Trans. Magnetics 46(8), 2982-2985, 2010, doi:10.1109/TMAG.2010.2043511. The survey of
-//   Filippone et al. says no more than "a vector partitioning scheme, zero padding of the matrix rows and computation
-//   strategy"; the arrays, and that partitions begin where the panel needs x, are our reading. Low confidence.
+//   graphic processing units, IEEE Trans. Magnetics 46(8), 2982-2985, 2010, doi:10.1109/TMAG.2010.2043511. The survey
+//   of Filippone et al. says no more than "a vector partitioning scheme, zero padding of the matrix rows and
+//   computation strategy"; the arrays, and that partitions begin where the panel needs x, are our reading. Low
+//   confidence.
 //
 // A NaN in x reaches only rows that use it. An infinite x_j gives NaN in a padded row whose last column of a block is
 // j.
@@ -39,7 +39,8 @@
 #include <algorithm>
 #include <array>
 
-#include "formats/engines/row_view.hpp"
+#include "formats/engines/view/row_view.hpp"
+#include "formats/entries.hpp"
 
 namespace protean::formats {
 namespace {
@@ -237,12 +238,7 @@ Admission admit_panels(const SparsityPattern& pattern, const FormatParams& param
   return Admission::accept(bytes, slots);
 }
 
-namespace device_code {
-extern const DeviceCode pcsr;
-}
-
-extern const FormatEntry pcsr;
-constinit const FormatEntry pcsr{
+constinit const FormatEntry entries::pcsr{
     .family = "row",
     .id = "pcsr",
     .title = "Prefetch-CRS: panels of rows, partitions of x in fast memory",

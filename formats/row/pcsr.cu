@@ -2,7 +2,8 @@
 // copies the part of x to shared memory; then 16 threads compute a row and keep its sum in registers. y is written
 // once.
 #include "core/bisect.hpp"
-#include "formats/engines/row_view.cuh"
+#include "formats/engines/view/row_view.cuh"
+#include "formats/entries.hpp"
 #include "formats/row/pcsr.hpp"
 
 namespace protean::formats {
@@ -226,9 +227,6 @@ constexpr Kernel kernels[] = {device_kernel<PcsrDevice>("native")};
 
 }  // namespace
 
-namespace device_code {
-extern const DeviceCode pcsr;
-constinit const DeviceCode pcsr{kernels, admit};
-}  // namespace device_code
+constinit const DeviceCode device_code::pcsr{kernels, admit};
 
 }  // namespace protean::formats

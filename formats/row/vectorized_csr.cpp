@@ -11,14 +11,14 @@
 // Bytes: (v + 4) nnz + p (rows + 1) + 4 (parts + 1), with v bytes a value and p = 4 or 8 bytes a row pointer.
 // Parameters: parts, the ranges of rows.
 // Wins: where the lengths vary and rows have some entries: all threads have about the same number of entries. Empty
-// rows
-//   count nothing, other than in csr.
+//   rows count nothing, other than in csr.
 // Refuses: never.
 // Source: P. Mpakos, D. Galanopoulos, P. Anastasiadis, N. Papadopoulou, N. Koziris, G. Goumas, Feature-based SpMV
 //   performance analysis on contemporary devices, IPDPS 2023 (Vectorized-CSR).
 //
 // On a GPU a block of threads has a range, and a warp computes a row.
-#include "formats/engines/rows.hpp"
+#include "formats/engines/rows/rows.hpp"
+#include "formats/entries.hpp"
 
 namespace protean::formats {
 namespace {
@@ -35,19 +35,14 @@ constexpr Kernel kernels[] = {native_host_kernel<VectorizedCsr>(Sums::ordered)};
 
 }  // namespace
 
-namespace device_code {
-extern const DeviceCode vectorized_csr;
-}
-
-extern const FormatEntry vectorized_csr;
-constinit const FormatEntry vectorized_csr{.family = "row",
-                                           .id = "vectorized-csr",
-                                           .title = "csr, equal entries a thread, SIMD along rows",
-                                           .source = "Mpakos et al., IPDPS 2023",
-                                           .traits = {.unsorted_rows = true, .uses_source = true},
-                                           .params = params,
-                                           .kernels = kernels,
-                                           .admit = admit_ranges,
-                                           .device = &device_code::vectorized_csr};
+constinit const FormatEntry entries::vectorized_csr{.family = "row",
+                                                    .id = "vectorized-csr",
+                                                    .title = "csr, equal entries a thread, SIMD along rows",
+                                                    .source = "Mpakos et al., IPDPS 2023",
+                                                    .traits = {.unsorted_rows = true, .uses_source = true},
+                                                    .params = params,
+                                                    .kernels = kernels,
+                                                    .admit = admit_ranges,
+                                                    .device = &device_code::vectorized_csr};
 
 }  // namespace protean::formats

@@ -1,5 +1,6 @@
 // vectorized-csr on the device: a block of threads for each range of rows, a warp a row.
-#include "formats/engines/rows.cuh"
+#include "formats/engines/rows/rows.cuh"
+#include "formats/entries.hpp"
 
 namespace protean::formats {
 namespace {
@@ -11,9 +12,6 @@ constexpr Kernel kernels[] = {device_kernel<VectorizedCsrDevice>("native")};
 
 }  // namespace
 
-namespace device_code {
-extern const DeviceCode vectorized_csr;
-constinit const DeviceCode vectorized_csr{kernels, admit_device_ranges};
-}  // namespace device_code
+constinit const DeviceCode device_code::vectorized_csr{kernels, admit_device_ranges};
 
 }  // namespace protean::formats

@@ -19,8 +19,7 @@
 //             windows are added to y in the order of the threads, so t threads always give the same bits.
 //   sums      [rows] in deterministic mode, instead of the windows: the sums of a product that needs the old y.
 // Bytes: (v + 4) n + p (rows + 1) + v rows, with v bytes a value and p = 4 or 8 bytes a row pointer; (rows + 7) / 8
-// when the
-//   diagonal has gaps; v for each row of a window, or v rows in deterministic mode. About half of csr.
+//   when the diagonal has gaps; v for each row of a window, or v rows in deterministic mode. About half of csr.
 // Parameters: none.
 // Wins: on symmetric matrices that are larger than the caches, since half of the entries are read. Windows cost least
 // where
@@ -46,8 +45,8 @@
 #include <vector>
 
 #include "core/bisect.hpp"
-#include "formats/private/ordered-inl.hpp"
-#include "formats/private/row_dot-inl.hpp"
+#include "formats/engines/rows/row_dot-inl.hpp"
+#include "formats/engines/view/ordered-inl.hpp"
 
 #ifndef PROTEAN_FORMATS_SSS
 #define PROTEAN_FORMATS_SSS
@@ -182,7 +181,8 @@ HWY_AFTER_NAMESPACE();
 #include <memory>
 #include <mutex>
 
-#include "formats/engines/entry_view.hpp"
+#include "formats/engines/view/entry_view.hpp"
+#include "formats/entries.hpp"
 #include "formats/symmetric/sss.hpp"
 
 namespace protean::formats {
@@ -459,20 +459,15 @@ std::string refusal_of_entry(const AsymmetricEntry& entry) {
   return fmt::format(fmt::runtime(what), entry.row, entry.col, entry.col, entry.row);
 }
 
-namespace device_code {
-extern const DeviceCode sss;  // sss.cu
-}
-
-extern const FormatEntry sss;
-constinit const FormatEntry sss{.family = "symmetric",
-                                .id = "sss",
-                                .title = "Symmetric sparse skyline: the lower half and the diagonal",
-                                .source = "Saad, SPARSKIT, 1994; Gkountouvas et al., IPDPS 2013",
-                                .traits = {.symmetric_only = true, .square_only = true},
-                                .params = {},
-                                .kernels = kernels,
-                                .admit = admit,
-                                .device = &device_code::sss};
+constinit const FormatEntry entries::sss{.family = "symmetric",
+                                         .id = "sss",
+                                         .title = "Symmetric sparse skyline: the lower half and the diagonal",
+                                         .source = "Saad, SPARSKIT, 1994; Gkountouvas et al., IPDPS 2013",
+                                         .traits = {.symmetric_only = true, .square_only = true},
+                                         .params = {},
+                                         .kernels = kernels,
+                                         .admit = admit,
+                                         .device = &device_code::sss};
 
 }  // namespace protean::formats
 #endif  // HWY_ONCE

@@ -29,9 +29,10 @@
 #include <string>
 
 #include "core/bisect.hpp"
-#include "formats/engines/row_view.cuh"
-#include "formats/private/column_order.cuh"
-#include "formats/private/expand.cuh"
+#include "formats/engines/view/column_order.cuh"
+#include "formats/engines/view/expand.cuh"
+#include "formats/engines/view/row_view.cuh"
+#include "formats/entries.hpp"
 #include "formats/symmetric/sss.hpp"
 
 namespace protean::formats {
@@ -665,9 +666,6 @@ constexpr Kernel kernels[] = {{"native", false, true, {}, make_native<double>, m
 
 }  // namespace
 
-namespace device_code {
-extern const DeviceCode sss;
-constinit const DeviceCode sss{kernels, admit};
-}  // namespace device_code
+constinit const DeviceCode device_code::sss{kernels, admit};
 
 }  // namespace protean::formats

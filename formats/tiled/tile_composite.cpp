@@ -35,10 +35,9 @@
 // Wins: on large matrices with scattered columns: while a tile is computed, its part of x stays in the cache.
 // Refuses: more than 2^31 - 2 pieces. It stores less than two values an entry.
 // Source: X. Yang, S. Parthasarathy, P. Sadayappan, Fast sparse matrix-vector multiplication on GPUs: implications for
-// graph
-//   mining, PVLDB 4 (2011) 231-242, doi:10.14778/1938545.1938548. Where workloads begin, and the list of the pieces of
-//   each row, are our reading. The authors predict the time of a workload from rates that they have measured of each
-//   shape; `measured` runs the products instead. Medium confidence.
+//   graph mining, PVLDB 4 (2011) 231-242, doi:10.14778/1938545.1938548. Where workloads begin, and the list of the
+//   pieces of each row, are our reading. The authors predict the time of a workload from rates that they have measured
+//   of each shape; `measured` runs the products instead. Medium confidence.
 //
 // On the host the tiles follow each other, and add to y. On a device all tiles are computed in one launch, and a second
 // one adds the sums of each row in the order of the tiles.
@@ -46,7 +45,8 @@
 
 #include <numeric>
 
-#include "formats/engines/tile_pieces_host.hpp"
+#include "formats/engines/pieces/tile_pieces_host.hpp"
+#include "formats/entries.hpp"
 
 namespace protean::formats {
 namespace {
@@ -290,19 +290,15 @@ constexpr Kernel kernels[] = {native_host_kernel<TileComposite>(Sums::ordered)};
 
 }  // namespace
 
-namespace device_code {
-extern const DeviceCode tile_composite;  // tile_composite.cu
-}
-
-extern const FormatEntry tile_composite;
-constinit const FormatEntry tile_composite{.family = "tiled",
-                                           .id = "tile-composite",
-                                           .title = "Tiles of columns, ranked rows, CSR or ELLPACK workloads",
-                                           .source = "Yang, Parthasarathy, Sadayappan, PVLDB 2011",
-                                           .traits = {.admits_slowly = true},
-                                           .params = params,
-                                           .kernels = kernels,
-                                           .admit = admit,
-                                           .device = &device_code::tile_composite};
+constinit const FormatEntry entries::tile_composite{
+    .family = "tiled",
+    .id = "tile-composite",
+    .title = "Tiles of columns, ranked rows, CSR or ELLPACK workloads",
+    .source = "Yang, Parthasarathy, Sadayappan, PVLDB 2011",
+    .traits = {.admits_slowly = true},
+    .params = params,
+    .kernels = kernels,
+    .admit = admit,
+    .device = &device_code::tile_composite};
 
 }  // namespace protean::formats

@@ -1,7 +1,8 @@
 // TILE-COMPOSITE on the device: the arrays of tile_composite.cpp. Two launches: a block for each workload, with a warp
 // for each piece of CSR and a thread for each piece of ELLPACK; then a thread for each row. With columns = degree
 // another one before them, which puts x into the order of the columns.
-#include "formats/engines/tile_pieces.cuh"
+#include "formats/engines/pieces/tile_pieces.cuh"
+#include "formats/entries.hpp"
 #include "formats/tiled/tile_composite.hpp"
 
 namespace protean::formats {
@@ -245,9 +246,6 @@ constexpr Kernel kernels[] = {device_kernel<TileComposite>("native")};
 
 }  // namespace
 
-namespace device_code {
-extern const DeviceCode tile_composite;
-constinit const DeviceCode tile_composite{kernels, admit};
-}  // namespace device_code
+constinit const DeviceCode device_code::tile_composite{kernels, admit};
 
 }  // namespace protean::formats

@@ -2,8 +2,8 @@
 #pragma once
 #include <algorithm>
 
-#include "formats/engines/tile_pieces.hpp"
-#include "formats/private/text_integer.hpp"
+#include "formats/engines/pieces/tile_pieces.hpp"
+#include "formats/engines/tuning/text_integer.hpp"
 
 namespace protean::formats {
 

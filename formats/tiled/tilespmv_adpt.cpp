@@ -13,7 +13,7 @@
 //                [tiles] int32, uint32, uint32, uint8, uint8, uint8, side by side in 16 bytes a tile: tile column,
 //                ascending in a tile row; first value and first byte of `index`, counted from those of the tile row; 0
 //                csr, 1 coo, 2 ell, 3 hyb, 4 dns, 5 dns_row, 6 dns_col; what the kind needs beside
-//                (formats/engines/tiles.hpp).
+//                (formats/engines/tiles/tiles.hpp).
 //   index        uint8: row pointers, columns of 4 bits, numbers of rows, bits, as the kind needs it.
 //   values       of all tiles.
 //   rest_ptr     [rows + 1] int32 or int64, rest_col, rest_values: with coo = deferred, CSR arrays of the entries that
@@ -34,15 +34,15 @@
 // Refuses: never, but for more than 2^32 - 1 values in 16 rows. Where tiles have one or two entries it is larger than
 // csr.
 // Source: Y. Niu, Z. Lu, M. Dong, Z. Jin, W. Liu, G. Tan, TileSpMV: A tiled algorithm for sparse matrix-vector
-// multiplication on
-//   GPUs, IPDPS 2021, 68-78, doi:10.1109/IPDPS49936.2021.00016.
+//   multiplication on GPUs, IPDPS 2021, 68-78, doi:10.1109/IPDPS49936.2021.00016.
 //
 // A dns tile multiplies all its places, so a NaN in x reaches all its rows; no other kind reads x for a row that does
 // not use it. The bits of dns, and the two bytes of ell and hyb that tell rows without entries, are ours. Warps that
 // share a tile row add to y by atomic operations in the original; here a second launch adds their sums in a fixed
 // order. The authors multiply deferred entries in CSR5, which rest = csr5 does with a copy of them; without it the
-// product takes the CSR arrays, on a GPU in tiles of equal numbers of entries (formats/engines/entry_tiles.cuh).
-#include "formats/engines/tiles_host.hpp"
+// product takes the CSR arrays, on a GPU in tiles of equal numbers of entries (formats/engines/runs/entry_tiles.cuh).
+#include "formats/engines/tiles/tiles_host.hpp"
+#include "formats/entries.hpp"
 
 namespace protean::formats {
 namespace {
@@ -75,19 +75,14 @@ constexpr Kernel kernels[] = {native_host_kernel<TileMatrix>(Sums::ordered)};
 
 }  // namespace
 
-namespace device_code {
-extern const DeviceCode tilespmv_adpt;  // tilespmv_adpt.cu
-}
-
-extern const FormatEntry tilespmv_adpt;
-constinit const FormatEntry tilespmv_adpt{.family = "tiled",
-                                          .id = "tilespmv-adpt",
-                                          .title = "TileSpMV: tiles of 16 x 16 stored in seven ways",
-                                          .source = "Niu, Lu, Dong, Jin, Liu, Tan, IPDPS 2021",
-                                          .traits = {.admits_slowly = true},
-                                          .params = params,
-                                          .kernels = kernels,
-                                          .admit = admit_tiles,
-                                          .device = &device_code::tilespmv_adpt};
+constinit const FormatEntry entries::tilespmv_adpt{.family = "tiled",
+                                                   .id = "tilespmv-adpt",
+                                                   .title = "TileSpMV: tiles of 16 x 16 stored in seven ways",
+                                                   .source = "Niu, Lu, Dong, Jin, Liu, Tan, IPDPS 2021",
+                                                   .traits = {.admits_slowly = true},
+                                                   .params = params,
+                                                   .kernels = kernels,
+                                                   .admit = admit_tiles,
+                                                   .device = &device_code::tilespmv_adpt};
 
 }  // namespace protean::formats

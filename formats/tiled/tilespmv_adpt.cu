@@ -2,7 +2,8 @@
 // second one where a tile row has more than eight tiles; two more with deferred entries. Kernels:
 //   native  A warp copies the 16 x of a tile to shared memory, as in the paper.
 //   cached  Lanes read x through the read-only cache. It is ours.
-#include "formats/engines/tiles.cuh"
+#include "formats/engines/tiles/tiles.cuh"
+#include "formats/entries.hpp"
 
 namespace protean::formats {
 namespace {
@@ -11,9 +12,6 @@ constexpr Kernel kernels[] = {device_kernel<TilesOnDevice>("native"), device_ker
 
 }  // namespace
 
-namespace device_code {
-extern const DeviceCode tilespmv_adpt;
-constinit const DeviceCode tilespmv_adpt{kernels, admit_tiles_on_device};
-}  // namespace device_code
+constinit const DeviceCode device_code::tilespmv_adpt{kernels, admit_tiles_on_device};
 
 }  // namespace protean::formats

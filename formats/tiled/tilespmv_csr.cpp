@@ -7,14 +7,13 @@
 //
 // Arrays: those of tilespmv-adpt; every tile has 16 row pointers of 8 bits and columns of 4 bits.
 // Bytes: 24 (tile rows + 1) + 32 tiles + (v + 1/2) nonzeros, half bytes rounded up in each tile, with v bytes a value;
-// on a
-//   device also the workspace of tilespmv-adpt.
+//   on a device also the workspace of tilespmv-adpt.
 // Parameters: none.
 // Wins: as tilespmv-adpt, where rows in the tiles have neither equal lengths nor few entries; to compare with it.
 // Refuses: as tilespmv-adpt. Where tiles have few entries it is much larger than csr.
 // Source: Y. Niu, Z. Lu, M. Dong, Z. Jin, W. Liu, G. Tan, TileSpMV: A tiled algorithm for sparse matrix-vector
-// multiplication on
-//   GPUs, IPDPS 2021, 68-78, doi:10.1109/IPDPS49936.2021.00016.
+//   multiplication on GPUs, IPDPS 2021, 68-78, doi:10.1109/IPDPS49936.2021.00016.
+#include "formats/entries.hpp"
 #include "operators/assembled_matrix.hpp"
 
 namespace protean::formats {
@@ -22,12 +21,11 @@ namespace {
 constexpr FixedParam tilespmv_csr_fixed[] = {{"selection", "csr"}, {"coo", "tiles"}, {"rest", "csr"}};
 }
 
-extern const Preset tilespmv_csr;
-constinit const Preset tilespmv_csr{.family = "tiled",
-                                    .id = "tilespmv-csr",
-                                    .title = "TileSpMV with all tiles in csr",
-                                    .source = "Niu, Lu, Dong, Jin, Liu, Tan, IPDPS 2021",
-                                    .base = "tilespmv-adpt",
-                                    .fixed = tilespmv_csr_fixed};
+constinit const Preset entries::tilespmv_csr{.family = "tiled",
+                                             .id = "tilespmv-csr",
+                                             .title = "TileSpMV with all tiles in csr",
+                                             .source = "Niu, Lu, Dong, Jin, Liu, Tan, IPDPS 2021",
+                                             .base = "tilespmv-adpt",
+                                             .fixed = tilespmv_csr_fixed};
 
 }  // namespace protean::formats

@@ -10,14 +10,13 @@
 // Bytes: as tilespmv-adpt.
 // Parameters: selection, te, th and rest of tilespmv-adpt.
 // Wins: where many entries are scattered, as in graphs, beside some dense areas: a tile of one or two entries would
-// cost more
-//   than the entries. The authors take it for more than 1.8 million nonzeros.
+//   cost more than the entries. The authors take it for more than 1.8 million nonzeros.
 // Refuses: as tilespmv-adpt.
 // Source: Y. Niu, Z. Lu, M. Dong, Z. Jin, W. Liu, G. Tan, TileSpMV: A tiled algorithm for sparse matrix-vector
-// multiplication on
-//   GPUs, IPDPS 2021, 68-78, doi:10.1109/IPDPS49936.2021.00016.
+//   multiplication on GPUs, IPDPS 2021, 68-78, doi:10.1109/IPDPS49936.2021.00016.
 //
 // The authors multiply the CSR matrix in CSR5: rest = csr5.
+#include "formats/entries.hpp"
 #include "operators/assembled_matrix.hpp"
 
 namespace protean::formats {
@@ -25,12 +24,12 @@ namespace {
 constexpr FixedParam tilespmv_deferred_coo_fixed[] = {{"coo", "deferred"}};
 }
 
-extern const Preset tilespmv_deferred_coo;
-constinit const Preset tilespmv_deferred_coo{.family = "tiled",
-                                             .id = "tilespmv-deferred-coo",
-                                             .title = "TileSpMV with coordinates in a matrix of their own",
-                                             .source = "Niu, Lu, Dong, Jin, Liu, Tan, IPDPS 2021",
-                                             .base = "tilespmv-adpt",
-                                             .fixed = tilespmv_deferred_coo_fixed};
+constinit const Preset entries::tilespmv_deferred_coo{
+    .family = "tiled",
+    .id = "tilespmv-deferred-coo",
+    .title = "TileSpMV with coordinates in a matrix of their own",
+    .source = "Niu, Lu, Dong, Jin, Liu, Tan, IPDPS 2021",
+    .base = "tilespmv-adpt",
+    .fixed = tilespmv_deferred_coo_fixed};
 
 }  // namespace protean::formats

@@ -37,7 +37,8 @@
 // those of its pieces; it keeps none for rows that it does not have.
 #include "formats/tiled/vsl.hpp"
 
-#include "formats/engines/tile_pieces_host.hpp"
+#include "formats/engines/pieces/tile_pieces_host.hpp"
+#include "formats/entries.hpp"
 
 namespace protean::formats {
 namespace {
@@ -219,19 +220,14 @@ constexpr Kernel kernels[] = {native_host_kernel<Vsl>(Sums::ordered)};
 
 }  // namespace
 
-namespace device_code {
-extern const DeviceCode vsl;  // vsl.cu
-}
-
-extern const FormatEntry vsl;
-constinit const FormatEntry vsl{.family = "tiled",
-                                .id = "vsl",
-                                .title = "Vitis sparse library: parts of 4096 x 4096 in 16 channels",
-                                .source = "Mpakos et al., IPDPS 2023; AMD, Vitis libraries",
-                                .traits = {.admits_slowly = true, .needs_alike_rows = true},
-                                .params = params,
-                                .kernels = kernels,
-                                .admit = admit,
-                                .device = &device_code::vsl};
+constinit const FormatEntry entries::vsl{.family = "tiled",
+                                         .id = "vsl",
+                                         .title = "Vitis sparse library: parts of 4096 x 4096 in 16 channels",
+                                         .source = "Mpakos et al., IPDPS 2023; AMD, Vitis libraries",
+                                         .traits = {.admits_slowly = true, .needs_alike_rows = true},
+                                         .params = params,
+                                         .kernels = kernels,
+                                         .admit = admit,
+                                         .device = &device_code::vsl};
 
 }  // namespace protean::formats

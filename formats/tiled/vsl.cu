@@ -1,5 +1,6 @@
 // vsl on the device: the arrays of vsl.cpp. Two launches: a warp for each piece, then a thread for each row.
-#include "formats/engines/tile_pieces.cuh"
+#include "formats/engines/pieces/tile_pieces.cuh"
+#include "formats/entries.hpp"
 #include "formats/tiled/vsl.hpp"
 
 namespace protean::formats {
@@ -195,9 +196,6 @@ constexpr Kernel kernels[] = {device_kernel<Vsl>("native")};
 
 }  // namespace
 
-namespace device_code {
-extern const DeviceCode vsl;
-constinit const DeviceCode vsl{kernels, admit};
-}  // namespace device_code
+constinit const DeviceCode device_code::vsl{kernels, admit};
 
 }  // namespace protean::formats

@@ -1,6 +1,6 @@
 // Parameters of vsl, for host and device. Private to formats/.
 #pragma once
-#include "formats/engines/tile_pieces.hpp"
+#include "formats/engines/pieces/tile_pieces.hpp"
 
 namespace protean::formats {
 

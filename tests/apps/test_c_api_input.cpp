@@ -9,7 +9,7 @@
 #include "core/csr.hpp"
 #include "core/generate/generate.hpp"
 #include "gtest/gtest.h"
-#include "protean.h"
+#include "interfaces/c/protean.h"
 #include "support/space.hpp"
 
 namespace protean::test {

@@ -11,7 +11,7 @@
 #include "command.hpp"
 #include "core/generate/generate.hpp"
 #include "core/io/vector_file.hpp"
-#include "protean.h"
+#include "interfaces/c/protean.h"
 #include "protean.hpp"
 #include "support/battery.hpp"
 #include "support/oracle.hpp"

@@ -20,9 +20,9 @@
 #include "core/generate/generate.hpp"
 #include "formats/catalogue.hpp"
 #include "formats/choose.hpp"
+#include "interfaces/c/protean.h"
 #include "operators/policy/policy_options.hpp"
 #include "preconditioners/options.hpp"
-#include "protean.h"
 #include "solvers/options.hpp"
 #include "support/space.hpp"
 

@@ -6,7 +6,7 @@
 #include "core/error.hpp"
 #include "faults/scenarios.hpp"
 #include "gtest/gtest.h"
-#include "protean.h"
+#include "interfaces/c/protean.h"
 #include "support/oracle.hpp"
 #include "support/space.hpp"
 

@@ -52,8 +52,7 @@ Faults& failing_buffers();
 Faults& failing_news();
 
 // Tries the scenario with the n-th step failing for n = 1, 2, ... until the call ends before that. Adds a failure to
-// the test where
-//   the call throws what does not say what has happened,
+//   the test where the call throws what does not say what has happened,
 //   the object cannot be used afterwards, or has another answer than without a failure,
 //   memory is not given back: buffers of the host and of the context, and blocks of operator new.
 // Returns how many trials had a fault.

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "formats/catalogue.hpp"
-#include "formats/engines/bits.hpp"
+#include "formats/engines/bits/bits.hpp"
 #include "gtest/gtest.h"
 #include "support/battery.hpp"
 #include "support/layout.hpp"

@@ -15,7 +15,7 @@
 #include "formats/catalogue.hpp"
 #include "formats/compose.hpp"
 #include "formats/composed/planners.hpp"
-#include "formats/engines/cut.hpp"
+#include "formats/engines/composed/cut.hpp"
 #include "gtest/gtest.h"
 #include "solvers/solver.hpp"
 #include "support/layout.hpp"

@@ -13,7 +13,7 @@
 
 #include "core/error.hpp"
 #include "formats/catalogue.hpp"
-#include "formats/engines/rows.hpp"
+#include "formats/engines/rows/rows.hpp"
 #include "formats/row/rules.hpp"
 #include "gtest/gtest.h"
 #include "support/battery.hpp"

@@ -14,7 +14,7 @@
 #include "core/permutation.hpp"
 #include "formats/catalogue.hpp"
 #include "formats/choose.hpp"
-#include "formats/engines/split.hpp"
+#include "formats/engines/split/split.hpp"
 #include "gtest/gtest.h"
 #include "operators/multi_product.hpp"
 #include "operators/ordered_operator.hpp"

@@ -10,7 +10,7 @@
 #include "core/error.hpp"
 #include "core/generate/generate.hpp"
 #include "formats/catalogue.hpp"
-#include "formats/engines/tiles.hpp"
+#include "formats/engines/tiles/tiles.hpp"
 #include "gtest/gtest.h"
 #include "support/battery.hpp"
 #include "support/fake_device.hpp"

@@ -11,7 +11,7 @@
 
 #include "core/error.hpp"
 #include "formats/catalogue.hpp"
-#include "formats/engines/runs.hpp"
+#include "formats/engines/runs/runs.hpp"
 #include "formats/row/csr5.hpp"
 #include "gtest/gtest.h"
 #include "support/battery.hpp"

@@ -10,7 +10,7 @@
 #include "core/generate/generate.hpp"
 #include "formats/catalogue.hpp"
 #include "formats/choose.hpp"
-#include "formats/engines/rows.hpp"
+#include "formats/engines/rows/rows.hpp"
 #include "operators/policy/builtin_machine.hpp"
 #include "operators/policy/switch_policy.hpp"
 #include "support/fake_device.hpp"

@@ -19,7 +19,7 @@
 
 #include "core/buffer.hpp"
 #include "fuzz/mutate.hpp"
-#include "protean.h"
+#include "interfaces/c/protean.h"
 
 namespace protean::fuzz {
 namespace {

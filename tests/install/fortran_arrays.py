@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Compiles programs against examples/protean.f90: those that hand over arrays of which the library may keep the
-address, and those that would hand over a temporary copy, which the compiler must refuse.
+"""Compiles programs against interfaces/fortran/protean.f90: those that hand over arrays whose address the library may
+keep, and those that would hand over a temporary copy, which the compiler must refuse.
 
 fortran_arrays.py PROTEAN_F90
 """

@@ -29,7 +29,7 @@ run(cmake, "--install", build, "--prefix", work / "prefix")
 for name, source in (("build", pathlib.Path(__file__).parent / "consumer"), ("examples", examples)):
     run(cmake, "-S", source, "-B", work / name, "-D", f"CMAKE_PREFIX_PATH={work / 'prefix'}",
         "-D", f"CMAKE_CXX_COMPILER={compiler}", "-D", "CMAKE_BUILD_TYPE=Release",
-        "-D", f"PROTEAN_EXAMPLES={examples}", *variables)
+        *variables)
     run(cmake, "--build", work / name)
 run(work / "build" / "consumer")
 # Each example says by its exit status whether its answer is right.

@@ -9,11 +9,11 @@
 #include <string>
 #include <vector>
 
+#include "interfaces/c/protean.h"
 #include "life/replay.hpp"
 #include "life/solve.hpp"
 #include "life/systems.hpp"
 #include "life/world.hpp"
-#include "protean.h"
 #include "support/space.hpp"
 
 namespace protean::test::life {

@@ -42,9 +42,9 @@ PRESET = "cpu-release"
 # What a room is here. Headers of a room belong to it; sources of the device (.cu, .cuh) are not changed.
 ROOMS = {
     "preconditioners": ["preconditioners/*"], "solvers": ["solvers/*"], "operators": ["operators/*"],
-    "policy": ["operators/policy/*"], "elements": ["operators/elements/*"], "capi": ["capi/*"],
+    "policy": ["operators/policy/*"], "elements": ["operators/elements/*"], "c": ["interfaces/c/*"],
     "systems": ["systems/*"], "ordering": ["core/ordering*", "core/adjacency.hpp"],
-    "slices": ["formats/engines/slice_view.hpp", "formats/engines/slices.*"],
+    "slices": ["formats/engines/slices/slice_view.hpp", "formats/engines/slices.*"],
 }
 # Without optional libraries, so that the build is the same on each machine. A mutant may well deserve a warning.
 OPTIONS = ["-DPROTEAN_CUDA=OFF", "-DPROTEAN_KOKKOS=OFF", "-DPROTEAN_MKL=OFF", "-DPROTEAN_METIS=OFF",

@@ -32,7 +32,7 @@ SHARDS = {"apps": 8, "solvers": 8, "formats": 4, "life": 4, "core": 4, "operator
 FIRST = {
     "preconditioners": ["preconditioners"], "solvers": ["solvers", "auto_switcher", "embedding"],
     "operators": ["operators", "element_start", "order_change"], "policy": ["policy", "operators", "auto_switcher"],
-    "elements": ["elements", "element_start"], "capi": ["embedding", "life"],
+    "elements": ["elements", "element_start"], "c": ["embedding", "life"],
     "systems": ["systems", "embedding", "apps"], "ordering": ["core", "order_change"],
     "slices": ["format_sell", "formats"],
 }

@@ -12,8 +12,8 @@
 
 #include "core/allocation_hook.hpp"
 #include "core/error.hpp"
-#include "petsc/block.hpp"
-#include "petsc/protean_petsc.h"
+#include "interfaces/petsc/block.hpp"
+#include "interfaces/petsc/protean_petsc.h"
 
 namespace {
 

@@ -13,8 +13,8 @@
 #include "core/generate/generate.hpp"
 #include "formats/catalogue.hpp"
 #include "gtest/gtest.h"
-#include "preconditioners/amg.hpp"
 #include "preconditioners/dense_reference.hpp"
+#include "preconditioners/multigrid/boomeramg.hpp"
 #include "preconditioners/preconditioner.hpp"
 #include "solvers/systems.hpp"
 

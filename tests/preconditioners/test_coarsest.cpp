@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "preconditioners/dense_inverse.hpp"
 #include "preconditioners/dense_reference.hpp"
 #include "preconditioners/preconditioner.hpp"
+#include "preconditioners/sparse/dense_inverse.hpp"
 #include "solvers/systems.hpp"
 #include "support/fake_device.hpp"
 #include "support/space.hpp"

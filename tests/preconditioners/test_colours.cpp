@@ -11,13 +11,13 @@
 #include "core/generate/generate.hpp"
 #include "core/transfer.hpp"
 #include "gtest/gtest.h"
-#include "preconditioners/colours.hpp"
 #include "preconditioners/dense_reference.hpp"
-#include "preconditioners/device_colours.hpp"
-#include "preconditioners/factor_pattern.hpp"
+#include "preconditioners/factors/colours.hpp"
+#include "preconditioners/factors/device/device_colours.hpp"
+#include "preconditioners/factors/factor_pattern.hpp"
 #include "preconditioners/in_space.hpp"
 #include "preconditioners/preconditioner.hpp"
-#include "preconditioners/sweeps.hpp"
+#include "preconditioners/triangular/sweeps.hpp"
 #include "solvers/systems.hpp"
 
 namespace protean::test {

@@ -16,14 +16,14 @@
 #include "core/transfer.hpp"
 #include "gtest/gtest.h"
 #include "operators/callback_operator.hpp"
-#include "preconditioners/aggregation_structure.hpp"
-#include "preconditioners/chosen_matrix.hpp"
-#include "preconditioners/dense_inverse.hpp"
 #include "preconditioners/dense_reference.hpp"
-#include "preconditioners/device_levels.hpp"
 #include "preconditioners/in_space.hpp"
-#include "preconditioners/prolongator.hpp"
-#include "preconditioners/sparse_product.hpp"
+#include "preconditioners/multigrid/aggregation_structure.hpp"
+#include "preconditioners/multigrid/device/device_levels.hpp"
+#include "preconditioners/multigrid/prolongator.hpp"
+#include "preconditioners/sparse/dense_inverse.hpp"
+#include "preconditioners/sparse/level_format.hpp"
+#include "preconditioners/sparse/sparse_product.hpp"
 
 namespace protean::test {
 namespace {

@@ -17,10 +17,10 @@
 #include "core/transfer.hpp"
 #include "gtest/gtest.h"
 #include "preconditioners/dense_reference.hpp"
-#include "preconditioners/device_subdomain_rows.hpp"
 #include "preconditioners/in_space.hpp"
 #include "preconditioners/preconditioner.hpp"
-#include "preconditioners/subdomains.hpp"
+#include "preconditioners/subdomains/device_subdomain_rows.hpp"
+#include "preconditioners/subdomains/subdomains.hpp"
 #include "solvers/systems.hpp"
 #if defined(PROTEAN_HAVE_CUDA)
 #include "core/device/cache.hpp"

@@ -1,7 +1,7 @@
 // The parts that triangular solves are made of: stages that wait for each other, solves by levels, and what several
 // threads do with them.
 #include "preconditioners/options.hpp"
-#include "preconditioners/sweeps.hpp"
+#include "preconditioners/triangular/sweeps.hpp"
 
 #include <atomic>
 #include <chrono>

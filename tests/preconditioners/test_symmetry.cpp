@@ -11,7 +11,7 @@
 #include "core/generate/generate.hpp"
 #include "core/statistics.hpp"
 #include "gtest/gtest.h"
-#include "preconditioners/choice.hpp"
+#include "preconditioners/choice/choice.hpp"
 #include "preconditioners/dense_reference.hpp"
 #include "preconditioners/in_space.hpp"
 #include "preconditioners/preconditioner.hpp"

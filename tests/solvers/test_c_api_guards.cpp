@@ -11,7 +11,7 @@
 #include "core/generate/generate.hpp"
 #include "formats/count_new.hpp"
 #include "gtest/gtest.h"
-#include "protean.h"
+#include "interfaces/c/protean.h"
 #include "support/battery.hpp"
 #include "support/oracle.hpp"
 

@@ -13,8 +13,8 @@
 #include "core/generate/generate.hpp"
 #include "formats/catalogue.hpp"
 #include "gtest/gtest.h"
+#include "interfaces/c/protean.h"
 #include "operators/policy/adaptive_operator.hpp"
-#include "protean.h"
 #include "solvers/solver.hpp"
 #include "support/space.hpp"
 

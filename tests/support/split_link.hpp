@@ -1,5 +1,5 @@
 // The link of format split on a fake device: copies by name, one after another, and a clock that is the test's. It
-// throws std::logic_error where the matrix does not keep to the order of calls that engines/split.hpp asks for.
+// throws std::logic_error where the matrix does not keep to the order of calls that engines/split/split.hpp asks for.
 #pragma once
 #include <cstring>
 #include <functional>
@@ -12,7 +12,7 @@
 
 #include "core/simulated_device.hpp"
 #include "core/transfer.hpp"
-#include "formats/engines/split.hpp"
+#include "formats/engines/split/split.hpp"
 
 namespace protean::test {
 

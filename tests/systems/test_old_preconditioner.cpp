@@ -12,8 +12,8 @@
 
 #include "core/error.hpp"
 #include "core/generate/generate.hpp"
+#include "interfaces/c/protean.h"
 #include "preconditioners/callback_preconditioner.hpp"
-#include "protean.h"
 #include "support/fake_device.hpp"
 #include "systems/grown.hpp"
 #include "systems/seconds.hpp"

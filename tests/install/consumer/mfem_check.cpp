@@ -1,4 +1,4 @@
-// Compares examples/mfem/protean_mfem.hpp with the products and solvers of MFEM, using the installed package.
+// Compares interfaces/mfem/protean_mfem.hpp with the products and solvers of MFEM, using the installed package.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -6,7 +6,7 @@
 #include <iostream>
 #include <sstream>
 
-#include "protean_mfem.hpp"
+#include <protean/mfem/protean_mfem.hpp>
 
 namespace {
 

@@ -1,4 +1,4 @@
-// Compares examples/petsc/protean_petsc.hpp with the products and solvers of PETSc, using the installed package.
+// Compares interfaces/petsc/protean_ksp.hpp with the products and solvers of PETSc, using the installed package.
 //   petsc_check          on one rank
 //   petsc_check ranks    on two: the KSP is refused, and solves the blocks of block Jacobi
 #include <algorithm>
@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "protean_petsc.hpp"
+#include <protean/petsc/protean_ksp.hpp>
 
 namespace {
 

@@ -1,0 +1,10 @@
+// The link between a GPU and the host for engines/split/split.hpp.
+#pragma once
+#include "formats/engines/split/split.hpp"
+
+namespace protean::formats {
+
+// Copies by a stream of their own beside the context's.
+SplitTools split_on_device() noexcept;
+
+}  // namespace protean::formats

@@ -1,0 +1,58 @@
+// The options of the C interface by name. Private to interfaces/c/.
+#pragma once
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "operators/policy/switch_policy.hpp"
+#include "preconditioners/preconditioner.hpp"
+#include "solvers/solver.hpp"
+
+namespace protean::capi {
+
+struct Settings {
+  SolverOptions solver;
+  PreconditionerOptions preconditioner;
+  PolicyOptions policy;
+  bool use_policy = false;
+  std::int64_t expected_iterations = 0;  // 0: not known
+  std::string selector = "model";        // of format auto
+};
+
+// The ids, or names, of a table in its order.
+template <class Entry>
+std::vector<std::string_view> ids_of(std::span<const Entry> entries) {
+  std::vector<std::string_view> ids;
+  for (const Entry& entry : entries)
+    if constexpr (requires { entry.id; })
+      ids.push_back(entry.id);
+    else
+      ids.push_back(entry.name);
+  return ids;
+}
+
+// Throws BadArgument unless `name` is among the names; the message has all of them.
+void require_name(const char* what, std::string_view name, const std::vector<std::string_view>& names);
+
+// Whether `value` is the second of two words. Throws BadArgument for a third.
+bool second_of(std::string_view option, std::string_view value, std::string_view first,
+               std::string_view second);
+
+// The names of all options whose value is a number, or a word. They are constants that end with 0.
+std::vector<std::string_view> number_option_names();
+std::vector<std::string_view> text_option_names();
+
+// Set one of them. Throw BadArgument for another name, for a value that it cannot have, and where the method or the
+// preconditioner of the solver does not read it.
+void set_number(Settings& settings, std::string_view method, std::string_view preconditioner,
+                std::string_view name, double value);
+void set_text(Settings& settings, std::string_view method, std::string_view preconditioner,
+              std::string_view name, std::string_view value);
+
+// Where a solve begins: throws BadArgument for the first option that is not its default although other options, or the
+// want of a policy, keep it from having an effect.
+void check_effects(const Settings& settings);
+
+}  // namespace protean::capi

@@ -1,0 +1,96 @@
+#include "preconditioners/choice/chosen.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "core/blas1.hpp"
+#include "core/error.hpp"
+#include "preconditioners/common/makers.hpp"
+#include "preconditioners/options.hpp"
+
+namespace protean::detail {
+
+template <class T>
+Chosen<T>::Chosen(const LinearOperator<T>& A, const PreconditionerOptions& options, bool definite)
+    : Preconditioner<T>(A.context(), A.shape()), options_(options), definite_(definite) {
+  // What a later candidate would refuse is refused now: which one is taken, and when, depends on measured times.
+  require_nodes(A.rows(), options);
+  take("jacobi", A);
+}
+
+template <class T>
+void Chosen<T>::take(std::string_view id, const LinearOperator<T>& A) {
+  inner_ = make_preconditioner<T>(id, A, preconditioner_options_read_by(id, options_));
+  id_ = id, refused_.clear();
+  ++taken_;
+  this->forget();
+}
+
+template <class T>
+Recording Chosen<T>::recording() const noexcept {
+  Recording inner = refused_.empty() ? inner_->recording() : Recording{true, 1, 0, true};
+  // Versions of two preconditioners must not be taken for each other.
+  constexpr std::uint64_t versions_of_one = std::uint64_t{1} << 32;
+  if (inner.version != 0) inner.version += taken_ * versions_of_one;
+  return inner;
+}
+
+template <class T>
+void Chosen<T>::setup(const LinearOperator<T>& A, bool) {
+  const bool was_refused = !refused_.empty();
+  refused_.clear();
+  if (id_ != "jacobi") return inner_->ensure(A);
+  try {
+    inner_->ensure(A);
+    if (definite_) require_positive();
+  } catch (const BadMatrix& error) { refused_ = error.what(); } catch (const BadArgument& error) {
+    refused_ = error.what();
+  }
+  if (was_refused != !refused_.empty()) ++taken_;
+}
+
+// Throws BadMatrix for a diagonal with a negative entry, with which jacobi is not positive definite, and for one whose
+// largest entry is more than sqrt(the largest number) times the smallest.
+template <class T>
+void Chosen<T>::require_positive() {
+  const VectorView<const T> inverse = inner_->inverse_diagonal();
+  std::vector<T> d(static_cast<std::size_t>(inverse.size));
+  copy<T>(*this->context(), inverse, {d.data(), inverse.size});
+  const auto negative = std::find_if(d.begin(), d.end(), [](T value) { return value < T(0); });
+  if (negative != d.end())
+    throw BadMatrix(fmt::format(
+        "the diagonal entry of row {} (counted from 0) is negative, so jacobi would not be positive definite",
+        negative - d.begin()));
+  if (d.empty()) return;
+  const auto [least, most] = std::minmax_element(d.begin(), d.end());
+  if (*most > std::sqrt(std::numeric_limits<T>::max()) * *least)
+    throw BadMatrix(
+        fmt::format("the diagonal entries of rows {} and {} (counted from 0) are {:.1e} and {:.1e}, so that "
+                    "jacobi would overflow",
+                    least - d.begin(), most - d.begin(), 1 / static_cast<double>(*least),
+                    1 / static_cast<double>(*most)));
+}
+
+template <class T>
+void Chosen<T>::do_apply(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const {
+  if (refused_.empty()) return inner_->apply(alpha, x, beta, y);
+  axpby<T>(*this->context(), alpha, x, beta, y);
+}
+
+template <class T>
+MadePreconditioner<T> make_auto(const LinearOperator<T>& A, const PreconditionerOptions& options) {
+  return std::make_unique<Chosen<T>>(A, options);
+}
+
+#define PROTEAN_INSTANTIATE(T) \
+  template class Chosen<T>;    \
+  template MadePreconditioner<T> make_auto<T>(const LinearOperator<T>&, const PreconditionerOptions&);
+PROTEAN_INSTANTIATE(float)
+PROTEAN_INSTANTIATE(double)
+#undef PROTEAN_INSTANTIATE
+
+}  // namespace protean::detail
