@@ -3,11 +3,12 @@
 PRESET ?= cpu-release
 BUILD  := build/$(PRESET)
 
-.PHONY: help solve install test test-all test-fresh build command wheel docs dependencies format format-check asan tsan fuzz bench clean
+.PHONY: help solve install research research-install test test-all test-fresh build command wheel docs dependencies format format-check asan tsan fuzz bench clean
 
 help:
 	@echo "make solve         install what is missing, build, solve a real and a generated system"
 	@echo "make install       build and install command, library, man pages and completion; PREFIX=FOLDER (/usr/local), DESTDIR=FOLDER"
+	@echo "make research      build protean-research, the program behind \`protean reproduce\`; research-install: PREFIX=FOLDER"
 	@echo "make test          build, and run the tests of what is installed"
 	@echo "make test-all      install Kokkos, MKL, hypre, MFEM, deal.II, PETSc, SciPy and Chromium too, build the Python"
 	@echo "                   package, and run every test of the host"
@@ -51,6 +52,13 @@ install: dependencies
 	@echo "Protean is installed in $(PREFIX)"
 	@case "$(PREFIX)" in /usr|/usr/local) ;; *) echo "For this shell, and for programs that use the library:"; \
 	  echo "  export PATH=$(PREFIX)/bin:\$$PATH CMAKE_PREFIX_PATH=$(PREFIX) PKG_CONFIG_PATH=$(PREFIX)/lib/pkgconfig LD_LIBRARY_PATH=$(PREFIX)/lib";; esac
+
+# The program protean-research, by which `protean reproduce` works; research-install puts it next to an installed command.
+research: dependencies
+	@cmake --preset $(PRESET)
+	@cmake --build --preset $(PRESET) --target protean-research
+research-install: research
+	@cmake --install $(BUILD) --component research --prefix "$(PREFIX)"
 
 # The Python package, with the libraries that it needs inside. From Python 3.12 on one wheel is for all later versions.
 # WHEEL_BUILD: the folder of the build. CUDA=1: with code for GPUs (CUDA_ARCHITECTURES names others than those of

@@ -91,8 +91,7 @@ void start_kokkos(const Context& context) {
   if (Context::device_count() == 0)
     throw NotAvailable(
         "this Kokkos was built with CUDA and cannot start without a GPU; take kernel native, or build "
-        "Protean with "
-        "a Kokkos for the host");
+        "Protean with a Kokkos for the host");
   const KeptCudaDevice kept;
   const bool on_device = context.space() == Space::device;
   Kokkos::initialize(Kokkos::InitializationSettings()

@@ -72,7 +72,7 @@ inline constexpr std::int64_t deep_rows = 32768;
 inline constexpr double line_weight = 0.4;
 // An x of at most so many bytes is read fast in any order. A larger one is not, even if a second-level cache holds
 // it: with an x of 0.35 to 0.9 MB a product in random order takes 1.4 to 2.3 times as long
-// (docs/results/order-host.md).
+// (docs/results/switching.md).
 inline constexpr std::size_t cached_bytes_of_x = std::size_t{1} << 18;
 
 }  // namespace protean

@@ -110,7 +110,7 @@ FoundOrder find_order(std::string_view id, const ContextPtr& context, const Spar
 inline constexpr int most_levels_on_device = 4096;
 // About how long a GPU takes to find order rcm of a graph whose search has so many levels, with the permutation of the
 // matrix. Fitted to 13 shuffled matrices of 0.3 to 3 million rows on an H200, whose times are 0.8 to 1.2 of it
-// (docs/results/order-gpu.md): a level takes the time of some small kernels, a row that of entries read at random.
+// (docs/results/switching.md): a level takes the time of some small kernels, a row that of entries read at random.
 inline double order_seconds_on_device(double levels, std::int64_t rows) {
   return 1e-3 + 18e-6 * levels + 2.5e-9 * static_cast<double>(rows);
 }

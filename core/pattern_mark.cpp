@@ -79,10 +79,8 @@ void PatternMark::require(const Context& context, const SparsityPattern& pattern
   if (is(context, pattern)) return;
   throw ShapeMismatch(
       "the new values are those of another pattern with as many rows, columns and entries; the rows and "
-      "columns of "
-      "the entries must be those that the matrix was made of, in the same order (make a new matrix for "
-      "another "
-      "pattern)");
+      "columns of the entries must be those that the matrix was made of, in the same order (make a new "
+      "matrix for another pattern)");
 }
 
 }  // namespace protean

@@ -61,7 +61,7 @@ void require_selector(std::string_view word);
 //     + expected iterations * products_per_iteration * product time * (1 + pessimism * uncertainty),
 // with predicted times and the doubts of PolicyOptions, for the bytes that survey_formats() estimates from the
 // pattern (in host memory). csr if no other format is then expected to save 5 % of the time in csr, and 5 products of
-// csr. Only native kernels are considered. Takes the time of a few products; docs/results/selectors-host.md has what
+// csr. Only native kernels are considered. Takes the time of a few products; docs/results/choice.md has what
 // other selectors take. Throws BadArgument for an unknown selector, and NotAvailable for one that knows no times of the
 // space.
 FormatChoice choose_format(const SparsityPattern& pattern, const CostModel& model,

@@ -76,7 +76,7 @@ void add_block(std::vector<Block>& blocks, std::int64_t row, std::int64_t rows) 
 // Why formats that give each row to one thread are refused: because of one very long row. Nothing if they are
 // not. On a device all wait for its thread; the two thresholds there are estimates. On a host its thread has other
 // rows, too, so only a row that is much of the whole work is too long: sell-packed and bcsr were up to 1.5 times as
-// fast as csr on matrices whose longest row is 100 to 1,000 times as long as the mean (docs/results/selection-host.md).
+// fast as csr on matrices whose longest row is 100 to 1,000 times as long as the mean (docs/results/choice.md).
 std::optional<std::string> refusal_of_whole_rows(const SparsityPattern& pattern, std::int64_t longest,
                                                  Space space) {
   constexpr std::int64_t share_on_host = 16;

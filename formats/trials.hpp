@@ -1,7 +1,7 @@
 // Which formats to build and measure before a long solve, one after another. Private to the library.
 //
 // Predicted products are 10 to 20 % off at the median, so the first of a ranking is often not the fastest
-// (docs/results/selection-host.md). Over many products a try costs little: a conversion takes the time of 3 to 50
+// (docs/results/choice.md). Over many products a try costs little: a conversion takes the time of 3 to 50
 // products of csr. The next format is the one with the largest expected gain
 //
 //   N E[max(0, t - X)] - conversion

@@ -252,8 +252,7 @@ void AssembledMatrix<T>::check_values(const CsrMatrix<T>& csr) const {
   if (csr.rows() != this->rows() || csr.cols() != this->cols() || csr.nonzeros() != nonzeros_)
     throw ShapeMismatch(
         fmt::format("new values for a {} x {} matrix of {} entries are given by a {} x {} matrix of {}; the "
-                    "pattern must be the "
-                    "same (build a new matrix otherwise)",
+                    "pattern must be the same (build a new matrix otherwise)",
                     this->rows(), this->cols(), nonzeros_, csr.rows(), csr.cols(), csr.nonzeros()));
   if (csr.pattern.space != this->context()->space())
     throw WrongSpace(

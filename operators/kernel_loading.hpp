@@ -9,11 +9,11 @@
 namespace protean::detail {
 
 // The driver loads each kernel when it is used first, those of a conversion and of products in 4 to 12 ms (an H200,
-// docs/results/default-gpu.md), as long as 20 to 50 conversions.
+// docs/results/switching.md), as long as 20 to 50 conversions.
 inline constexpr double kernel_loading_seconds = 8e-3;
 
 // The first survey of a matrix on a device reads the built-in table and loads the kernels that take its sample. Beside
-// a solve that holds it up for 5 to 6 ms (an H200, docs/results/default-gpu.md).
+// a solve that holds it up for 5 to 6 ms (an H200, docs/results/switching.md).
 inline constexpr double survey_loading_seconds = 6e-3;
 
 // A process that has solved for long is expected to go on: this part of what its solves on devices took pays for

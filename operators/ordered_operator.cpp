@@ -16,8 +16,7 @@ OrderedOperator<T>::OrderedOperator(Permutation permutation, std::shared_ptr<Lin
   if (B_->abilities().order)
     throw BadArgument(
         fmt::format("operator '{}' has an order of its rows itself, so it cannot be put into another one; an "
-                    "AdaptiveOperator may be "
-                    "made in an order",
+                    "AdaptiveOperator may be made in an order",
                     B_->name()));
   const std::int64_t n = permutation_.size();
   if (this->rows() != n || this->cols() != n)

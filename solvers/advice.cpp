@@ -60,8 +60,7 @@ std::string better_preconditioner(const Circumstances& of) {
   const bool symmetric_method = find_solver(of.method).symmetric;
   if (of.method == "minres" && !of.positive_diagonal.value_or(true))
     return "give minres a positive definite preconditioner of your own (ic0 and jacobi are none for this "
-           "matrix, whose "
-           "diagonal entries are not all positive), take gmres with ilu0";
+           "matrix, whose diagonal entries are not all positive), take gmres with ilu0";
   if (symmetric_method || of.symmetric.value_or(false))
     return "take preconditioner " + one_of(stronger(of, true));
   return fmt::format(
@@ -117,8 +116,7 @@ std::string advice_for(StopReason reason, const Circumstances& of) {
   if (!of.preconditioner_fault.empty()) return take_another_preconditioner(of);
   if (of.x_not_determined)
     return "x is not finite, and no equation shows it: the matrix is singular. Remove the unknowns that no "
-           "equation "
-           "has, or give them one, such as x_i = 0 by a 1 on the diagonal.";
+           "equation has, or give them one, such as x_i = 0 by a 1 on the diagonal.";
   const bool symmetric_method = find_solver(of.method).symmetric;
   if (depends_on_symmetry(reason) && symmetric_method && !of.symmetric.value_or(true))
     return take_another_method(of);
@@ -153,12 +151,10 @@ std::string advice_for(StopReason reason, const Circumstances& of) {
     case StopReason::breakdown:
       if (is_of_gmres(of.method))
         return "The method had to divide by zero. The matrix may be singular: check it with protean inspect. "
-               "Otherwise try "
-               "another initial guess.";
+               "Otherwise try another initial guess.";
       return fmt::format(
           "The method had to divide by zero. Take method {} down, try another initial guess, or check "
-          "whether "
-          "the matrix is singular.",
+          "whether the matrix is singular.",
           is_one_of(of.method, {"cg", "fcg"})               ? "minres, which rarely breaks"
           : is_one_of(of.method, {"bicgstab", "bicgstab2"}) ? "gmres or idr, which rarely break"
                                                             : "gmres, which rarely breaks");

@@ -66,8 +66,7 @@ void SystemSolver<T>::explain_setup(SolveReport& report, StopReason ended) const
   report.detail += fmt::format(" of {:.3g} s", now.max_seconds);
   report.advice = fmt::format(
       "The setup of preconditioner {} took the time: allow more (max_seconds), or take one with less setup, "
-      "such "
-      "as jacobi{}.",
+      "such as jacobi{}.",
       name, name == "ic" || name == "ilu" ? fmt::format(" or {}0", name) : "");
 }
 

@@ -303,9 +303,8 @@ auto SystemSolver<T>::set_up_matrix(SystemMatrix<T>& matrix, std::int64_t column
   if (matrix.in_use()) {
     if (changes == Changes::policy && !settings_.policy) return Changes::none;
     throw BadArgument(
-        "a solve is running with this matrix, so that another one cannot change its format and order; "
-        "leave policy "
-        "and schedule out of it");
+        "a solve is running with this matrix, so that another one cannot change its format and order; leave "
+        "policy and schedule out of it");
   }
   (void)matrix.make_adaptive();
   return changes;

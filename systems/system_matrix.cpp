@@ -89,8 +89,7 @@ void SystemMatrix<T>::require_entries(std::string_view what) const {
   if (of_elements_)
     throw BadArgument(
         fmt::format("element matrices have no {0}; make the matrix from CSR arrays instead, or have a "
-                    "schedule change them "
-                    "during a solve",
+                    "schedule change them during a solve",
                     what));
   if (other_)
     throw BadArgument(
@@ -389,8 +388,7 @@ AutoSwitcher<T>& SystemMatrix<T>::begin_policy(const MachineTable* machine, cons
     if (given_.pattern.space != Space::host || of_elements_)
       throw NotAvailable(
           fmt::format("selector {} looks at the whole pattern in host memory; give the matrix as arrays of "
-                      "the host, or take "
-                      "selector {}",
+                      "the host, or take selector {}",
                       options.selector, default_selector));
   }
   ChoiceOptions question;

@@ -11,7 +11,6 @@
 #include "apps/command/build_info.hpp"
 #include "apps/command/topics.hpp"
 #include "apps/problem/problem_keys.hpp"
-#include "apps/reproduce/entries.hpp"
 #include "core/error.hpp"
 #include "core/generate/generate.hpp"
 #include "formats/catalogue.hpp"
@@ -270,15 +269,6 @@ std::vector<OptionWords> option_words(const CLI::App& root) {
     list.push_back({command, "--formats", all_formats, true});
   for (const char* command : {"compare", "tune"})
     list.push_back({command, "--spaces", {"host", "device"}, true});
-  std::vector<std::string> exhibits{"all"};
-  for (const PaperInfo& paper : papers_reproduced()) {
-    exhibits.emplace_back(paper.key);
-    for (char& c : exhibits.back()) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  }
-  for (const Entry& entry : entries()) exhibits.emplace_back(entry.id);
-  list.push_back({"reproduce", "", std::move(exhibits)});
-  list.push_back({"reproduce", "--size", {"quick", "day", "full"}});
-  list.push_back({"reproduce", "--space", {"host", "device"}});
   list.push_back({"formats", "", format_ids()});
   list.push_back({"formats", "--family", families});
   list.push_back({"generate", "", kinds});

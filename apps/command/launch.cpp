@@ -37,8 +37,12 @@ std::string how_to_build() {
   if (folder.filename() == "bin")
     return fmt::format("`make install PREFIX={}`", folder.parent_path().string());
   return "`cmake --preset cpu-release` and `cmake --build --preset cpu-release --target protean_ranks`, or "
-         "`make "
-         "install PREFIX=FOLDER` for a command that is installed";
+         "`make install PREFIX=FOLDER` for a command that is installed";
+}
+
+[[noreturn]] void become(const std::string& program, char** arguments) {
+  execv(program.c_str(), arguments);
+  throw NotAvailable(fmt::format("'{}' cannot be started: {}", program, std::strerror(errno)));
 }
 
 }  // namespace
@@ -54,18 +58,18 @@ Launch launch_of_environment() noexcept {
   return {};
 }
 
-std::string ranks_program() {
+std::string program_beside(const char* name) {
   const std::filesystem::path self = this_program();
   if (self.empty()) return {};
-  for (const char* const place : {"protean-ranks", "../libexec/protean/protean-ranks"}) {
-    const std::filesystem::path program = (self.parent_path() / place).lexically_normal();
+  for (const char* const folder : {".", "../libexec/protean"}) {
+    const std::filesystem::path program = (self.parent_path() / folder / name).lexically_normal();
     if (access(program.c_str(), X_OK) == 0) return program.string();
   }
   return {};
 }
 
 void become_ranks(char** arguments) {
-  const std::string program = ranks_program();
+  const std::string program = program_beside("protean-ranks");
   if (program.empty())
     throw NotAvailable(fmt::format(
         "engine petsc, which solves on several ranks, is the program protean-ranks. It is not there: it is "
@@ -74,8 +78,17 @@ void become_ranks(char** arguments) {
         "solve` does not build it; the option -DPROTEAN_PETSC=ON of cmake says why a PETSc is not taken); "
         "3. call this again. Without mpirun, `engine: protean` solves on one rank",
         how_to_build()));
-  execv(program.c_str(), arguments);
-  throw NotAvailable(fmt::format("'{}' cannot be started: {}", program, std::strerror(errno)));
+  become(program, arguments);
+}
+
+void become_research(char** arguments) {
+  const std::string program = program_beside("protean-research");
+  if (program.empty())
+    throw NotAvailable(
+        "`protean reproduce` is a part of the program protean-research, which is not installed by default and is not "
+        "there. In the folder of Protean's sources, `make research` builds it, and "
+        "`make research-install PREFIX=FOLDER` puts it next to an installed command");
+  become(program, arguments);
 }
 
 }  // namespace protean::apps

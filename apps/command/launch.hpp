@@ -1,5 +1,5 @@
-// Processes that a launcher of MPI started together, and the program that solves on them. The command itself is linked
-// with no MPI.
+// The other programs that the command becomes: protean-ranks, which solves on the processes that a launcher of MPI
+// started together (the command itself is not linked with MPI), and protean-research.
 #pragma once
 #include <string>
 
@@ -20,7 +20,10 @@ struct OtherProgram {};
 // install.
 [[noreturn]] void become_ranks(char** arguments);
 
-// Its path; empty where it is not there.
-std::string ranks_program();
+// The same for `protean reproduce` and the program protean-research.
+[[noreturn]] void become_research(char** arguments);
+
+// The path of a program beside this one, or in ../libexec/protean; empty if it is not there.
+std::string program_beside(const char* name);
 
 }  // namespace protean::apps

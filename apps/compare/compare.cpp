@@ -89,8 +89,7 @@ class Comparer {
     if (problem.matrix.order != "none")
       fail(problem.matrix.order_place,
            "protean compare takes the matrix as it is; write it in another order with `protean convert "
-           "--order`, or "
-           "remove the key (--set matrix.order=none)");
+           "--order`, or remove the key (--set matrix.order=none)");
     const ProblemSystem system = make_system(host, problem);
     result_.rows = system.csr.rows(), result_.nonzeros = system.csr.nonzeros();
     read_near_null_space(host, problem.preconditioner, result_.rows);
@@ -341,8 +340,7 @@ class Comparer {
     if (cut > 0)
       result_.notes.push_back(
           fmt::format("the budget of {} has left out the solves of {} of {} formats; a larger one "
-                      "(--budget), or fewer formats "
-                      "(--formats), would compare them, too",
+                      "(--budget), or fewer formats (--formats), would compare them, too",
                       duration(seconds_), cut, runs.size()));
   }
 

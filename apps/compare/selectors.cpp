@@ -127,8 +127,7 @@ std::string selectors_table(std::span<const SelectorVerdict> verdicts) {
                         optional_text(v.look_products), v.why.empty() ? "" : "  " + v.why);
   return text +
          "  to best, to csr: conversion, setup and solve over those of the best format compared, and of csr; "
-         "look: the "
-         "choice, in products of csr\n\n";
+         "look: the choice, in products of csr\n\n";
 }
 
 std::string summary_table(std::span<const SelectorSummary> summaries) {
@@ -141,8 +140,7 @@ std::string summary_table(std::span<const SelectorSummary> summaries) {
                               s.systems, s.mean, s.at_95, s.worst, 100 * s.slower, s.look);
   return text +
          "  regret: times the best format, geometric mean, 95th percentile and worst; slower: part of the "
-         "systems with "
-         "more than 1.02 times csr; look: median, in products of csr\n\n";
+         "systems with more than 1.02 times csr; look: median, in products of csr\n\n";
 }
 
 Json selectors_json(std::span<const SelectorVerdict> verdicts) {
@@ -180,9 +178,8 @@ std::string selectors_html(std::span<const SelectorSummary> summaries) {
   using P = Profile;
   std::string text =
       "<section id=\"selectors\"><h2>Selectors of formats</h2><p class=\"soft\">Part of the systems on which "
-      "the choice "
-      "of a selector needs at most that many times the time of the best format compared. Higher is "
-      "better.</p>\n";
+      "the choice of a selector needs at most that many times the time of the best format compared. Higher "
+      "is better.</p>\n";
   text += fmt::format(
       "<svg viewBox=\"0 0 {:.0f} {:.0f}\" role=\"img\" aria-label=\"performance profile of selectors\">\n",
       P::width, P::height);

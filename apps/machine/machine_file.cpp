@@ -88,8 +88,7 @@ std::string machine_text(const TunedMachine& table) {
       "# Machine table of protean, written by `protean tune`. Each format: name, bytes, seconds of a "
       "product, seconds of a\n"
       "# conversion from csr. order-rcm: the same in a random numbering, with the seconds to find that order "
-      "and to "
-      "permute the\n# matrix.\n";
+      "and to permute the\n# matrix.\n";
   if (!table.machine.empty()) text += fmt::format("machine: {}\n", quoted(table.machine));
   if (!table.roofs.empty())
     text +=

@@ -71,8 +71,7 @@ void convert(const ConvertArguments& arguments) {
   if (order.empty() != permutation.empty())
     throw BadArgument(
         "--order and --permutation belong together: the rows of the new matrix are those of the old one in "
-        "the order "
-        "that the file of the permutation gives");
+        "the order that the file of the permutation gives");
   if (order == "none")
     throw BadArgument("--order none keeps the rows where they are; leave out --order and --permutation");
   if (!order.empty()) require_order(order, false);

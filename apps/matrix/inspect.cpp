@@ -257,8 +257,7 @@ std::string sizes_text(const Inspection& i) {
   if (sizes.below > 0)
     text += fmt::format(
         "; {} of {} rows are below {:.3g} of the largest: a 2-norm of b - A x may hide them\n{:26}(solve "
-        "with "
-        "solver.residual_norm: diagonal)",
+        "with solver.residual_norm: diagonal)",
         grouped(sizes.below), grouped(sizes.rows), i.tolerance, "");
   return text;
 }

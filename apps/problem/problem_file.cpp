@@ -194,11 +194,10 @@ class ProblemReader {
     for (const std::string_view key : {"format", "kernel", "parameters", "parts"})
       if (const Node* given = section.find(key))
         fail(given->place,
-             fmt::format("operator.{} has no meaning here: with matrix.generate.storage: element the "
-                         "solve begins on the element matrices, with the native kernel. Remove it "
+             fmt::format("operator.{} has no meaning here: with matrix.generate.storage: element the solve "
+                         "begins on the element matrices, with the native kernel. Remove it "
                          "(operator.variant says how contributions are added; a schedule changes to "
-                         "formats), or use storage: "
-                         "assembled",
+                         "formats), or use storage: assembled",
                          key));
     if (const Node* given = section.find("deterministic"); given && section.yes("deterministic"))
       fail(given->place,
@@ -358,8 +357,7 @@ class ProblemReader {
       if (spec.coordinates)
         fail(given->place,
              "preconditioner has both 'coordinates' and 'near_null_space'; give one of them: the modes of "
-             "rigid bodies "
-             "are made of coordinates");
+             "rigid bodies are made of coordinates");
       (key == "coordinates" ? spec.coordinates : spec.near_null_space) = read_path(section, key);
     }
   }
@@ -384,15 +382,14 @@ class ProblemReader {
     for (const PreconditionerEntry& entry : preconditioners())
       if (entry.id == spec.type && needs_symmetric && !entry.symmetric)
         fail(preconditioner_place_, fmt::format("solver.method {} needs a symmetric preconditioner, and {} "
-                                                "is not symmetric even if the matrix "
-                                                "is; use {} instead, or method gmres or bicgstab",
+                                                "is not symmetric even if the matrix is; use {} instead, or "
+                                                "method gmres or bicgstab",
                                                 method, spec.type, entry.symmetric_relative));
     if (spec.type == "composition" && needs_symmetric && !is_symmetric(spec.parts, spec.combine))
       fail(preconditioner_place_, fmt::format("solver.method {} needs a symmetric preconditioner, and this "
-                                              "composition is not symmetric even if "
-                                              "the matrix is; take combine: symmetric or additive with "
-                                              "symmetric parts (ssor for gauss-seidel, "
-                                              "ic0 for ilu0), or method gmres or bicgstab",
+                                              "composition is not symmetric even if the matrix is; take "
+                                              "combine: symmetric or additive with symmetric parts (ssor for "
+                                              "gauss-seidel, ic0 for ilu0), or method gmres or bicgstab",
                                               method));
     check_solve(spec.options.solve);
     check_available(spec.type, spec.options.setup), check_partition(spec.options.partition);
@@ -414,8 +411,7 @@ class ProblemReader {
     if (setup == AmgSetup::classical && problem_.op.deterministic)
       fail(preconditioner_place_,
            "preconditioner.setup classical is not for operator.deterministic: another library adds its sums; "
-           "take "
-           "aggregation");
+           "take aggregation");
     for (const PreconditionerEntry& entry : preconditioners()) {
       if (entry.id != type) continue;
       if (!entry.unavailable.empty())

@@ -137,8 +137,7 @@ std::vector<KeyDoc> make_table() {
        {}},
       other("", "partition", "rows, graph, or a map", "rows",
             "engine petsc: which rows a rank has; rows: neighbouring ones with equally many entries; graph: "
-            "cut by "
-            "PT-Scotch"),
+            "cut by PT-Scotch"),
       file("partition", "file", "text with the rank of each row, from 0, one a line"),
 
       file("matrix", "file", "a matrix: .mtx, .rua, .rsa, .rb (also .gz, .xz) or .pbin"),
@@ -182,8 +181,7 @@ std::vector<KeyDoc> make_table() {
 
       word("solver", "method", "auto", methods(),
            "the Krylov method; auto: cg for a symmetric matrix, minres if its diagonal shows that it is "
-           "indefinite, "
-           "gmres for any other"),
+           "indefinite, gmres for any other"),
   };
   add_options(keys, "solver", solver_options());
   keys.push_back(word("preconditioner", "type", "auto", preconditioner_types(),
@@ -192,8 +190,7 @@ std::vector<KeyDoc> make_table() {
   const std::vector<KeyDoc> others = {
       file("preconditioner", "coordinates",
            "amg, auto: of the nodes of an elastic body, nodes x 2 or 3; coarser levels represent its rigid "
-           "body "
-           "modes, and unknowns is 2 or 3"),
+           "body modes, and unknowns is 2 or 3"),
       file("preconditioner", "near_null_space",
            "amg, auto: vectors that A maps nearly to zero; coarser levels represent them"),
       word("preconditioner", "combine", to_string(Composition::additive), composition_words(),

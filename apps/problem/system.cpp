@@ -178,8 +178,7 @@ CsrMatrix<double> make_matrix_data(const ContextPtr& context, const MatrixSpec& 
   if (spec.fem && !spec.fem->assembled)
     fail(spec.place,
          "with storage: element there is no assembled matrix, which this command needs; use storage: "
-         "assembled "
-         "(--set matrix.generate.storage=assembled, and --set operator={} where the file has "
+         "assembled (--set matrix.generate.storage=assembled, and --set operator={} where the file has "
          "operator.variant)");
   if (spec.fem)
     csr = fem::make_system(*context, *spec.fem).on(context, ElementScatter::automatic)->assemble();

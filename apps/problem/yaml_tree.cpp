@@ -228,8 +228,7 @@ Node parse_yaml(std::string_view text, const std::string& file) {
   if (const std::size_t zero = text.find('\0'); zero != std::string_view::npos)
     fail({name, 1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(zero), '\n'), 0},
          "there is a zero byte in it; this is no YAML text, and no matrix that is known here (Matrix Market "
-         "or "
-         "Harwell-Boeing, also compressed by gzip or xz, or .pbin)");
+         "or Harwell-Boeing, also compressed by gzip or xz, or .pbin)");
   return parse(text, name, true);
 }
 

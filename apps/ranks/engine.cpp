@@ -253,8 +253,7 @@ class RankRun {
     if (ranks_.count() > 1)
       note_ = fmt::format(
           "Preconditioner {} is that of the rows of each rank, which do not see those of other ranks: more "
-          "ranks need "
-          "more iterations.",
+          "ranks need more iterations.",
           chosen_.preconditioner.type);
   }
 

@@ -183,8 +183,7 @@ std::string advice_of_engine(StopReason reason) {
   constexpr std::string_view better =
       "take a better preconditioner (symmetric positive definite matrix: amg, or ic0; other matrices: ilu0; "
       "block-jacobi where a node has several unknowns; all but amg see the rows of their own rank only, so "
-      "that fewer "
-      "ranks need fewer iterations)";
+      "that fewer ranks need fewer iterations)";
   if (reason == StopReason::max_iterations)
     return fmt::format("The limit of iterations was reached. Allow more, {}, or ask for less accuracy.",
                        better);
@@ -244,8 +243,7 @@ void require_counterparts(const Problem& p) {
     if (p.preconditioner.type != "auto" && p.preconditioner.type != "none" &&
         p.preconditioner.type != "jacobi" && p.preconditioner.type != "chebyshev")
       fail(place, fmt::format("preconditioner.type {} needs the assembled matrix; on element matrices over "
-                              "ranks take jacobi, "
-                              "chebyshev or none, or matrix.generate.storage: assembled",
+                              "ranks take jacobi, chebyshev or none, or matrix.generate.storage: assembled",
                               p.preconditioner.type));
     if (p.schedule.automatic)
       fail(p.schedule.place, "schedule changes nothing on element matrices over ranks; leave it out");

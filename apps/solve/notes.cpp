@@ -13,8 +13,7 @@ std::string note_on_threads(int threads, int processors) {
   if (threads <= processors) return {};
   return fmt::format(
       "{} threads share {} {}, so that they wait for each other and the solve may take many times as long. "
-      "Take "
-      "operator.threads: {} (--threads {}), or 0 for what there is.",
+      "Take operator.threads: {} (--threads {}), or 0 for what there is.",
       threads, processors, processors == 1 ? "processor" : "processors", processors, processors);
 }
 
@@ -39,10 +38,8 @@ std::string note_on_unseen_rows(const Context& context, const CsrMatrix<double>&
           rows.count;
   return fmt::format(
       "The stopping test does not see {} of {} rows, the first of them row {} (from 0), and x does not meet "
-      "their "
-      "equations: {}|b_i| + sum |a_ij x_j|{} is at most {:.1e} there, and the test allows a residual of "
-      "{:.1e}. Their "
-      "unknowns may be wrong altogether. {}",
+      "their equations: {}|b_i| + sum |a_ij x_j|{} is at most {:.1e} there, and the test allows a residual "
+      "of {:.1e}. Their unknowns may be wrong altogether. {}",
       grouped(rows.count), grouped(csr.rows()), rows.first, weighted ? "(" : "", weighted ? ") / |a_ii|" : "",
       rows.largest, tolerance,
       diagonal_helps

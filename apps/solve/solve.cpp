@@ -104,8 +104,7 @@ std::string advise(const Context& context, const CsrMatrix<double>& csr, const S
     if (difference > symmetry_tolerance<double>)
       text = fmt::format(
           "The matrix is not symmetric (mirrored entries differ by up to {:.1e} of the largest of their "
-          "rows); "
-          "{} needs a symmetric one: take method gmres, bicgstab or idr, with preconditioner ilu0.",
+          "rows); {} needs a symmetric one: take method gmres, bicgstab or idr, with preconditioner ilu0.",
           difference, record.method);
   }
   return text;
@@ -122,8 +121,7 @@ std::string note_on_null_space(const Context& context, const CsrMatrix<double>& 
   if (!vectors.any()) return {};
   return fmt::format(
       "The matrix is singular: A v = 0 for v = 1 at {}, and 0 elsewhere. x is one of many solutions: any "
-      "multiple of v may be "
-      "added. {}",
+      "multiple of v may be added. {}",
       fmt::join(in_words(vectors), ", or at "),
       constant ? "The one of smallest norm: solver.null_space: constant, with method cg, fcg or minres."
                : "A program gets the one of smallest norm by Solver::set_null_space(), with method cg, fcg "

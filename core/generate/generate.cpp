@@ -98,58 +98,44 @@ constexpr GeneratorEntry entries[] = {
     {"convection-diffusion-3d",
      "Convection and diffusion in the unit cube, the pde family of the SpMV survey",
      "-a1 u_xx - a2 u_yy - a3 u_zz + b1 u_x + b2 u_y + b3 u_z + c u, centred differences with h = 1 / (n + "
-     "1), "
-     "zero outside: 2 (a1 + a2 + a3) / h^2 + c on the diagonal, -a / h^2 -+ b / (2 h) to the neighbours "
-     "before and "
-     "after; nx ny nz rows, 7 nx ny nz - 2 (nx ny + ny nz + nx nz) entries (n = 60, 80, 100 have the sizes "
-     "of "
-     "pde60, pde80, pde100 in Filippone et al., ACM TOMS 43(4), 2017; the default coefficients are those of "
-     "PSBLAS)",
+     "1), zero outside: 2 (a1 + a2 + a3) / h^2 + c on the diagonal, -a / h^2 -+ b / (2 h) to the neighbours "
+     "before and after; nx ny nz rows, 7 nx ny nz - 2 (nx ny + ny nz + nx nz) entries (n = 60, 80, 100 have "
+     "the sizes of pde60, pde80, pde100 in Filippone et al., ACM TOMS 43(4), 2017; the default coefficients "
+     "are those of PSBLAS)",
      convection_params, false, convection_diffusion_3d},
     {"anisotropic-2d", "Diffusion with another conductivity along each axis of a rectangle",
      "-epsilon_x u_xx - epsilon_y u_yy times h^2: 2 (epsilon_x + epsilon_y) on the diagonal, -epsilon to the "
-     "2 "
-     "neighbours along each axis; nx ny rows, 5 nx ny - 2 nx - 2 ny entries",
+     "2 neighbours along each axis; nx ny rows, 5 nx ny - 2 nx - 2 ny entries",
      anisotropic_2d_params, true, anisotropic_2d},
     {"anisotropic-3d", "Diffusion with another conductivity along each axis of a box",
      "-epsilon_x u_xx - epsilon_y u_yy - epsilon_z u_zz times h^2: twice the sum of the epsilons on the "
-     "diagonal, "
-     "-epsilon to the 2 neighbours along each axis; nx ny nz rows, 7 nx ny nz - 2 (nx ny + ny nz + nx nz) "
-     "entries",
+     "diagonal, -epsilon to the 2 neighbours along each axis; nx ny nz rows, 7 nx ny nz - 2 (nx ny + ny nz + "
+     "nx nz) entries",
      anisotropic_3d_params, true, anisotropic_3d},
     {"elasticity-3d", "Linear elasticity of a cube clamped at one face",
      "integral of strain' D strain over trilinear hexahedra of side 1 / n, 2 x 2 x 2 Gauss points, 3 x 3 "
-     "blocks all "
-     "of whose entries are stored; the nodes of the face x = 0 are clamped and taken out; 3 n (n + 1)^2 "
-     "rows, "
-     "9 (3 n - 2)(3 n + 1)^2 entries",
+     "blocks all of whose entries are stored; the nodes of the face x = 0 are clamped and taken out; 3 n (n "
+     "+ 1)^2 rows, 9 (3 n - 2)(3 n + 1)^2 entries",
      elasticity_params, true, elasticity_3d},
     {"graph-laplacian", "Laplacian of a random graph whose degrees follow a power law",
      "D - A + shift I, where A has 1 for each edge and D the degrees; n degree / 2 edges are drawn whose "
-     "ends are "
-     "node k with probability proportional to k^(-1 / (exponent - 1)) (Chung and Lu), nodes scattered over "
-     "the rows; "
-     "loops and repeated edges are dropped; n rows, at most n (1 + degree) entries",
+     "ends are node k with probability proportional to k^(-1 / (exponent - 1)) (Chung and Lu), nodes "
+     "scattered over the rows; loops and repeated edges are dropped; n rows, at most n (1 + degree) entries",
      laplacian_params, true, graph_laplacian},
     {"random-spd", "Random symmetric matrix, diagonally dominant",
      "n degree / 2 pairs of rows drawn evenly, a_ij = a_ji uniform in [-1, 1); a_ii = shift + the sum of "
-     "|a_ij| over "
-     "the row; n rows, at most n (1 + degree) entries",
+     "|a_ij| over the row; n rows, at most n (1 + degree) entries",
      random_params, true, random_spd},
     {"banded", "Full band with random values, not symmetric",
      "a_ij uniform in [-1, 1) for i - lower <= j <= i + upper; a_ii = 1 + the sum of |a_ij| over the row; n "
-     "rows, "
-     "about n (lower + upper + 1) entries",
+     "rows, about n (lower + upper + 1) entries",
      banded_params, false, banded},
     {"artificial", "Random matrix with asked-for features, for comparing formats",
      "row lengths drawn with the mean and the deviation, the long rows of a skew first; columns in clusters "
-     "in a "
-     "window, some rows like the one before (Mpakos et al., IPDPS 2023, section III-B); values uniform in "
-     "[0, 1); "
-     "rows mean entries. Not every mix of features exists: a row of k entries has at most 2 (k - 1) / k "
-     "neighbours "
-     "an entry, and rows crowded in a small window are similar by chance. `protean inspect` says what was "
-     "reached",
+     "in a window, some rows like the one before (Mpakos et al., IPDPS 2023, section III-B); values uniform "
+     "in [0, 1); rows mean entries. Not every mix of features exists: a row of k entries has at most 2 (k - "
+     "1) / k neighbours an entry, and rows crowded in a small window are similar by chance. `protean "
+     "inspect` says what was reached",
      artificial_params, false, artificial},
 };
 

@@ -57,8 +57,7 @@ std::string zip_archive(std::string_view bytes, const std::string& path) {
   for (const char c : first.substr(0, 60)) name += std::isprint(static_cast<unsigned char>(c)) ? c : '?';
   return fmt::format(
       "this is a zip archive, which is not read here. Unpack it, and give the matrix that is in it (its "
-      "first file is "
-      "'{}{}'): unzip {}",
+      "first file is '{}{}'): unzip {}",
       name, first.size() > 60 ? "..." : "", shell_quoted(named(path)));
 }
 
@@ -79,8 +78,7 @@ std::string numpy_array(std::string_view bytes, const std::string& path) {
   const std::string_view type = npy_type(bytes);
   if (is_vector(bytes))
     return "this is an array of NumPy with one dimension, hence a vector and no matrix; it may be a "
-           "right-hand side "
-           "(--rhs, or rhs.file)";
+           "right-hand side (--rhs, or rhs.file)";
   if (is_complex(type))
     return by_python(
         path,
@@ -122,8 +120,7 @@ bool is_complex(std::string_view type) noexcept { return type.size() > 2 && type
 std::string complex_vector(std::string_view type, const std::string& path) {
   return fmt::format(
       "has numbers of type {}, which are complex, and only real systems are solved. For a system whose "
-      "matrix was made real (real parts of the "
-      "unknowns first, then imaginary ones), this makes b: {}",
+      "matrix was made real (real parts of the unknowns first, then imaginary ones), this makes b: {}",
       type.substr(0, 20),
       python(path, ".real.npy", ", numpy",
              "b = numpy.load(sys.argv[1]); numpy.save(sys.argv[2], numpy.concatenate([b.real, b.imag]))"));

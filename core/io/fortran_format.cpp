@@ -191,8 +191,7 @@ double real_in(std::string_view text, const FortranField& field, const FortranFo
   if (format.scale != 0 && text.find_first_of("eEdDqQ+-", 1) == std::string_view::npos)
     throw FortranError(
         fmt::format("has no exponent, and Fortran would divide it by 10^{} ({}P in the format); write an "
-                    "exponent, or leave the "
-                    "scale factor out of the format",
+                    "exponent, or leave the scale factor out of the format",
                     format.scale, format.scale));
   return value;
 }

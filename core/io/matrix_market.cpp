@@ -168,8 +168,7 @@ void check_vector_rows(const Input& input, const Header& header) {
     return;
   fail(input, {header.size_line, 0},
        fmt::format("{} x {} numbers with {} entries are nearly only zeros; the sizes must be wrong. Above {} "
-                   "numbers at "
-                   "least one entry for {} of them is needed",
+                   "numbers at least one entry for {} of them is needed",
                    header.rows, header.cols, header.entries, harmless, empty_for_each_entry));
 }
 

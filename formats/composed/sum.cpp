@@ -38,8 +38,7 @@ namespace {
 constexpr ParamDoc params[] = {
     {.name = "parts",
      .doc = "FORMAT[PARAMETERS]@KERNEL:RULE(NUMBERS) of each part; brackets and kernel may be left out, the "
-            "last part has no "
-            "rule and takes the rest",
+            "last part has no rule and takes the rest",
      .default_value = "dia:diagonals + csr",
      .choices = "dia:diagonals + csr|ell:width(entries=3) + coo|bcsr[rows=2,cols=2]:blocks(rows=2,cols=2) + "
                 "csr|sell-c-sigma:rows(at_most=32) + csr|..."}};

@@ -41,7 +41,7 @@
 //   and similar lengths.
 // Refuses: when more than 4 values are stored for an entry, because a few rows are much longer than the
 //   others; on a device also where its bytes are more than `percent` of those of csr. Of 36 matrices measured on an
-//   H200 (docs/results/formats-gpu.json) eight of the nine up to 73 % were faster than sell-c-sigma (the ninth 0.92
+//   H200 (docs/results/gpu-products.md) eight of the nine up to 73 % were faster than sell-c-sigma (the ninth 0.92
 //   times as fast). Of the 27 above, three were faster than csr and not slower than sell-c-sigma (by 3, 4 and 18 % and
 //   0, 0 and 1 %).
 // Source: our own. Sliced ELLPACK with sorting in windows is SELL-C-sigma of M. Kreutzer, G. Hager, G.
@@ -391,9 +391,8 @@ constinit const FormatEntry entries::sell_packed{
     .id = "sell-packed",
     .title = "Sliced ELLPACK with packed columns",
     .source =
-        "our own, on SELL-C-sigma: Kreutzer, Hager, Wellein, Fehske, "
-        "Bishop, SIAM J. Sci. Comput. 36(5), 2014, "
-        "DOI 10.1137/130930352",
+        "our own, on SELL-C-sigma: Kreutzer, Hager, Wellein, Fehske, Bishop, SIAM J. Sci. Comput. 36(5), "
+        "2014, DOI 10.1137/130930352",
     .traits = {.admission_converts = true},
     .params = params,
     .kernels = kernels,

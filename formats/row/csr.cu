@@ -259,7 +259,7 @@ bool widen(CsrPlan& plan, std::int64_t rows, std::int64_t longest, std::int64_t 
   return true;
 }
 
-// The borders are fitted to the times of 120 matrices on an H100 and an H200 (docs/results/csr-gpu.md).
+// The borders are fitted to the times of 120 matrices on an H100 and an H200 (docs/results/gpu-products.md).
 bool takes_rows(CsrPlan& plan, const RowLengths& lengths, std::int64_t rows, std::int64_t entries,
                 const Context& context) {
   constexpr std::int64_t threads_of_processor = 2048;

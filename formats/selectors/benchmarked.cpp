@@ -19,12 +19,9 @@ class ClSpmv final : public FormatSelector {
   std::string_view name() const noexcept override { return "clspmv"; }
   std::string_view source() const noexcept override {
     return "Su, Keutzer, ICS 2012, sections 3.2 and 3.3: rates of a format measured offline, interpolated in "
-           "rows and "
-           "entries of a row; the best alone of their nine formats (policies 3, 5, 6, 9, 10). Their cut of a "
-           "matrix into "
-           "parts is format cocktail. The points are the matrices of the machine table, which lie on no "
-           "grid, so the "
-           "interpolation is by inverse squared distance instead of bilinear";
+           "rows and entries of a row; the best alone of their nine formats (policies 3, 5, 6, 9, 10). Their "
+           "cut of a matrix into parts is format cocktail. The points are the matrices of the machine table, "
+           "which lie on no grid, so the interpolation is by inverse squared distance instead of bilinear";
   }
   std::span<const std::string_view> formats() const noexcept override { return known; }
   std::vector<SelectedFormat> rank(const SelectorQuestion& question) const override {

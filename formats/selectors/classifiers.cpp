@@ -60,10 +60,8 @@ class Smat final : public FormatSelector {
   std::string_view name() const noexcept override { return "smat"; }
   std::string_view source() const noexcept override {
     return "Li, Tan, Chen, Sun, PLDI 2013: trained rules with confidence, and measured products where none "
-           "is "
-           "confident. The threshold of the confidence is our reading, and a tree of scikit-learn takes the "
-           "place of "
-           "C5.0";
+           "is confident. The threshold of the confidence is our reading, and a tree of scikit-learn takes "
+           "the place of C5.0";
   }
   std::span<const std::string_view> formats() const noexcept override { return known; }
   bool host_only() const noexcept override { return true; }
@@ -124,8 +122,8 @@ const FormatSelector& sedaghati() {
 const FormatSelector& oracle_forest() {
   static const ClassifyingSelector selector("oracle-forest",
                                             "in the manner of Stylianou and Weiland's Morpheus-Oracle, 2023: "
-                                            "a random forest over ten features, for csr, "
-                                            "coo, dia, ell, hyb and hdc",
+                                            "a random forest over ten features, for csr, coo, dia, ell, hyb "
+                                            "and hdc",
                                             of_oracle);
   return selector;
 }

@@ -89,10 +89,8 @@ class GuoWang final : public LengthModel {
   std::string_view name() const noexcept override { return "guo-wang"; }
   std::string_view source() const noexcept override {
     return "Guo, Wang, Chen, IEEE TPDS 25(5), 2014: seconds linear in the length of the rows of a strip, for "
-           "csr, ell, "
-           "coo and hyb. A strip is all rows here, since a processor has no full load of threads to fill, "
-           "and the "
-           "factors are fitted to measured matrices instead of strips of one length";
+           "csr, ell, coo and hyb. A strip is all rows here, since a processor has no full load of threads "
+           "to fill, and the factors are fitted to measured matrices instead of strips of one length";
   }
   bool host_only() const noexcept override { return true; }
 
@@ -116,10 +114,8 @@ class LiPmf final : public LengthModel {
   std::string_view name() const noexcept override { return "li-pmf"; }
   std::string_view source() const noexcept override {
     return "K. Li, W. Yang, K. Li, IEEE TPDS 26(1), 2015: bytes of csr, ell, coo and hyb from the "
-           "distribution of the row "
-           "lengths. The formulas are our reading; the steps of a GPU's warps, the other bound of the model, "
-           "are left "
-           "out. The bandwidth is that of csr by the cost model";
+           "distribution of the row lengths. The formulas are our reading; the steps of a GPU's warps, the "
+           "other bound of the model, are left out. The bandwidth is that of csr by the cost model";
   }
 
  protected:
@@ -153,10 +149,8 @@ class Choi final : public FormatSelector {
   std::string_view name() const noexcept override { return "choi"; }
   std::string_view source() const noexcept override {
     return "Choi, Singh, Vuduc, PPoPP 2010: blocks of each size, counted in a sample of the rows, times the "
-           "time of a "
-           "block. Their time of a block comes from a benchmark of dense blocks on a GPU; here it is its "
-           "bytes over the "
-           "bandwidth of csr by the cost model. For csr and bcsr";
+           "time of a block. Their time of a block comes from a benchmark of dense blocks on a GPU; here it "
+           "is its bytes over the bandwidth of csr by the cost model. For csr and bcsr";
   }
   std::span<const std::string_view> formats() const noexcept override { return known; }
   std::vector<SelectedFormat> rank(const SelectorQuestion& question) const override {
@@ -207,10 +201,8 @@ class AbuSufah final : public FormatSelector {
   std::string_view name() const noexcept override { return "abu-sufah"; }
   std::string_view source() const noexcept override {
     return "Abu-Sufah, Abdel-Karim, ISC 2013: a heuristic over the structure of the matrix. The survey of "
-           "Filippone et "
-           "al. gives no rule; the order of the tests (diagonals, blocks, rows of like length, else hyb) is "
-           "our reading, "
-           "and a test is passed where the format needs fewer bytes than csr";
+           "Filippone et al. gives no rule; the order of the tests (diagonals, blocks, rows of like length, "
+           "else hyb) is our reading, and a test is passed where the format needs fewer bytes than csr";
   }
   std::span<const std::string_view> formats() const noexcept override { return known; }
   std::vector<SelectedFormat> rank(const SelectorQuestion& question) const override {
@@ -244,8 +236,8 @@ class RegulyGiles final : public FormatSelector {
   std::string_view name() const noexcept override { return "reguly-giles"; }
   std::string_view source() const noexcept override {
     return "Reguly, Giles, InPar 2012, section 5.4: csr with a group of threads for each row, whose size "
-           "follows from the "
-           "mean length. Format csr-reguly-giles-tuned has their tuner. On a host both are the kernel of csr";
+           "follows from the mean length. Format csr-reguly-giles-tuned has their tuner. On a host both are "
+           "the kernel of csr";
   }
   std::span<const std::string_view> formats() const noexcept override { return known; }
   std::vector<SelectedFormat> rank(const SelectorQuestion& question) const override {

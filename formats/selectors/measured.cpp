@@ -15,12 +15,9 @@ class KubotaTakahashi final : public FormatSelector {
   std::string_view name() const noexcept override { return "kubota-takahashi"; }
   std::string_view source() const noexcept override {
     return "Kubota, Takahashi, ICCSA 2011: automatic choice among storage schemes. The survey of Filippone "
-           "et al. says no "
-           "more; our reading: csr, ell, hyb, jad and dia, those of more than twice the bytes of csr left "
-           "out, one "
-           "conversion and three products of each of the others, and the smallest conversion + products for "
-           "the "
-           "expected iterations";
+           "et al. says no more; our reading: csr, ell, hyb, jad and dia, those of more than twice the bytes "
+           "of csr left out, one conversion and three products of each of the others, and the smallest "
+           "conversion + products for the expected iterations";
   }
   std::span<const std::string_view> formats() const noexcept override { return known; }
   bool host_only() const noexcept override { return true; }

@@ -22,7 +22,7 @@ constexpr double least_saving = 0.05, least_saved_products = 5;
 constexpr double pessimism = PolicyOptions{}.pessimism, convert_margin = PolicyOptions{}.convert_margin;
 
 // Seconds of a look at the formats of a matrix, with what it needs to know of it: the median of what was measured
-// (docs/results/default-host.md, default-gpu.md). It takes up to five times as long, so twice that must be saved.
+// (docs/results/switching.md). It takes up to five times as long, so twice that must be saved.
 constexpr double look_on_host = 2e-4, look_on_device = 5e-4, least_worth = 2;
 
 CostQuery sizes_of(const SparsityPattern& pattern, const ChoiceOptions& options) {
@@ -53,8 +53,7 @@ class ModelSelector final : public FormatSelector {
   std::string_view name() const noexcept override { return "model"; }
   std::string_view source() const noexcept override {
     return "this library: times of similar measured matrices (operators/policy/cost_model), doubted as the "
-           "policy "
-           "doubts them";
+           "policy doubts them";
   }
   std::vector<SelectedFormat> rank(const SelectorQuestion& question) const override {
     const ChoiceOptions& options = question.options();
@@ -164,8 +163,7 @@ std::string too_few_for_a_look(const Context& context, const SparsityPattern& pa
   if (saving >= least_worth * look + loading || model.csr_seconds(query) <= 0) return {};
   return fmt::format(
       "{} iterations are too few for a look at other formats: it takes about {:.2g} ms{}, and formats save "
-      "{:.2g} ms in "
-      "the mean of such solves",
+      "{:.2g} ms in the mean of such solves",
       options.expected_iterations, 1e3 * look,
       loading > 0 ? fmt::format(", kernels that were not used before {:.2g} ms", 1e3 * loading) : "",
       1e3 * saving);

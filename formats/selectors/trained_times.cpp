@@ -48,10 +48,8 @@ class Zhao final : public FormatSelector {
   std::string_view name() const noexcept override { return "zhao"; }
   std::string_view source() const noexcept override {
     return "Zhao, Zhou, Shen, Yiu, IPDPS 2018 (overhead-conscious): few iterations stay in csr, otherwise "
-           "boosted trees "
-           "predict conversions and products. The first stage takes the expected iterations instead of a "
-           "forecast from "
-           "15 residuals, which the policy makes in a running solve";
+           "boosted trees predict conversions and products. The first stage takes the expected iterations "
+           "instead of a forecast from 15 residuals, which the policy makes in a running solve";
   }
   bool host_only() const noexcept override { return true; }
   std::vector<SelectedFormat> rank(const SelectorQuestion& question) const override {
@@ -76,9 +74,8 @@ class ForestTimes final : public FormatSelector {
   std::string_view name() const noexcept override { return "forest-times"; }
   std::string_view source() const noexcept override {
     return "this library: random forests that predict conversions and products of each format from all "
-           "features; "
-           "predictions are doubted by half their deviation on matrices left out in training, as the policy "
-           "does";
+           "features; predictions are doubted by half their deviation on matrices left out in training, as "
+           "the policy does";
   }
   bool host_only() const noexcept override { return true; }
   std::vector<SelectedFormat> rank(const SelectorQuestion& question) const override {

@@ -221,15 +221,13 @@ void require_between_steps(const protean_matrix& matrix) {
   if (matrix.solves > matrix.monitored)
     throw BadArgument(
         "a solve is in the middle of a step with this matrix; give it new values in the monitor of the "
-        "solve, "
-        "or after the solve");
+        "solve, or after the solve");
 }
 void require_not_running(const protean_solver& solver) {
   if (solver.running)
     throw BadArgument(
         "a solve is running with this solver; change its options, functions and schedule after the solve, "
-        "and "
-        "take another solver for a solve within a solve");
+        "and take another solver for a solve within a solve");
 }
 
 // Counts a call in one of the counters of a matrix while it runs.
@@ -591,8 +589,7 @@ class Running {
     if (matrix.solves > 1 && changes_matrix(solver))
       throw BadArgument(
           "a solve is running with this matrix, so that another one cannot change its format and order; take "
-          "a "
-          "solver without schedule and policy");
+          "a solver without schedule and policy");
     require_not_running(solver);
     check_effects(solver.settings);
     solver.running = true;
@@ -689,8 +686,7 @@ protean_status solve_multi(protean_solver* solver, const protean_matrix* matrix,
     if (solver->monitor || !solver->schedule.empty() || solver->settings.use_policy)
       throw BadArgument(
           "a monitor, a schedule and policy auto are for one right-hand side; take them off, or solve the "
-          "columns one after "
-          "another");
+          "columns one after another");
     const Running<T> running(*solver, *matrix, part);
     MultiSolveResult result = system_of<T>(*solver).multi_solve(*part.system, from, to);
     solver->columns = std::move(result.report);

@@ -306,8 +306,7 @@ class Solver : public mfem::IterativeSolver {
     if (monitored(*this))
       throw protean::NotAvailable(
           "SetMonitor() and SetController() need vectors in each iteration that this solver does not have; "
-          "use "
-          "SetObserver()");
+          "use SetObserver()");
     if (!iterative_mode) x = 0.0;
     make_solver();
     Printer printer(print_options, observer_);

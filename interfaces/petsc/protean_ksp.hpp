@@ -226,8 +226,7 @@ class Matrix {
           "formats, orders and the policy are for matrices of type seqaij, and this one is of type " +
           type_of(A) +
           "; convert it (MatConvert() or -mat_type aij), or leave these options: the products are then those "
-          "of its "
-          "MatMult()");
+          "of its MatMult()");
     must(PetscObjectReference(reinterpret_cast<PetscObject>(A)));
     mat_ = A;
     try {
@@ -750,8 +749,7 @@ inline PetscErrorCode ksp_build_solution(KSP ksp, Vec v, Vec* V) {
                        data.options.schedule.empty();
   PetscCheck(!data.in_iteration || current, comm_of(ksp), PETSC_ERR_SUP,
              "method %s has no x between two iterations with these options; -ksp_monitor shows the norm of "
-             "its residual, and "
-             "cg, fcg, minres, bicgstab and idr without order, policy and schedule have x",
+             "its residual, and cg, fcg, minres, bicgstab and idr without order, policy and schedule have x",
              data.options.method.c_str());
   if (v) PetscCall(VecCopy(ksp->vec_sol, v));
   if (V) *V = v ? v : ksp->vec_sol;
@@ -923,8 +921,7 @@ inline PetscErrorCode ksp_create(KSP ksp) {
   PetscCallMPI(MPI_Comm_size(comm_of(ksp), &ranks));
   PetscCheck(ranks == 1, comm_of(ksp), PETSC_ERR_SUP,
              "KSP type protean solves on one MPI rank, and this KSP has %d. Run the program on one rank, or "
-             "let it solve "
-             "the block of each rank: -ksp_type fgmres -pc_type bjacobi -sub_ksp_type protean",
+             "let it solve the block of each rank: -ksp_type fgmres -pc_type bjacobi -sub_ksp_type protean",
              static_cast<int>(ranks));
   PetscCall(guarded(comm_of(ksp), [&] { ksp->data = new KspData; }));
   PetscCall(KSPSetSupportedNorm(ksp, KSP_NORM_UNPRECONDITIONED, PC_RIGHT, 3));

@@ -63,9 +63,8 @@ Settings read_settings(Mat A) {
   if (const std::string order = word(prefix, "-mat_protean_order", "none"); order != "none")
     throw protean::NotAvailable("-mat_protean_order " + order +
                                 ": a product alone cannot have an order of its own, since it would permute x "
-                                "and y each time. Permute the "
-                                "matrix (MatGetOrdering(), MatPermute()), or on one rank solve with "
-                                "-ksp_type protean -ksp_protean_order " +
+                                "and y each time. Permute the matrix (MatGetOrdering(), MatPermute()), or on "
+                                "one rank solve with -ksp_type protean -ksp_protean_order " +
                                 order);
   PetscBool policy = PETSC_FALSE, agree = PETSC_FALSE, set = PETSC_FALSE;
   PetscInt threads = settings.threads;

@@ -95,8 +95,7 @@ std::vector<std::int32_t> number_rows(std::int64_t nodes, const ElementOptions& 
     if (unused > 0)
       throw BadMatrix(
           fmt::format("{} of {} nodes belong to no element (the first is node {}), so the operator would be "
-                      "singular; remove "
-                      "them, constrain them, or allow them (allow_unused_nodes)",
+                      "singular; remove them, constrain them, or allow them (allow_unused_nodes)",
                       unused, nodes, first));
   }
   std::int32_t next = 0;
@@ -382,8 +381,7 @@ void refuse_matrix(const ElementPlan& plan, std::int64_t element, const T* matri
       if (std::abs(matrix[i * m + j] - matrix[j * m + i]) > mirror_tolerance<T>() * largest)
         throw BadMatrix(fmt::format(
             "group {}, element {}: entry ({}, {}) of its matrix is {}, entry ({}, {}) is {}; with "
-            "`symmetric` "
-            "they must be the same to {:.1e} of the largest entry ({})",
+            "`symmetric` they must be the same to {:.1e} of the largest entry ({})",
             g, in_group, i, j, matrix[i * m + j], j, i, matrix[j * m + i], mirror_tolerance<T>(), largest));
   throw BadMatrix(fmt::format("group {}, element {}: its matrix was changed while it was read", g, in_group));
 }

@@ -485,8 +485,8 @@ void AdaptiveOperator<T>::build(Build& build) const {
   if (build.reorders && build.overlapped && this->context()->deterministic())
     throw BadArgument(
         fmt::format("in deterministic mode the order of the rows (to {}) cannot change beside the solve, "
-                    "since the result would "
-                    "depend on the time of the change; let the solve wait for it (overlapped: false)",
+                    "since the result would depend on the time of the change; let the solve wait for it "
+                    "(overlapped: false)",
                     build.order));
   if (spec.elements) {
     if (!elements_) throw BadArgument("the operator was made of CSR; there are no element matrices");
@@ -701,8 +701,7 @@ bool AdaptiveOperator<T>::adopt(Build& task, std::int64_t iteration) {
       task.failure = SwitchFailure::wrong_product;
       task.why = fmt::format(
           "the product of the new matrix differs from that of the running matrix in {} of {} rows by more "
-          "than "
-          "the bound on rounding errors",
+          "than the bound on rounding errors",
           differing, this->rows());
     } else {
       record = record_of(task, source, iteration), order_id = task.order;

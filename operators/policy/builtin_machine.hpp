@@ -31,7 +31,7 @@ struct FewFormats {
 };
 
 // The hosts that were measured: products of the formats compare differently with other vector instructions, and those
-// of AMD and Intel with AVX-512 do, too (docs/results/selection-host.md). Of hosts of files of their own, what they did
+// of AMD and Intel with AVX-512 do, too (docs/results/choice.md). Of hosts of files of their own, what they did
 // not measure is from builtin_machine.tsv: GPU, element matrices.
 enum class BuiltinHost {
   avx512,      // Intel: builtin_machine.tsv

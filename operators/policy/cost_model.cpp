@@ -29,7 +29,7 @@ constexpr double size_scale = 2, row_scale = 1.5, bytes_scale = 0.5, packed_scal
                  changes_scale = 0.25;
 constexpr double base_weight = 0.02;  // weight of a matrix without any similarity
 // On a device, times of small matrices (in the cache, or as short as a launch) do not predict those of large
-// ones, so similar size counts more; so do similar bytes (docs/results/selection-gpu.md).
+// ones, so similar size counts more; so do similar bytes (docs/results/choice.md).
 constexpr double size_scale_on_device = 1, bytes_scale_on_device = 0.25, base_weight_on_device = 0.002;
 constexpr double least_conversion = 1e-6;  // seconds; where a format shares the arrays of csr, there is none
 constexpr double least_deviation = 0.05, unlike_deviation = 0.25;
@@ -335,7 +335,7 @@ struct CostModel::Samples {
   // The formats that together lose least against all formats: beside csr always the one that shortens the solves of the
   // table most, as long as that is more than a few per mille. Solves of few and of many iterations count alike, with
   // their conversions. Measured, these formats lose 1 to 3 per cent against all 70 on matrices that the table does not
-  // have (docs/results/selection-host.md).
+  // have (docs/results/choice.md).
   void choose_few(const std::vector<const MeasuredMatrix*>& measured) {
     constexpr double lengths[] = {100, 300, 1000, 1e6};  // of solves, in products
     constexpr double least_gain = 0.003, least_gain_of_rare = 0.0005;

@@ -21,7 +21,7 @@ namespace {
 constexpr double most_loss = 0.1;
 constexpr double most_positive = 0.1;
 
-// Measured: docs/results/amg-host.md, preconditioners-host.md, preconditioners-gpu.md. Numbers on the careful side.
+// Measured: docs/results/preconditioners.md. Numbers on the careful side.
 // On a GPU factors were not faster than jacobi by more than a fifth, setup left out, and their approximate inverses not
 // by more than two fifths. Setups of the latter take as long as several solves.
 constexpr ChoiceCandidate table[] = {
@@ -234,8 +234,7 @@ void PreconditionerChoice::note_application(double seconds, double all) {
   if (solve > clearly * now)
     go_back(
         fmt::format("one application of {} takes as long as {:.1f} iterations of jacobi, so that a solve "
-                    "would take {:.0f} "
-                    "of them; before it took {:.0f}",
+                    "would take {:.0f} of them; before it took {:.0f}",
                     current_->id, seconds / unit(), solve, now));
 }
 

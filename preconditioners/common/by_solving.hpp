@@ -37,8 +37,7 @@ class BySolving : public Preconditioner<T> {
     if (lost_after_ == this->setups() + 1)
       throw BadArgument(
           fmt::format("the {} preconditioner has lost its values, because its last ensure(A) failed while "
-                      "the device changed them; "
-                      "call ensure(A) again",
+                      "the device changed them; call ensure(A) again",
                       this->name()));
   }
   // The last step of a setup, which changes arrays that M has: M is unusable where it fails, until a setup succeeds.

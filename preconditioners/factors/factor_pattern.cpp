@@ -53,9 +53,8 @@ std::shared_ptr<SweepPattern> off_the_diagonal(const ContextPtr& context, std::i
 [[noreturn]] void refuse_fill(std::string_view name, const SparsityPattern& A, std::int64_t fill,
                               std::int64_t row, std::int64_t entries, std::int64_t steps) {
   throw BadMatrix(fmt::format(
-      "{} with fill {} has {} entries and {} steps in its factors before row {} of {}, for {} "
-      "entries of the matrix; at "
-      "most {} and {} are made. Long rows that come early fill the factors: take fill: 0 ({}0), "
+      "{} with fill {} has {} entries and {} steps in its factors before row {} of {}, for {} entries of the "
+      "matrix; at most {} and {} are made. Long rows that come early fill the factors: take fill: 0 ({}0), "
       "number such rows last in the matrix (matrix.order does not change factors), or take another "
       "preconditioner",
       name, fill, entries, steps, row, A.rows, A.nonzeros, most_entries_of_fill(A.nonzeros),

@@ -24,7 +24,7 @@ namespace {
 constexpr int most_alike = 3;
 
 // Threads from which rows are factored level by level. Two threads took 1.4 to 2.4 times as long as one that goes
-// through the rows in their order (docs/results/incomplete-host.md).
+// through the rows in their order (docs/results/preconditioners.md).
 constexpr int threads_worth_levels = 4;
 
 constexpr double first_shift = 1e-3, largest_shift = 1e4;
@@ -291,8 +291,7 @@ void refuse_asymmetry(std::string_view name, bool with_fill, double asymmetry) {
   if (asymmetry <= symmetry_tolerance<T>) return;
   throw BadMatrix(
       fmt::format("{} needs a symmetric matrix, but entries and their mirrored ones (0 where none is stored) "
-                  "differ by up "
-                  "to {:.1e} of the largest entry of their rows; use {} with gmres or bicgstab",
+                  "differ by up to {:.1e} of the largest entry of their rows; use {} with gmres or bicgstab",
                   name, asymmetry,
                   with_fill                 ? "ilu"
                   : name == "isai"          ? "isai-lu"

@@ -89,7 +89,7 @@ constexpr int most_halvings = 4;
 constexpr double least_coarsening = 0.8;
 
 // Smaller matrices that a device makes are kept in csr: to choose a format takes the host some milliseconds, and no
-// solve of docs/results/preconditioners-gpu.md gained as much by other formats of the levels.
+// solve of docs/results/preconditioners.md gained as much by other formats of the levels.
 constexpr std::int64_t least_entries_to_choose = 8'000'000;
 
 // One level as it is used.
@@ -663,8 +663,7 @@ MadePreconditioner<T> make_amg(const LinearOperator<T>& A, const PreconditionerO
   if (A.context()->deterministic())
     throw NotAvailable(
         "preconditioner amg with setup classical is not for deterministic mode: another library adds its "
-        "sums; take "
-        "setup aggregation");
+        "sums; take setup aggregation");
 #if defined(PROTEAN_HAVE_HYPRE)
   return make_classical<T>(A, options);
 #else

@@ -194,8 +194,7 @@ class Chebyshev final : public BySolving<T> {
           what, value, A.name()));
     throw BadMatrix(
         fmt::format("chebyshev needs a symmetric positive definite matrix, but {} was {:.3g} with operator "
-                    "'{}'; use spai0, "
-                    "ilu0 or another preconditioner",
+                    "'{}'; use spai0, ilu0 or another preconditioner",
                     what, value, A.name()));
   }
 

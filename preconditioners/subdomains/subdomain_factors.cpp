@@ -408,8 +408,7 @@ class SubdomainFactors final : public BySolving<T>, public HasMultiProduct<T> {
       const auto s = static_cast<std::int64_t>(status.broken & 0xffffffffu);
       throw BadMatrix(
           fmt::format("{} broke down with every shift up to {}: the pivot of row {} (from 0) is {} in "
-                      "subdomain {}, {}; use "
-                      "another subdomain_size or preconditioner",
+                      "subdomain {}, {}; use another subdomain_size or preconditioner",
                       name(), subdomain_shift(most_shifts - 1), status.broken >> 32,
                       symmetric_ ? "not positive" : "zero or not finite", s,
                       rows_text(row + first[s], first[s + 1] - first[s])));
@@ -478,8 +477,7 @@ class SubdomainFactors final : public BySolving<T>, public HasMultiProduct<T> {
       const bool chosen = options_.subdomain_size == 0;
       throw BadArgument(fmt::format(
           "{} keeps a subdomain in the shared memory of a thread block, which has {} bytes here, but "
-          "subdomain "
-          "{}, {}, needs {}; take {}{}",
+          "subdomain {}, {}, needs {}; take {}{}",
           name(), shared, largest, rows_text(all.row.data() + all.first[largest], all.rows(largest)), need,
           chosen ? "another preconditioner" : "a smaller subdomain_size, or auto",
           options_.overlap > 0 ? ", or overlap: 0" : ""));

@@ -283,8 +283,7 @@ class Writer {
     indent_ = 0;
     line(
         "extern \"C\" void nest_{}(const void* const* arrays, const integer* numbers, integer begin, integer "
-        "end, "
-        "real alpha,",
+        "end, real alpha,",
         number_);
     open("                       const real* x, int once, real beta, real* y) {{");
     unpack();
@@ -336,8 +335,7 @@ class Writer {
     indent_ = 0;
     line(
         "extern \"C\" int launch_{}(const void* const* arrays, const integer* numbers, integer items, real "
-        "alpha, const "
-        "real* x,",
+        "alpha, const real* x,",
         number_);
     line("                        int once, real beta, real* y, int device, void* stream) {{");
     ++indent_;
@@ -348,8 +346,7 @@ class Writer {
     line("if (const cudaError_t error = cudaSetDevice(device)) return static_cast<int>(error);");
     line(
         "kernel_{}<<<static_cast<unsigned>(blocks), {}, 0, static_cast<cudaStream_t>(stream)>>>({}items, "
-        "alpha, x, once, "
-        "beta, y);",
+        "alpha, x, once, beta, y);",
         number_, strategy_.threads, arguments);
     line("return static_cast<int>(cudaGetLastError());");
     text_ += "}\n";
@@ -408,8 +405,7 @@ std::string generated_source(const Description& d, const std::vector<Nest>& nest
                         inline_word, name, sign);
   text += target == Target::host
               ? "[[maybe_unused]] inline void add(real* y, real more) { "
-                "std::atomic_ref<real>(*y).fetch_add(more, "
-                "std::memory_order_relaxed); }\n"
+                "std::atomic_ref<real>(*y).fetch_add(more, std::memory_order_relaxed); }\n"
               : "[[maybe_unused]] __device__ inline void add(real* y, real more) { atomicAdd(y, more); }\n";
   text += "}  // namespace\n";
   for (std::size_t i = 0; i < nests.size(); ++i)

@@ -1,25 +1,20 @@
 #!/usr/bin/env python3
-"""What stopped new users of the command, each with the commands that they typed, for two builds side by side.
+"""What stopped new users of the command: the commands that they typed, and what each must print today.
 
-    stumbles.py run PROTEAN --tree FOLDER --json FILE     types all commands with this binary; FOLDER has its sources
-    stumbles.py page BEFORE.json AFTER.json MARKDOWN      writes docs/results/stumbles.md
-    stumbles.py check PROTEAN                             exits 1 where a stumble is back
+    stumbles.py check PROTEAN     exits 1 when a stumble is back
+    stumbles.py list              the table of docs/results/campaigns.md
 
-Matrices are those of problems/ of this checkout and some that the script writes, so that both builds see the same
-input. What a command printed is kept whole in the JSON; the page shows chosen lines of it, "..." where it leaves some
-out. Standard library only.
+Matrices are those of problems/ of this checkout and some that the script writes. Standard library only.
 """
 import argparse
 import dataclasses
 import io
-import json
 import os
 import pathlib
 import re
 import subprocess
 import sys
 import tempfile
-import textwrap
 import zipfile
 
 SOURCE = pathlib.Path(__file__).resolve().parent.parent.parent
@@ -32,7 +27,6 @@ class Stumble:
     commands: list
     now: list                # regular expressions, one for each command: what its output must have today
     changed: str
-    shown: list = None       # regular expressions of the lines that the page shows; None: all
 
 
 STUMBLES = [
@@ -42,28 +36,24 @@ STUMBLES = [
             ["protean generate graph-laplacian -o graph.mtx --set matrix.generate.n=2000 --quiet && "
              "protean solve graph.mtx"],
             [r"random"],
-            "The default solution is made of random numbers with a fixed seed, and the summary names it.",
-            [r"^  (matrix|rhs|status|iterations|error) "]),
+            "The default solution is made of random numbers with a fixed seed, and the summary names it."),
     Stumble("A better preconditioner, but which",
             "The advice was to use a better preconditioner, and named none.",
             ["protean solve problems/matrices/s1rmt3m1.mtx.xz --max-iterations 100"],
             [r"take preconditioner ic0"],
-            "The advice names preconditioners that this build has, and that suit the method and the matrix.",
-            [r"^  (status|advice|iterations) ", r"^ {15}.*(accuracy|node)"]),
+            "The advice names preconditioners that this build has, and that suit the method and the matrix."),
     Stumble("cg on a matrix that is not symmetric",
             "The advice began with what does not help. That cg cannot solve this system stood last, and a program that "
             "calls the library was not told it at all.",
             ["protean solve problems/matrices/sherman4.mtx.xz --method cg --max-iterations 100"],
             [r"The matrix is not symmetric, and cg needs a symmetric one"],
-            "A failed solve looks at the matrix, and the advice says that it is not symmetric and what to take.",
-            [r"^  (status|advice|iterations) ", r"^ {15}.*(accuracy|symmetric|ilu0|largest)"]),
+            "A failed solve looks at the matrix, and the advice says that it is not symmetric and what to take."),
     Stumble("A singular matrix that converges",
             "Only differences of the pressure count in these equations, so x is one solution of many. The solve "
             "converged with a large error, without a word on singularity.",
             ["protean solve stokes.mtx --method minres"],
             [r"The matrix is singular"],
-            "A note says that the matrix is singular, how that is known, and what chooses one of the solutions.",
-            [r"^  (status|note|residual|error) ", r"^ {15}.*(positive|many|smallest)"]),
+            "A note says that the matrix is singular, how that is known, and what chooses one of the solutions."),
     Stumble("A zero on the diagonal",
             "The advice was to reorder the matrix. No order here moves an entry to the diagonal.",
             ["protean solve circuit.mtx --method gmres --preconditioner ilu0"],
@@ -107,8 +97,7 @@ STUMBLES = [
             ["protean solve problems/elasticity.yaml --preconditioner jacobi",
              "protean solve problems/elasticity.yaml --preconditioner block-jacobi"],
             [r"converged", r"converged"],
-            "Without a size block-jacobi finds the nodes in the pattern.",
-            [r"^  (method|status|iterations) "]),
+            "Without a size block-jacobi finds the nodes in the pattern."),
     Stumble("Recipes in CONTRIBUTING.md",
             "It promised one line for a preconditioner, which takes more, and had no recipe for an option.",
             ["grep -n '^## Add\\|; its line in' CONTRIBUTING.md"],
@@ -200,45 +189,6 @@ def typed(protean, tree):
     return results
 
 
-def chosen(text, shown):
-    """The lines of which one of the expressions is found, with "..." for those that are left out."""
-    lines, result = text.rstrip("\n").split("\n"), []
-    for line in lines:
-        if shown is None or any(re.search(expression, line) for expression in shown):
-            result.append(line)
-        elif result[-1:] != ["..."]:
-            result.append("...")
-    # Long lines of messages are broken, with the break in sight.
-    return [part for line in result
-            for part in textwrap.wrap(line, 116, subsequent_indent="    ", break_on_hyphens=False) or [""]]
-
-
-def page(before, after):
-    documents = [json.loads(pathlib.Path(file).read_text()) for file in (before, after)]
-    runs = [{one["title"]: one["runs"] for one in document["stumbles"]} for document in documents]
-    lines = [
-        "# Stumbles of new users", "",
-        "What stopped people who used the command for the first time. Each is shown by the commands they typed, with a "
-        f"build of {documents[0]['commit']} ({documents[0]['date']}) before, and of {documents[1]['commit']} "
-        f"({documents[1]['date']}) after. `tests/apps/stumbles.py` has the commands, writes the matrices that are not "
-        "in `problems/`, and made this page; the JSON beside it has the whole output. \"...\" stands for lines that "
-        "are left out, lines of more than 116 characters are broken. A test checks that no stumble comes back "
-        "(`stumbles.py check PROTEAN`).", "",
-        "```sh",
-        "tests/apps/stumbles.py run PROTEAN --tree FOLDER_OF_ITS_SOURCES --json FILE      # with each build",
-        "tests/apps/stumbles.py page BEFORE.json AFTER.json docs/results/stumbles.md", "```", ""]
-    for stumble in STUMBLES:
-        lines += [f"## {stumble.title}", "", f"{stumble.stumbled} {stumble.changed}", ""]
-        for word, of in zip(("Before", "After"), runs):
-            lines += [f"{word}:", "", "```console"]
-            for run in of[stumble.title]:
-                lines += [f"$ {run['command']}", *chosen(run["printed"], stumble.shown)]
-                if run["exit"] != 0:
-                    lines.append(f"(exit {run['exit']})")
-            lines += ["```", ""]
-    return "\n".join(lines[:-1]) + "\n"
-
-
 def check(protean):
     failures = []
     for stumble, result in zip(STUMBLES, typed(protean, SOURCE)):
@@ -252,28 +202,14 @@ def check(protean):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
-    run = commands.add_parser("run")
-    run.add_argument("protean")
-    run.add_argument("--tree", type=pathlib.Path, required=True)
-    run.add_argument("--json", type=pathlib.Path, required=True)
-    made = commands.add_parser("page")
-    made.add_argument("before")
-    made.add_argument("after")
-    made.add_argument("markdown", type=pathlib.Path)
     commands.add_parser("check").add_argument("protean")
+    commands.add_parser("list")
     given = parser.parse_args()
     if given.command == "check":
         return check(given.protean)
-    if given.command == "page":
-        given.markdown.write_text(page(given.before, given.after))
-        return 0
-
-    def git(*words):
-        return subprocess.run(["git", "-C", given.tree, *words], check=True, capture_output=True,
-                              text=True).stdout.strip()
-    head = {"commit": git("log", "-1", "--format=%h"), "date": git("log", "-1", "--format=%cs")}
-    given.json.write_text(json.dumps(head | {"stumbles": typed(given.protean, given.tree.resolve())}, indent=1,
-                                     ensure_ascii=False) + "\n")
+    print("| stumble | what happened | now |\n|---|---|---|")
+    for stumble in STUMBLES:
+        print(f"| {stumble.title} | {stumble.stumbled} | {stumble.changed} |")
     return 0
 
 

@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
-#include "command.hpp"
+#include "support/command.hpp"
 
 namespace protean::test {
 namespace {

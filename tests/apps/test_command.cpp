@@ -5,13 +5,13 @@
 #include <sstream>
 
 #include "apps/command/formats.hpp"
-#include "command.hpp"
 #include "core/context.hpp"
 #include "core/io/matrix_market.hpp"
 #include "core/ordering.hpp"
 #include "formats/catalogue.hpp"
 #include "preconditioners/options.hpp"
 #include "preconditioners/preconditioner.hpp"
+#include "support/command.hpp"
 #include "support/stokes.hpp"
 
 namespace protean::test {

@@ -5,8 +5,8 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
-#include "command.hpp"
 #include "core/io/matrix_market.hpp"
+#include "support/command.hpp"
 #include "support/space.hpp"
 
 namespace protean::test {

@@ -14,12 +14,12 @@
 #include "apps/problem/problem_file.hpp"
 #include "apps/problem/problem_keys.hpp"
 #include "apps/problem/suite.hpp"
-#include "command.hpp"
 #include "core/error.hpp"
 #include "core/generate/generate.hpp"
 #include "core/io/matrix_market.hpp"
 #include "core/io/vector_file.hpp"
 #include "formats/catalogue.hpp"
+#include "support/command.hpp"
 #include "support/space.hpp"
 
 namespace protean::test {
@@ -595,7 +595,7 @@ TEST_F(CommandOptions, ManPagesHaveWhatHelpSays) {
     return text;
   };
   for (const char* command :
-       {"solve", "compare", "reproduce", "formats", "inspect", "generate", "tune", "convert", "help"}) {
+       {"solve", "compare", "formats", "inspect", "generate", "tune", "convert", "help"}) {
     const Outcome page = run({"help", "--man", command}), help = run({command, "--help"});
     ASSERT_EQ(page.code, 0) << page.err;
     EXPECT_EQ(page.out.rfind(".TH PROTEAN\\-", 0), 0u);
@@ -650,9 +650,8 @@ TEST_F(CommandOptions, ZshCompletesCommandsOptionsAndWords) {
         "zmodload zsh/zpty\n"
         "zpty z 'zsh -f -i'\n"
         "zpty -w z 'PS1=; autoload -U compinit; compinit -D -u; . ./completion; finish() { zle "
-        "expand-or-complete; "
-        "print -r -- \"$BUFFER\" > out.new; mv out.new out; exit }; zle -N finish; bindkey \"^T\" finish; "
-        "print READY'\n"
+        "expand-or-complete; print -r -- \"$BUFFER\" > out.new; mv out.new out; exit }; zle -N finish; "
+        "bindkey \"^T\" finish; print READY'\n"
         "zpty -r -m z line '*READY*READY*'\n"
         "zpty -w -n z \"$1\"$'\\C-t'\n"
         "for i in {1..400}; do [[ -e out ]] && break; sleep 0.05; done\n"
@@ -698,7 +697,7 @@ TEST_F(CommandOptions, CompletionHasEachOption) {
   for (const char* shell : {"bash", "zsh", "fish"}) {
     const std::string script = run({"help", "--completion", shell}).out;
     for (const char* command :
-         {"solve", "compare", "reproduce", "formats", "inspect", "generate", "tune", "convert", "help"}) {
+         {"solve", "compare", "formats", "inspect", "generate", "tune", "convert", "help"}) {
       const std::string help = run({command, "--help"}).out;
       const std::string options = help.substr(0, help.find("Example"));
       const std::regex option("\n  (?:-.,)?--([a-z-]+)");

@@ -8,9 +8,9 @@
 
 #include "apps/compare/compare_report.hpp"
 #include "apps/compare/verdict.hpp"
-#include "command.hpp"
 #include "formats/catalogue.hpp"
 #include "formats/choose.hpp"
+#include "support/command.hpp"
 
 namespace protean::test {
 namespace {

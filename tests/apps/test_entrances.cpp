@@ -8,12 +8,12 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "command.hpp"
 #include "core/generate/generate.hpp"
 #include "core/io/vector_file.hpp"
 #include "interfaces/c/protean.h"
 #include "protean.hpp"
 #include "support/battery.hpp"
+#include "support/command.hpp"
 #include "support/oracle.hpp"
 
 namespace protean::test {

@@ -2,8 +2,8 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/problem/problem_file.hpp"
-#include "command.hpp"
 #include "core/error.hpp"
+#include "support/command.hpp"
 
 namespace protean::test {
 namespace {

@@ -3,12 +3,12 @@
 
 #include "apps/matrix/presets.hpp"
 #include "apps/problem/problem_file.hpp"
-#include "command.hpp"
 #include "core/generate/generate.hpp"
 #include "core/io/matrix_market.hpp"
 #include "core/io/pbin.hpp"
 #include "core/statistics.hpp"
 #include "support/battery.hpp"
+#include "support/command.hpp"
 
 namespace protean::test {
 namespace {

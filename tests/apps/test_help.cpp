@@ -3,10 +3,10 @@
 
 #include "apps/command/topics.hpp"
 #include "apps/problem/problem_keys.hpp"
-#include "command.hpp"
 #include "formats/catalogue.hpp"
 #include "preconditioners/preconditioner.hpp"
 #include "solvers/solver.hpp"
+#include "support/command.hpp"
 
 namespace protean::test {
 namespace {

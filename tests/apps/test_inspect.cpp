@@ -1,10 +1,10 @@
 // `protean inspect` as a program.
 #include <nlohmann/json.hpp>
 
-#include "command.hpp"
 #include "core/generate/generate.hpp"
 #include "formats/catalogue.hpp"
 #include "support/battery.hpp"
+#include "support/command.hpp"
 
 namespace protean::test {
 namespace {

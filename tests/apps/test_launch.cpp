@@ -8,8 +8,8 @@
 #include "apps/command/launch.hpp"
 #include "apps/problem/problem_file.hpp"
 #include "apps/ranks/shares.hpp"
-#include "command.hpp"
 #include "core/error.hpp"
+#include "support/command.hpp"
 
 namespace protean::test {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "command.hpp"
+#include "support/command.hpp"
 
 namespace protean::test {
 namespace {

@@ -1,8 +1,8 @@
 // Several right-hand sides in problem files: made, read, solved, reported, written, and what is refused with them.
 #include <string>
 
-#include "command.hpp"
 #include "nlohmann/json.hpp"
+#include "support/command.hpp"
 
 namespace protean::test {
 namespace {

@@ -3,8 +3,8 @@
 #include <string>
 
 #include "apps/solve/notes.hpp"
-#include "command.hpp"
 #include "core/processors.hpp"
+#include "support/command.hpp"
 
 namespace protean::test {
 namespace {

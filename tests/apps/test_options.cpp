@@ -15,7 +15,6 @@
 #include "apps/problem/problem_file.hpp"
 #include "apps/problem/problem_keys.hpp"
 #include "apps/report/json.hpp"
-#include "command.hpp"
 #include "core/error.hpp"
 #include "core/generate/generate.hpp"
 #include "formats/catalogue.hpp"
@@ -24,6 +23,7 @@
 #include "operators/policy/policy_options.hpp"
 #include "preconditioners/options.hpp"
 #include "solvers/options.hpp"
+#include "support/command.hpp"
 #include "support/space.hpp"
 
 namespace protean::apps {

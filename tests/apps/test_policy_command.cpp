@@ -10,11 +10,11 @@
 #include <string_view>
 
 #include "apps/solve/explain.hpp"
-#include "command.hpp"
 #include "core/generate/generate.hpp"
 #include "core/io/pbin.hpp"
 #include "core/permutation.hpp"
 #include "formats/selectors/selector.hpp"
+#include "support/command.hpp"
 
 namespace protean::test {
 namespace {

@@ -3,10 +3,10 @@
 
 #include <nlohmann/json.hpp>
 
-#include "command.hpp"
 #include "core/generate/generate.hpp"
 #include "core/io/matrix_market.hpp"
 #include "support/battery.hpp"
+#include "support/command.hpp"
 
 namespace protean::test {
 namespace {

@@ -11,9 +11,9 @@
 #include "apps/machine/measure.hpp"
 #include "apps/problem/system.hpp"
 #include "apps/solve/report.hpp"
-#include "command.hpp"
 #include "formats/catalogue.hpp"
 #include "support/battery.hpp"
+#include "support/command.hpp"
 
 namespace protean::test {
 namespace {

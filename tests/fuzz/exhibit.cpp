@@ -1,12 +1,12 @@
 // What `protean reproduce` has written and reads again, and the text, CSV and pages that are made of it.
-#include "apps/reproduce/exhibit.hpp"
+#include "research/reproduce/exhibit.hpp"
 
 #include <array>
 #include <filesystem>
 
-#include "apps/reproduce/write.hpp"
 #include "fuzz/mutate.hpp"
 #include "fuzz/read.hpp"
+#include "research/reproduce/write.hpp"
 
 namespace protean::fuzz {
 namespace {

@@ -184,7 +184,7 @@ TEST_P(DeviceGraphs, AfterAnExceptionOfTheObserver) {
 // Other threads of a program wait for the whole device when they like, which invalidates a recording, and they
 // make and destroy contexts. Driver 580.159.04 may end the process then, by an access to address 0x298 in
 // cuCtxSynchronize(): a program of 40 lines without this library, which waits in one thread and records kernels in
-// another, shows it (docs/results/tests-gpu.md).
+// another, shows it (docs/results/campaigns.md).
 TEST_P(DeviceGraphs, BesideThreadsThatWaitForTheDevice) {
   const auto csr = matrix(12), other = matrix(13);
   const auto A = make_matrix(find_format("csr"), csr, context_);

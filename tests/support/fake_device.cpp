@@ -22,8 +22,7 @@ constexpr std::size_t page = 4096, reserve = std::size_t{64} << 30, alignment = 
 void explain(const void*, const char*, char* text, std::size_t room) {
   constexpr std::string_view message =
       "fake device: device memory was touched outside the device's own work, or after it was freed, or past "
-      "the "
-      "end of a buffer\n";
+      "the end of a buffer\n";
   message.copy(text, room);
 }
 

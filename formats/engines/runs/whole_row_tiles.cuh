@@ -13,7 +13,7 @@
 // long row alone, and matrices far beyond the second-level cache take up to 1.2 times as long on an H200.
 //
 // The last loop is that of entry_tiles.cuh but for carries. With one function for both, products took 1.06 to 1.2
-// times as long on an H200 (docs/results/csr-gpu.md).
+// times as long on an H200 (docs/results/gpu-products.md).
 #pragma once
 #include "core/device/cache.hpp"
 #include "formats/engines/rows/row_tables.hpp"
@@ -23,7 +23,8 @@ namespace protean::formats {
 
 // Whether the arrays of a matrix are still in the second-level cache when the next product begins, with some vectors
 // beside them. Where they are not, they are loaded as what is read once, so that x stays there. In a smaller matrix
-// such loads were slow (docs/results/csr-gpu.md), probably since what lies in the cache from before has precedence.
+// such loads were slow (docs/results/gpu-products.md), probably since what lies in the cache from before has
+// precedence.
 inline bool stays_in_cache(const Context& context, const SparsityPattern& pattern, std::size_t value_bytes) {
   return csr_bytes(pattern, value_bytes) <= device::cache_bytes(context) / 10 * 7;
 }
@@ -33,7 +34,7 @@ __device__ inline V load_entry(const V* from) {
 }
 
 constexpr int most_tile_steps = 6;
-// A longer row takes one block longer than all others need for theirs (docs/results/csr-gpu.md).
+// A longer row takes one block longer than all others need for theirs (docs/results/gpu-products.md).
 constexpr std::int64_t longest_of_whole_row_tiles = 3000;
 
 // The numbers of a division into tiles of whole rows.

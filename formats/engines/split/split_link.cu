@@ -69,8 +69,7 @@ class CudaSplitLink final : public SplitLink {
     if (capturing != cudaStreamCaptureStatusNone)
       throw BadArgument(
           "a product in format split was to be recorded into a CUDA graph, but the host computes a part of "
-          "it, or its "
-          "times are measured; record only operators whose recording().allowed is true");
+          "it, or its times are measured; record only operators whose recording().allowed is true");
     under_way_ = false, measured_ = measured, has_host_ = false;
     begin_.record(stream);
   }

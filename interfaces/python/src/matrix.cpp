@@ -86,8 +86,7 @@ Gpu& Matrix<T>::require_gpu() const {
   if (!gpu_)
     throw BadArgument(
         "the vectors lie on a GPU and the matrix in host memory; make the matrix with space=\"device\", or "
-        "copy the "
-        "vectors to the host");
+        "copy the vectors to the host");
   return *gpu_;
 }
 

@@ -1,0 +1,40 @@
+// A program with commands: reads its arguments, runs one command, and turns mistakes and exceptions into messages and
+// exit codes.
+#pragma once
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace CLI {
+class App;
+}
+
+namespace protean::apps {
+
+enum Exit : int { done = 0, bad_input = 2, no_resources = 3 };
+
+// Runs a command after its options have been read. Returns the exit code.
+using Action = std::function<int()>;
+
+struct Command {
+  std::string_view name, about;
+  Action (*add)(CLI::App&);  // adds its options
+};
+
+struct Program {
+  std::string name, about, footer;
+  std::span<const Command> commands;
+  bool silent = false;  // no errors on this process: another rank prints them
+};
+
+// Throws what the command throws. Mistakes of usage are an exit code.
+int run_or_throw(const Program& program, int argc, char** argv);
+
+// Calls f and turns an exception into a message and an exit code.
+int guarded(const Program& program, const std::function<int()>& f);
+
+// Options that several commands have.
+void add_threads(CLI::App& command, int& threads, const std::string& text);
+
+}  // namespace protean::apps
