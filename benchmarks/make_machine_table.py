@@ -1,16 +1,15 @@
 #!/usr/bin/env python3
 """Makes the built-in machine table from measured products.
 
-    cd docs/results; make_machine_table.py \\
-        "host:tune-host-intel-avx512.yaml:Intel Xeon, AVX-512, 2 threads, 2026-11-28" \\
-        again:tune-host-intel-avx512-again.yaml \\
-        "named:tune-gpu-h100.yaml:NVIDIA H100, 2026-11-28" again:tune-gpu-h100-again.yaml \\
-        "named:tune-gpu-h200.yaml:NVIDIA H200, 2026-11-28" \\
-        element-degrees-host.json element-degrees-gpu.json > ../../operators/policy/builtin_machine.tsv
+    cd docs/results/data; make_machine_table.py \\
+        "host:tune-host-intel-avx512.yaml.xz:Intel Xeon, AVX-512, 2 threads, 2026-11-28" \\
+        "named:tune-gpu-h100.yaml.xz:NVIDIA H100, 2026-11-28" "named:tune-gpu-h200.yaml.xz:NVIDIA H200, 2026-11-28" \\
+        element-degrees-host.json.xz element-degrees-gpu.json.xz > ../../../operators/policy/builtin_machine.tsv
 
 host:FILE:TEXT and named:FILE:TEXT are tables of `protean tune`, whose TEXT describes the machine. Of named:, which are
 of GPUs, the native kernels alone are taken. again:FILE after one is a second run of the same command on such a machine,
-as below. The other files are such tables (.yaml), tables of gpu_spmv_benchmark, or element_benchmark's JSON, of which
+as below. Each file may be compressed (.xz). The other files are such tables (.yaml), tables of gpu_spmv_benchmark, or
+element_benchmark's JSON, of which
 double precision is taken.
 Of a FILE named orders:TABLE.yaml only the prices of orders (order-ID) are taken, for the matrices of the other files
 that have the same name; today there is none, since the policy estimates those of a GPU from levels and rows.
@@ -21,8 +20,8 @@ have measured them. Prices of orders in a FILE are left out.
 The table of a host
 alone comes from one table of `protean tune`, without its prices of orders; the text describes the machine:
 
-    cd docs/results; make_machine_table.py --host tune-host-avx2.yaml "AMD EPYC, AVX2, 2 threads, 2026-11-25" \\
-        > ../../operators/policy/builtin_avx2.tsv
+    cd docs/results/data; make_machine_table.py --host tune-host-avx2.yaml.xz \\
+        "AMD EPYC, AVX2, 2 threads, 2026-11-25" > ../../../operators/policy/builtin_avx2.tsv
 
 More files behind the text, of `protean tune --formats F,F`, replace these formats: what they took there in products of
 csr, they take here. Another machine, or other threads, may have measured them. again:FILE is a second run of the first
@@ -36,6 +35,8 @@ A table with the shorter times of two runs, as a truth for selection_benchmark:
 
     make_machine_table.py --shorter tune.yaml tune-again.yaml > tune-both.yaml
 
+The tables of an H100, of AMD and of Intel with AVX-512 in docs/results/data were made so, of two runs each.
+
 Names "csr (mkl)" and
 "csr@cusparse" become "csr/mkl" and "csr/cusparse". Nothing is rounded but to four digits.
 """
@@ -45,6 +46,8 @@ import re
 import sys
 
 import yaml
+
+from tables import read_text
 
 
 def name_of(text):
@@ -58,7 +61,7 @@ LAYOUTS = {name.replace("_", "-") for name in re.findall(r"^PROTEAN_FORMAT\(\w+,
 
 def device(path):
     # A preset, and a format with other parameters ("csr:balance=rows"), are not for the table.
-    for matrix in json.load(open(path))["matrices"]:
+    for matrix in json.loads(read_text(path))["matrices"]:
         formats = [(name_of(p["name"]), p["bytes"], p["microseconds"] * 1e-6, p["convert_microseconds"] * 1e-6)
                    for p in matrix["products"] if p.get("ours") and p.get("right") and p.get("convert_microseconds")
                    and p["name"].split("@")[0] in LAYOUTS]
@@ -66,14 +69,14 @@ def device(path):
 
 
 def tuned(path):
-    for matrix in yaml.safe_load(open(path))["matrices"]:
+    for matrix in yaml.safe_load(read_text(path))["matrices"]:
         formats = [(name, size, float(product), float(convert)) for name, size, product, convert in matrix["formats"]]
         yield matrix["matrix"], matrix["space"], matrix["rows"], matrix["nonzeros"], formats, \
             matrix.get("row_changes", -1)
 
 
 def elements(path):
-    data = json.load(open(path))
+    data = json.loads(read_text(path))
     rows = [r for r in data["results"] if r["precision"] == "double"]
     for degree in sorted({r["degree"] for r in rows}):
         of = [r for r in rows if r["degree"] == degree]
@@ -91,7 +94,7 @@ def elements(path):
 
 
 def print_head(described):
-    print("# Made by benchmarks/make_machine_table.py from these files of docs/results; edit only the lines of few:\n"
+    print("# Made by benchmarks/make_machine_table.py from files of docs/results/data; edit only the lines of few:\n"
           f"# {', '.join(sys.argv[1:])}\n"
           "# Fields, separated by tabs:\n"
           "#   machine, its description\n"
@@ -153,7 +156,7 @@ def print_shorter(path, again):
     for matrix, space, _, _, its, _ in shorter(path, again):
         formats.update({(matrix, space, name): (product, convert) for name, _, product, convert in its})
     matrix = space = None
-    for line in open(path):
+    for line in read_text(path).splitlines(keepends=True):
         if found := re.match(r'  - matrix: "?([^"\n]*)', line):
             matrix = found[1]
         elif found := re.match(r"    space: (\w+)", line):
@@ -181,8 +184,8 @@ def main():
             orders[matrix, space] = [f for f in formats if f[0].startswith("order-")]
     newer = {}
     newer_files = [p.removeprefix("newer:") for p in more if p.startswith("newer:")]
-    of_tune = in_products_of_csr([p for p in newer_files if p.endswith(".yaml")], "device")
-    for path in [p for p in newer_files if not p.endswith(".yaml")]:
+    of_tune = in_products_of_csr([p for p in newer_files if p.removesuffix(".xz").endswith(".yaml")], "device")
+    for path in [p for p in newer_files if not p.removesuffix(".xz").endswith(".yaml")]:
         for matrix, space, _, _, formats, _ in device(path):
             newer.setdefault((matrix, space), {}).update({f[0]: f for f in formats if f[0] != "csr"})
     more = [p for p in more if not p.startswith(("orders:", "newer:"))]
@@ -191,10 +194,10 @@ def main():
         if path in described:
             for *matrix, formats, row_changes in shorter(path, again[path]) if path in again else tuned(path):
                 yield *matrix, [f for f in formats if path not in native or "/" not in f[0]], row_changes
-        elif path.endswith(".yaml"):
+        elif path.removesuffix(".xz").endswith(".yaml"):
             yield from tuned(path)
         else:
-            yield from device(path) if json.load(open(path)).get("benchmark") == "gpu_spmv" else elements(path)
+            yield from device(path) if json.loads(read_text(path)).get("benchmark") == "gpu_spmv" else elements(path)
 
     for matrix, space, rows, nonzeros, formats, row_changes in (m for file in more for m in rows_of(file)):
         formats = [newer.get((matrix, space), {}).get(f[0], f) for f in formats if not f[0].startswith("order-")]

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Our types of PETSc's matrices beside its own on two ranks, for ten matrices.
+"""Our types of PETSc's matrices next to its own on two ranks, for ten matrices.
 
 usage: petsc_ranks.py measure BUILD MATRICES JSON [NAME...]
            runs petsc_ranks_benchmark; five matrices are files of the folder MATRICES (.mtx.xz), five are generated.
            With names, those alone are measured again, and their numbers are replaced in the file
        petsc_ranks.py table JSON
-           prints the tables of docs/results/petsc-ranks.md
+           prints the tables of docs/results/ranks.md; JSON may be compressed (.xz)
 
 BUILD has protean and petsc_ranks_benchmark (PROTEAN_BENCHMARKS=ON)."""
 import datetime
@@ -17,6 +17,8 @@ import subprocess
 import sys
 import tempfile
 import time
+
+from tables import read_text
 
 # Name; what `protean generate` makes, or None for a file; whether CG is for it.
 MATRICES = [
@@ -86,7 +88,11 @@ def save(result, path):
 
 def spread(seconds, scale):
     times = sorted(scale * one for one in seconds)
-    return f"{statistics.median(times):.3g} ({times[0]:.3g} to {times[-1]:.3g})"
+
+    def digits(time):
+        return f"{time:,.0f}" if time >= 1000 else f"{time:.3g}"
+
+    return f"{digits(statistics.median(times))} ({digits(times[0])} to {digits(times[-1])})"
 
 
 def ratios(rows, kind, of, name):
@@ -110,10 +116,10 @@ def lines_of_ratios(rows, kind, names, others, before):
 
 
 def table(file):
-    result = json.loads(pathlib.Path(file).read_text())
+    result = json.loads(read_text(file))
     rows = result["matrices"]
-    print(f"\n{result['date']}, {result['processors']} processors\n")
-    print("Microseconds of a product, median (smallest to largest):\n")
+    print(f"{result['date']}, {result['processors']} processors. Microseconds of a product, median (smallest to "
+          "largest):\n")
     names = list(rows[0]["products"])
     others = [name for name in names if name in ("aij", "aijsell", "aijmkl")]
     print("| matrix | rows | entries | " + " | ".join(names) + " |\n" + "|---" * (3 + len(names)) + "|")

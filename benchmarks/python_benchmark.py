@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""protean.linalg beside scipy.sparse.linalg: python_benchmark.py --matrices FOLDER [--wheel FILE] --json FILE
-On a GPU, beside cupyx.scipy.sparse.linalg: python_benchmark.py --device --matrices FOLDER --json FILE
-The tables of such a file: python_benchmark.py --table FILE
+"""protean.linalg next to scipy.sparse.linalg: python_benchmark.py --matrices FOLDER [--wheel FILE] --json FILE
+On a GPU, next to cupyx.scipy.sparse.linalg: python_benchmark.py --device --matrices FOLDER --json FILE
+The tables of such a file: tables.py python FILE
 
 Overhead of a call for n = 10, the time of an import, the time from Ctrl-C to the exception, with --wheel that of an
 installation into an empty environment with the first solve, and solves of ten systems by cg, gmres and bicgstab. Both
@@ -34,11 +34,11 @@ import time
 
 import numpy as np
 
-if "--table" not in sys.argv:
-    import protean
-    from protean import linalg
+import protean
+import tables
+from protean import linalg
 
-if "--device" not in sys.argv and "--table" not in sys.argv:
+if "--device" not in sys.argv:
     import scipy
     import scipy.io
     import scipy.sparse as sp
@@ -296,78 +296,18 @@ def finish(result, given):
         beside = path.with_name(path.name + ".tmp")
         beside.write_text(json.dumps(result, indent=1) + "\n")
         beside.rename(path)
-    print(table(result))
-
-
-def judged(value, goal, most):
-    return "reached" if (value <= goal if most else value >= goal) else "**not reached**"
-
-
-def table(result):
-    """The tables of a measurement in Markdown."""
-    rows = result["solves"]
-    lines = []
-    if "gpu" in result:
-        lines += [
-            "| system | rows | entries | M | iterations, CuPy and ours | CuPy, ms | ours, ms | times faster "
-            "| conversion, ms | ours with a `Matrix`, ms | times faster | format |",
-            "|" + "---|" * 12,
-        ]
-        for row in rows:
-            lines.append(
-                f"| {row['system']} | {row['rows']:,} | {row['entries']:,} | {row['preconditioner']} "
-                f"| {row['iterations']['cupy']}, {row['iterations']['protean']} | {1e3 * row['cupy']['seconds']:.3g} "
-                f"| {1e3 * row['protean']['seconds']:.3g} | {row['ratio']:.2f} | {1e3 * row['convert_seconds']:.3g} "
-                f"| {1e3 * row['protean with a Matrix']['seconds']:.3g} | {row['ratio with a Matrix']:.2f} "
-                f"| {row['format']} |"
-            )
-        for kind, meaning in (("ratio", "csr of CuPy"), ("ratio with a Matrix", "a kept `Matrix`")):
-            mean = result[f"geometric_mean {kind}"]
-            least = min(row[kind] for row in rows)
-            lines.append(f"\n{meaning}: mean {mean:.2f} (goal 3: {judged(mean, 3, False)}), least {least:.2f}")
-        return "\n".join(lines)
-    lines += [
-        "| system | rows | entries | method | SciPy, ms | protean, ms | times faster |",
-        "|" + "---|" * 7,
-    ]
-    for row in rows:
-        lines.append(
-            f"| {row['system']} | {row['rows']:,} | {row['entries']:,} | {row['method']} "
-            f"| {1e3 * row['scipy']['seconds']:.3g} | {1e3 * row['protean']['seconds']:.3g} | {row['ratio']:.2f} |"
-        )
-    calls, imports = result["overhead_us"], result["import_seconds"]
-    goals = [
-        ("solves, geometric mean, times faster than SciPy", result["geometric_mean"], 2.5, False),
-        ("solves, the least", result["least"], 1.0, False),
-        (f"call of cg, n = 10, us (SciPy {calls['scipy']:.3g})", calls["protean"], 20, True),
-        ("the same with a `Matrix`, us", calls["protean with a Matrix"], 20, True),
-        (f"`import protean`, s (`import numpy` {imports['numpy']:.3g})", imports["protean"], 0.15, True),
-    ]
-    if "install_seconds" in result:
-        goals.append(("empty environment, pip install, first solve, s", result["install_seconds"], 15, True))
-    if "interrupt_seconds" in result:
-        worst = 1e3 * max(max(times) for times in result["interrupt_seconds"].values())
-        goals.append(("from Ctrl-C to KeyboardInterrupt, the longest, ms", worst, 100, True))
-    lines += ["", "| | measured | goal | |", "|---|---|---|---|"]
-    for what, value, goal, most in goals:
-        bound = "at most" if most else "at least"
-        lines.append(f"| {what} | {value:.3g} | {bound} {goal} | {judged(value, goal, most)} |")
-    return "\n".join(lines)
+    tables.print_python(result)
 
 
 def main():
     arguments = argparse.ArgumentParser()
     arguments.add_argument("--matrices", help="folder of the matrices (.mtx.xz)")
     arguments.add_argument("--wheel", help="measure the installation of this wheel")
-    arguments.add_argument("--table", metavar="FILE", help="print the tables of a file that --json has written")
-    arguments.add_argument("--device", action="store_true", help="on a GPU, beside CuPy")
+    arguments.add_argument("--device", action="store_true", help="on a GPU, next to CuPy")
     arguments.add_argument("--json")
     arguments.add_argument("--rtol", type=float, default=1e-6)
     arguments.add_argument("--budget", type=float, default=4.0, help="seconds for each solve")
     given = arguments.parse_args()
-    if given.table:
-        print(table(json.loads(pathlib.Path(given.table).read_text())))
-        return None
     if given.matrices is None:
         arguments.error("--matrices names the folder of the matrices")
     if given.device:

@@ -3,7 +3,7 @@
 
 usage: ranks_model.py measure BENCHMARK LIBRARY OUT.json     runs ranks_model_benchmark on 1, 2 and 4 ranks; with
                                                              libprotean_petsc.so
-       ranks_model.py table IN.json OUT.svg                  prints the tables in Markdown and writes the picture
+       ranks_model.py table IN.json                          prints the tables in Markdown; IN.json or IN.json.xz
 
 The model, for a rank with n rows of 7 entries in a cube with six neighbours (in slabs with two where it is checked):
 
@@ -18,10 +18,10 @@ import pathlib
 import subprocess
 import sys
 
-from plot import Plot
+from tables import read_text
 
 SIZES, FORMATS, ROUNDS = "100,90,110,120", "csr,dia", "6"
-# Beside the latency and the bandwidth that were measured, between ranks of one machine: an assumption, not a
+# Next to the latency and the bandwidth that were measured, between ranks of one machine: an assumption, not a
 # measurement.
 ASSUMED = {"latency": 2e-6, "seconds_per_byte": 1e-10}
 RANKS = (64, 1024, 16384)
@@ -82,8 +82,8 @@ def micro(seconds):
     return f"{seconds * 1e6:,.0f}".replace(",", " ") if seconds >= 1e-5 else f"{seconds * 1e6:.2f}"
 
 
-def table(path, svg):
-    runs = json.loads(pathlib.Path(path).read_text())
+def table(path):
+    runs = json.loads(read_text(path))
     two = next(run for run in runs if run["ranks"] == 2)
     print("| ranks | format | n | measured | model | difference |\n|---|---|---|---|---|---|")
     worst = 0
@@ -113,28 +113,11 @@ def table(path, svg):
     for name, network in networks.items():
         for ranks in RANKS:
             print(f"| {name} | {ranks} | {least_rows(two, ranks, network):,.0f} |".replace(",", " "))
-    picture(two, networks, svg)
-
-
-def picture(two, networks, svg):
-    plots = []
-    colours = {64: "#1b7", 1024: "#27c", 16384: "#c33"}
-    for name, network in networks.items():
-        top = 0.5
-        plot = Plot((2, 7), (0, top), "rows of a rank", "part of an iteration that dia saves over csr (computed)",
-                    width=560, height=380, title=f"network: {name}")
-        plot.horizontals([0.03, 0.1, 0.2, 0.3, 0.4, 0.5], strong=0.03, label="{:.2f}")
-        plot.x_labels([(k, f"1e{k}") for k in range(2, 8)])
-        for ranks, colour in colours.items():
-            plot.line([(x / 20, gain(two, 10 ** (x / 20), ranks, network)) for x in range(40, 141)], colour)
-        plot.legend([(f"{ranks} ranks", colour) for ranks, colour in colours.items()])
-        plots.append(plot)
-    plots[0].write(svg, *plots[1:])
 
 
 if len(sys.argv) == 5 and sys.argv[1] == "measure":
     measure(*sys.argv[2:])
-elif len(sys.argv) == 4 and sys.argv[1] == "table":
+elif len(sys.argv) == 3 and sys.argv[1] == "table":
     table(*sys.argv[2:])
 else:
     sys.exit(__doc__)

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""One iteration of Jacobi-CG on 1 to 16 threads: csr and the fastest formats beside MKL by hand and Eigen.
+"""One iteration of Jacobi-CG on 1 to 16 threads: csr and the fastest formats next to MKL by hand and Eigen.
 
 usage: scaling_benchmark.py CG_BENCHMARK JSON [--threads 1,2,4,8,16] [--budget SECONDS]
 
 Runs cg_benchmark for each number of threads, on the 7-point stencil of 100^3 rows and on elasticity. The runs with the
 most threads, which take least, come first. No run begins after the budget (60 s if not given), and the running one is
-ended then; the file says what was not run. scaling_table.py makes the table."""
+ended then; the file says what was not run. tables.py scaling makes the table."""
 import argparse
 import json
 import pathlib

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A solve that changes its storage format beside the same solve in csr alone and in the format it changes to.
+"""A solve that changes its storage format next to the same solve in csr alone and in the format it changes to.
 
     switching_example.py PROTEAN [PROBLEM] [--rounds 9] [--set K=V]... [--json FILE]
 

@@ -1,20 +1,24 @@
 #!/usr/bin/env python3
 """Trains the selectors that learn, from measured tables, and writes their models as JSON.
 
-    selectors_benchmark --truth docs/results/tune-host-avx2.yaml --folder MATRICES --features features.tsv
-    tools/train_selectors.py --table docs/results/tune-host-avx2.yaml --features features.tsv \\
+    xz -dk docs/results/data/tune-host-avx2.yaml.xz
+    selectors_benchmark --truth docs/results/data/tune-host-avx2.yaml --folder MATRICES --features features.tsv
+    tools/train_selectors.py --table docs/results/data/tune-host-avx2.yaml.xz --features features.tsv \\
         --out formats/selectors/trained.json --predictions tests/formats/selector_predictions.json
-    tools/train_selectors.py ... --folds docs/results/selectors-folds.tsv --out-folds PREFIX
+    tools/train_selectors.py ... --folds docs/results/data/selectors-folds.tsv.xz --out-folds PREFIX
 
 With --folds one file PREFIX.FOLD.json is written for each fold, trained without the matrices of the fold. With
 --permute SEED the times of the matrices are exchanged at random, for a test: a model that learns from the times must
 then answer otherwise. The seed of all training is fixed: the result is the same in every run with the same
 scikit-learn.
 
+Tables, features and folds may be compressed (.xz): docs/results/data has those of the trained models.
+
 Needs scikit-learn, numpy, scipy and PyYAML: python3 -m venv ENV && ENV/bin/pip install scikit-learn pyyaml scipy
 """
 import argparse
 import json
+import lzma
 import math
 import random
 
@@ -50,8 +54,12 @@ ONE_OF = 20
 LEAST = 8
 
 
+def opened(path):
+    return lzma.open(path, "rt") if str(path).endswith(".xz") else open(path)
+
+
 def read_features(path):
-    lines = [line.rstrip("\n").split("\t") for line in open(path) if not line.startswith("#")]
+    lines = [line.rstrip("\n").split("\t") for line in opened(path) if not line.startswith("#")]
     names = lines[0][1:]
     return names, {line[0]: dict(zip(names, map(float, line[1:]))) for line in lines[1:]}
 
@@ -59,7 +67,7 @@ def read_features(path):
 def read_table(path):
     """Of each host matrix its formats: bytes, seconds of a product, seconds of the conversion."""
     table = {}
-    for matrix in yaml.safe_load(open(path))["matrices"]:
+    for matrix in yaml.safe_load(opened(path))["matrices"]:
         if matrix["space"] == "host":
             table[matrix["matrix"]] = {name: (size, float(product), float(conversion))
                                        for name, size, product, conversion in matrix["formats"]
@@ -208,7 +216,7 @@ def main():
     names, features = read_features(a.features)
     table = read_table(a.table)
     matrices = sorted(m for m in table if m in features)
-    text = f"{yaml.safe_load(open(a.table))['machine']}, {len(matrices)} matrices, scikit-learn {sklearn.__version__}"
+    text = f"{yaml.safe_load(opened(a.table))['machine']}, {len(matrices)} matrices, scikit-learn {sklearn.__version__}"
     if a.permute is not None:
         shuffled = matrices[:]
         random.Random(a.permute).shuffle(shuffled)
@@ -220,7 +228,7 @@ def main():
         if a.predictions:
             write(a.predictions, predictions(out, models, names, features, matrices))
     if a.folds:
-        folds = dict(line.rstrip("\n").split("\t") for line in open(a.folds) if not line.startswith("#"))
+        folds = dict(line.rstrip("\n").split("\t") for line in opened(a.folds) if not line.startswith("#"))
         for fold in sorted({folds[m] for m in matrices}):
             kept = [m for m in matrices if folds[m] != fold]
             write(f"{a.out_folds}.{fold}.json", train(names, features, table, kept, f"{text}, without fold {fold}")[0])

@@ -7,7 +7,7 @@ draw.py check                    do the drawn mutants still fit the sources? (a 
 draw.py build                    copy the sources, put the switches in, build
 draw.py run [--seconds 330]      the tests on each mutant; goes on where the last run ended
 draw.py all [--seconds 520]      build and run, all within that time
-draw.py report                   write docs/results/drawn-mutants.md
+draw.py report                   print the table of docs/results/campaigns.md
 
 See README.md in this folder.
 """
@@ -371,7 +371,8 @@ def main() -> int:
     parser.add_argument("--reserve", type=int, default=20, help="more, for those that a full build refuses")
     parser.add_argument("--batch", type=int, default=2100, help="how many to draw at first")
     parser.add_argument("--mutants", type=pathlib.Path, default=DRAWN)
-    parser.add_argument("--results", type=pathlib.Path, default=SOURCE / "docs" / "results" / "drawn-mutants.json")
+    parser.add_argument("--results", type=pathlib.Path,
+                        default=SOURCE / "docs" / "results" / "data" / "drawn-mutants.json.xz")
     parser.add_argument("--ids", help="only these: 10003,10017")
     parser.add_argument("--again", action="store_true", help="run those that were killed before, too")
     parser.add_argument("--suite", choices=("reaching", "whole"), default="reaching",

@@ -7,7 +7,6 @@ import concurrent.futures
 import contextlib
 import dataclasses
 import datetime
-import json
 import os
 import pathlib
 import re
@@ -17,6 +16,7 @@ import tempfile
 import threading
 import time
 
+import stored
 from test_runs import REPEATS, TIMED, TIMES_BASELINE, Outcome, Suite
 
 LEAST_SECONDS = 20  # for cases; a whole test of ctest has test_runs.LEAST_SECONDS
@@ -192,17 +192,10 @@ class DrawnSuite(Suite):
         return {**self.judge(mutant.id, first, known), "suite": "whole"}
 
 
-def save(path: pathlib.Path, document: dict) -> None:
-    document["mutants"].sort(key=lambda r: r["id"])
-    temporary = path.with_suffix(".json.tmp")
-    temporary.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
-    os.replace(temporary, path)
-
-
 def run_all(suite: DrawnSuite, mutants, arguments, until: float, commit: str) -> int:
     path = arguments.results
     path.parent.mkdir(parents=True, exist_ok=True)
-    document = json.loads(path.read_text()) if path.exists() else {"mutants": []}
+    document = stored.read(path)
     before = {r["id"]: r for r in document["mutants"]}
     document |= {"commit": commit or document.get("commit", ""), "date": datetime.date.today().isoformat(),
                  "processors": os.cpu_count()}
@@ -234,7 +227,7 @@ def run_all(suite: DrawnSuite, mutants, arguments, until: float, commit: str) ->
         with lock:
             kept = [r for r in document["mutants"] if r["id"] != mutant.id]
             document["mutants"] = kept + [result]
-            save(path, document)
+            stored.write(path, document)
             print(f"{mutant.id:>6} {result['status']:<9} {result['seconds']:>7.1f} s  {result.get('by', '')}"
                   f" {result.get('how', '')}", flush=True)
 

@@ -4,14 +4,13 @@
 mutants.py check                 do all mutants fit the sources? (a second; exit status 1 when one does not)
 mutants.py build                 copy the sources to build/mutants/tree, put the switches in, build
 mutants.py run [--ids 1,5-9]     run the tests on each mutant; goes on where the last run ended
-mutants.py report                write docs/results/mutants.md from docs/results/mutants.json
+mutants.py report                print the table of docs/results/campaigns.md
 
 See README.md in this folder.
 """
 import argparse
 import concurrent.futures
 import datetime
-import json
 import os
 import pathlib
 import shlex
@@ -20,10 +19,11 @@ import sys
 import threading
 
 import rewrite
+import stored
 from test_runs import Suite
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
-RESULTS = SOURCE / "docs" / "results" / "mutants.json"
+RESULTS = SOURCE / "docs" / "results" / "data" / "mutants.json.xz"
 PRESET = "cpu-release"
 
 
@@ -77,11 +77,8 @@ def commit_of_source() -> str:
 
 
 def save(results: dict) -> None:
-    results["mutants"].sort(key=lambda r: r["id"])
     results["date"] = datetime.date.today().isoformat()
-    temporary = RESULTS.with_suffix(".json.tmp")
-    temporary.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n")
-    os.replace(temporary, RESULTS)
+    stored.write(RESULTS, results)
 
 
 def run_one(suite: Suite, mutant, known) -> dict:
@@ -94,7 +91,7 @@ def run_one(suite: Suite, mutant, known) -> dict:
 
 def run(arguments, mutants) -> int:
     suite = Suite(arguments.folder / "tree" / "build" / PRESET, shlex.split(arguments.through), arguments.quick)
-    results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {"mutants": []}
+    results = stored.read(RESULTS)
     before = {r["id"]: r for r in results["mutants"]}
     results["commit"] = commit_of_source()
     if not suite.baseline(arguments.folder / "baseline.json", arguments.jobs, arguments.again):
@@ -125,36 +122,20 @@ def score(rows):
 
 
 def report(mutants) -> None:
-    """docs/results/mutants.md: the score by room, what survived and why, what killed each mutant."""
-    results = json.loads(RESULTS.read_text())
+    """The score by room, what survived and why."""
+    results = stored.read(RESULTS)
     rows = results["mutants"]
     missing = sorted({m.id for m in mutants} - {r["id"] for r in rows})
-    lines = ["# Mutants", "",
-             f"Small, realistic faults put into the code one at a time (`tests/mutants/`): the tests kill "
-             f"**{score(rows)}**.", "",
-             f"{results['date']}, commit {results['commit']}, CPU build; `tests/mutants/mutants.py run`. Mutants that "
-             "an earlier run killed were not run again. A mutant is "
-             "killed when a test fails, crashes or does not end in its time; each kill was repeated.", ""]
+    print(f"The tests kill **{score(rows)}** ({results['date']}, commit {results['commit']}, CPU build).")
     if missing:
-        lines += [f"Not run yet: {', '.join(map(str, missing))}.", ""]
-    lines += ["| room | killed |", "|---|---|"]
-    for room in sorted({r["room"] for r in rows}):
-        lines.append(f"| {room} | {score([r for r in rows if r['room'] == room])} |")
-    lines += ["", "## Survived", ""]
+        print(f"Not run yet: {', '.join(map(str, missing))}.")
+    rooms = sorted({r["room"] for r in rows})
+    print("\n| " + " | ".join(rooms) + " |\n" + "|--:" * len(rooms) + "|")
+    print("| " + " | ".join(score([r for r in rows if r["room"] == room]).split(" (")[0] for room in rooms) + " |\n")
     reasons = {m.id: m.equivalent for m in mutants}
-    survived = [r for r in rows if r["status"] != "killed"]
-    for r in survived:
-        lines.append(f"- {r['id']}, `{r['file']}`: {r['breaks']} {reasons.get(r['id']) or 'No test sees it.'}")
-    if not survived:
-        lines.append("None.")
-    lines += ["", "## Killed", "", "| | file | the mutant | killed by | seconds |", "|---|---|---|---|---|"]
     for r in rows:
-        if r["status"] == "killed":
-            how = f" ({r['how']})" if r["how"] != "failed" else ""
-            lines.append(f"| {r['id']} | `{r['file']}` | {r['breaks']} | {r['by']}{how} | {r['seconds']:.1f} |")
-    text = "\n".join(lines) + "\n"
-    RESULTS.with_suffix(".md").write_text(text)
-    print(f"{score(rows)} killed; {RESULTS.with_suffix('.md').relative_to(SOURCE)} is written")
+        if r["status"] != "killed":
+            print(f"- {r['id']}, `{r['file']}`, survived: {r['breaks']} {reasons.get(r['id']) or 'No test sees it.'}")
 
 
 def main() -> int:

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Runs the tutorials of tutorials.py and writes their iterations as docs/results/petsc-tutorials.md:
-tutorials_table.py BUILD COMPILER PAGE. Exit code 77: skipped, with the reason."""
+"""Runs the tutorials of tutorials.py and writes their iterations into docs/results/ranks.md, between the comments
+"tutorials:" and "end of tutorials": tutorials_table.py BUILD COMPILER PAGE. Exit code 77: skipped, with the reason."""
 import datetime
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -27,28 +28,24 @@ with tempfile.TemporaryDirectory() as folder:
 
 formats = list(rows[0]["difference"])
 lines = [
-    "# PETSc's tutorials with our matrix types",
-    "",
     "Tutorials of PETSc 3.18, compiled as they are, with matrices of type `aij` and of type `aijprotean`, which",
-    "`-dll_append libprotean_petsc.so` adds. The numbers are the iterations of the Krylov method in all solves of a",
-    "run. The last column is the largest relative difference of a residual in any of the formats from that with `aij`,",
-    "where residuals below 1e-5 of the first one count as that much. `ts-ex3` is for one rank; `ts-ex4` is the same",
-    "problem for several. `ksp-ex56` takes numbers of ranks that are cubes, and 2. The tests `petsc-tutorial-*` fail",
-    "where a number of residuals differs, or where the difference is 1e-4 or more.",
+    "`-dll_append libprotean_petsc.so` adds. The numbers are the iterations of the Krylov method in all solves of a run.",
+    f"The formats are {', '.join(formats)}. The last column is the largest relative difference of a residual in any of",
+    "them from the residual with `aij`; residuals below 1e-5 of the first one count as that much. The tests",
+    f"`petsc-tutorial-*` fail when it is 1e-4 or more. Written on {datetime.date.today()}.",
     "",
-    f"Written on {datetime.date.today()} by",
-    "",
-    "```sh",
-    "tests/petsc/tutorials_table.py build/cpu-release c++ docs/results/petsc-tutorials.md",
-    "```",
-    "",
-    "| tutorial | ranks | solves | aij | " + " | ".join(formats) + " | difference |",
-    "|---" * (5 + len(formats)) + "|",
+    "| tutorial | ranks | solves | iterations with aij | with ours | difference |",
+    "|---|---|---|---|---|---|",
 ]
-for row in rows:
-    counts = [str(row["iterations"][one]) for one in ["aij", *formats]]
-    lines.append(f"| {row['tutorial']} (`{row['source']}`) | {row['ranks']} | {row['solves']} | " + " | ".join(counts)
-                 + f" | {max(row['difference'].values()):.0e} |")
+for name in dict.fromkeys(row["tutorial"] for row in rows):
+    its = [row for row in rows if row["tutorial"] == name]
+    other = sorted({f"{form}: {row['iterations'][form]}" for row in its for form in formats
+                    if row["iterations"][form] != row["iterations"]["aij"]})
+    lines.append(f"| {name} (`{its[0]['source']}`) | {', '.join(str(row['ranks']) for row in its)} | "
+                 f"{its[0]['solves']} | {', '.join(str(row['iterations']['aij']) for row in its)} | "
+                 f"{', '.join(other) or 'the same'} | {max(max(row['difference'].values()) for row in its):.0e} |")
+begin, end = re.search(r"^<!-- tutorials: .*-->\n", page.read_text(), re.M), "<!-- end of tutorials -->"
+before, _, after = page.read_text().partition(begin[0])
 beside = page.with_name(page.name + ".tmp")
-beside.write_text("\n".join(lines) + "\n")
+beside.write_text(before + begin[0] + "\n".join(lines) + "\n" + end + after.partition(end)[2])
 beside.rename(page)

@@ -6,6 +6,7 @@
 
 #include "apps/machine/machine_file.hpp"
 #include "core/error.hpp"
+#include "core/io/text_source.hpp"
 #include "gtest/gtest.h"
 #include "research/devices/across.hpp"
 #include "support/folder.hpp"
@@ -93,13 +94,21 @@ TEST(Across, TablesWithoutCommonMatricesAreRefused) {
   EXPECT_NEAR(*AcrossDevices(2.0).product_seconds("any", 3), 1.5, 1e-12);
 }
 
-apps::TunedMachine stored(const std::string& name) {
-  return apps::read_machine(std::string(PROTEAN_SOURCE) + "/docs/results/" + name);
+// A compressed file of docs/results/data, as a plain one in the folder.
+std::string unpacked(const Folder& folder, const std::string& name) {
+  const auto bytes = io_detail::open_text(std::string(PROTEAN_SOURCE) + "/docs/results/data/" + name + ".xz");
+  std::ofstream plain(folder / name, std::ios::binary);
+  std::vector<char> piece(std::size_t{1} << 16);
+  while (const std::size_t size = bytes->read(piece.data(), piece.size()))
+    plain.write(piece.data(), static_cast<std::streamsize>(size));
+  return folder / name;
 }
 
 // Times that were measured on an H100 and an H200: on other matrices than those of the fit, a relation for each format
 // is nearer to what the target took than the ratio of the bandwidths, and nearer than the same time.
 TEST(Across, StoredTimesOfTwoDevices) {
+  const Folder folder;
+  const auto stored = [&](const char* name) { return apps::read_machine(unpacked(folder, name)); };
   const auto h100 = stored("tune-gpu-h100.yaml"), h200 = stored("tune-gpu-h200.yaml"),
              other_h100 = stored("tune-gpu-h100-held-out.yaml"),
              other_h200 = stored("tune-gpu-h200-held-out.yaml");
@@ -131,11 +140,11 @@ TEST(Across, StoredTimesOfTwoDevices) {
 // The program writes the predicted table as a machine file, which is read again.
 TEST(Across, TheProgramWritesAMachineFile) {
   Folder folder;
-  const std::string results = std::string(PROTEAN_SOURCE) + "/docs/results/", file = folder / "h200.yaml";
-  const std::string command = std::string(PROTEAN_RESEARCH) + " across --reference " + results +
-                              "tune-gpu-h100.yaml --target " + results + "tune-gpu-h200.yaml --measured " +
-                              results + "tune-gpu-h100-held-out.yaml --output " + file + " > " +
-                              (folder / "text");
+  const std::string file = folder / "predicted.yaml";
+  const std::string command =
+      std::string(PROTEAN_RESEARCH) + " across --reference " + unpacked(folder, "tune-gpu-h100.yaml") +
+      " --target " + unpacked(folder, "tune-gpu-h200.yaml") + " --measured " +
+      unpacked(folder, "tune-gpu-h100-held-out.yaml") + " --output " + file + " > " + (folder / "text");
   ASSERT_EQ(std::system(command.c_str()), 0);
   const apps::TunedMachine written = apps::read_machine(file);
   EXPECT_GT(written.matrices.size(), 100u);
