@@ -6,7 +6,7 @@
 #include <Eigen/Sparse>
 #include <memory>
 
-#include "benchmarks/clock.hpp"
+#include "benchmarks/common/clock.hpp"
 
 namespace protean::bench {
 namespace {

@@ -6,7 +6,7 @@
 #include <memory>
 #include <unsupported/Eigen/IterativeSolvers>
 
-#include "benchmarks/clock.hpp"
+#include "benchmarks/common/clock.hpp"
 
 namespace protean::bench {
 namespace {

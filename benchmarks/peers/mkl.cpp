@@ -7,7 +7,7 @@
 #include <memory>
 #include <stdexcept>
 
-#include "benchmarks/clock.hpp"
+#include "benchmarks/common/clock.hpp"
 
 namespace protean::bench {
 namespace {

@@ -6,7 +6,7 @@
 
 #include <stdexcept>
 
-#include "benchmarks/clock.hpp"
+#include "benchmarks/common/clock.hpp"
 
 namespace protean::bench {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "benchmarks/clock.hpp"
+#include "benchmarks/common/clock.hpp"
 #include "core/csr.hpp"
 
 namespace protean::bench {
@@ -17,12 +17,12 @@ struct PreconditionedSolve {
 };
 
 struct PreconditionedResult {
-  std::string what;  // the library's name of its preconditioner, where it is not the same
+  std::string what;  // the library's name of its preconditioner, if it is not the same
   std::int64_t iterations = 0;
   double setup_seconds = 0, solve_seconds = 0;
 };
 
-// x := the solution of A x = b from 0, A square. Nothing where the library is not in this build or has no such solve.
+// x := the solution of A x = b from 0, A square. Nothing if the library is not in this build or has no such solve.
 std::optional<PreconditionedResult> eigen_preconditioned(const CsrMatrix<double>& A,
                                                          const std::vector<double>& b,
                                                          const PreconditionedSolve& wanted,
@@ -34,7 +34,7 @@ std::optional<PreconditionedResult> petsc_preconditioned(const CsrMatrix<double>
 
 // Times of incomplete factors without fill, the shortest of those measured within `seconds` each.
 struct FactorTimes {
-  std::string what;       // the library's name of its factors, where they are not those of ic0 or ilu0
+  std::string what;       // the library's name of its factors, if they differ from ic0 or ilu0
   double setup = 0;       // of a new matrix
   double refactor = 0;    // for new values in the same pattern
   double apply = 0;       // z := M^-1 r

@@ -1,54 +1,54 @@
 #!/usr/bin/env python3
-"""Runs a benchmark on matrices that are so small that it shows no speed, but that it still runs:
-run_tiny.py PROGRAM WORK_FOLDER [--device]
+"""Runs every subcommand of a benchmark program on matrices that are so small that it shows no speed, but that it still
+runs: run_tiny.py PROGRAM WORK_FOLDER [--device]
 
---device: it needs a GPU. Without one it must say so, and the test is skipped (77). run_tiny.py --list prints the
-programs that are known, each with "device" if it needs a GPU."""
+--device: those that need a GPU, instead of the others. Without a GPU they must say so, and the test is skipped (77).
+A subcommand that PROGRAM --list prints and that has no entry here fails."""
 import lzma
 import pathlib
 import subprocess
 import sys
+import time
 
 # {t}: a folder of tiny matrices with the names that benchmarks ask for.
 HOST = {
-    "amg_setup_benchmark": "--space host --only poisson-2d-20 --runs 1",
-    "bytes_table": "--matrices {t}",
-    "cg_benchmark": "--matrices {t} --only bcsstk17 --formats csr,ell --threads 1 --iterations 4 --seconds 0.001",
-    "cocktail_rates": None,  # a run takes minutes whatever its arguments are: here it must say its usage and fail
-    "default_benchmark": "--folder {t} --matrices bcsstk17 --threads 1 --repeat 1",
-    "element_benchmark": "--unknowns 200 --degrees 1 --formats csr --precisions double --iterations 3 --threads 1 "
-                         "--seconds 0.001",
-    "element_start_benchmark": "--problems poisson-1-4 --formats csr --threads 1 --repeat 1",
-    "fem_benchmark": "--n 2 --cases hex-30-degree-2 --seconds 0.001",
-    "fidelity_benchmark": "1 {t}/bcsstk17.mtx",
-    "incomplete_benchmark": "--matrices {t} --n 4 --threads 1 --seconds 0.001 --only elasticity-3d,s1rmt3m1",
-    "instruction_sets_benchmark": "--sets avx2 --matrices bcsstk17 --folder {t} --formats csr,ell --pairs 1",
-    "io_benchmark": "{t} {t}/io.json 0.1",
-    "loaded_benchmark": "--matrices {t} --only bcsstk17 --formats csr --threads 1 --loops 1 --iterations 4 "
+    "products host": "--folder {t} --only bcsstk17 --formats csr,ell --threads 1 --seconds 0.001",
+    "products columns": "--share 0.01 --only band64 --threads 1 --formats csr --counts 1,2 --iterations 2 "
                         "--seconds 0.001",
-    "multi_benchmark": "--share 0.01 --only band64 --threads 1 --formats csr --counts 1,2 --iterations 2 "
-                       "--seconds 0.001",
-    "order_benchmark": "--matrices {t} --entries 1000 --only bcsstk17 --threads 1 --iterations 50",
-    "petsc_ranks_benchmark": "{t}/bcsstk17.mtx",
-    "preconditioner_benchmark": "--matrices {t} --runs 1 --only s1rmt3m1",
-    "ranks_model_benchmark": "1 4 aij",
-    "refresh_benchmark": "--n 4 --steps 2 --repeat 1 --threads 1",
-    "selection_benchmark": "--truth {t}/truth.yaml --folder {t}",
-    "selectors_benchmark": "--truth {t}/truth.yaml --folder {t} --features {t}/features.tsv",
-    "sequence_benchmark": "--threads 1 --steps 1 --repeat 1",
-    "setup_benchmark": "--matrices poisson-3d:6 --types jacobi,ic0 --threads 1 --seconds 0.001",
-    "spmv_benchmark": "--matrices {t} --only bcsstk17 --formats csr,ell --threads 1 --seconds 0.001",
-    "switching_benchmark": "--repeat 1 --threads 1 --matrices {t} --only bcsstk17 --formats csr,coo",
-    "trials_benchmark": "--matrices {t}/bcsstk17.mtx --threads 1 --turns 1",
+    "products instruction-sets": "--set avx2 --only bcsstk17 --folder {t} --formats csr,ell --pairs 1",
+    "products bytes": "--folder {t}",
+    "products io": "--folder {t} --json {t}/io.json --share 0.1",
+    "products fidelity": "--matrices {t}/bcsstk17.mtx",
+    # A run takes minutes whatever its options are: here it must say its usage and fail.
+    "products cocktail-rates": None,
+    "solve host": "--folder {t} --only bcsstk17 --formats csr,ell --threads 1 --iterations 4 --seconds 0.001",
+    "solve default": "--folder {t} --only bcsstk17 --threads 1 --repeat 1",
+    "solve order": "--folder {t} --entries 1000 --only bcsstk17 --threads 1 --iterations 50",
+    "solve loaded": "--folder {t} --only bcsstk17 --formats csr --threads 1 --loops 1 --iterations 4 --seconds 0.001",
+    "solve kept": "--n 8 --threads 1 --steps 1 --repeat 1",
+    "solve elements": "--unknowns 200 --degrees 1 --formats csr --precisions double --iterations 3 --threads 1 "
+                      "--seconds 0.001",
+    "solve element-start": "--problems poisson-1-4 --formats csr --threads 1 --repeat 1",
+    "solve mfem": "--n 2 --only hex-30-degree-2 --seconds 0.001",
+    "switching policy": "--repeat 1 --threads 1 --folder {t} --only bcsstk17 --formats csr,coo",
+    "switching selection": "--truth {t}/truth.yaml --folder {t}",
+    "switching selectors": "--truth {t}/truth.yaml --folder {t} --features {t}/features.tsv",
+    "switching trials": "--matrices {t}/bcsstk17.mtx --threads 1 --repeat 1",
+    "preconditioners solves": "--folder {t} --repeat 1 --only s1rmt3m1",
+    "preconditioners setups": "--matrices poisson-3d:6 --types jacobi,ic0 --threads 1 --seconds 0.001",
+    "preconditioners amg": "--space host --only poisson-2d-20 --repeat 1",
+    "preconditioners incomplete": "--folder {t} --n 4 --threads 1 --seconds 0.001 --only elasticity-3d,s1rmt3m1",
+    "preconditioners refresh": "--n 4 --steps 2 --repeat 1 --threads 1",
+    "ranks petsc": "--matrix {t}/bcsstk17.mtx",
+    "ranks model": "--repeat 1 --sizes 4",
 }
 DEVICE = {
-    "gpu_block_benchmark": "",
-    "gpu_cg_benchmark": "--sizes 30 --formats csr,sell-packed",
-    "gpu_copy_benchmark": "--size 8 --rounds 1",
     # All formats of the catalogue, with kernels that cannot be recorded.
-    "gpu_spmv_benchmark": "--matrices {t} --entries 2000 --only bcsstk17 --seconds 0.001",
-    "graph_stop_benchmark": "",
-    "split_benchmark": "--share-of-size 0.01 --device csr --shares 50",
+    "products device": "--folder {t} --entries 2000 --only bcsstk17 --seconds 0.001",
+    "products split": "--share 0.01 --device csr --shares 50",
+    "products copy": "--size 8 --repeat 1",
+    "solve device": "--sizes 30 --formats csr,sell-packed",
+    "solve graph-stop": "",
 }
 NAMES = ["bcsstk17", "af23560", "wave", "G2_circuit", "s1rmt3m1", "orsirr_1", "sherman3", "saylr4", "utm300"]
 
@@ -74,37 +74,58 @@ def write_matrices(folder):
         "      - [csr, 8576, 1e-6, 1e-6]\n      - [ell, 8640, 2e-6, 5e-6]\n")
 
 
-def main():
-    if sys.argv[1:] == ["--list"]:
-        for name in HOST:
-            print(name)
-        for name in DEVICE:
-            print(name, "device")
-        return 0
-    program, work = (pathlib.Path(argument) for argument in sys.argv[1:3])
-    needs_device = "--device" in sys.argv[3:]
-    name = program.name
-    table = DEVICE if needs_device else HOST
-    if name not in table:
-        print(f"{name} has no entry in {__file__}; add one, so that it is run")
-        return 1
-    if table[name] is None:
-        run = subprocess.run([program, "no-such-target"], capture_output=True, text=True, timeout=60)
-        print(run.stdout, run.stderr)
-        return 0 if run.returncode == 2 and "usage:" in run.stderr else 1
-    matrices = work / f"tiny-{name}"
-    write_matrices(matrices)
-    arguments = [word.format(t=matrices) for word in table[name].split()]
-    run = subprocess.run([program, *arguments], capture_output=True, text=True, timeout=300)
+def listed(program, device):
+    """The subcommands of a program, of a GPU or not."""
+    lines = subprocess.run([program, "--list"], capture_output=True, text=True, check=True, timeout=60).stdout
+    return [line.split()[0] for line in lines.splitlines() if line.endswith(" CUDA") == device]
+
+
+def says_usage(program, subcommand):
+    run = subprocess.run([program, subcommand, "--no-such-option", "1"], capture_output=True, text=True, timeout=60)
+    return run.returncode == 2 and "usage:" in run.stderr
+
+
+def run_one(program, subcommand, arguments, matrices):
+    """What is wrong with the run, or nothing; "no GPU" without one."""
+    words = [word.format(t=matrices) for word in arguments.split()]
+    run = subprocess.run([program, subcommand, *words], capture_output=True, text=True, timeout=300)
     print(run.stdout[-3000:], run.stderr[-3000:])
     said = run.stdout + run.stderr
-    if needs_device and run.returncode != 0 and ("no CUDA" in said or "no device" in said or "no GPU" in said):
+    if run.returncode != 0 and ("no CUDA" in said or "no device" in said or "no GPU" in said):
+        return "no GPU"
+    if "WRONG" in said:
+        return "a product is wrong"
+    return f"it ended with {run.returncode}" if run.returncode != 0 else ""
+
+
+def main():
+    program, work = (pathlib.Path(argument) for argument in sys.argv[1:3])
+    device = "--device" in sys.argv[3:]
+    name = program.name.removeprefix("protean-bench-")
+    matrices = work / f"tiny-{name}"
+    write_matrices(matrices)
+    table = DEVICE if device else HOST
+    failures, skipped = [], 0
+    for subcommand in listed(program, device):
+        key = f"{name} {subcommand}"
+        print(f"--- {key}", flush=True)
+        begin = time.monotonic()
+        if key not in table:
+            failures.append(f"{key} has no entry in {__file__}; add one, so that it is run")
+        elif not says_usage(program, subcommand):
+            failures.append(f"{key} does not refuse an option that it does not know")
+        elif table[key] is not None and (why := run_one(program, subcommand, table[key], matrices)):
+            if device and why == "no GPU":
+                skipped += 1
+            else:
+                failures.append(f"{key}: {why}")
+        print(f"{time.monotonic() - begin:.1f} s", flush=True)
+    for failure in failures:
+        print("FAILED:", failure)
+    if skipped and not failures:
         print("skipped: no device: this machine has no GPU")
         return 77
-    if "WRONG" in said:
-        print("a product is wrong")
-        return 1
-    return run.returncode
+    return 1 if failures else 0
 
 
 if __name__ == "__main__":

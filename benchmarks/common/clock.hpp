@@ -1,0 +1,12 @@
+// Wall-clock time.
+#pragma once
+#include <chrono>
+
+namespace protean::bench {
+
+using Clock = std::chrono::steady_clock;
+inline double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+}  // namespace protean::bench
