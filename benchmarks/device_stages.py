@@ -3,7 +3,7 @@
 
     device_stages.py PROTEAN PROBLEM --json FILE --markdown FILE [--copies FILE] [--rounds 5] [--set K=V]...
 
-The command is a new process each round. --copies takes the JSON of gpu_copy_benchmark of the same run.
+The command is a new process each round. --copies takes the JSON of protean-bench-products copy of the same run.
 """
 import argparse
 import json
@@ -65,7 +65,8 @@ lines.append(f"| rest | problem file, error against the known solution, report |
              f"{100 * rest / medians['total']:.0f} % |")
 lines.append(f"| total | | {1e3 * medians['total']:.1f} | |")
 if copies:
-    lines += ["", f"Copies of {copies['bytes'] / 1e6:.0f} MB (the matrix alone, `gpu_copy_benchmark`, same run, "
+    lines += ["",
+              f"Copies of {copies['bytes'] / 1e6:.0f} MB (the matrix alone, `protean-bench-products copy`, same run, "
               f"median of {copies['rounds']}):", "", "| | GB/s | of a pinned copy |", "|---|---:|---:|"]
     for name, key, part in [("pinned copy to the GPU", "pinned_in_bytes_per_second", None),
                             ("upload() from pageable memory", "upload_bytes_per_second", "upload_of_pinned"),

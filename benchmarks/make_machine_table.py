@@ -8,13 +8,12 @@
 
 host:FILE:TEXT and named:FILE:TEXT are tables of `protean tune`, whose TEXT describes the machine. Of named:, which are
 of GPUs, the native kernels alone are taken. again:FILE after one is a second run of the same command on such a machine,
-as below. Each file may be compressed (.xz). The other files are such tables (.yaml), tables of gpu_spmv_benchmark, or
-element_benchmark's JSON, of which
-double precision is taken.
+as below. Each file may be compressed (.xz). The other files are such tables (.yaml), or JSON of the subcommands
+protean-bench-products device and protean-bench-solve elements, of which double precision is taken.
 Of a FILE named orders:TABLE.yaml only the prices of orders (order-ID) are taken, for the matrices of the other files
 that have the same name; today there is none, since the policy estimates those of a GPU from levels and rows.
-Of a FILE named newer:FILE, of gpu_spmv_benchmark, the formats replace those of the other files for the matrices of the
-same name, but for csr, to which the others were compared in their runs. So do those of a newer:TABLE.yaml of
+Of a FILE named newer:FILE, of protean-bench-products device, the formats replace the other files' for the matrices of
+the same name, except for csr, to which the others were compared in their runs. So do those of a newer:TABLE.yaml of
 `protean tune --spaces device --formats F,F`: what they took there in products of csr, they take here; another GPU may
 have measured them. Prices of orders in a FILE are left out.
 The table of a host
@@ -31,7 +30,7 @@ machine lengthens some and shortens none.
 Behind the line of the machine belong the few formats that are worth a look, which the program chooses from the times:
 test_policy --gtest_filter=BuiltinMachine.TheFewAreThoseOfTheTimes names the lines.
 
-A table with the shorter times of two runs, as a truth for selection_benchmark:
+A table with the shorter times of two runs, as a truth for protean-bench-switching selection:
 
     make_machine_table.py --shorter tune.yaml tune-again.yaml > tune-both.yaml
 

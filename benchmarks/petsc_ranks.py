@@ -2,12 +2,12 @@
 """Our types of PETSc's matrices next to its own on two ranks, for ten matrices.
 
 usage: petsc_ranks.py measure BUILD MATRICES JSON [NAME...]
-           runs petsc_ranks_benchmark; five matrices are files of the folder MATRICES (.mtx.xz), five are generated.
+           runs protean-bench-ranks petsc; five matrices are files of the folder MATRICES (.mtx.xz), five are generated.
            With names, those alone are measured again, and their numbers are replaced in the file
        petsc_ranks.py table JSON
            prints the tables of docs/results/ranks.md; JSON may be compressed (.xz)
 
-BUILD has protean and petsc_ranks_benchmark (PROTEAN_BENCHMARKS=ON)."""
+BUILD has protean and protean-bench-ranks (PROTEAN_BENCHMARKS=ON)."""
 import datetime
 import json
 import os
@@ -43,9 +43,9 @@ ENVIRONMENT = {
 
 def measure(build, matrices, file, *only):
     build, matrices = pathlib.Path(build).resolve(), pathlib.Path(matrices).resolve()
-    program = next(build.rglob("petsc_ranks_benchmark"), None)
+    program = next(build.rglob("protean-bench-ranks"), None)
     if program is None:
-        sys.exit(f"{build} has no petsc_ranks_benchmark: configure with -DPROTEAN_BENCHMARKS=ON where PETSc is found")
+        sys.exit(f"{build} has no protean-bench-ranks: configure with -DPROTEAN_BENCHMARKS=ON where PETSc is found")
     environment = {**os.environ, **ENVIRONMENT}
     result = {"date": datetime.date.today().isoformat(), "processors": len(os.sched_getaffinity(0)), "matrices": []}
     if only:
@@ -62,8 +62,8 @@ def measure(build, matrices, file, *only):
                 path = pathlib.Path(work) / f"{name}.pbin"
                 subprocess.run([build / "protean", "generate", "--quiet", *generated, "-o", path], check=True)
             # The program binds its ranks, since one rank alone has all processors in the last measurement.
-            command = ["mpirun", "-n", "2", "--bind-to", "none", program, path, "-threads", "2"]
-            done = subprocess.run([*command, *(["-cg"] if positive_definite else [])], env=environment,
+            command = ["mpirun", "-n", "2", "--bind-to", "none", program, "petsc", "--matrix", path, "--threads", "2"]
+            done = subprocess.run([*command, *(["--cg", "yes"] if positive_definite else [])], env=environment,
                                   stdout=subprocess.PIPE, text=True)
             if done.returncode != 0:
                 sys.exit(f"{name}: {' '.join(map(str, command))} ended with {done.returncode}\n{done.stdout}")

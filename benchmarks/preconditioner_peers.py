@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A Markdown table of what preconditioner_benchmark wrote, with SciPy's solves next to it:
+"""A Markdown table of what protean-bench-preconditioners solves wrote, with SciPy's solves next to it:
 
     preconditioner_peers.py FILE.json [--matrices FOLDER] [--runs N]
 

@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
 """A model of an iteration of CG with Jacobi on ranks, checked on 1, 2 and 4, and what it says for more.
 
-usage: ranks_model.py measure BENCHMARK LIBRARY OUT.json     runs ranks_model_benchmark on 1, 2 and 4 ranks; with
-                                                             libprotean_petsc.so
+usage: ranks_model.py measure PROTEAN_BENCH_RANKS OUT.json   runs its subcommand model on 1, 2 and 4 ranks
        ranks_model.py table IN.json                          prints the tables in Markdown; IN.json or IN.json.xz
 
 The model, for a rank with n rows of 7 entries in a cube with six neighbours (in slabs with two where it is checked):
@@ -28,14 +27,15 @@ RANKS = (64, 1024, 16384)
 LEAST_GAIN = 0.03  # of an iteration, below which the policy changes nothing
 
 
-def measure(program, library, out):
+def measure(program, out):
     environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
                        OMP_NUM_THREADS="1", OMPI_MCA_plm_rsh_agent="false")
     runs = []
     for ranks in (1, 2, 4):
         more = ["--oversubscribe"] if ranks > os.cpu_count() else ["--mca", "mpi_yield_when_idle", "0"]
-        done = subprocess.run(["mpirun", "-n", str(ranks), "--bind-to", "none", *more, program, ROUNDS, SIZES, FORMATS,
-                               "-dll_append", library], capture_output=True, text=True, check=True, env=environment)
+        done = subprocess.run(["mpirun", "-n", str(ranks), "--bind-to", "none", *more, program, "model",
+                               "--repeat", ROUNDS, "--sizes", SIZES, "--formats", FORMATS],
+                              capture_output=True, text=True, check=True, env=environment)
         runs.append(json.loads(done.stdout))
     pathlib.Path(out).write_text(json.dumps(runs, indent=1) + "\n")
 
@@ -115,7 +115,7 @@ def table(path):
             print(f"| {name} | {ranks} | {least_rows(two, ranks, network):,.0f} |".replace(",", " "))
 
 
-if len(sys.argv) == 5 and sys.argv[1] == "measure":
+if len(sys.argv) == 4 and sys.argv[1] == "measure":
     measure(*sys.argv[2:])
 elif len(sys.argv) == 3 and sys.argv[1] == "table":
     table(*sys.argv[2:])

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """One iteration of Jacobi-CG on 1 to 16 threads: csr and the fastest formats next to MKL by hand and Eigen.
 
-usage: scaling_benchmark.py CG_BENCHMARK JSON [--threads 1,2,4,8,16] [--budget SECONDS]
+usage: scaling_benchmark.py PROTEAN_BENCH_SOLVE JSON [--threads 1,2,4,8,16] [--budget SECONDS]
 
-Runs cg_benchmark for each number of threads, on the 7-point stencil of 100^3 rows and on elasticity. The runs with the
-most threads, which take least, come first. No run begins after the budget (60 s if not given), and the running one is
-ended then; the file says what was not run. tables.py scaling makes the table."""
+Runs protean-bench-solve host for each number of threads, on the 7-point stencil of 100^3 rows and on elasticity. The
+runs with the most threads, which take least, come first. No run begins after the budget (60 s if not given), and the
+running one is ended then; the file says what was not run. tables.py scaling makes the table."""
 import argparse
 import json
 import pathlib
@@ -33,7 +33,7 @@ def main():
         for number in threads:
             for matrix in MATRICES:
                 left = end - time.monotonic()
-                command = [arguments.program, "--only", matrix, "--formats", FORMATS, "--peers", "mkl,eigen",
+                command = [arguments.program, "host", "--only", matrix, "--formats", FORMATS, "--peers", "mkl,eigen",
                            "--threads", str(number), "--iterations", "20", "--seconds", "0.1", "--json", str(file)]
                 try:
                     if left <= 0:

@@ -796,7 +796,7 @@ def setups(words):
 
 @table
 def peers(words):
-    """FILE of preconditioner_benchmark and preconditioner_peers.py: iterations: setup + solve, milliseconds."""
+    """FILE of protean-bench-preconditioners solves and of preconditioner_peers.py: iterations: setup + solve, ms."""
     data = read(*words)
     measured_at(data)
     libraries = list(dict.fromkeys(s["library"] for s in data["solves"]))
@@ -828,7 +828,7 @@ def incomplete(words):
 
 @table
 def amg_setup(words):
-    """FILE of amg_setup_benchmark: milliseconds, and products of csr."""
+    """FILE of protean-bench-preconditioners amg: milliseconds, and products of csr."""
     data = read(*words)
     measured_at(data)
     head("matrix", ">rows", ">a product, ms", ">setup, ms", ">in products", ">new values, ms", ">in products",
@@ -950,8 +950,8 @@ def mesh(words):
 
 # --- Formats and what their sources say -----------------------------------------------------------------------------
 
-# The matrices by what they are: those of gpu_spmv_benchmark and spmv_benchmark (a name without the number at its end is
-# meant for all sizes), and those of the SuiteSparse collection that were repeated.
+# The matrices by what they are: the ones of protean-bench-products (a name without the number at its end is meant for
+# all sizes), and the ones of the SuiteSparse collection that were repeated.
 CLASSES = {
     "stencils": "pde hpcg poisson-3d 27-point Trefethen_20000 band64",
     "bands": "rcm27 af23560 s1rmt3m1 bcsstk17 bcsstk29 nasa4704 gyro_m band64 hpcg 27-point Trefethen_20000",

@@ -1,7 +1,7 @@
 // The offline stage of clSpMV (Su and Keutzer, ICS 2012, section 3.2) for the formats of cocktail that pad or need no
 // column indices: stored values a second of each, relative to entries a second of csr on the same matrix.
 //
-// It prints rows of formats/composed/cocktail_rates.def, with --again yes the rows that are there.
+// It prints rows of formats/composed/cocktail_rates.def, with --again yes the rows that it has.
 //
 // Matrices are dense bands of several numbers of rows and entries of a row, for blocks dense blocks along the diagonal.
 // One thread. A format and csr are measured in turn, by the time of the processor; a rate is the median over the turns

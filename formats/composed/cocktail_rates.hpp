@@ -4,7 +4,7 @@
 //
 // Measured on dense bands of 4,080 and 131,040 rows (the latter with fewer rows where they would have more than four
 // million entries) with 8, 32 and 128 entries a row; in the formats of blocks on dense blocks along the diagonal.
-// benchmarks/cocktail_rates.cpp measures them, and those again that stand out from the sizes beside them.
+// `protean-bench-products cocktail-rates` measures them, and measures again what stands out from the sizes next to it.
 #pragma once
 #include <algorithm>
 #include <cmath>
