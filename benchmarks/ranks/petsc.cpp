@@ -7,9 +7,8 @@
 // rank, and the script takes the median of the rounds. Three measurements:
 //
 // - products by MatMult(), in seconds each, from batches of them;
-// - with --cg, for a positive definite matrix: solves by KSPCG with PCJACOBI to 1e-8, with the creation and setup of
-// the
-//   KSP and with conversions, since each solve has a new matrix. Filling it is not part: it is the same for all;
+// - with --cg, for a positive definite matrix: solves by KSPCG with PCJACOBI to 1e-8. The KSP is created and
+//   set up anew, and the matrix is converted, in each solve. Filling the matrix is not part: it is the same for all;
 // - with --threads N: the same products on rank 0 alone, by N threads, while the other ranks sleep.
 //
 // Prints one line of JSON on rank 0. petsc_ranks.py runs it for ten matrices.
