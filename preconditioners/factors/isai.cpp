@@ -43,9 +43,9 @@
 #include "preconditioners/factors/device/device_inverse.hpp"
 #include "preconditioners/factors/factor_pattern.hpp"
 #include "preconditioners/factors/factorization.hpp"
-#include "preconditioners/multigrid/device/device_levels.hpp"
 #include "preconditioners/sparse/level_format.hpp"
 #include "preconditioners/sparse/sparse_product.hpp"
+#include "preconditioners/sparse/sparse_work.hpp"
 
 namespace protean::detail {
 namespace {
@@ -225,7 +225,7 @@ class Isai final : public BySolving<T> {
     std::optional<ColouredRows> rows = levels_on_device(device, A);
     if (!rows) return nullptr;
     auto made = std::make_shared<Known>();
-    const std::unique_ptr<LevelWork<T>> work = level_work<T>(device);
+    const std::unique_ptr<SparseWork<T>> work = sparse_work<T>(device);
     const auto power = [&](bool lower) {
       const SparsityPattern factor = work->triangle(A, lower);
       SparsityPattern result = factor;

@@ -24,7 +24,7 @@
 #include "preconditioners/common/by_solving.hpp"
 #include "preconditioners/common/diagonal.hpp"
 #include "preconditioners/common/makers.hpp"
-#include "preconditioners/multigrid/device/device_levels.hpp"
+#include "preconditioners/sparse/sparse_work.hpp"
 
 namespace protean::detail {
 namespace {
@@ -90,7 +90,7 @@ class Chebyshev final : public BySolving<T> {
     known->diagonal(inverse);
     // What a device can divide by need not be copied to the host, which has the messages.
     const bool looked =
-        context->space() == Space::device && level_work<T>(context)->positive_divisors(inverse.view());
+        context->space() == Space::device && sparse_work<T>(context)->positive_divisors(inverse.view());
     std::vector<T> d(looked ? 0 : static_cast<std::size_t>(A.rows()));
     const VectorView<const T> on_host{d.data(), A.rows(), Space::host};
     if (!looked) {
@@ -141,7 +141,7 @@ class Chebyshev final : public BySolving<T> {
   // Xorshift64: Marsaglia, J. Stat. Softw. 8 (2003) 14.
   static void start_vector(const Context& context, const LinearOperator<T>& A, Vector<T>& r) {
     constexpr std::uint64_t seed = 88172645463325252u;
-    if (context.space() == Space::device) return level_work<T>(A.context())->start_vector(seed, r.view());
+    if (context.space() == Space::device) return sparse_work<T>(A.context())->start_vector(seed, r.view());
     std::uint64_t state = seed;
     for (std::int64_t i = 0; i < r.size(); ++i) {
       state ^= state << 13, state ^= state >> 7, state ^= state << 17;

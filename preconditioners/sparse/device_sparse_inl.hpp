@@ -29,7 +29,7 @@
 #include "core/csr.hpp"
 #include "core/host_device.hpp"
 #include "core/transfer.hpp"
-#include "preconditioners/multigrid/device/device_levels.hpp"
+#include "preconditioners/sparse/sparse_work.hpp"
 
 #if defined(__CUDACC__)
 #define PROTEAN_ON_DEVICE __device__

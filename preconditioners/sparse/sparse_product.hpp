@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "core/csr.hpp"
-#include "preconditioners/multigrid/aggregates.hpp"
+#include "preconditioners/sparse/graph.hpp"
 
 namespace protean::detail {
 

@@ -17,7 +17,7 @@
 #include "operators/multi_product.hpp"
 #include "operators/policy/adaptive_operator.hpp"
 #include "preconditioners/dense_reference.hpp"
-#include "preconditioners/multigrid/aggregates.hpp"
+#include "preconditioners/multigrid/host/aggregates.hpp"
 #include "preconditioners/options.hpp"
 #include "preconditioners/preconditioner.hpp"
 #include "preconditioners/sparse/dense_inverse.hpp"

@@ -9,7 +9,8 @@
 #include <memory>
 #include <utility>
 
-#include "preconditioners/multigrid/aggregates.hpp"
+#include "preconditioners/multigrid/device/device_levels.hpp"
+#include "preconditioners/multigrid/host/aggregates.hpp"
 #include "preconditioners/sparse/device_sparse_inl.hpp"
 
 namespace protean::detail::levels {

@@ -97,11 +97,11 @@ struct SimulatedWork {
 
 }  // namespace
 
-std::size_t DeviceStructure::bytes(bool coarse_matrix) const noexcept {
+std::size_t DeviceStructure::bytes(Shared shared) const noexcept {
   return strong.bytes() + (near.rows > 0 ? near.bytes() : 0) + aggregate.bytes() + coarse.bytes() +
          tentative.bytes() + AP.bytes() + transposition.bytes() + (format_of_P == "csr" ? 0 : P.bytes()) +
          (format_of_R == "csr" ? 0 : R.bytes()) +
-         (coarse_matrix && format == "csr" ? 0 : coarse_pattern.bytes());
+         (shared.coarse_matrix && format == "csr" ? 0 : coarse_pattern.bytes());
 }
 
 template <class T>
@@ -111,6 +111,12 @@ std::unique_ptr<LevelWork<T>> level_work(const ContextPtr& context) {
 #endif
   return std::make_unique<levels::LevelWorkOn<T, SimulatedWork>>(context);
 }
+template <class T>
+std::unique_ptr<SparseWork<T>> sparse_work(const ContextPtr& context) {
+  return level_work<T>(context);
+}
+template std::unique_ptr<SparseWork<float>> sparse_work<float>(const ContextPtr&);
+template std::unique_ptr<SparseWork<double>> sparse_work<double>(const ContextPtr&);
 template std::unique_ptr<LevelWork<float>> level_work<float>(const ContextPtr&);
 template std::unique_ptr<LevelWork<double>> level_work<double>(const ContextPtr&);
 

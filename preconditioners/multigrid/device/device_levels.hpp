@@ -12,13 +12,13 @@
 // the columns of A, as on a host, without device memory beside the result. Nobody has measured which is faster.
 #pragma once
 #include <cstdint>
-#include <exception>
 #include <memory>
 #include <optional>
-#include <string>
 
 #include "core/csr.hpp"
 #include "core/vector.hpp"
+#include "preconditioners/multigrid/level_structure.hpp"
+#include "preconditioners/sparse/sparse_work.hpp"
 
 namespace protean::detail {
 
@@ -42,7 +42,7 @@ struct DeviceLevel {
 };
 
 // What does not depend on the values of a level but through its strong couplings. Patterns lie in device memory.
-struct DeviceStructure {
+struct DeviceStructure final : LevelStructure {
   SparsityPattern strong;  // of nodes
   SparsityPattern near;    // the nodes of the columns of each node; empty where each row is a node
   bool halved = false;     // the strength, since most nodes were coupled with none
@@ -52,14 +52,7 @@ struct DeviceStructure {
   Buffer<double> tentative;  // column k of the aggregate in row i: i vectors + k
   SparsityPattern P, R, AP, coarse_pattern;
   Buffer<std::int32_t> transposition;  // the entry of P that each entry of R is
-  std::string format, format_of_P, format_of_R;
-  // Without the patterns that matrices in csr hold and count. coarse_matrix: whether there is one of the next level.
-  std::size_t bytes(bool coarse_matrix) const noexcept;
-};
-
-// A matrix that the device has and that has more than 2^31 - 1 entries.
-struct TooManyEntries final : std::exception {
-  const char* what() const noexcept override { return "more than 2^31 - 1 entries"; }
+  std::size_t bytes(Shared shared) const noexcept override;
 };
 
 struct CouplingRules {
@@ -70,10 +63,8 @@ struct CouplingRules {
 
 // All functions throw OutOfMemory and DeviceError; those that make matrices throw TooManyEntries.
 template <class T>
-class LevelWork {
+class LevelWork : public SparseWork<T> {
  public:
-  virtual ~LevelWork() = default;
-
   // The finest level. Nothing where columns do not ascend (`unsorted`), an entry is not finite, or a diagonal one
   // cannot be divided by and 1 is not to be taken for it: the host has the messages.
   virtual std::optional<DeviceLevel<T>> finest(const CsrMatrix<T>& csr, bool one_for_zero,
@@ -87,9 +78,6 @@ class LevelWork {
                                    const DeviceStructure& structure) const = 0;
   // P^T
   virtual CsrMatrix<T> restriction(const CsrMatrix<T>& P, const DeviceStructure& structure) const = 0;
-  // A B in its pattern. Each value is added up in the order of the columns of A.
-  virtual CsrMatrix<T> product(const CsrMatrix<T>& A, const CsrMatrix<T>& B,
-                               const SparsityPattern& pattern) const = 0;
   // The next level. `bad` is the first of its entries that is not finite, or -1.
   virtual DeviceLevel<T> coarser(const CsrMatrix<T>& csr, const DeviceLevel<T>& level,
                                  const DeviceNodes& nodes, const DeviceStructure& structure,
@@ -100,22 +88,9 @@ class LevelWork {
   virtual bool dense(const DeviceLevel<T>& level, VectorView<T> inverse) const = 0;
 
   // Parts of structure().
-  virtual SparsityPattern product_pattern(const SparsityPattern& A, const SparsityPattern& B) const = 0;
   virtual SparsityPattern couplings(const DeviceLevel<T>& level, const DeviceNodes& nodes,
                                     double strength) const = 0;
   virtual std::int64_t aggregate(const SparsityPattern& couplings, Buffer<std::int32_t>& of) const = 0;
-  virtual SparsityPattern transpose(const SparsityPattern& pattern,
-                                    Buffer<std::int32_t>& transposition) const = 0;
-
-  // For others than multigrid:
-  // The entries of A below or above the diagonal and all of the diagonal. Columns of A ascend in each row.
-  virtual SparsityPattern triangle(const SparsityPattern& A, bool lower) const = 0;
-  // The inverse of a permutation: number p[k] of the result is k.
-  virtual Buffer<std::int64_t> places(const Buffer<std::int32_t>& permutation) const = 0;
-  // The numbers of xorshift64 behind `seed`, in [-1, 1).
-  virtual void start_vector(std::uint64_t seed, VectorView<T> x) const = 0;
-  // Whether all are positive, and finite with their inverses. Waits for the device.
-  virtual bool positive_divisors(VectorView<const T> d) const = 0;
 };
 
 // That of the context, which is one of a device or of a simulated one.

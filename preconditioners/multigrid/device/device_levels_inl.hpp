@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "preconditioners/multigrid/device/device_aggregates_inl.hpp"
-#include "preconditioners/multigrid/prolongator.hpp"
+#include "preconditioners/multigrid/host/prolongator.hpp"
 
 namespace protean::detail::levels {
 

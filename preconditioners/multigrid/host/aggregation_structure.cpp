@@ -1,4 +1,4 @@
-#include "preconditioners/multigrid/aggregation_structure.hpp"
+#include "preconditioners/multigrid/host/aggregation_structure.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "preconditioners/multigrid/prolongator.hpp"
+#include "preconditioners/multigrid/host/prolongator.hpp"
 
 #include <algorithm>
 #include <array>

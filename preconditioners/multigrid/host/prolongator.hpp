@@ -7,7 +7,7 @@
 
 #include "core/csr.hpp"
 #include "core/vector.hpp"
-#include "preconditioners/multigrid/aggregation_structure.hpp"
+#include "preconditioners/multigrid/host/aggregation_structure.hpp"
 
 namespace protean::detail {
 

@@ -5,11 +5,11 @@
 #include <cstdint>
 #include <memory>
 #include <numeric>
-#include <string>
 #include <vector>
 
 #include "core/parallel.hpp"
-#include "preconditioners/multigrid/aggregates.hpp"
+#include "preconditioners/multigrid/host/aggregates.hpp"
+#include "preconditioners/multigrid/level_structure.hpp"
 
 namespace protean::detail {
 
@@ -33,16 +33,15 @@ struct Nodes {
 };
 
 // What does not depend on the values of a level but through its strong couplings.
-struct Structure {
+struct Structure final : LevelStructure {
   Graph strong;
   Aggregates aggregates;
   Nodes coarse;
   std::vector<double> tentative;  // row i: the coarse columns of its aggregate, from place tentative_ptr[i]
   std::vector<std::int64_t> tentative_ptr;
   std::shared_ptr<const Graph> P, AP, coarse_pattern;
-  std::string format, format_of_P, format_of_R;  // `format` is that of the coarse matrix
-  // With `shared` the matrices use the patterns, and count them: that of P, and that of a coarse matrix in csr.
-  std::size_t bytes(bool shared) const noexcept {
+  std::size_t bytes(Shared matrices) const noexcept override {
+    const bool shared = matrices.host_matrices;
     return strong.bytes() + 4 * aggregates.of.size() + coarse.bytes() +
            8 * (tentative.size() + tentative_ptr.size()) + AP->bytes() + (shared ? 0 : P->bytes()) +
            (shared && format == "csr" ? 0 : coarse_pattern->bytes());

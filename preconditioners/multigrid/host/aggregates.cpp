@@ -1,4 +1,4 @@
-#include "preconditioners/multigrid/aggregates.hpp"
+#include "preconditioners/multigrid/host/aggregates.hpp"
 
 #include <algorithm>
 #include <cmath>
