@@ -1200,6 +1200,12 @@ def families(words):
               for name in formats}
     verdicts = {name: verdict(measured, name, claims[name], theirs[name]) for name in formats}
     summary(measured, formats, verdicts, theirs)
+    print("\nRuns, the first named first, with the number of formats whose figures on some matrix are from there:\n")
+    for number, (name, file) in enumerate(zip(measured.names, measured.files)):
+        used = {one for one in formats for matrix in measured.matrices(one)
+                if measured.run(one, matrix).number == number}
+        print(f"- {name}: {file['machine']['date']}, commit {file['machine']['commit']}, "
+              f"{len(file['matrices'])} matrices, {len(used)} formats")
     if not given["tables"]:
         return
     libraries = LIBRARIES[measured.kind]
@@ -1235,12 +1241,6 @@ def families(words):
     print("\nClasses:\n")
     for kind, words in CLASSES.items():
         print(f"- {kind}: {', '.join(words.split())}")
-    print("\nRuns, the first named first, with the number of formats whose figures on some matrix are from there:\n")
-    for number, (name, file) in enumerate(zip(measured.names, measured.files)):
-        used = {one for one in formats for matrix in measured.matrices(one)
-                if measured.run(one, matrix).number == number}
-        print(f"- {name}: {file['machine']['date']}, commit {file['machine']['commit']}, "
-              f"{len(file['matrices'])} matrices, {len(used)} formats")
 
 
 @table
