@@ -96,11 +96,26 @@ def row(*cells):
     print("| " + " | ".join("" if cell is None else str(cell) for cell in cells) + " |")
 
 
+def figure(value, digits):
+    """Empty for what was not measured."""
+    return f"{value:.{digits}f}" if math.isfinite(value) else ""
+
+
+def least(values):
+    """Infinite when there is none, such as a library that a build does not have."""
+    return min(values, default=math.inf)
+
+
+def gpu_of(data):
+    """The name of the GPU; empty on a host."""
+    return data["machine"].get("gpu") or data.get("gpu") or data.get("gpu_before", "").strip('"').split(",")[0]
+
+
 def measured_at(data, more=""):
     machine = data["machine"]
     date = machine["date"].replace("T", " ")[:16]
     peers = ", ".join(f"{name} {version}" for name, version in data.get("peers", {}).items() if version != "absent")
-    gpu = machine.get("gpu") or data.get("gpu")
+    gpu = gpu_of(data)
     cores = "" if gpu else f", {machine['cores']} cores, {machine['threads']} threads"
     print(f"{date} UTC, commit {machine['commit']}, {gpu or machine['processor']}{cores}, {machine['compiler']}"
           f"{'; ' + peers if peers else ''}{more}.\n")
@@ -184,14 +199,16 @@ def products(words):
     for matrix in data["matrices"]:
         times = {p["name"]: p["seconds_min"] for p in matrix["products"]}
         own = {p["name"]: p["seconds_min"] for p in matrix["products"] if p["ours"] and " (" not in p["name"]}
-        peers = [min(time for name, time in times.items() if name.startswith(start) and name not in own)
+        peers = [least(time for name, time in times.items() if name.startswith(start) and name not in own)
                  for start in ("mkl", "eigen", "petsc")]
         best = min(own, key=own.get)
         ratios.append(min(peers) / own[best])
-        to_eigen.append(own["csr"] / peers[1])
+        to_eigen.append(own["csr"] / peers[1] if math.isfinite(peers[1]) else math.inf)
         row(matrix["matrix"], f"{matrix['rows']:,}", f"{matrix['nonzeros']:,}", f"{1e3 * own['csr']:.3f}", best,
-            f"{1e3 * own[best]:.3f}", *(f"{1e3 * peer:.3f}" for peer in peers), f"{ratios[-1]:.2f}",
-            f"{to_eigen[-1]:.2f}")
+            f"{1e3 * own[best]:.3f}", *(figure(1e3 * peer, 3) for peer in peers), figure(ratios[-1], 2),
+            figure(to_eigen[-1], 2))
+    if not all(map(math.isfinite, ratios + to_eigen)):
+        return
     print(f"\nGeometric mean of {len(ratios)} matrices: the best of ours is **{mean(ratios):.2f} times** as fast as "
           f"the best peer, least {min(ratios):.2f}; csr takes {mean(to_eigen):.2f} of Eigen's time.")
 
@@ -232,7 +249,7 @@ def csr(words):
                 divisions.append(own["microseconds"] / min([*some, own["microseconds"]]))
         slow = ", ".join(f"{name} {ratio:.2f}" for name, ratio in sorted(ratios.items(), key=lambda r: r[1])
                          if ratio < 0.995)
-        row(label, f"{data['gpu'].removeprefix('NVIDIA ')}, {data['machine']['date'].replace('T', ' ')[:16]}",
+        row(label, f"{gpu_of(data).removeprefix('NVIDIA ')}, {data['machine']['date'].replace('T', ' ')[:16]}",
             len(ratios), f"{mean(ratios.values()):.2f}", f"{min(ratios.values()):.2f}", slow or "none",
             f"{mean(divisions):.2f}" if divisions else "", f"{max(divisions):.2f}" if divisions else "")
 
@@ -332,16 +349,16 @@ def cg(words):
     for matrix in data["matrices"]:
         own = {s["name"]: s["seconds_min"] for s in matrix["solvers"] if s["ours"]}
         name = min(own, key=own.get)
-        peers = {peer: min(s["seconds_min"] for s in matrix["solvers"] if s["name"].startswith(peer))
+        peers = {peer: least(s["seconds_min"] for s in matrix["solvers"] if s["name"].startswith(peer))
                  for peer in ratios}
         for peer, time in peers.items():
             ratios[peer].append(time / own[name])
         row(matrix["matrix"], f"{matrix['rows']:,}", f"{matrix['nonzeros']:,}", f"{1e6 * own['csr']:.1f}", name,
-            f"{1e6 * own[name]:.1f}", *(f"{1e6 * time:.1f}" for time in peers.values()), f"{ratios['mkl'][-1]:.2f}")
+            f"{1e6 * own[name]:.1f}", *(figure(1e6 * time, 1) for time in peers.values()), figure(ratios["mkl"][-1], 2))
     names = {"mkl": "MKL by hand", "eigen": "Eigen", "petsc": "PETSc"}
     print("\nThe best of ours, geometric mean and least: " + "; ".join(
         f"{mean(values):.2f} and {min(values):.2f} times as fast as {names[peer]}"
-        for peer, values in ratios.items()) + ".")
+        for peer, values in ratios.items() if math.isfinite(max(values))) + ".")
 
 
 @table
@@ -578,8 +595,10 @@ def switching(words):
     some = {mode: [r for r in rows if mode in r["auto"]] for mode in MODES}
     long = {mode: [r for r in some[mode] if r["iterations"] > 200] for mode in MODES}
 
-    def line(title, figure, its=some):
-        row(title, *(figure([(r, r["auto"][mode]["seconds"]) for r in its[mode]]) for mode in MODES))
+    def line(title, text_of, its=some):
+        pairs = {mode: [(r, r["auto"][mode]["seconds"]) for r in its[mode]] for mode in MODES}
+        if all(pairs.values()):
+            row(title, *(text_of(pairs[mode]) for mode in MODES))
 
     line("csr alone / auto, geometric mean", lambda rs: f"{mean(r['csr'] / s for r, s in rs):.3f}")
     line(f"the same, the {len(long['blocking'])} solves of more than 200 iterations",
@@ -602,6 +621,8 @@ def switching(words):
             for key in errors:
                 if c["format"] != "csr" and "product" in real and c[f"predicted_{key}"] > 0:
                     errors[key].append(abs(c[f"predicted_{key}"] / real[key] - 1))
+    if not all(errors.values()):
+        errors = {key: [math.nan] for key in errors}
     print("\nThe oracle is the best of csr alone and each fixed format, conversion counted: it takes "
           f"{mean(r['oracle'] / r['csr'] for r in rows):.3f} of the time of csr. Predictions of candidates are off by "
           f"{100 * statistics.median(errors['product']):.0f} % for products and "
@@ -834,7 +855,7 @@ def amg_setup(words):
     head("matrix", ">rows", ">a product, ms", ">setup, ms", ">in products", ">new values, ms", ">in products",
          ">solve, ms", ">iterations", ">a cycle, products")
     for s in data["setups"]:
-        product = s["product"] if s["product"] < 1e-2 else 1e-6 * s["product"]
+        product = s["product"]
         row(s["matrix"], f"{s['rows']:,.0f}", f"{1e3 * product:.3f}", f"{1e3 * s['new setup']:.1f}",
             f"{s['new setup'] / product:.0f}", f"{1e3 * s['setup for new values']:.1f}",
             f"{s['setup for new values'] / product:.0f}", f"{1e3 * s['solve']:.1f}", f"{s['iterations']:.0f}",
