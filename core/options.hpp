@@ -4,8 +4,8 @@
 //   struct CookOptions { double heat = 1; std::int64_t eggs = 2; Way way = Way::boiled; };
 //   constexpr std::string_view ways[] = {"boiled", "fried"};  // in the order of the enumerators
 //   constexpr Option<CookOptions> table[] = {
-//       option<&CookOptions::heat>({.name = "heat", .range = {0, 3, true}, .about = "of the fire"}),
-//       option<&CookOptions::way>({.name = "way", .words = ways, .about = "how they are cooked"})};
+//       option<&CookOptions::heat>({.name = "heat", .range = {0, 3, true}, .about = "Heat of the fire"}),
+//       option<&CookOptions::way>({.name = "way", .words = ways, .about = "How they are cooked"})};
 //   check_options<CookOptions>(table, options);
 #pragma once
 #include <cstdint>
@@ -61,7 +61,7 @@ struct OptionInfo {
   // It is read only where this option of the same struct is this word; empty: always.
   std::string_view with = {}, with_word = {};
   bool on_device = false;                // it has no effect on a host
-  std::string_view about;                // one line without a full stop; help names the readers before it
+  std::string_view about;                // one line without a full stop; help names the readers after it
   OptionKind kind = OptionKind::number;  // option() sets it
 
   std::string_view called_in_c() const noexcept { return c_name.empty() ? name : c_name; }

@@ -16,9 +16,9 @@ readme = root / "problems/README.md"
 
 def table(command, section):
     text = subprocess.run([command, "help", "problem", section], check=True, capture_output=True, text=True).stdout
-    rows = re.findall(r"^([\w.]+): (.+)\n    (?:Default ([^:]+): )?(.+)\.$", text, re.M)
+    rows = re.findall(r"^([\w.]+): (.+)\n    (.+?)\.(?: Default: (.+)\.| Required\.)?$", text, re.M)
     lines = ["| key | meaning | value | default |", "|---|---|---|---|"]
-    for path, type, default, about in rows:
+    for path, type, about, default in rows:
         if path.startswith(section + ".") and path.count(".") == 1:
             cells = [f"`{path}`", about, type, f"`{default}`" if default else ""]
             lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")

@@ -111,6 +111,50 @@ bool blames_preconditioner(StopReason reason) noexcept {
          reason == StopReason::inconsistent;
 }
 
+std::string_view advice_for_any_method(StopReason reason) noexcept {
+  switch (reason) {
+    case StopReason::interrupted:
+      return "The solve was interrupted. x is the last iterate; start again from it.";
+    case StopReason::breakdown:
+      return "The method had to divide by zero. Try another method (gmres rarely breaks down) or another "
+             "initial guess, or check whether the matrix is singular.";
+    case StopReason::indefinite_operator:
+      return "p . A p was not positive, so the matrix is not symmetric positive definite and cg does not "
+             "apply. Use minres if the matrix is symmetric, else gmres or bicgstab, or check signs and "
+             "boundary conditions. If the matrix is negative definite, solve -A x = -b.";
+    case StopReason::indefinite_preconditioner:
+      return "r . M^-1 r was not positive, so the preconditioner is not symmetric positive definite (Jacobi: "
+             "a negative diagonal entry). Use gmres or bicgstab, or no preconditioner. If the matrix is "
+             "negative definite, solve -A x = -b.";
+    case StopReason::not_finite:
+      return "An infinite or undefined number appeared. Check matrix, right-hand side and initial guess for "
+             "such numbers, and for very large ones: the squares of the entries must be finite, too. If "
+             "they overflow, multiply A and b by the same small factor (x stays the same), so that their "
+             "entries come near 1, or use double precision instead of single. In a problem file: "
+             "matrix.scale.";
+    case StopReason::underflow:
+      return "The numbers are so small that products of two of them are zero in this precision. Multiply A "
+             "and b by the same factor (x stays the same), so that their entries come near 1, or use double "
+             "precision instead of single. In a problem file: matrix.scale.";
+    case StopReason::inconsistent:
+      return "The matrix is singular, and b has a part in its null space, so that no x solves the system. "
+             "Check b: for a Neumann problem the sources and the fluxes at the boundary must balance, so the "
+             "entries of b add up to zero. Subtract that part from b for the solution of least squares.";
+    case StopReason::negative_definite:
+      return "The matrix seems to be negative definite: all its diagonal entries are negative. The method "
+             "needs a positive definite matrix or preconditioner. Solve -A x = -b, which has the same x. In "
+             "a problem file: matrix.scale: -1.";
+    case StopReason::stagnation:
+      return "The residual no longer decreases. The tolerance may be too small for this precision and this matrix: then "
+             "ask for less accuracy. Otherwise take another method or a better preconditioner.";
+    case StopReason::divergence:
+      return "The residual grew beyond the limit. Take another method (the residuals of minres, for symmetric matrices, "
+             "and of gmres do not grow), or a better preconditioner.";
+    default:
+      return {};
+  }
+}
+
 std::string advice_for(StopReason reason, const Circumstances& of) {
   if (converged(reason)) return {};
   if (!of.preconditioner_fault.empty()) return take_another_preconditioner(of);
@@ -178,7 +222,7 @@ std::string advice_for(StopReason reason, const Circumstances& of) {
     default:
       break;
   }
-  return std::string(advice(reason));
+  return std::string(advice_for_any_method(reason));
 }
 
 }  // namespace protean::detail

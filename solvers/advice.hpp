@@ -26,6 +26,9 @@ bool may_be_inconsistent(StopReason reason) noexcept;
 // Whether it may end so because the preconditioner is useless.
 bool blames_preconditioner(StopReason reason) noexcept;
 
+// The same without the circumstances, for reasons that follow from the numbers alone; empty for the others.
+std::string_view advice_for_any_method(StopReason reason) noexcept;
+
 // Names the preconditioners and methods of this build that fit. Empty when converged.
 std::string advice_for(StopReason reason, const Circumstances& of);
 

@@ -17,52 +17,59 @@ constexpr Option<SolverOptions> table[] = {
     option<&S::stopping, &R::relative_tolerance>(
         {.name = "relative_tolerance",
          .range = {0, 1, false, true},
-         .about = "stop when ||b - A x|| is at most this times ||baseline||"}),
-    option<&S::stopping, &R::absolute_tolerance>(
-        {.name = "absolute_tolerance", .range = {0, finite}, .about = "or when it is at most this"}),
+         .about = "Stop when ||b - A x|| is at most this times ||baseline||"}),
+    option<&S::stopping, &R::absolute_tolerance>({.name = "absolute_tolerance",
+                                                  .range = {0, finite},
+                                                  .about = "Stop when ||b - A x|| is at most this"}),
     option<&S::stopping, &R::baseline>(
-        {.name = "baseline", .words = baselines, .about = "what the residual is compared with"}),
-    option<&S::stopping, &R::max_iterations>(
-        {.name = "max_iterations", .range = {0, no_limit}, .about = "stop then, not converged"}),
+        {.name = "baseline",
+         .words = baselines,
+         .about = "What the residual is compared with: b, or the residual of the initial guess"}),
+    option<&S::stopping, &R::max_iterations>({.name = "max_iterations",
+                                              .range = {0, no_limit},
+                                              .about = "Stop after this many iterations, not converged"}),
     option<&S::stopping, &R::max_seconds>(
         {.name = "max_seconds",
          .range = {0, no_limit},
-         .about = "stop then, not converged; the setup of the preconditioner counts"}),
+         .about = "Stop after this many seconds, not converged; the setup of the preconditioner counts"}),
     option<&S::stopping, &R::divergence>(
         {.name = "divergence",
          .range = {1, no_limit},
-         .about = "stop above this times the larger of baseline and initial residual; .inf: never"}),
+         .about =
+             "Stop if the residual exceeds this times the larger of baseline and initial residual; .inf: never"}),
     option<&S::stopping, &R::stagnation_window>(
         {.name = "stagnation_window",
          .range = {0, no_limit},
-         .about = "stop after this many iterations without a new smallest residual; 0: never"}),
+         .about = "Stop after this many iterations without a new smallest residual; 0: never"}),
     option<&S::restart>({.name = "restart",
                          .range = {1, 100000},
                          .readers = {with_restart},
-                         .about = "basis vectors before a restart"}),
+                         .about = "Basis vectors before a restart"}),
     option<&S::orthogonalization>({.name = "orthogonalization",
                                    .words = orthogonalizations,
                                    .readers = {with_restart},
-                                   .about = "Gram-Schmidt: classical, twice, or modified"}),
+                                   .about = "Gram-Schmidt: classical twice (cgs2), or modified (mgs)"}),
     option<&S::directions>({.name = "directions",
                             .range = {1, 100},
                             .readers = {fcg},
-                            .about = "directions that a new one is made conjugate to"}),
+                            .about = "Directions that a new one is made conjugate to"}),
     option<&S::s>(
-        {.name = "s", .range = {1, 16}, .readers = {idr}, .about = "the dimension of the shadow space"}),
+        {.name = "s", .range = {1, 16}, .readers = {idr}, .about = "Dimension of the shadow space"}),
     option<&S::null_space>({.name = "null_space",
                             .words = null_spaces,
                             .readers = {for_symmetric},
-                            .about = "constant where A x = 0 for the vectors of equal entries"}),
-    option<&S::device_steps>({.name = "device_steps",
-                              .words = device_steps,
-                              .on_device = true,
-                              .about = "how steps run on a GPU"}),
+                            .about = "Null space of A; constant: A x = 0 for vectors of equal entries"}),
+    option<&S::device_steps>(
+        {.name = "device_steps",
+         .words = device_steps,
+         .on_device = true,
+         .about =
+             "How steps run on a GPU: as a recorded graph, or in one kernel that keeps the matrix in shared memory"}),
     option<&S::residual_norm>(
         {.name = "residual_norm",
          .words = residual_norms,
          .about =
-             "of b and of b - A x: the 2-norm, or that of both divided by the diagonal of A, row by row"}),
+             "Norm of b and b - A x: the 2-norm, or the 2-norm after each row is divided by its diagonal entry"}),
 };
 
 }  // namespace

@@ -76,7 +76,7 @@ struct SolveReport {
   // steps_reason: why the steps are not "resident", where that was tried.
   std::string steps, steps_reason;
   std::string detail;  // the numbers that led to the reason; may be empty
-  // What to do: advice(reason) for this method, preconditioner and matrix. Empty when converged.
+  // What to do, for this method, preconditioner and matrix. Empty when converged.
   std::string advice;
   bool converged() const noexcept { return protean::converged(reason); }
 };

@@ -31,9 +31,6 @@ enum class StopReason : int {
 constexpr bool converged(StopReason reason) noexcept { return static_cast<int>(reason) > 0; }
 // "max-iterations"
 std::string_view to_string(StopReason reason) noexcept;
-// Some sentences for a user: what happened and what to try, whatever the method. Never empty. SolveReport::advice fits
-// the solve better.
-std::string_view advice(StopReason reason) noexcept;
 
 // The norm that the residual is compared with.
 enum class Baseline : unsigned char { rhs, initial_residual };

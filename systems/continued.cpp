@@ -75,7 +75,10 @@ SolveReport ended_by(StopReason limit, const StoppingRule& rule, SolveReport fir
   first.detail = fmt::format("{}; the preconditioner, which is of older values, broke down{}{}",
                              limit_detail(limit, rule, first.iterations, seconds),
                              first.detail.empty() ? "" : ": ", first.detail);
-  first.advice = advice(limit);
+  first.advice = fmt::format(
+      "The limit was reached with a preconditioner of older values, which broke down. Set it up for the new values "
+      "(refresh: every), or allow more {}.",
+      limit == StopReason::max_iterations ? "iterations" : "time");
   return first;
 }
 

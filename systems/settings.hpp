@@ -35,10 +35,9 @@ struct SolveSettings {
   // diagonal has a zero, or for cg and minres an entry that is negative.
   std::string preconditioner = "auto";
   PreconditionerOptions preconditioning = {};  // `refresh`: when a kept system sets it up again
-  // A format's name, or "auto". On the host auto begins with csr, and a policy with the default options changes the
-  // format when that pays (AutoSwitcher). With `expected_iterations`, for several columns, on a device and in
-  // deterministic mode auto is the format with the smallest predicted time of conversion and solve, made before the
-  // solve (choose_format()).
+  // A format's name, or "auto". auto begins with csr, and a policy with the default options changes the format when
+  // that pays (AutoSwitcher). With `expected_iterations`, for several columns and in deterministic mode auto is the
+  // format with the smallest predicted time of conversion and solve, made before the solve (choose_format()).
   std::string format = "auto";
   FormatParams parameters = {};  // of the format named
   std::string kernel = {};       // empty: the default one

@@ -77,11 +77,11 @@ Words composition_words() {
 // The key of an option of the library.
 template <class Options>
 KeyDoc key_of(std::string_view section, const Option<Options>& option) {
-  std::string about = readers_text(option.readers);
+  std::string readers = readers_text(option.readers);
   if (!option.with.empty())
-    about += fmt::format("{}with {}: {}", about.empty() ? "" : ", ", option.with, option.with_word);
-  if (!about.empty()) about += ": ";
-  KeyDoc key{section, option.name, Type::word, about + std::string(option.about)};
+    readers += fmt::format("{}with {}: {}", readers.empty() ? "" : ", ", option.with, option.with_word);
+  if (!readers.empty()) readers = fmt::format(" ({})", readers);
+  KeyDoc key{section, option.name, Type::word, std::string(option.about) + readers};
   const OptionValue value = option.default_value();
   if (const auto* const word = std::get_if<std::string_view>(&value)) {
     // Of a std::string it is a view of that.
@@ -113,138 +113,142 @@ std::vector<KeyDoc> make_table() {
   const fem::Spec fem;
   const std::string_view none = {};
   std::vector<KeyDoc> keys = {
-      {"", "title", Type::text, "a line for the summary", {}, 0, {}, {}, {}},
-      other("", "matrix", "map", "required", "the matrix A"),
+      {"", "title", Type::text, "A line for the summary", {}, 0, {}, {}, {}},
+      other("", "matrix", "map", "required", "The matrix A"),
       other("", "rhs", "map", "{solution: {random: 1}}",
-            "the right-hand side b: exactly one key of those below"),
-      other("", "initial_guess", "zero, or a map", "zero", "the vector that the solve starts from"),
-      other("", "solver", "map", none, "the method, and when it stops"),
-      other("", "preconditioner", "map", none, "the preconditioner M"),
-      other("", "operator", "map", none, "the storage format, and where it is"),
-      other("", "schedule", "list of points, or a map", none, "changes of format during the solve"),
-      other("", "output", "map", none, "files to write"),
-      word("", "engine", "auto", {"auto", "protean", "petsc"},
-           "who solves; auto: petsc on several ranks of MPI and where one of the next two keys is given, "
-           "else protean"),
+            "The right-hand side b: exactly one of the keys below"),
+      other("", "initial_guess", "zero, or a map", "zero", "The vector that the solve starts from"),
+      other("", "solver", "map", none, "The method, and when it stops"),
+      other("", "preconditioner", "map", none, "The preconditioner M"),
+      other("", "operator", "map", none, "The storage format, and the memory it is in"),
+      other("", "schedule", "list of points, or a map", none, "Changes of the format during the solve"),
+      other("", "output", "map", none, "Files to write"),
+      word(
+          "", "engine", "auto", {"auto", "protean", "petsc"},
+          "What solves; auto: petsc on several ranks of MPI or if one of the next two keys is given, else protean"),
       {"",
        "petsc_options",
        Type::text,
-       "engine petsc: options of PETSc's, '-ksp_view -pc_type hypre'; they win",
+       "Options of PETSc, such as '-ksp_view -pc_type hypre', which win over the keys (engine petsc)",
        {},
        0,
        {},
        {},
        {}},
-      other("", "partition", "rows, graph, or a map", "rows",
-            "engine petsc: which rows a rank has; rows: neighbouring ones with equally many entries; graph: "
-            "cut by PT-Scotch"),
-      file("partition", "file", "text with the rank of each row, from 0, one a line"),
+      other(
+          "", "partition", "rows, graph, or a map", "rows",
+          "Which rows a rank has; rows: neighbouring rows with equally many entries; graph: rows that PT-Scotch finds (engine petsc)"),
+      file("partition", "file", "Text with the rank of each row, from 0, one rank a line"),
 
-      file("matrix", "file", "a matrix: .mtx, .rua, .rsa, .rb (also .gz, .xz) or .pbin"),
-      other("matrix", "generate", "map", none, "instead of a file: {kind: poisson-3d, n: 60}"),
-      word("matrix", "duplicates", "sum", {"sum", "refuse"}, "entries that a file has more than once"),
-      word("matrix", "order", "none", order_words(), "of rows and columns in the solve"),
-      number("matrix", "scale", 1, -1e300, 1e300, "solve (scale A) x = scale b; not 0"),
+      file("matrix", "file", "A matrix: .mtx, .rua, .rsa, .rb (also .gz, .xz) or .pbin"),
+      other("matrix", "generate", "map", none,
+            "A generated matrix instead of a file: {kind: poisson-3d, n: 60}"),
+      word("matrix", "duplicates", "sum", {"sum", "refuse"},
+           "What happens to entries that a file has more than once"),
+      word("matrix", "order", "none", order_words(), "Order of rows and columns in the solve"),
+      number("matrix", "scale", 1, -1e300, 1e300, "Solve (scale A) x = scale b; not 0"),
 
       other("matrix.generate", "kind", "a kind, see `protean generate --kinds`", "required",
-            "which matrix; it has its own keys"),
+            "Which matrix; each kind has its own keys"),
       integer("matrix.generate (fem-hex, fem-tet)", "n", fem.n, 1, 1000,
-              "elements along a side of the unit cube"),
+              "Elements along a side of the unit cube"),
       word("matrix.generate (fem-hex, fem-tet)", "physics", "poisson", {"poisson", "elasticity"},
-           "the equation"),
+           "The equation"),
       word("matrix.generate (fem-hex, fem-tet)", "storage", "assembled", {"assembled", "element"},
-           "element: solve on element matrices, until a schedule changes to a format"),
+           "assembled, or element: solve with element matrices until a schedule changes to a format"),
       number("matrix.generate (fem-hex, fem-tet)", "distortion", 0, 0, 0.1,
-             "how far nodes of the cube are moved, relative to an element"),
+             "How far nodes of the cube are moved, relative to an element"),
       number("matrix.generate (fem-hex, fem-tet)", "young", fem.material.young, smallest_positive, 1e300,
-             "Young's modulus, of physics: elasticity"),
+             "Young's modulus (physics: elasticity)"),
       number("matrix.generate (fem-hex, fem-tet)", "poisson", fem.material.poisson, 0, 0.4999,
-             "Poisson's ratio, of physics: elasticity"),
-      integer("matrix.generate (fem-hex)", "degree", 1, 1, 4, "degree of the polynomials"),
-      file("matrix.generate (fem-tet)", "mesh", "tetrahedra of a Gmsh file instead of the unit cube"),
+             "Poisson's ratio (physics: elasticity)"),
+      integer("matrix.generate (fem-hex)", "degree", 1, 1, 4, "Degree of the polynomials"),
+      file("matrix.generate (fem-tet)", "mesh", "Tetrahedra of a Gmsh file instead of the unit cube"),
 
       other("rhs", "solution", "ones, or a map", "ones",
-            "x is this vector and b = A x; the error is reported then"),
-      file("rhs", "file",
-           "b: a vector, or several, in a file, .mtx, .mtx.gz, .mtx.xz or .npy, or those of a Harwell-Boeing "
-           "file"),
+            "The solution x, from which b = A x is made; the error of the solve is reported then"),
+      file(
+          "rhs", "file",
+          "b: a vector, or several, in a file .mtx, .mtx.gz, .mtx.xz or .npy, or the right-hand sides in a Harwell-Boeing file"),
       number("rhs", "value", 0, -1e300, 1e300, "b: this number everywhere", "not used"),
       integer("rhs", "random", 0, 0, most, "b: random numbers in [-1, 1) of this seed", "not used"),
-      integer("rhs", "columns", 1, 1, 256,
-              "so many right-hand sides at once, of random numbers with the seeds that follow; with a file, "
-              "the number of its columns"),
+      integer(
+          "rhs", "columns", 1, 1, 256,
+          "Number of right-hand sides that are solved at once: random numbers with the seeds that follow, or the columns of the file"),
       file("rhs.solution", "file", "x: a vector, or several, in a file"),
       number("rhs.solution", "value", 0, -1e300, 1e300, "x: this number everywhere", "not used"),
       integer("rhs.solution", "random", 0, 0, most, "x: random numbers in [-1, 1) of this seed", "not used"),
-      file("initial_guess", "file", "a vector in a file, such as one that --checkpoint has kept"),
-      integer("initial_guess", "random", 0, 0, most, "random numbers in [-1, 1) of this seed", "not used"),
+      file("initial_guess", "file", "A vector in a file, such as one that --checkpoint has kept"),
+      integer("initial_guess", "random", 0, 0, most, "Random numbers in [-1, 1) with this seed", "not used"),
 
-      word("solver", "method", "auto", methods(),
-           "the Krylov method; auto: cg for a symmetric matrix, minres if its diagonal shows that it is "
-           "indefinite, gmres for any other"),
+      word(
+          "solver", "method", "auto", methods(),
+          "The Krylov method; auto: cg for a symmetric matrix, minres if its diagonal shows that it is indefinite, gmres for any other matrix"),
   };
   add_options(keys, "solver", solver_options());
   keys.push_back(word("preconditioner", "type", "auto", preconditioner_types(),
-                      "the preconditioner; auto: jacobi, or none if the diagonal has a zero"));
+                      "The preconditioner; auto: jacobi, or none if the diagonal has a zero"));
   add_options(keys, "preconditioner", preconditioner_options());
   const std::vector<KeyDoc> others = {
-      file("preconditioner", "coordinates",
-           "amg, auto: of the nodes of an elastic body, nodes x 2 or 3; coarser levels represent its rigid "
-           "body modes, and unknowns is 2 or 3"),
+      file(
+          "preconditioner", "coordinates",
+          "Coordinates of the nodes of an elastic body, nodes x 2 or 3; coarser levels represent its rigid body modes, and unknowns is 2 or 3 (amg, auto)"),
       file("preconditioner", "near_null_space",
-           "amg, auto: vectors that A maps nearly to zero; coarser levels represent them"),
+           "Vectors that A maps nearly to zero; coarser levels represent them (amg, auto)"),
       word("preconditioner", "combine", to_string(Composition::additive), composition_words(),
-           "composition: how its parts are applied"),
+           "How the parts are applied (composition)"),
       other("preconditioner", "parts", "list of maps with the keys of preconditioner", none,
-            "composition: the preconditioners that it is made of"),
+            "The preconditioners that it is made of (composition)"),
 
       other("operator", "format", "auto, or a format of `protean formats`", "auto",
-            "how the matrix is stored; auto begins with csr on the host, and a policy changes it when that "
-            "pays"),
-      other("operator", "parameters", "map, see `protean formats ID`", none, "parameters of that format"),
-      other("operator", "parts", "list", none, "of format sum: the parts, each in a format of its own"),
-      other("operator", "kernel", "a kernel of the format", "native", "the code of the product"),
-      word("operator", "space", "host", {"host", "device"}, "device: a GPU, in a build with CUDA"),
-      integer("operator", "threads", 0, 0, 1024, "0: OMP_NUM_THREADS, or all processors"),
-      word("operator", "deterministic", "false", {"true", "false"}, "the same bits in every run; slower"),
+            "How the matrix is stored; auto begins with csr, and a policy changes the format when that pays"),
+      other("operator", "parameters", "map, see `protean formats ID`", none, "Parameters of that format"),
+      other("operator", "parts", "list", none, "The parts, each in a format of its own (format sum)"),
+      other("operator", "kernel", "a kernel of the format", "native", "Code of the product"),
+      word("operator", "space", "host", {"host", "device"},
+           "Where the solve runs; device: a GPU, in a build with CUDA"),
+      integer("operator", "threads", 0, 0, 1024, "Threads; 0: OMP_NUM_THREADS, or all processors"),
+      word("operator", "deterministic", "false", {"true", "false"}, "The same bits in every run; slower"),
       word("operator", "variant", "automatic", {"automatic", "atomic", "coloured", "gather"},
-           "of storage: element: how contributions are added"),
-      integer("operator", "expected_iterations", 0, 1, 1e9,
-              "for format, order and policy auto: how many they reckon with; format auto is then made before "
-              "the solve",
-              "0"),
+           "How contributions of elements are added (storage: element)"),
+      integer(
+          "operator", "expected_iterations", 0, 1, 1e9,
+          "Number of iterations that format, order and policy auto reckon with; format auto is then chosen before the solve",
+          "0"),
       word("operator", "selector", default_selector, selector_words(),
-           "for format and policy auto: what chooses the format, or the formats that the policy considers"),
-      other("operator.parts[]", "format", "a format", "required", "of this part"),
+           "What chooses the format, or the formats that the policy considers (format and policy auto)"),
+      other("operator.parts[]", "format", "a format", "required", "Format of this part"),
       other("operator.parts[]", "take", "a rule, or a map", none,
-            "which entries; the last part takes the rest"),
-      other("operator.parts[]", "parameters", "map", none, "parameters of the format"),
-      other("operator.parts[]", "kernel", "a kernel of the format", "native", "the code of the product"),
+            "Which entries; the last part takes the rest"),
+      other("operator.parts[]", "parameters", "map", none, "Parameters of the format"),
+      other("operator.parts[]", "kernel", "a kernel of the format", "native", "Code of the product"),
 
-      word("schedule", "policy", "auto", {"auto"}, "the policy decides; the keys below belong to it"),
+      word("schedule", "policy", "auto", {"auto"}, "The policy decides; the keys below belong to it"),
       file("schedule", "machine",
-           "a table of `protean tune`; otherwise that of PROTEAN_MACHINE, or the built-in one"),
+           "A table of `protean tune`; otherwise the table of PROTEAN_MACHINE, or the built-in one"),
       other("schedule", "overlapped", "true or false", "true with an idle processor, else false",
-            "build a new format beside the solve"),
+            "Build a new format while the solve runs"),
   };
   keys.insert(keys.end(), others.begin(), others.end());
   add_options(keys, "schedule", policy_options());
   const std::vector<KeyDoc> last = {
-      integer("schedule[]", "at_iteration", 0, 0, most, "change there; one of the three", "not used"),
-      number("schedule[]", "at_residual", 0, smallest_positive, 1e300, "at this relative residual or below",
+      integer("schedule[]", "at_iteration", 0, 0, most, "Change at this iteration; give one of the three",
+              "not used"),
+      number("schedule[]", "at_residual", 0, smallest_positive, 1e300,
+             "Change at this relative residual or below", "not used"),
+      number("schedule[]", "after_seconds", 0, 0, 1e9, "Change after this many seconds of the solve",
              "not used"),
-      number("schedule[]", "after_seconds", 0, 0, 1e9, "or then, counted from the begin of the solve",
-             "not used"),
-      other("schedule[]", "format", "a format", none, "what to change to; this, order or both"),
-      other("schedule[]", "parameters", "map", none, "parameters of the format"),
-      other("schedule[]", "parts", "list", none, "of format sum"),
-      other("schedule[]", "kernel", "a kernel of the format", "native", "the code of the product"),
-      word("schedule[]", "order", none, order_words(false), "the order of the rows from there on"),
-      word("schedule[]", "overlapped", "true", {"true", "false"}, "build it beside the solve"),
+      other("schedule[]", "format", "a format", none, "What to change to; give this, order or both"),
+      other("schedule[]", "parameters", "map", none, "Parameters of the format"),
+      other("schedule[]", "parts", "list", none, "The parts of format sum"),
+      other("schedule[]", "kernel", "a kernel of the format", "native", "Code of the product"),
+      word("schedule[]", "order", none, order_words(false), "Order of the rows from there on"),
+      word("schedule[]", "overlapped", "true", {"true", "false"},
+           "Build the new format while the solve runs"),
 
       file("output", "solution", "x: .mtx, .mtx.gz, .mtx.xz or .npy"),
-      file("output", "report", "the report as JSON"),
-      file("output", "history", "the residual of each iteration as CSV; it grows during the solve"),
+      file("output", "report", "The report as JSON"),
+      file("output", "history", "The residual of each iteration as CSV; it grows during the solve"),
   };
   keys.insert(keys.end(), last.begin(), last.end());
   return keys;
@@ -285,16 +289,15 @@ std::string default_text(const KeyDoc& key) {
 
 std::string entry_text(const std::string& path, const std::string& type, const std::string& otherwise,
                        std::string_view about) {
-  return fmt::format("{}: {}\n    {}{}.\n", path, type,
-                     otherwise == "required"   ? "Required: "
+  return fmt::format("{}: {}\n    {}.{}\n", path, type, about,
+                     otherwise == "required"   ? " Required."
                      : otherwise == "not used" ? ""
-                                               : fmt::format("Default {}: ", otherwise),
-                     about);
+                                               : fmt::format(" Default: {}.", otherwise));
 }
 
 std::string rule_keys() {
   std::string text =
-      entry_text("operator.parts[].take.rule", "a rule, see below", "required", "which entries");
+      entry_text("operator.parts[].take.rule", "a rule, see below", "required", "Which entries");
   for (const CutRuleDoc& rule : cut_rules()) {
     if (rule.name == "rest") continue;
     for (const ParamDoc& param : rule.params)

@@ -15,6 +15,7 @@
 #include "interfaces/petsc/guard.hpp"
 #include "operators/policy/policy_options.hpp"
 #include "preconditioners/options.hpp"
+#include "solvers/advice.hpp"
 #include "solvers/options.hpp"
 
 namespace protean::apps::ranks {
@@ -178,7 +179,7 @@ StopReason reason_of(KSPConvergedReason reason) {
   }
 }
 
-// advice() names what engine protean has. Of this engine's it names what there is, and what ranks change.
+// The advice of engine protean names what that engine has. This names what PETSc has, and what ranks change.
 std::string advice_of_engine(StopReason reason) {
   constexpr std::string_view better =
       "take a better preconditioner (symmetric positive definite matrix: amg, or ic0; other matrices: ilu0; "
@@ -189,7 +190,7 @@ std::string advice_of_engine(StopReason reason) {
                        better);
   if (reason == StopReason::time_limit)
     return fmt::format("The time limit was reached. Allow more time, take more ranks, or {}.", better);
-  return std::string(advice(reason));
+  return std::string(detail::advice_for_any_method(reason));
 }
 
 double norm_of(Vec v, NormType type = NORM_2) {

@@ -206,10 +206,10 @@ const char* protean_matrix_order_reason(const protean_matrix* matrix);
  * "ic0", "ic", "ilu0", "ilu", "subdomain-ic0", "subdomain-ilu0", "chebyshev" or "amg". NULL is "auto": jacobi, in
  * repeated solves others that pay, and none if the diagonal has a zero. A solve sets it up if the matrix or its values
  * are new. cg and minres refuse gauss-seidel, ilu0, ilu, isai-lu and subdomain-ilu0,
- * which are not symmetric. amg is algebraic multigrid, on the host: PROTEAN_NOT_AVAILABLE on a GPU. With text option
- * "setup" "classical" it is that of hypre: PROTEAN_NOT_AVAILABLE in a build without hypre and in deterministic mode.
- * Its first solve then initialises MPI unless the program has done so; a program that uses MPI itself must initialise
- * it before. */
+ * which are not symmetric. amg is algebraic multigrid by smoothed aggregation, on a host or a GPU. With text option
+ * "amg_setup" "classical" it is hypre's BoomerAMG: PROTEAN_NOT_AVAILABLE on a GPU, in a build without hypre and in
+ * deterministic mode. Its first solve initialises MPI unless the program has done so; a program that uses MPI itself
+ * must initialise it before. */
 protean_status protean_solver_create(const char* method, const char* preconditioner, protean_solver** solver);
 /* Sets an option whose value is a number: protean_name("option", i). The names are those of the keys of a problem
  * file, of its sections solver, preconditioner and schedule; `protean help problem` has meaning, range and default of
@@ -286,7 +286,8 @@ protean_status protean_solver_schedule(protean_solver* solver, const char* trigg
  * protean_matrix_set_order(), but not "auto"; "none" is the caller's order. At the change
  * the vectors of the solve are permuted once, and it goes on without a restart. The matrix keeps the order after the
  * solve, over new values too, until protean_matrix_set_order() or protean_matrix_set_format(). New element matrices end
- * it. Element matrices need a format, too. On a GPU the host finds the order, from a copy of the pattern. */
+ * it. Element matrices need a format, too. On a GPU the GPU finds rcm, and the host the other orders, from a copy of
+ * the pattern. */
 protean_status protean_solver_schedule_order(protean_solver* solver, const char* trigger, double at,
                                              const char* order, const char* format, const char* parameters,
                                              const char* kernel, int overlapped);

@@ -9,41 +9,44 @@ using P = PolicyOptions;
 constexpr Option<PolicyOptions> table[] = {
     option<&P::worst_factor>({.name = "worst_factor",
                               .range = {1, finite},
-                              .about = "bound of the total time over that without changes"}),
+                              .about = "Bound of the total time, over the time without changes"}),
     option<&P::forecast_factor>({.name = "forecast_factor",
                                  .range = {1, finite},
-                                 .about = "the same where the forecast of iterations is wrong"}),
+                                 .about = "The same bound if the forecast of iterations is wrong"}),
     option<&P::pessimism>(
         {.name = "pessimism",
          .range = {0, finite},
-         .about = "how many uncertainties above its prediction a product is expected at worst"}),
-    option<&P::payback>({.name = "payback",
-                         .range = {0, finite},
-                         .about = "how many times its cost a change on the forecast must save"}),
+         .about =
+             "How many uncertainties above its prediction the time of a product is expected to be at worst"}),
+    option<&P::payback>(
+        {.name = "payback",
+         .range = {0, finite},
+         .about = "How many times its cost a change must save, if it relies on the forecast"}),
     option<&P::convert_margin>({.name = "convert_margin",
                                 .range = {1, finite},
-                                .about = "upper bound of a conversion over its prediction"}),
-    option<&P::hysteresis>({.name = "hysteresis",
-                            .range = {0, finite},
-                            .about = "smallest gain that justifies a change, relative to an iteration"}),
+                                .about = "Upper bound of the time of a conversion, over its prediction"}),
+    option<&P::hysteresis>(
+        {.name = "hysteresis",
+         .range = {0, finite},
+         .about = "Smallest gain that justifies a change, relative to the time of an iteration"}),
     option<&P::most_switches>(
         {.name = "most_switches",
          .range = {0, 1000000},
-         .about = "changes to another format at most; a way back to the first one does not count"}),
+         .about = "Most changes to another format; the way back to the first one does not count"}),
     option<&P::trial_products>({.name = "trial_products",
                                 .range = {1, 1000000},
-                                .about = "products of a new format before its time counts as measured"}),
+                                .about = "Products of a new format before its time counts as measured"}),
 };
 
 // For switch_options() alone.
 constexpr Option<PolicyOptions> of_the_machine[] = {
     option<&P::overlap_slowdown>({.name = "overlap_slowdown",
                                   .range = {0, finite},
-                                  .about = "relative slowdown of an iteration while a build runs"}),
+                                  .about = "Relative slowdown of an iteration while a build runs"}),
     option<&P::overlap_stretch>(
         {.name = "overlap_stretch",
          .range = {0, finite, true},
-         .about = "time of a build beside the solve over that of one while it waits"}),
+         .about = "Time of a build during the solve, over the time of a build while the solve waits"}),
 };
 
 }  // namespace

@@ -339,7 +339,7 @@ TEST_F(CommandOptions, HelpProblemPrintsTheDefaultsOfTheReader) {
     const Json& value = problem[section][name];
     const std::string text = run({"help", "problem", key.path()}).out;
     std::smatch found;
-    ASSERT_TRUE(std::regex_search(text, found, std::regex("\n    Default ([^:]+): "))) << text;
+    ASSERT_TRUE(std::regex_search(text, found, std::regex(" Default: (.+)\\.\n"))) << text;
     const std::string printed = found[1];
     if (value.is_number()) {
       EXPECT_EQ(std::stod(printed), value.get<double>()) << key.path();

@@ -374,7 +374,7 @@ TYPED_TEST(EveryOption, IsInHelpManualAndDocuments) {
     EXPECT_TRUE(begins(help, path + ": ")) << help;
     EXPECT_TRUE(has(help, option.about)) << help;
     const OptionValue value = option.default_value();
-    EXPECT_TRUE(has(help, "Default " + text_of(option, value) + ": ")) << help;
+    EXPECT_TRUE(has(help, " Default: " + text_of(option, value) + ".")) << help;
     for (const std::string_view word : option.words) EXPECT_TRUE(has(help, word)) << help;
     for (const std::string_view reader : option.readers.only) EXPECT_TRUE(has(help, reader)) << help;
     // `protean help problem`, the manual and completion print the texts of these keys (CommandOptions).

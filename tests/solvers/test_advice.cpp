@@ -9,6 +9,7 @@
 #include "formats/catalogue.hpp"
 #include "gtest/gtest.h"
 #include "preconditioners/preconditioner.hpp"
+#include "solvers/advice.hpp"
 #include "solvers/multi_solver.hpp"
 #include "solvers/options.hpp"
 #include "solvers/systems.hpp"
@@ -166,13 +167,16 @@ TEST(Advice, OfAnIndefinitePreconditionerNamesIt) {
   EXPECT_TRUE(says(report.advice, "a diagonal entry that is not positive")) << report.advice;
 }
 
-TEST(Advice, ThatKnowsNothingOfTheSolveNamesPreconditioners) {
-  for (const StopReason reason :
-       {StopReason::max_iterations, StopReason::time_limit, StopReason::stagnation, StopReason::divergence}) {
-    EXPECT_TRUE(says(std::string(advice(reason)), "ic0, or amg")) << advice(reason);
-    EXPECT_TRUE(says(std::string(advice(reason)), "ilu0")) << advice(reason);
-  }
-  EXPECT_TRUE(says(std::string(advice(StopReason::not_finite)), "matrix.scale"));
+// Advice for a solve of which only the reason is known: none for reasons that need more, and none that names a
+// preconditioner, which may be the one that failed.
+TEST(Advice, FollowsFromTheNumbersAlone) {
+  for (const StopReason reason : {StopReason::max_iterations, StopReason::time_limit, StopReason::running})
+    EXPECT_TRUE(detail::advice_for_any_method(reason).empty());
+  for (const StopReason reason : {StopReason::stagnation, StopReason::divergence, StopReason::breakdown,
+                                  StopReason::underflow, StopReason::inconsistent})
+    EXPECT_FALSE(says(std::string(detail::advice_for_any_method(reason)), "ic0")) << to_string(reason);
+  EXPECT_TRUE(says(std::string(detail::advice_for_any_method(StopReason::not_finite)), "matrix.scale"));
+  EXPECT_TRUE(says(std::string(detail::advice_for_any_method(StopReason::negative_definite)), "-A x = -b"));
 }
 
 }  // namespace
