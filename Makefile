@@ -73,7 +73,7 @@ docs:
 	@docs/site/build.sh build/docs
 
 test: build
-	@tests/run.sh $(BUILD)
+	@tests/run.sh $(BUILD) $(TESTS)
 	@echo "The tests of Kokkos, MKL, hypre, MFEM, deal.II, PETSc, SciPy, the Python package and the page in a browser:"
 	@echo "make test-all installs what they need"
 

@@ -1,12 +1,13 @@
 #!/bin/sh
 # run.sh [BUILD_FOLDER [--label LABEL] [OPTION...]]: runs all tests of a build folder, or those with a label, and prints
-# what passed, failed and was skipped, and why. The options are those of tests/summary.py.
+# what passed, failed and was skipped, and why. LABEL may be several: 'apps|systems'. The options are those of
+# tests/summary.py.
 set -u
 build=$(cd "${1:-build/cpu-release}" && pwd) || exit 1
 [ $# = 0 ] || shift
 label=
 if [ "${1:-}" = --label ]; then
-  label="^$2\$"
+  label="^($2)\$"
   shift 2
 fi
 rm -rf "$build/test-results"

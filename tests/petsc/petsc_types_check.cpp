@@ -371,8 +371,7 @@ void prefixes() {
   ok(PetscOptionsInsertString(
       nullptr,
       "-one_mat_protean_format sell-packed -one_mat_protean_off_diagonal_format sell-packed "
-      "-two_mat_protean_format sell-c-sigma "
-      "-two_mat_protean_parameters C=4,sigma=16"));
+      "-two_mat_protean_format sell-c-sigma -two_mat_protean_parameters C=4,sigma=16"));
   const Pair one(world, {160, 160}, 13, true, "one_"), two(world, {160, 160}, 13, true, "two_");
   same_products(one.ours, one.aij, "prefix one_"), same_products(two.ours, two.aij, "prefix two_");
   int ranks = 0;
