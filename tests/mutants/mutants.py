@@ -81,8 +81,13 @@ def save(results: dict) -> None:
     stored.write(RESULTS, results)
 
 
+def is_of(result, mutant) -> bool:
+    """Whether the mutant was run in the form that it has now."""
+    return result is not None and result.get("form") == mutant.form
+
+
 def run_one(suite: Suite, mutant, known) -> dict:
-    result = {"id": mutant.id, "room": mutant.room, "file": mutant.file, "breaks": mutant.breaks}
+    result = {"id": mutant.id, "form": mutant.form, "room": mutant.room, "file": mutant.file, "breaks": mutant.breaks}
     result |= suite.judge(mutant.id, mutant.first, known)
     if result["status"] == "survived" and mutant.equivalent:
         result["equivalent"] = mutant.equivalent
@@ -96,11 +101,11 @@ def run(arguments, mutants) -> int:
     results["commit"] = commit_of_source()
     if not suite.baseline(arguments.folder / "baseline.json", arguments.jobs, arguments.again):
         return 1
-    # What was killed before is tried first on the test that killed it; what fits no file any more is dropped.
+    # What was killed before is tried first on the test that killed it. Results of mutants that are gone are dropped.
     numbers = {m.id for m in mutants}
     results["mutants"] = [r for r in results["mutants"] if r["id"] in numbers]
     todo = [m for m in chosen(mutants, arguments)
-            if arguments.all or before.get(m.id, {}).get("status") != "killed"]
+            if arguments.all or not is_of(before.get(m.id), m) or before[m.id]["status"] != "killed"]
     print(f"{len(todo)} of {len(mutants)} mutants to run", flush=True)
     lock = threading.Lock()
     with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
@@ -124,11 +129,16 @@ def score(rows):
 def report(mutants) -> None:
     """The score by room, what survived and why."""
     results = stored.read(RESULTS)
-    rows = results["mutants"]
-    missing = sorted({m.id for m in mutants} - {r["id"] for r in rows})
+    of_id, by_id = {m.id: m for m in mutants}, {r["id"]: r for r in results["mutants"]}
+    rows = [r | {"room": of_id[n].room, "file": of_id[n].file} for n, r in sorted(by_id.items())
+            if n in of_id and is_of(r, of_id[n])]
+    changed = [m.id for m in mutants if m.id in by_id and not is_of(by_id[m.id], m)]
+    missing = [m.id for m in mutants if m.id not in by_id]
     print(f"The tests kill **{score(rows)}** ({results['date']}, commit {results['commit']}, CPU build).")
     if missing:
         print(f"Not run yet: {', '.join(map(str, missing))}.")
+    if changed:
+        print(f"Changed with the code since they were run, and not counted: {', '.join(map(str, changed))}.")
     rooms = sorted({r["room"] for r in rows})
     print("\n| " + " | ".join(rooms) + " |\n" + "|--:" * len(rooms) + "|")
     print("| " + " | ".join(score([r for r in rows if r["room"] == room]).split(" (")[0] for room in rooms) + " |\n")

@@ -6,6 +6,7 @@ reformatting nor new comments break a mutant. An expression A becomes (PROTEAN_M
 becomes { if (PROTEAN_MUTANT(17)) { B } else { A } }.
 """
 import dataclasses
+import hashlib
 import json
 import pathlib
 import re
@@ -35,6 +36,13 @@ class Mutant:
     breaks: str
     first: list
     equivalent: str = ""
+
+    @property
+    def form(self) -> str:
+        """What the mutant changes, as a short text: a result belongs to the form that was run."""
+        words = "\n".join(" ".join(token for token, _, _ in tokens_of(text))
+                          for text in (self.code, self.part, self.instead))
+        return hashlib.sha256(words.encode()).hexdigest()[:12]
 
 
 def tokens_of(text: str):

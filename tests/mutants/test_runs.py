@@ -13,8 +13,9 @@ LEAST_SECONDS, TIMES_BASELINE = 60, 15
 REPEATS = 4  # of a test that failed once, until it fails once more
 # Notes the time of the command itself: what stands in front of it may have to wait.
 TIMED = 'begin=$EPOCHREALTIME; timeout -k 5 "$@"; status=$?; echo "@time $begin $EPOCHREALTIME"; exit $status'
-# This test reads sources. A public header with a mutant includes the switch of the mutants, which it refuses.
-READS_SOURCES = ("public-headers-compile-alone",)
+# These tests read sources. A public header with a mutant includes the switch of the mutants, which the first refuses;
+# code that has a switch already takes no other one.
+READS_SOURCES = ("public-headers-compile-alone", "mutants-fit-the-sources")
 PROGRAMS = ("examples/assembled", "examples/elements", "examples/callback", "examples/c_api", "build/consumer")
 
 
