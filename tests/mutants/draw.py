@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Mutants drawn by a program: how many of them do the tests see?
 
-draw.py pool                     all mutants of universalmutator's rules, in the order of a seed; writes drawn/pool.json
-draw.py draw                     the first 500 of them that compile; writes drawn/mutants.json
+draw.py pool                     all mutants of universalmutator's rules, in the order of a seed;
+                             writes drawn/pool.json.xz
+draw.py draw                     the first 500 of them that compile; writes drawn/mutants.json.xz
 draw.py check                    do the drawn mutants still fit the sources? (a second)
 draw.py build                    copy the sources, put the switches in, build
 draw.py run [--seconds 330]      the tests on each mutant; goes on where the last run ended
@@ -30,13 +31,14 @@ import sys
 import time
 
 import pieces
+import stored
 import switched
 from drawn_runs import DrawnSuite, run_all
 from rewrite import SWITCH, Refused
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
-POOL = SOURCE / "tests" / "mutants" / "drawn" / "pool.json"
-DRAWN = POOL.with_name("mutants.json")
+POOL = SOURCE / "tests" / "mutants" / "drawn" / "pool.json.xz"
+DRAWN = POOL.with_name("mutants.json.xz")
 LISTENER = SOURCE / "tests" / "mutants" / "reach.hpp"
 PRESET = "cpu-release"
 # What a room is here. Headers of a room belong to it; sources of the device (.cu, .cuh) are not changed.
@@ -287,16 +289,16 @@ def pool(arguments) -> int:
             "by_room": dict(sorted(by_room.items())), "dropped_before": dict(dropped)}
     POOL.parent.mkdir(exist_ok=True)
     lines = [json.dumps(m, ensure_ascii=False) for m in mutants[:arguments.keep]]
-    POOL.write_text(json.dumps(head)[:-1] + ', "first": [\n' + ",\n".join(lines) + "\n]}\n")
+    stored.compress(POOL, json.dumps(head)[:-1] + ', "first": [\n' + ",\n".join(lines) + "\n]}\n")
     print(f"{len(mutants)} mutants of lines {head['by_room']}; dropped before: {dict(dropped)}")
     return 0
 
 
 def draw(arguments) -> int:
-    head = json.loads(POOL.read_text())
+    head = stored.read(POOL)
     mutants = [tuple(m) for m in head.pop("first")]
     if arguments.mutants.exists() and not arguments.again:
-        have = json.loads(arguments.mutants.read_text())
+        have = stored.read(arguments.mutants)
         if all(have.get(key) == value for key, value in head.items()) and len(have["mutants"]) >= arguments.count:
             print(f"{arguments.mutants} has them already")
             return 0
@@ -315,12 +317,12 @@ def draw(arguments) -> int:
     document = head | {"wanted": arguments.count, "drawn": last + 1, "verdicts": dict(verdicts),
                        "mutants": [dataclasses.asdict(judge.drawn(p)) for p in taken]}
     arguments.mutants.parent.mkdir(parents=True, exist_ok=True)
-    arguments.mutants.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
+    stored.compress(arguments.mutants, json.dumps(document, indent=1, ensure_ascii=False) + "\n")
     return 0
 
 
 def read_drawn(arguments):
-    document = json.loads(arguments.mutants.read_text())
+    document = stored.read(arguments.mutants)
     mutants = [switched.Drawn(**entry) for entry in document["mutants"]]
     if arguments.ids:
         wanted = {int(n) for n in arguments.ids.split(",")}
@@ -401,7 +403,9 @@ def main() -> int:
     if arguments.command == "check":
         gone = []
         for file in sorted({m.file for m in mutants}):
-            gone += switched.rewritten((SOURCE / file).read_text(), [m for m in mutants if m.file == file], SWITCH)[1]
+            of_file = [m for m in mutants if m.file == file]
+            path = SOURCE / file
+            gone += switched.rewritten(path.read_text(), of_file, SWITCH)[1] if path.is_file() else of_file
         print(f"{len(mutants) - len(gone)} of {len(mutants)} drawn mutants fit the sources")
         return 0
     if arguments.command == "report":

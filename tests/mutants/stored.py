@@ -1,4 +1,4 @@
-"""The results of mutants: JSON, compressed (.xz)."""
+"""Drawn mutants, and the results of all mutants: JSON, compressed (.xz)."""
 import json
 import lzma
 import os
@@ -9,8 +9,12 @@ def read(path: pathlib.Path) -> dict:
     return json.loads(lzma.decompress(path.read_bytes())) if path.exists() else {"mutants": []}
 
 
+def compress(path: pathlib.Path, text: str) -> None:
+    temporary = path.with_name(path.name + ".tmp")
+    temporary.write_bytes(lzma.compress(text.encode(), preset=9))
+    os.replace(temporary, path)
+
+
 def write(path: pathlib.Path, document: dict) -> None:
     document["mutants"].sort(key=lambda r: r["id"])
-    temporary = path.with_name(path.name + ".tmp")
-    temporary.write_bytes(lzma.compress((json.dumps(document, ensure_ascii=False) + "\n").encode(), preset=9))
-    os.replace(temporary, path)
+    compress(path, json.dumps(document, ensure_ascii=False) + "\n")
