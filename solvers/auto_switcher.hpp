@@ -1,5 +1,5 @@
-// Changes the storage format of a running solve and the order of its rows when that pays: it measures,
-// forecasts, decides, builds and adopts.
+// Changes the storage format of a running solve and the order of its rows if that pays: it measures, forecasts,
+// decides, builds and adopts.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -23,8 +23,8 @@
 namespace PROTEAN_EXPORT protean {
 
 // Returns the formats that the matrix can have, in the order of its rows at the time of the call (the orders of their
-// specs are not read). Called once, when the solve has lasted long enough for a change, and again after a change of
-// order. For a host matrix it runs in the thread of the solve, and its time counts as spent. For a device matrix it
+// specs are not read). It is called once, when the solve has lasted long enough for a change, and again after a change
+// of order. For a host matrix it runs in the thread of the solve, and its time counts as spent. For a device matrix it
 // runs in another thread as background work, which is cancelled when the solve ends. survey_formats() of an
 // AdaptiveOperator does this.
 using FormatSurvey = std::function<std::vector<SwitchTarget>()>;
@@ -32,38 +32,37 @@ using FormatSurvey = std::function<std::vector<SwitchTarget>()>;
 struct AutoSwitchOptions {
   PolicyOptions policy;
   double goal = 1e-8;        // the relative residual at which the solve will stop
-  double absolute_goal = 0;  // or the residual's 2-norm
+  double absolute_goal = 0;  // or the 2-norm of the residual
   std::int64_t max_iterations = 10000;
   double survey_seconds = 0.3e-3;  // assumed time of a survey
-  // The iterations that earlier solves like this one needed; 0: not known. It is the forecast until half of them are
+  // The iterations that earlier solves like this one needed; 0: not known. They are the forecast until half of them are
   // done.
   std::int64_t expected_iterations = 0;
-  // The expected number of iterations of later solves that will use the format, too.
+  // The expected number of iterations of later solves that will also use the format.
   double following_iterations = 0;
-  // The order of the rows that is considered beside the present one: a name of FormatSpec::order. Empty: none. It is
-  // not considered in deterministic mode, for element matrices, and where x has at most cached_x bytes. On a device
-  // it is not considered where the search would have so many levels that the host would make it.
+  // The order of the rows that is considered next to the present one: a name of FormatSpec::order. Empty: none. It is
+  // not considered in deterministic mode, for element matrices, and if x has at most cached_x bytes. On a device it is
+  // not considered if the search would have so many levels that the host would make it.
   std::string order = "rcm";
-  // The selector that names the formats to survey; empty: the survey has all that may be the fastest. SystemMatrix
-  // follows it; the policy itself takes what the survey finds.
+  // The selector that names the formats to survey; empty: all formats that may be the fastest. SystemMatrix follows it;
+  // the policy itself takes what the survey finds.
   std::string selector = {};
   std::size_t cached_x = cached_bytes_of_x;
-  // Forecasts what that order would gain, from the pattern in the space of the solve. It is called once: in another
-  // thread if builds are overlapped or on a device, else in the thread of the solve. Empty: forecast_order().
+  // Forecasts the gain of that order from the pattern in the space of the solve. It is called once: in another thread
+  // if builds are overlapped or on a device, else in the thread of the solve. Empty: forecast_order().
   std::function<OrderForecast(const SparsityPattern& pattern, std::size_t value_bytes)> forecast_order = {};
-  // Calls `decide` where no other solve uses the operator, keeps others from beginning meanwhile, and returns whether
-  // it called it. Where it did not, the policy changes nothing and asks again. Empty: the operator is of this solve
-  // alone.
+  // Calls `decide` if no other solve uses the operator, keeps others from beginning meanwhile, and returns whether it
+  // called it. If it did not, the policy changes nothing and asks again. Empty: this solve alone uses the operator.
   std::function<bool(const std::function<void()>& decide)> alone = {};
-  // Asked before a change is begun, with the seconds of a product of the present format and of the new one. Where it
-  // says no, nothing changes, and it is asked again after each iteration in which the change pays. Empty: yes.
+  // Asked before a change is begun, with the seconds of a product in the present format and in the new one. If it says
+  // no, nothing changes, and it is asked again after each iteration in which the change pays. Empty: yes.
   std::function<bool(double now, double then)> approve = {};
 };
 
 // The options for a solve in this context that ends by `rule`. A build beside the solve (policy.overlapped) needs a
-// processor of its own. So on the host it is used where the context has fewer threads than there are processors. On a
-// device the build and the solve share the memory bandwidth, and a build takes the time of a few products. So the
-// solve waits for the build there.
+// processor of its own, so the host overlaps if the context has fewer threads than there are processors. On a device
+// the build and the solve share the memory bandwidth, and a build takes the time of a few products, so the solve waits
+// for the build.
 AutoSwitchOptions switch_options(const Context& context, const StoppingRule& rule,
                                  const PolicyOptions& policy = {});
 
@@ -80,10 +79,10 @@ struct DecisionRecord {
   std::string reason;  // text_of(why)
 };
 
-// Predicted and measured times of one format, in seconds; 0 where unknown. In another order than the caller's, the
-// time of a product includes the permutations of vectors that the preconditioner then needs.
+// Predicted and measured times of one format, in seconds; 0 if unknown. In another order than the caller's, the time of
+// a product includes the permutations of vectors that the preconditioner then needs.
 struct CandidateRecord {
-  std::string format;          // with the order, where it is not the caller's: "csr in order rcm"
+  std::string format;          // with the order if it is not the caller's: "csr in order rcm"
   std::string order = "none";  // "none": the caller's
   bool admitted = true, lost = false, ran = false;
   std::string why;
@@ -92,23 +91,24 @@ struct CandidateRecord {
   double measured_product = 0, measured_convert = 0;
 };
 
-// The observer to give to the solver. `inner`, if there is one, is called first and may end the solve. The solve
-// begins in the operator's current format. Call finish() when it has ended. Times are from the operator's clock.
+// The observer to give to the solver. `inner`, if there is one, is called first and may end the solve. The solve begins
+// in the operator's current format. Call finish() when it has ended. Times are from the operator's clock.
 //
 // An object serves one solve, and after begin() another one with the same operator. It keeps the formats that it has
-// surveyed, their measured products and conversions, and which of them lost. It also keeps the account: the excess
-// and its bounds are those of all its solves together, so a change may use what earlier solves have saved. In a later
-// solve it decides at once, since the product has been measured.
+// surveyed, their measured products and conversions, and the formats that lost. It also keeps the account: excess and
+// bounds are for all its solves together, so a change may use time that earlier solves have saved. A later solve
+// decides at once, since the product has been measured.
 template <class T>
 class AutoSwitcher final : public SolveObserver {
  public:
-  // Keeps references to the operator and the inner observer. Throws BadArgument for a policy out of range.
+  // Keeps references to the operator and the inner observer, which must live as long as it is used. Throws BadArgument
+  // for a policy out of range.
   AutoSwitcher(AdaptiveOperator<T>& A, const CostModel& model, FormatSurvey survey,
                const AutoSwitchOptions& options, SolveObserver* inner = nullptr);
   ~AutoSwitcher() override;
 
-  // Another solve begins: with these options and observer. decisions() are of the present solve. Throws as the
-  // constructor.
+  // Begins another solve with these options and observer. decisions() are of the present solve. Throws what the
+  // constructor throws.
   void begin(const AutoSwitchOptions& options, SolveObserver* inner = nullptr);
 
   bool on_iteration(const IterationInfo& info) override;
@@ -117,8 +117,8 @@ class AutoSwitcher final : public SolveObserver {
   // decision would cost more than a late change.
   std::int64_t next_stop() const noexcept override;
   bool reads_solution(const IterationInfo& info) const noexcept override;
-  // Cancels a running build without waiting for its end (AdaptiveOperator::cancel), and makes the last measurement.
-  // On a device a measurement takes time, so there it is made only if the solve has changed the format.
+  // Cancels a running build without waiting for its end (AdaptiveOperator::cancel), and makes the last measurement. A
+  // measurement takes time on a device, so there it is made only if the solve has changed the format.
   void finish();
 
   std::span<const DecisionRecord> decisions() const noexcept { return decisions_; }
@@ -196,8 +196,8 @@ class AutoSwitcher final : public SolveObserver {
   int process_ = 0;  // that has begun surveying_ and forecasting_order_
   OrderForecast order_forecast_;
   OrderFollower::Permuted permuted_;  // by a change of order
-  // The target, the name in the machine table, and the seconds of the build once it was built (by all threads,
-  // without its order; 0 before) of candidates_[i].
+  // For candidates_[i]: the target, its name in the machine table, and the seconds of its build by all threads, without
+  // its order (0 before it was built).
   std::vector<SwitchTarget> targets_;
   std::vector<std::string> formats_;
   std::vector<double> built_;

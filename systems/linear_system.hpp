@@ -27,56 +27,58 @@ class NumberedColumns;
 struct MethodChoice;
 }  // namespace detail
 
-// Solves linear systems as its settings say: method, preconditioner, schedule or policy. It keeps the workspace of
-// the solver, and the preconditioner of the last matrix. Two threads must not use one at the same time, and functions
-// of the caller that a solve calls, as its observer, must not call it: BadArgument, and the solve goes on.
+// Solves linear systems by its settings: method, preconditioner, schedule or policy. It keeps the workspace of the
+// solver and the preconditioner of the last matrix. Two threads must not use one object at the same time, and functions
+// of the caller that a solve calls, such as its observer, must not call it: BadArgument, and the solve goes on.
 template <class T>
 class SystemSolver {
  public:
-  // Throws as check().
+  // Throws what check() throws.
   explicit SystemSolver(SolveSettings settings = {});
   ~SystemSolver();
   SystemSolver(const SystemSolver&) = delete;
   SystemSolver& operator=(const SystemSolver&) = delete;
 
-  // Sets the settings of later solves. Parts that the new settings leave as they were are kept, such as the
-  // preconditioner if its options are the same. One of type auto begins anew with another method, since what it has
-  // measured was of the old one. Throws as check(), and BadArgument for a method that a null space is not for; then
-  // nothing has changed.
+  // Sets the settings of later solves. Parts that the new settings do not change are kept, such as a preconditioner
+  // with the same options. A preconditioner auto begins anew with another method, since its measurements were of the
+  // old method. Throws what check() throws, and BadArgument for a method that cannot use the null space; then nothing
+  // has changed.
   void set(SolveSettings settings);
   const SolveSettings& settings() const noexcept { return settings_; }
-  // Later solves use a preconditioner that the caller makes, in place of the one that settings() names. An empty
-  // maker goes back to the named one.
+  // Later solves use a preconditioner that the caller makes instead of the one that settings() names. An empty maker
+  // goes back to the named one.
   using Maker = std::function<std::unique_ptr<Preconditioner<T>>(const LinearOperator<T>& A)>;
   void set_preconditioner(Maker maker);
-  // Solver::set_null_space() for later solves, of several columns, too. Throws BadArgument where the method is not for
-  // it.
+  // Solver::set_null_space() for later solves, also with several columns. Throws BadArgument for a method that cannot
+  // use a null space.
   void set_null_space(VectorBlock<const T> N);
 
-  // Prepares a solve: makes the order, the format and the preconditioner where they are not ready. solve() does so by
+  // Prepares a solve: makes the order, the format and the preconditioner unless they are ready. solve() does so by
   // itself. columns: the number of right-hand sides. The setup of the preconditioner ends when it has taken
   // max_seconds; the next solve then ends at once with StopReason::time_limit.
   void set_up(SystemMatrix<T>& matrix, std::int64_t columns = 1);
   // Solves A x = b. x holds the initial guess on entry and the solution on return. b and x lie in the space of the
-  // context. Throws as set_up() and Solver::solve(). x is unchanged where it throws before the first iteration.
-  // max_seconds is for the setup of the preconditioner and the iterations together: if the setup takes them, x is the
-  // guess, and the report says so.
+  // context. max_seconds covers the setup of the preconditioner and the iterations together: if the setup takes them, x
+  // is the guess, and the report says so. Throws what set_up() and Solver::solve() throw. x is unchanged if it throws
+  // before the first iteration.
+  //
   // A solve that breaks down with a preconditioner of older values sets it up and goes on from its x. It remains one
-  // solve: limits, initial residual, numbers of iterations and events are of all of it, and so are seconds, with those
-  // of this setup.
+  // solve: limits, initial residual, iteration numbers, events and seconds, those of the setup included, cover all of
+  // it.
   SolveResult solve(SystemMatrix<T>& matrix, VectorView<const T> b, VectorView<T> x,
                     SolveObserver* observer = nullptr);
   // Solves A X = B for all columns at the same time (MultiSolver). rules: one for each column, or empty for
-  // settings().solver.stopping. A preconditioner of older values is treated as in solve(): where it breaks down in one
-  // column, all columns that have not ended go on with a new one. Throws BadArgument for settings that are for one
-  // right-hand side only: a policy, a schedule, settings().observer.
+  // settings().solver.stopping. If a preconditioner of older values breaks down in one column, all columns that have
+  // not ended go on with a new one. Throws BadArgument for settings that are for one right-hand side only: a policy, a
+  // schedule, settings().observer.
   MultiSolveResult multi_solve(SystemMatrix<T>& matrix, MultiVectorView<const T> B, MultiVectorView<T> X,
                                MultiSolveObserver* observer = nullptr,
                                std::span<const StoppingRule> rules = {});
-  // The method of the last solve or set_up(): that of settings(), or what `auto` took, and why it did.
+  // The method of the last solve or set_up(): the method of settings(), or the one that `auto` took, and why.
   const std::string& method() const noexcept { return method_; }
   const std::string& method_reason() const noexcept { return method_reason_; }
-  // The preconditioner of the last solve; null if there was none. That of type auto has the figures of the chosen one.
+  // The preconditioner of the last solve; null if there was none. A preconditioner auto has the figures of the chosen
+  // one.
   const Preconditioner<T>* preconditioner() const noexcept { return M_.get(); }
 
  private:
@@ -94,7 +96,8 @@ class SystemSolver {
   Changes set_up_matrix(SystemMatrix<T>& matrix, std::int64_t columns);
   // again: a solve has broken down with it. Return the seconds.
   PROTEAN_HIDDEN double set_up_preconditioner(SystemMatrix<T>& matrix, bool again = false);
-  // The report of a solve that the setup has left no time, or no wish: the residual of the guess, and nothing is done.
+  // The report of a solve for which the setup has left no time, or that was interrupted: it has the residual of the
+  // guess.
   PROTEAN_HIDDEN SolveReport not_begun(const LinearOperator<T>& A, VectorView<const T> b, VectorView<T> x);
   PROTEAN_HIDDEN void explain_setup(SolveReport& report, StopReason ended) const;
   PROTEAN_HIDDEN void renew_preconditioner(const LinearOperator<T>& A, bool again);
@@ -134,22 +137,23 @@ class SystemSolver {
   } before_;
 };
 
-// A matrix with its solver (SystemMatrix, SystemSolver): what most programs need.
+// A matrix with its solver (SystemMatrix, SystemSolver), which is what most programs need.
 template <class T>
 class LinearSystem {
  public:
-  // csr: the caller's arrays, in the space of settings.context or in host memory (SystemMatrix). The constructor
-  // checks the arrays; all other work is done by the first solve or set_up(). Throws as SystemMatrix and check().
+  // csr: the caller's arrays, in the space of settings.context or in host memory (SystemMatrix). The constructor checks
+  // the arrays; the first solve or set_up() does all other work. Throws what SystemMatrix and check() throw.
   explicit LinearSystem(CsrMatrix<T> csr, SolveSettings settings = {});
-  // Element matrices. The solve begins with them. A policy assembles them during the solve where that pays; a
-  // schedule does so at its points.
+  // Element matrices. The solve begins with them. A policy assembles them during the solve if that pays, a schedule at
+  // its points.
   explicit LinearSystem(std::unique_ptr<ElementOperator<T>> elements, SolveSettings settings = {});
-  // Any operator. The caller may keep a share of it. It can have no format, order, policy or schedule. When it
-  // changes, tell it so by its own function, such as CallbackOperator::changed().
+  // Any operator. The caller may keep a share of it. It has no format, order, policy or schedule. Its own function
+  // announces a change, such as CallbackOperator::changed().
   explicit LinearSystem(std::shared_ptr<LinearOperator<T>> A, SolveSettings settings = {});
 
-  // New values of the same pattern: where they are in memory, in the order of the CSR arrays. For later solves: throws
-  // BadArgument while one is running. (An observer changes the matrix of its solve by matrix().update_values().)
+  // Gives later solves new values of the same pattern, in the order of the CSR arrays, in the memory of the first ones.
+  // Throws BadArgument while a solve is running; an observer changes the matrix of its solve by
+  // matrix().update_values().
   void update_values(const T* values);
   void update_values(const CsrMatrix<T>& csr);
   void update_values(std::span<const ElementGroup<T>> groups);
@@ -164,10 +168,10 @@ class LinearSystem {
     return solver_.multi_solve(matrix_, B, X, observer, rules);
   }
 
-  // The settings of later solves, all of them. If it throws, nothing has changed. A format or order by name that solves
-  // have left, by a schedule or a policy, is made again, unless a policy decides in the new settings, too. Context and
-  // check_arrays are those of the constructor (BadArgument for others; an empty context is that one). Throws as
-  // SystemSolver::set(), SystemMatrix::set_format() and set_order().
+  // Sets all settings of later solves. If it throws, nothing has changed. A format or order by name that a schedule or
+  // a policy has left is made again, unless a policy decides in the new settings, too. Context and check_arrays stay as
+  // in the constructor (BadArgument for others; an empty context means the same one). Throws what SystemSolver::set(),
+  // SystemMatrix::set_format() and set_order() throw.
   void set(const SolveSettings& settings);
   const SolveSettings& settings() const noexcept { return solver_.settings(); }
   const LinearOperator<T>& A() const { return matrix_.A(); }
@@ -182,30 +186,30 @@ class LinearSystem {
   SystemMatrix<T> matrix_;
 };
 
-// Solves A x = b in one call: a LinearSystem for this solve alone. csr lies in the space of the context or in host
-// memory, b and x in the space of the context; csr and b are only read. x is the initial guess on entry and the
-// solution on return. To solve again with one matrix, keep a LinearSystem.
+// Solves A x = b in one call, by a LinearSystem for this solve alone; keep a LinearSystem to solve again with the same
+// matrix. csr lies in the space of the context or in host memory, b and x in the space of the context; csr and b are
+// only read. x is the initial guess on entry and the solution on return. T: float, double.
 //
-// Numerical trouble is no exception but the reason in the report. Throws BadArgument for unknown names (with the
-// nearest one), options out of range, and policy with a schedule; NotAvailable for an order that is not in this build;
-// BadMatrix for arrays that are no matrix, and for rows that are not sorted where a format, an order, the policy or a
-// schedule needs them sorted; otherwise what put_in_order(), make_matrix(), Preconditioner::ensure() and
-// Solver::solve() throw. x is unchanged where it throws before the first iteration. T: float, double.
+// Numerical trouble is not an exception: the report has the reason. Throws BadArgument for unknown names (with the
+// nearest one), options out of range, and a policy with a schedule; NotAvailable for an order that is not in this
+// build; BadMatrix for arrays that are not a matrix, and for unsorted rows if a format, an order, the policy or a
+// schedule needs sorted ones; otherwise what put_in_order(), make_matrix(), Preconditioner::ensure() and
+// Solver::solve() throw. x is unchanged if it throws before the first iteration.
 template <class T>
 PROTEAN_EXPORT SolveResult solve(const CsrMatrix<T>& csr, std::type_identity_t<VectorView<const T>> b,
                                  std::type_identity_t<VectorView<T>> x, const SolveSettings& settings = {});
 
-// Solves A X = B for all columns of B at the same time (MultiSolver: methods cg, bicgstab and gmres). The matrix is
-// read once for all of them in each iteration, in formats that have a product with several vectors (HasMultiProduct);
+// Solves A X = B for all columns of B at the same time (MultiSolver: methods cg, bicgstab and gmres). Each iteration
+// reads the matrix once for all columns if the format has a product with several vectors (HasMultiProduct);
 // report.product says so. B and X lie in the space of the context, in any layouts. X holds initial guesses on entry and
 // the solutions on return. rules: a stopping rule for each column, or empty for settings.solver.stopping. format "auto"
-// is csr where the one that solve() would take has no product with several vectors.
+// is csr if the format that solve() would take has no product with several vectors.
 //
-//   std::vector<double> B(n * k), X(n * k);   // one right-hand side after another, as Fortran has them
+//   std::vector<double> B(n * k), X(n * k);   // one right-hand side after another, as in Fortran
 //   MultiSolveResult done = multi_solve(csr, {B.data(), n, k, n}, {X.data(), n, k, n});
 //
-// Throws as solve() and MultiSolver, and BadArgument for settings that are not for several right-hand sides: policy,
-// schedule, observer (LinearSystem::multi_solve() has one for columns).
+// Throws what solve() and MultiSolver throw, and BadArgument for settings that are not for several right-hand sides:
+// policy, schedule, observer (LinearSystem::multi_solve() has an observer for columns).
 template <class T>
 PROTEAN_EXPORT MultiSolveResult multi_solve(const CsrMatrix<T>& csr,
                                             std::type_identity_t<MultiVectorView<const T>> B,

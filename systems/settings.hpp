@@ -1,5 +1,5 @@
-// What a solve is to do, and what it did. The settings are the same for every entrance: the command, C++, C, Fortran
-// and PETSc translate theirs to these, and their defaults are the ones below (docs/entrances.md).
+// What a solve is to do, and what it did. Each entrance (the command, C++, C, Fortran, Python, PETSc) translates its
+// own settings to these, and the defaults below are the defaults of all (docs/entrances.md).
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -23,58 +23,57 @@
 
 namespace PROTEAN_EXPORT protean {
 
-// Methods, preconditioners, formats and orders are named as in their catalogues. A key of a problem file has the same
-// name and meaning as the member here.
+// The settings of a solve. Methods, preconditioners, formats and orders have the names of their catalogues. A key of a
+// problem file has the same name and meaning as the member here.
 struct SolveSettings {
-  // One of solvers(), or "auto": cg for a symmetric matrix with a positive diagonal, minres for another symmetric one,
-  // gmres for a matrix or a preconditioner that is not symmetric. SolveResult::method_reason says why.
+  // One of solvers(), or "auto": cg for a symmetric matrix with a positive diagonal, minres for another symmetric
+  // matrix, gmres for a matrix or a preconditioner that is not symmetric. SolveResult::method_reason says why.
   std::string method = "auto";
   SolverOptions solver =
       {};  // tolerances, limits, options of the method; of auto those of each method it may take
-  // One of preconditioners(). "auto" is jacobi, in a kept system also others that pay; none, with the reason, if the
-  // diagonal has a zero, or for cg and minres an entry that is negative.
+  // One of preconditioners(). "auto" is jacobi, in a kept system also others that pay. It is none, with the reason, if
+  // the diagonal has a zero, or a negative entry with cg or minres.
   std::string preconditioner = "auto";
   PreconditionerOptions preconditioning = {};  // `refresh`: when a kept system sets it up again
-  // A format's name, or "auto". auto begins with csr, and a policy with the default options changes the format when
-  // that pays (AutoSwitcher). With `expected_iterations`, for several columns and in deterministic mode auto is the
-  // format with the smallest predicted time of conversion and solve, made before the solve (choose_format()).
+  // A format's name, or "auto". auto begins with csr, and a policy with the default options changes the format if that
+  // pays (AutoSwitcher). With `expected_iterations`, for several columns and in deterministic mode auto is the format
+  // with the smallest predicted time of conversion and solve, chosen before the solve (choose_format()).
   std::string format = "auto";
   FormatParams parameters = {};  // of the format named
-  std::string kernel = {};       // empty: the default one
+  std::string kernel = {};       // empty: the default kernel
   // The order of rows and columns in the solve: "none", "auto" (choose_order()) or one of orderings(). b, x, observer,
-  // residuals and preconditioner keep the caller's.
+  // residuals and preconditioner keep the caller's order.
   std::string order = "none";
-  // The format, and the order of the rows, changes during the solve when that pays (AutoSwitcher), in any format and
-  // with policy_options. Format auto then begins with csr.
+  // A policy with policy_options changes the format and the order of the rows during the solve if that pays
+  // (AutoSwitcher). It may begin in any format; format auto then begins with csr.
   bool policy = false;
   const MachineTable* machine =
       nullptr;  // of `policy` and of format auto, which must outlive the system; null: built in
   PolicyOptions policy_options = {};
-  // The format, or the order, changes at these points (FormatSchedule). Orders have the names of `order`: "none" is the
-  // caller's numbering, also in a solve that began in another one. Not together with policy.
+  // Points at which the format or the order changes (FormatSchedule). Orders have the names of `order`: "none" is the
+  // caller's numbering, also in a solve that began in another one. A schedule excludes a policy.
   std::vector<SchedulePoint> schedule = {};
   ContextPtr context = nullptr;       // null: Context::host(); needed for arrays of a device
   SolveObserver* observer = nullptr;  // called in each iteration
-  // How many iterations a solve is expected to need, for the policy and for the choice of format and order "auto". 0:
-  // not known. Then as many as earlier solves of the system needed, or assumed_iterations if there are none, where a
-  // choice before the solve is made.
+  // Expected number of iterations of a solve, for the policy and for the choice of format and order "auto". 0: not
+  // known. A choice before the solve then assumes as many as earlier solves of the system needed, or assumed_iterations
+  // if there were none.
   std::int64_t expected_iterations = 0;
-  // What chooses the format where `format` is auto: a name of selector_words(). A choice before the solve takes its
-  // first format; a policy considers csr and its first policy_candidates, and decides among these by measured times.
+  // The selector behind `format` auto: a name of selector_words(). A choice before the solve takes its first format. A
+  // policy considers csr and its first policy_candidates, and decides among these by measured times.
   std::string selector = std::string(default_selector);
-  // Instead of `preconditioner`, where it is not empty: the parts of a composition (make_composition()).
+  // The parts of a composition (make_composition()). If there are any, they take the place of `preconditioner`.
   std::vector<PreconditionerPart> parts = {};
   Composition combine = Composition::additive;
-  // Whether arrays are checked before they are used: row pointers and columns of a new matrix, and that all values
-  // are finite. The check reads all arrays once, in the time of a few products. Without it a wrong column makes a
-  // product access memory outside of its vectors.
+  // Whether arrays are checked before use: row pointers and columns of a new matrix, and that all values are finite.
+  // The check reads all arrays once, which takes about as long as a few products. Without it a wrong column makes a
+  // product access memory outside its vectors.
   bool check_arrays = true;
-  // Whether the policy builds formats in another thread beside the solve. Empty: it does so where a processor is
-  // idle.
+  // Whether the policy builds formats in another thread beside the solve. Empty: it does if a processor is idle.
   std::optional<bool> overlapped = {};
-  // Functions of the caller. on_stage: called when a stage begins ("checking the matrix", "converting the matrix"
-  // ...). on_note: called at each change of format by the policy, with a line of text for the user. on_event: called
-  // at each event of a schedule.
+  // Functions of the caller. on_stage is called when a stage begins ("checking the matrix", "converting the matrix"
+  // ...). on_note is called at each change of format by the policy, with a line of text for the user. on_event is
+  // called at each event of a schedule.
   std::function<void(std::string_view)> on_stage = {};
   std::function<void(const std::string&)> on_note = {};
   std::function<void(const ScheduleEvent&)> on_event = {};
@@ -87,24 +86,24 @@ void check(const SolveSettings& settings);
 struct SolveResult {
   SolveReport report;
   std::string method, method_reason;  // the method of the solve, and why method "auto" took it
-  std::string format, kernel, order;  // in which the solve ended
-  std::string format_reason;          // of format "auto": why it took what it did, and what was refused
-  ChoiceRecord choice;                // the same, each part of it
+  std::string format, kernel, order;  // at the end of the solve
+  std::string format_reason;          // why format "auto" took its format, and which formats were refused
+  ChoiceRecord choice;                // the parts of format_reason
   bool policy = false;                // whether a policy decided during the solve
-  std::string order_reason;           // of order "auto": why it took what it did
-  // The preconditioner of the solve: "none", its name, or of "auto" that of the chosen one, and why it was taken.
+  std::string order_reason;           // why order "auto" took its order
+  // The preconditioner of the solve: "none", its name, or the one that "auto" chose, and why.
   std::string preconditioner, preconditioner_reason;
-  std::vector<SwitchRecord> switches;  // changes of format that took place in this solve
+  std::vector<SwitchRecord> switches;  // changes of format in this solve
   std::vector<FailedSwitch> failed_switches;
-  std::vector<DecisionRecord> decisions;  // of the policy
+  std::vector<DecisionRecord> decisions;  // decisions of the policy
   std::vector<CandidateRecord>
       candidates;  // of the policy; empty if no solve of the system has lasted until it looked
-  std::vector<ScheduleEvent> events;  // of the schedule
-  double order_seconds = 0;           // of the order before the solve, with P A P^T
-  double convert_seconds = 0;         // of the first format
-  // Of the preconditioner. Where it was set up again in the middle of the solve, report.seconds has that time, too.
+  std::vector<ScheduleEvent> events;  // events of the schedule
+  double order_seconds = 0;           // finding the order before the solve, and P A P^T
+  double convert_seconds = 0;         // making the first format
+  // Setup of the preconditioner. If it was set up again in the middle of the solve, report.seconds has that time, too.
   double setup_seconds = 0;
-  double check_seconds = 0;  // of the arrays
+  double check_seconds = 0;  // checking the arrays
   bool converged() const noexcept { return report.converged(); }
 };
 
@@ -112,12 +111,12 @@ struct MultiSolveResult {
   MultiSolveReport report;
   std::string method, method_reason;  // as in SolveResult
   std::string format, kernel, order;
-  // Of format "auto": why it took what it did, as where csr was taken because of the several vectors.
+  // Why format "auto" took its format, for example csr because of the several vectors; the same for order "auto".
   std::string format_reason, order_reason;
-  ChoiceRecord choice;                                // of format "auto"
+  ChoiceRecord choice;                                // the choice of format "auto"
   std::string preconditioner, preconditioner_reason;  // as in SolveResult
   double order_seconds = 0, convert_seconds = 0;
-  double setup_seconds = 0;  // of the preconditioner
+  double setup_seconds = 0;  // setup of the preconditioner
   double check_seconds = 0;
   bool converged() const noexcept { return report.converged(); }
 };

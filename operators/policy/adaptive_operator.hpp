@@ -1,5 +1,5 @@
-// A matrix that changes its storage format while a solver uses it (State pattern). It may begin as element
-// matrices, which are assembled while the solve computes with them. The order of its rows may change, too.
+// A matrix that changes its storage format while a solver uses it (State pattern). It may begin as element matrices,
+// which are assembled while the solve computes with them. The order of its rows may change, too.
 #pragma once
 #include <array>
 #include <atomic>
@@ -40,26 +40,26 @@ struct FormatSpec {
   const FormatEntry* entry = nullptr;
   FormatParams params = {};
   std::string kernel = {};  // empty: the default kernel of the space
-  // True: the element matrices that the operator was made of. entry is null then.
+  // True: the element matrices of which the operator was made. entry is null then.
   bool elements = false;
-  // The order of rows and columns: "none" is the caller's, others are those of orderings(). Empty: the order that the
-  // operator has. An order without a format (entry is null) keeps the format, its parameters and its kernel.
+  // The order of rows and columns: "none" is the caller's, others are in orderings(). Empty: the present order of the
+  // operator. An order without a format (entry is null) keeps the format, its parameters and its kernel.
   std::string order = {};
-  // False: where a GPU would hand the search of the order over to the host, the change fails (find_order()).
+  // False: the change fails if a GPU would hand the search of the order over to the host (find_order()).
   bool hand_over_order = true;
 
-  // "sell-c-sigma", "csr/mkl" if a kernel other than native is named, "element", "csr in order rcm", "order rcm".
+  // "sell-c-sigma"; "csr/mkl" for a kernel other than native; "element"; "csr in order rcm"; "order rcm".
   std::string name() const;
 };
 
-// A format that a matrix could have, with what is known before it is built.
+// A format that a matrix could have, with the facts known before it is built.
 struct SwitchTarget {
   FormatSpec spec;
   bool admitted = true;
   std::string why;        // the reason, if not admitted
   std::size_t bytes = 0;  // may be an estimate
-  // Seconds that one thread of the host needs for the part of the conversion that was timed on a sample. 0:
-  // no part was timed.
+  // Seconds that one thread of the host needs for the part of the conversion that was timed on a sample. 0: no part was
+  // timed.
   double plan_seconds = 0;
 };
 
@@ -72,9 +72,9 @@ struct SwitchRecord {
   std::string from_order = "none", to_order = "none";
   FormatParams parameters;      // of `to`, complete
   double convert_seconds = 0;   // the build, in whichever thread it ran, with the product for the check
-  double assemble_seconds = 0;  // the part of it in which element matrices were assembled
-  double order_seconds = 0;     // the part of it in which a new order was found and the matrix permuted
-  double wait_seconds = 0;      // time that the caller waited: all of it, or the adoption if overlapped
+  double assemble_seconds = 0;  // the part of the build that assembled element matrices
+  double order_seconds = 0;     // the part of the build that found a new order and permuted the matrix
+  double wait_seconds = 0;  // time that the caller waited: all of the build, or the adoption if overlapped
   bool overlapped = false;
   std::string reason;
   std::size_t bytes_before = 0, bytes_after = 0;  // of the two matrices
@@ -84,7 +84,7 @@ struct SwitchRecord {
 // Why a requested change did not take place.
 enum class SwitchFailure : unsigned char {
   refused,        // format, parameters or kernel are not possible for this matrix, or not exact
-  out_of_memory,  // not enough memory beside the source and the running matrix
+  out_of_memory,  // not enough memory next to the source and the running matrix
   failed,         // the build threw an exception
   wrong_product,  // the product of the new matrix differs from that of the running one
   cancelled       // by cancel(), another prepare(), new values, or the operator's destructor
@@ -93,7 +93,8 @@ std::string_view to_string(SwitchFailure failure) noexcept;
 
 struct FailedSwitch {
   std::int64_t iteration = 0;  // at which the failure was noticed
-  // As requested; kernel and order may be empty. Where an order alone was, `to` and the rest are of the running format.
+  // As requested; kernel and order may be empty. If only an order was requested, `to` and the rest name the running
+  // format.
   std::string to, kernel, order;
   FormatParams parameters;  // as requested
   bool overlapped = false;
@@ -104,21 +105,20 @@ struct FailedSwitch {
 
 struct AdaptiveOptions {
   int background_workers = 1;  // threads of a build beside the solve, on the host
-  // A matrix is built only if it fits into this fraction of the free memory,
+  // A matrix is built only if it fits into this fraction of the free memory.
   double memory_fraction = 0.9;
-  // and if source, running matrix and new matrix together take at most this many bytes.
+  // It is built only if source, running matrix and new matrix together take at most this many bytes.
   std::size_t memory_limit = std::numeric_limits<std::size_t>::max();
-  // Permits formats that round the values. A change to one counts as new values: revision() changes, and a
+  // Permits formats that round the values. A change to such a format counts as new values: revision() changes, and a
   // solver restarts from b - A x with the new A.
   bool allow_inexact = false;
-  // Returns seconds since a fixed point in time and never decreases. Empty: the steady clock of the machine.
-  // All times measured here are taken from it. It is also called from the building thread.
+  // Returns seconds since a fixed point in time and never decreases. Empty: the steady clock of the machine. All times
+  // measured here come from it. The building thread calls it, too.
   std::function<double()> clock = {};
-  // Finds the order with a name (FormatSpec::order other than "none") for the pattern of the source, in the caller's
-  // order: result[k] is the row at place k. Context and pattern are of the host, also for an operator on a device. It
-  // is also called from the building thread, and should compute in parallel
-  // regions of the context, which end it when the build is cancelled. Empty: find_order() of core/ordering.hpp, which
-  // may find the order on the device.
+  // Finds the order with this name (FormatSpec::order other than "none") for the pattern of the source in the caller's
+  // order: result[k] is the row at place k. Context and pattern are of the host, also for an operator on a device. The
+  // building thread calls it, too. It should compute in parallel regions of the context, which end it if the build is
+  // cancelled. Empty: find_order() of core/ordering.hpp, which may find the order on the device.
   std::function<std::vector<std::int32_t>(std::string_view id, const Context& context,
                                           const SparsityPattern& pattern)>
       find_order = {};
@@ -126,43 +126,36 @@ struct AdaptiveOptions {
 
 enum class Preparation : unsigned char { none, running, ready, failed };
 
-// An operator for a solver whose matrix can be replaced by one in another format. switch_to() builds the new
-// matrix while the caller waits. prepare() builds it in a thread beside the solve, and adopt_prepared()
-// replaces the running matrix. A build that fails does not throw: the functions return the failure,
-// failures() has the reason, and the running matrix is unchanged. Before a new matrix is adopted, its product
-// with a fixed pseudo-random x is compared with that of the running matrix. Row i may differ by
+// An operator for a solver whose matrix can be replaced by one in another format. switch_to() builds the new matrix
+// while the caller waits. prepare() builds it in a thread beside the solve, and adopt_prepared() replaces the running
+// matrix. A build that fails does not throw: the functions return the failure, failures() has the reason, and the
+// running matrix is unchanged. Before a new matrix is adopted, its product with a fixed pseudo-random x is compared
+// with the product of the running matrix. Row i may differ by
 //   2 (n_i + 2) eps sum_j |a_ij x_j|,       n_i: number of entries of row i,
-// which is twice Wilkinson's bound for the rounding error (Higham, Accuracy and Stability of Numerical
-// Algorithms, 2nd ed., SIAM 2002, section 3.1).
+// which is twice Wilkinson's bound for the rounding error (Higham, Accuracy and Stability of Numerical Algorithms, 2nd
+// ed., SIAM 2002, section 3.1).
 //
-// An operator made of element matrices computes with these until the first change. The build of that change
-// assembles them, also beside the solve. The assembled matrix is the source of later changes. The element
-// matrices are kept, so FormatSpec{.elements = true} changes back to them without a build. For the comparison
-// of products the rounding errors of both are bounded (ElementOperator::add_rounding_bounds). This start is
-// faster than assembling first only if a product with element matrices is not much slower than one with the
-// assembled matrix; see docs/results.
+// Element matrices: the operator computes with them until the first change, whose build assembles them. The assembled
+// matrix is the source of later changes. The element matrices are kept, so FormatSpec{.elements = true} changes back to
+// them without a build. The comparison of products then bounds the rounding errors of both
+// (ElementOperator::add_rounding_bounds).
 //
-// A change may give the matrix another order of rows and columns P, instead of another format or with it. Then
-// the running matrix is P A P^T, built beside the solve too. apply() and all other members still take and give vectors
-// and matrices in the caller's order; a product permutes two vectors. A solve by Solver permutes its own vectors once,
-// at the change, and goes on without a restart; then no product permutes anything (HasOrder). An order that was found
-// is kept as long as the operator: new values, other right-hand sides and a change back to it cost no search. In
-// deterministic mode a change of order beside the solve is refused, since sums have other rounding errors in another
-// order and the iteration of the change depends on the time. An order that is not in use takes 8 bytes a row. On a
-// device find_order() says where an order is found. A GPU finds rcm itself for most matrices. Else the pattern is
-// copied to the host (4 bytes an entry and 4 a row), and the threads of the host find the order, which is the larger
-// part of the time by far while the solve waits (AdaptiveOptions::background_workers threads beside the solve, else
-// all). The device permutes the matrix.
+// Orders: a change may give the matrix another order of rows and columns P, with another format or without. The running
+// matrix is then P A P^T. apply() and all other members still take and give vectors and matrices in the caller's order;
+// a product permutes two vectors. A solve by Solver permutes its own vectors once, at the change, and goes on without a
+// restart; then no product permutes anything (HasOrder). The operator keeps each order that was found, for new values,
+// other right-hand sides and a change back. In deterministic mode a change of order beside the solve is refused: sums
+// have other rounding errors in another order, and the iteration of the change depends on the time. find_order() says
+// whether a device or the host finds an order.
 //
-// Products may be computed by several threads at once. All other members that are not const belong to one
-// thread and must not run at the same time as a product. SolveObserver::on_iteration(), between two
-// iterations, is the place to call them. A change of format does not change revision(), so a preconditioner
-// stays valid. It increments form().
+// Threads: several threads may compute products at once. All other members that are not const belong to one thread and
+// must not run at the same time as a product; SolveObserver::on_iteration(), between two iterations, is the place to
+// call them. A change of format does not change revision(), so a preconditioner stays valid. It increments form().
 //
-// Additional memory: three vectors during a build, four during an adoption. In another order than the caller's two
-// vectors, the source in that order, and 4 bytes an entry (8 from 2^31 entries on) and 8 bytes a row to permute new
-// values; two more vectors during a build and an adoption. On a device 24 more bytes an entry, or a row
-// where the rows are more, while it is ordered.
+// Additional memory: three vectors during a build, four during an adoption. Another order than the caller's takes two
+// vectors, the source in that order, 4 bytes an entry (8 from 2^31 entries on) and 8 bytes a row; two more vectors
+// during a build and an adoption; on a device 24 more bytes an entry (or a row if there are more rows) while the matrix
+// is ordered. An order that is not in use takes 8 bytes a row.
 template <class T>
 class AdaptiveOperator final : public Wrapper<T>,
                                public HasDiagonal<T>,
@@ -172,24 +165,24 @@ class AdaptiveOperator final : public Wrapper<T>,
                                public HasRowArrays<T>,
                                public HasOrder<T> {
  public:
-  // `source` is the matrix from which other formats are built. It is a handle: the arrays are shared, and
-  // only update_values() may change them. `start` is the first running matrix, made from source. Throws
-  // BadArgument for options out of range or a null start, ShapeMismatch and WrongSpace if the two do not fit. Where
-  // it throws, the caller keeps start.
+  // `source` is the matrix from which other formats are built. It is a handle: the arrays are shared, and only
+  // update_values() may change them. `start` is the first running matrix, made from source. Throws BadArgument for
+  // options out of range or a null start, ShapeMismatch and WrongSpace if the two do not fit. If it throws, the caller
+  // keeps start.
   AdaptiveOperator(CsrMatrix<T> source, std::unique_ptr<AssembledMatrix<T>>&& start,
                    AdaptiveOptions options = {});
-  // Begins in an order that was found before: `ordered` is `source` in the order with the name `order` (one of
-  // FormatSpec::order, as "rcm"), and start was made of ordered.matrix(). A change back to it costs no search. Throws
-  // as above, and BadArgument for an order without a name and for "none". Where it throws, the caller keeps both.
+  // Begins in an order that was found before: `ordered` is `source` in the order named `order` (a FormatSpec::order
+  // such as "rcm"), and start was made of ordered.matrix(). A change back to it costs no search. Throws as above, and
+  // BadArgument for an empty name and for "none". If it throws, the caller keeps both.
   AdaptiveOperator(CsrMatrix<T> source, std::string order, PermutedMatrix<T>&& ordered,
                    std::unique_ptr<AssembledMatrix<T>>&& start, AdaptiveOptions options = {});
-  // The source is element matrices. Throws BadArgument for options out of range or a null pointer. Where it throws,
-  // the caller keeps them.
+  // The source is element matrices. Throws BadArgument for options out of range or a null pointer. If it throws, the
+  // caller keeps them.
   explicit AdaptiveOperator(std::unique_ptr<ElementOperator<T>>&& elements, AdaptiveOptions options = {});
   ~AdaptiveOperator() override;  // cancels a build and waits until all builds have ended
 
-  // The operator that computes the products: an AssembledMatrix or an ElementOperator. Its tuning, layout and parts are
-  // those of this operator; they end with the next change of format.
+  // The operator that computes the products: an AssembledMatrix or an ElementOperator. It provides tuning, layout and
+  // parts, which end with the next change of format.
   const LinearOperator<T>& running() const noexcept {
     return current_ ? static_cast<const LinearOperator<T>&>(*current_) : *elements_;
   }
@@ -198,94 +191,95 @@ class AdaptiveOperator final : public Wrapper<T>,
   bool on_elements() const noexcept { return !current_; }
   // The running matrix, in order(). Throws BadArgument while the operator computes with element matrices.
   const AssembledMatrix<T>& current() const;
-  // The element matrices that it was made of; null if it was made of CSR.
+  // The element matrices of which the operator was made; null if it was made of CSR.
   const ElementOperator<T>* elements() const noexcept { return elements_.get(); }
-  // In the caller's order. Empty until the element matrices have been assembled; source_assembled() is false then.
+  // The source in the caller's order. Empty until the element matrices have been assembled; source_assembled() is false
+  // then.
   const CsrMatrix<T>& source() const noexcept { return source_; }
   bool source_assembled() const noexcept {
     return source_.pattern.row_ptr.p32 || source_.pattern.row_ptr.p64;
   }
-  // In the order of the running matrix; the source itself while that is the caller's.
+  // The source in the order of the running matrix; the source itself if that is the caller's order.
   const CsrMatrix<T>& ordered_source() const noexcept { return permuted_ ? permuted_->matrix() : source_; }
   const AdaptiveOptions& options() const noexcept { return options_; }
-  // Whether the running matrix has the format, the complete parameters, the kernel and the order of spec, or is
-  // element matrices and spec asks for these. Throws as make_matrix() for a spec that names no format.
+  // Whether the running matrix has the format, the complete parameters, the kernel and the order of spec, or is element
+  // matrices if spec asks for these. Throws what make_matrix() throws for a spec that names no format.
   bool runs(const FormatSpec& spec) const;
 
-  // Builds the matrix with all threads of the context while the caller waits, compares the products and
-  // replaces the running matrix. Returns false if this failed. Cancels a build that prepare() began.
+  // Builds the matrix with all threads of the context while the caller waits, compares the products and replaces the
+  // running matrix. Returns false if this failed. Cancels a build that prepare() began.
   bool switch_to(const FormatSpec& spec, std::int64_t iteration, std::string reason = {});
 
-  // Begins to build a matrix in a thread of its own, and returns at once. The thread blocks signals, but for those that
-  // it causes itself and those of profilers. In a child of fork() a build of the parent has failed, with that as the
-  // reason, and its memory is lost; the operator goes on there. A build that is there is cancelled
-  // first. Only one build runs at a time: if a cancelled one has not ended yet, the new thread (not the
-  // caller) waits for its end. preparation() is `running` meanwhile.
+  // Begins to build a matrix in a thread of its own, and returns at once. The thread blocks signals, except the signals
+  // that it causes itself and the signals of profilers. A build that is already there is cancelled first. Only one
+  // build runs at a time: if a cancelled one has not ended yet, the new thread (not the caller) waits for its end, and
+  // preparation() is `running` meanwhile. In a child of fork() a build of the parent has failed, with that as the
+  // reason, and its memory is lost; the operator goes on there.
   void prepare(const FormatSpec& spec, std::string reason = {}, std::int64_t iteration = 0);
   Preparation preparation() const noexcept;
-  // Waits until all builds have ended, cancelled ones included.
+  // Waits until all builds have ended, also cancelled ones.
   Preparation wait_prepared();
   // Whether a cancelled build has not ended yet, so that it still takes processor time and memory.
   bool abandoned() const noexcept;
   // Seconds that the current build took, or has taken so far; 0 if there is none.
   double preparation_seconds() const noexcept;
-  // Compares the products and replaces the running matrix by the one that is ready. Returns false if the
-  // comparison failed or no matrix is ready. This call also records a failed build in failures().
+  // Compares the products and replaces the running matrix by the one that is ready. Returns false if the comparison
+  // failed or no matrix is ready. This call also records a failed build in failures().
   bool adopt_prepared(std::int64_t iteration);
-  // Cancels a build in any state and records it as cancelled, or as failed if it had failed. Does not wait:
-  // the build ends at its next checkpoint, some milliseconds later, and frees its arrays. Until then it reads
-  // the arrays of the source. A caller who wants to change or free these must wait with wait_prepared(), or
-  // use update_values(), which waits. switch_to() counts the memory of the cancelled build as used.
+  // Cancels a build in any state and records it as cancelled, or as failed if it had failed. Does not wait: the build
+  // ends at its next checkpoint, some milliseconds later, and frees its arrays. Until then it reads the arrays of the
+  // source. A caller who wants to change or free these must wait with wait_prepared(), or use update_values(), which
+  // waits. switch_to() counts the memory of the cancelled build as used.
   void cancel(std::int64_t iteration = 0, std::string_view why = "it was no longer wanted");
 
-  // Sets new values for the same pattern, in CSR order; they become those of the source. Cancels a build and waits
-  // until all builds have ended. Throws ShapeMismatch as AssembledMatrix::update_values, and BadArgument if
-  // the operator was made of element matrices; then no build has been cancelled.
+  // Sets new values for the same pattern, in CSR order; they become the values of the source. Cancels a build and waits
+  // until all builds have ended. Throws ShapeMismatch like AssembledMatrix::update_values, and BadArgument if the
+  // operator was made of element matrices; then no build has been cancelled.
   void update_values(const CsrMatrix<T>& csr);
-  // Where the caller knows that the pattern is the same: only its sizes are compared.
+  // For a caller who knows that the pattern is the same: only its sizes are compared.
   void update_values(const CsrMatrix<T>& csr, SamePattern same);
-  // Sets new element matrices for the same connectivity. Cancels a build, waits until all builds have ended,
-  // drops the assembled matrix and changes back to the element matrices, so that the next solve can begin at
-  // once. Throws as ElementOperator::update_values; then only the build has been cancelled. Throws
-  // BadArgument if the operator was made of CSR.
+  // Sets new element matrices for the same connectivity. Cancels a build, waits until all builds have ended, drops the
+  // assembled matrix and changes back to the element matrices, so that the next solve can begin at once. Throws what
+  // ElementOperator::update_values throws; then only the build has been cancelled. Throws BadArgument if the operator
+  // was made of CSR.
   void update_values(std::span<const ElementGroup<T>> groups);
 
   std::span<const SwitchRecord> history() const noexcept { return history_; }
   std::span<const FailedSwitch> failures() const noexcept { return failures_; }
 
-  // Seconds of a product in the running format: the median of the last 16 measured ones. 0 before the first,
-  // and always on a device, where products are queued.
+  // Seconds of a product in the running format: the median of the last 16 measured ones. 0 before the first, and always
+  // on a device, where products are queued.
   double seconds_per_product() const noexcept;
   // The present time of AdaptiveOptions::clock.
   double now() const;
-  // Whether that is the clock of the machine.
+  // Whether the clock is the clock of the machine.
   bool has_machine_clock() const noexcept { return !options_.clock; }
   // "none", or the name of the order of the running matrix.
   std::string_view order_id() const noexcept { return order_id_; }
   Permutation order() const override { return order_; }
-  // Its products count as products of this operator, too.
+  // The operator in the order of the running matrix (HasOrder). Its products count as products of this operator, too.
   const LinearOperator<T>& in_order() const noexcept override;
   void count_in_order(std::int64_t more) const noexcept override;
   void follow(OrderFollower& follower) const override;
   void unfollow(OrderFollower& follower) const noexcept override;
-  // What a change of order would permute. Where nobody follows the order, each product permutes two vectors. Empty
-  // where several solves do, since the order cannot change then.
+  // What a change of order would permute. If nobody follows the order, each product permutes two vectors. Empty if
+  // several solves follow it, since the order cannot change then.
   std::optional<OrderFollower::Permuted> permuted() const;
   // How often the running matrix has been replaced.
   std::uint64_t form() const noexcept { return form_; }
 
-  // On the host the diagonal is read from the source, if that has the values of the running matrix. Finding
-  // the diagonal in another format may be slow.
+  // On the host the diagonal is read from the source, if the source has the values of the running matrix. Finding the
+  // diagonal in another format may be slow.
   void diagonal(VectorView<T> diagonal) const override;
   void do_apply_dot(VectorView<const T> x, VectorView<T> y, T* result) const override;
-  // Those of the running format, in the caller's order. In another order they permute all vectors, with workspace for
-  // as many of each as the largest product so far had.
+  // The products of the running format, in the caller's order. In another order they permute all vectors, with
+  // workspace for as many of each as the largest product so far had.
   std::string_view no_multi_product() const noexcept override;
   void do_multi_apply(T alpha, MultiVectorView<const T> X, T beta, MultiVectorView<T> Y) const override;
-  // Whether row_arrays() gives a solve on a device the rows of the running matrix, so that it can compute
-  // with them in its own kernel (SolverOptions::device_steps). Off by default. While a solve does so, changes
-  // of format and order are refused, since they would not affect it. In another order than the caller's the rows are
-  // those of in_order(); row_arrays() of this operator has none then.
+  // Whether row_arrays() gives a solve on a device the rows of the running matrix, so that the solve can compute with
+  // them in its own kernel (SolverOptions::device_steps). Off by default. While a solve does so, changes of format and
+  // order are refused, since they would not affect it. In another order than the caller's in_order() has the rows, and
+  // row_arrays() of this operator has none.
   void show_rows(bool shown) noexcept { rows_shown_ = shown; }
   bool rows_kept() const noexcept { return rows_kept_.load(std::memory_order_relaxed); }
   RowArrays<T> row_arrays() const noexcept override;
@@ -295,7 +289,7 @@ class AdaptiveOperator final : public Wrapper<T>,
     protean::check_arrays(source_);
     if (!source_.watch) running().check_arrays();
   }
-  // The source, if that has the values of the running matrix.
+  // The source, if it has the values of the running matrix.
   CsrMatrix<T> rows_as_csr() const override;
   Revision revision() const noexcept override { return revision_; }
   // The version changes with each change of format, so that a solver on a device records its steps again,
@@ -318,8 +312,8 @@ class AdaptiveOperator final : public Wrapper<T>,
     mutable std::atomic<std::uint32_t> count{0}, calls{0};
   };
 
-  // Permission to build beside the solve, for one build at a time. Its mutex also orders cancel() and the end
-  // of a build.
+  // Permission to build beside the solve, for one build at a time. Its mutex also orders cancel() and the end of a
+  // build.
   struct BuildPermit {
     std::mutex mutex;
     std::condition_variable changed;
@@ -357,7 +351,7 @@ class AdaptiveOperator final : public Wrapper<T>,
   std::unique_ptr<AssembledMatrix<T>> current_;  // null while it computes with element matrices
   // The order of the running matrix. permuted_ keeps where the entries of the source went; a build may share it.
   std::string order_id_ = "none";
-  Permutation order_;  // of no rows: the caller's, and the next two are null
+  Permutation order_;  // of no rows: the caller's order, and the next two are null
   std::shared_ptr<PermutedMatrix<T>> permuted_;
   std::unique_ptr<detail::CallersOrder<T>> callers_order_;
   std::vector<std::pair<std::string, Permutation>> found_orders_;
