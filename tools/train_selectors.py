@@ -4,7 +4,7 @@
     xz -dk docs/results/data/tune-host-avx2.yaml.xz
     protean-bench-switching selectors --truth docs/results/data/tune-host-avx2.yaml --folder MATRICES --features features.tsv
     tools/train_selectors.py --table docs/results/data/tune-host-avx2.yaml.xz --features features.tsv \\
-        --out formats/selectors/trained.json --predictions tests/formats/selector_predictions.json
+        --out formats/selectors/trained.json --predictions tests/formats/selector_predictions.json.xz
     tools/train_selectors.py ... --folds docs/results/data/selectors-folds.tsv.xz --out-folds PREFIX
 
 With --folds one file PREFIX.FOLD.json is written for each fold, trained without the matrices of the fold. With
@@ -12,7 +12,8 @@ With --folds one file PREFIX.FOLD.json is written for each fold, trained without
 then answer otherwise. The seed of all training is fixed: the result is the same in every run with the same
 scikit-learn.
 
-Tables, features and folds may be compressed (.xz): docs/results/data has those of the trained models.
+Tables, features and folds may be compressed (.xz): docs/results/data has those of the trained models. A file whose
+name ends in .xz is written compressed.
 
 Needs scikit-learn, numpy, scipy and PyYAML: python3 -m venv ENV && ENV/bin/pip install scikit-learn pyyaml scipy
 """
@@ -54,8 +55,8 @@ ONE_OF = 20
 LEAST = 8
 
 
-def opened(path):
-    return lzma.open(path, "rt") if str(path).endswith(".xz") else open(path)
+def opened(path, mode="rt"):
+    return lzma.open(path, mode) if str(path).endswith(".xz") else open(path, mode)
 
 
 def read_features(path):
@@ -198,7 +199,7 @@ def predictions(out, models, names, features, matrices):
 
 
 def write(path, data):
-    with open(path, "w") as file:
+    with opened(path, "wt") as file:
         json.dump(data, file, separators=(",", ":"))
         file.write("\n")
 

@@ -5,11 +5,13 @@
 #include <nlohmann/json.hpp>
 
 #include <cmath>
-#include <fstream>
 #include <map>
 #include <set>
+#include <string>
+#include <vector>
 
 #include "core/generate/generate.hpp"
+#include "core/io/text_source.hpp"
 #include "formats/catalogue.hpp"
 #include "formats/choose.hpp"
 #include "formats/selectors/trained.hpp"
@@ -40,10 +42,16 @@ std::optional<FormatTimes> invented(const FormatEntry& entry) {
   return FormatTimes{seconds, 10 * seconds};
 }
 
-json read(const std::string& name) {
-  std::ifstream file(std::string(PROTEAN_SOURCE_DIR) + "/tests/formats/" + name);
-  return json::parse(file);
+// The text of a compressed file of this folder.
+std::string text_of(const std::string& name) {
+  const auto bytes = io_detail::open_text(std::string(PROTEAN_SOURCE_DIR) + "/tests/formats/" + name);
+  std::vector<char> piece(std::size_t{1} << 16);
+  std::string text;
+  while (const std::size_t size = bytes->read(piece.data(), piece.size())) text.append(piece.data(), size);
+  return text;
 }
+
+json predictions() { return json::parse(text_of("selector_predictions.json.xz")); }
 
 std::vector<SelectedFormat> ranking(const FormatSelector& selector, const SparsityPattern& pattern,
                                     std::int64_t iterations = 300, const TrainedModels* trained = nullptr) {
@@ -182,7 +190,7 @@ TEST(SelectorNames, EachDisagreesWithEachOtherSomewhere) {
 
 // What scikit-learn predicts for the training matrices (tools/train_selectors.py --predictions).
 TEST(TrainedModels, PredictAsScikitLearnDoes) {
-  const json stored = read("selector_predictions.json");
+  const json stored = predictions();
   ASSERT_EQ(stored.at("features").size(), feature_names.size());
   for (std::size_t i = 0; i < feature_names.size(); ++i)
     EXPECT_EQ(stored.at("features").at(i), feature_names[i]);
@@ -218,7 +226,7 @@ TEST(TrainedModels, PredictAsScikitLearnDoes) {
 
 // The features of the training matrices that the tests can make are those that the models were trained with.
 TEST(TrainedModels, FeaturesAreThoseOfTheTraining) {
-  const json stored = read("selector_predictions.json");
+  const json stored = predictions();
   const std::map<std::string, CsrMatrix<double>> made = {
       {"poisson-2d-120", generate(test_context(), "poisson-2d", {{"n", 120.0}})},
       {"poisson-3d-20", generate(test_context(), "poisson-3d", {{"n", 20.0}})}};
@@ -237,10 +245,9 @@ TEST(TrainedModels, FeaturesAreThoseOfTheTraining) {
 // Trained with the times of the matrices exchanged (tools/train_selectors.py --permute), a model must answer
 // otherwise: one that did not learn from the times would not notice.
 TEST(TrainedModels, ThoseOfPermutedTimesRankOtherwise) {
-  std::ifstream file(std::string(PROTEAN_SOURCE_DIR) + "/tests/formats/selector_permuted.json");
-  const std::string text((std::istreambuf_iterator<char>(file)), {});
-  const TrainedModels permuted = parse_trained(text, "selector_permuted.json");
-  const json stored = read("selector_predictions.json");
+  const std::string name = "selector_permuted.json.xz";
+  const TrainedModels permuted = parse_trained(text_of(name), name);
+  const json stored = predictions();
   for (const char* const selector : {"smat", "sedaghati", "oracle-forest"}) {
     int otherwise = 0;
     for (const json& row : stored.at("matrices")) {
