@@ -42,16 +42,16 @@ enum class BackgroundPriority : unsigned char { behind_solve, before_solve };
 //   - Parallel regions keep the number of parts of the context, but run them on `workers` threads only (1: the
 //     calling one). So a matrix built here is split as it will be used.
 //   - On a device context, work is queued on a second stream of the lowest (before_solve: highest) priority, which has
-//     partial sums and library handles of its own.
+//     its own partial sums and library handles.
 //   - When `cancel` becomes true, the next parallel region or allocation throws Cancelled.
 // The code of products and conversions is the same as in the foreground.
 //
 // Except for before_solve, the constructor lowers the priority of the calling thread (nice 10), and ordinary users
 // cannot raise it again: start a thread for this work and end it afterwards. A device context allows one background
 // work of each priority at a time; a second thread waits in the constructor until the first has ended or `cancel` is
-// true. Memory is touched first by the thread that builds, not by those that will use it; this costs time on machines
-// with several memory nodes. The bytes of all allocations are added to `allocated` where that is given; bytes given
-// back are not subtracted.
+// true. The thread that builds touches memory first, not the threads that will use it; this costs time on machines with
+// several memory nodes. The bytes of all allocations are added to `allocated` if it is given; bytes given back are not
+// subtracted.
 class BackgroundWork {
  public:
   // Throws Cancelled, DeviceError, OutOfMemory; BadArgument for fewer than 1 worker or inside other
@@ -70,10 +70,10 @@ class BackgroundWork {
 };
 
 namespace PROTEAN_HIDDEN detail {
-// The background work of the calling thread; null where it does none.
+// The background work of the calling thread; null if it does none.
 const Background* background() noexcept;
-// While an object of this class lives, the calling thread does this background work, or none where it is null.
-// For workers that run a part of it.
+// While an object of this class lives, the calling thread does this background work, or none if it is null. For workers
+// that run a part of it.
 class BackgroundScope {
  public:
   explicit BackgroundScope(const Background* work) noexcept;
@@ -108,10 +108,10 @@ class WorkEnded : public Error {
       : Error(message, where) {}
 };
 
-// While an object of this class lives, work of the calling thread in the foreground ends where `ended` says so: the
-// next checkpoint (each parallel region and allocation is one) throws WorkEnded, here and in the threads that run parts
-// of a parallel region. `ended` is called by the calling thread alone. Does nothing inside background work or other
-// work of this class.
+// While an object of this class lives, work of the calling thread in the foreground ends if `ended` says so: the next
+// checkpoint (each parallel region and allocation is one) throws WorkEnded, here and in the threads that run parts of a
+// parallel region. Only the calling thread calls `ended`. Does nothing inside background work or other work of this
+// class.
 class EndableWork {
  public:
   EndableWork(const Context& context, std::function<bool()> ended);
@@ -128,9 +128,8 @@ class EndableWork {
   bool current_;
 };
 
-// While an object of this class lives, the work of the calling thread that can be ended before its result is complete,
-// such as the setup of a preconditioner for a solve, is ended where `asked` returns true: Ctrl-C. Without one nobody
-// asks.
+// While an object of this class lives, `asked` can end work of the calling thread before its result is complete, such
+// as the setup of a preconditioner for a solve: it returns true for Ctrl-C. Without an object nobody asks.
 class StopQuestion {
  public:
   explicit StopQuestion(std::function<bool()> asked);

@@ -12,12 +12,11 @@ namespace PROTEAN_EXPORT protean {
 enum class Space : unsigned char { host, device };
 std::string_view to_string(Space space) noexcept;
 
-// Whose kernels compute the vector operations of blas1.hpp: ours, or those written with Kokkos, on its host space
-// in a host context and on a GPU in a device context. A Kokkos that has the Serial space only uses one thread,
-// whatever the context has.
+// Whose kernels compute the vector operations of blas1.hpp: native ones, or Kokkos' on its host space in a host context
+// and on a GPU in a device context. A Kokkos with the Serial space only uses one thread, whatever the context has.
 enum class VectorKernels : unsigned char { native, kokkos };
 std::string_view to_string(VectorKernels kernels) noexcept;
-// Empty when this build has them in a space, else why not.
+// Empty if this build has them in a space; otherwise the reason.
 std::string_view unavailable(VectorKernels kernels, Space space = Space::host) noexcept;
 
 // Deterministic mode (off unless asked for, and then slower): the same problem gives the same bits again.
@@ -58,9 +57,9 @@ std::shared_ptr<Context> simulated_context(std::shared_ptr<SimulatedDevice>, Spa
 // give each a context with fewer threads.
 class Context {
  public:
-  // Host memory. Threads 0: OMP_NUM_THREADS where it is set, else what affinity and control group allow;
-  // 1024 at most. Throws BadArgument for a negative number and for more than 1024, NotAvailable for vector kernels that
-  // are not in this build or not deterministic where that is asked for.
+  // Host memory. Threads 0: OMP_NUM_THREADS if it is set, else the number that affinity and control group allow; 1024
+  // at most. Throws BadArgument for a negative number and for more than 1024, NotAvailable for vector kernels that are
+  // not in this build, or not deterministic if that is asked for.
   static std::shared_ptr<Context> host(int threads = 0, const HostOptions& options = {});
 
   // The memory of GPU number `ordinal`, with a stream, cuBLAS and cuSPARSE handles and a memory pool of its
@@ -83,8 +82,8 @@ class Context {
   bool deterministic() const noexcept { return options_.deterministic; }
   VectorKernels vector_kernels() const noexcept { return options_.vector_kernels; }
 
-  // Returns when all work given to this context has finished (at once on the host). Throws DeviceError when
-  // some of it failed.
+  // Returns when all work given to this context has finished (at once on the host). Throws DeviceError if some of it
+  // failed.
   void synchronize() const;
 
   // Device contexts of a CUDA build only. Makes the context's GPU the calling thread's current one, so that

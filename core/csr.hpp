@@ -74,11 +74,10 @@ struct CsrMatrix {
   }
 };
 
-// The caller's arrays, not copied. They must outlive every handle. They may not change, except values that
-// are announced by update_values(); watched() finds programs that break this rule. Nothing is checked: see
-// validate().
-// row_ptr has rows+1 entries. Throws BadArgument for negative or too large sizes, for row_ptr null, and for col or
-// values null where there are entries.
+// The caller's arrays, not copied. They must outlive every handle. They may not change, except values that are
+// announced by update_values(); watched() finds programs that break this rule. Nothing is checked: see validate().
+// row_ptr has rows + 1 entries. Throws BadArgument for negative or too large sizes, for row_ptr null, and for col or
+// values null if there are entries.
 template <class T>
 PROTEAN_EXPORT CsrMatrix<T> csr_view(std::int64_t rows, std::int64_t cols, const std::int32_t* row_ptr,
                                      const std::int32_t* col, const T* values);
@@ -86,10 +85,9 @@ template <class T>
 PROTEAN_EXPORT CsrMatrix<T> csr_view(std::int64_t rows, std::int64_t cols, const std::int64_t* row_ptr,
                                      const std::int32_t* col, const T* values);
 
-// Arrays to be filled and then frozen into a CsrMatrix that owns them. row_ptr is 32-bit when `nonzeros` is
-// below 2^31 and `force_wide` is false. Only row_ptr[0] = 0 is initialised. The member functions
-// set_row_ptr and row_ptr are for host contexts only; row_ptr32() or row_ptr64() is the array, the
-// other null.
+// Arrays to be filled and then frozen into a CsrMatrix that owns them. row_ptr is 32-bit if `nonzeros` is below 2^31
+// and `force_wide` is false. Only row_ptr[0] = 0 is initialised. The member functions set_row_ptr and row_ptr are for
+// host contexts only; one of row_ptr32() and row_ptr64() is the array, the other null.
 template <class T>
 class CsrBuilder {
  public:
@@ -138,10 +136,9 @@ struct Triplet {
 
 enum class Duplicates : unsigned char { sum, refuse };
 
-// Sorts triplets in any order into a matrix; duplicates are added in the order given, or refused with
-// BadMatrix naming the first. Stable: the result depends on nothing but the order given. Time O(nnz log row).
-// Throws BadMatrix where finite duplicates add up to infinity; a single value is taken as it is (see
-// require_finite()).
+// Sorts triplets in any order into a matrix. Duplicates are added in the order given, or refused with BadMatrix, which
+// names the first. The result depends on nothing except the order given. Time O(nnz log row). Throws BadMatrix if
+// finite duplicates add up to infinity; a single value is taken as it is (see require_finite()).
 template <class T>
 PROTEAN_EXPORT CsrMatrix<T> csr_from_triplets(const ContextPtr& context, std::int64_t rows, std::int64_t cols,
                                               std::span<const Triplet<T>> triplets,
@@ -157,16 +154,16 @@ template <class T>
 PROTEAN_EXPORT void require_finite(const Context& context, const CsrMatrix<T>& matrix);
 
 // Throws BadMatrix unless products with the matrix are right: row pointers as above, columns in range, finite values.
-// The columns of a row may be in any order; on the host none may be there twice. The matrix lies in the space of the
-// context; on a device the host waits. Reads all arrays once.
+// The columns of a row may be in any order; on the host no column may be there twice. The matrix lies in the space of
+// the context; on a device the host waits. Reads all arrays once.
 template <class T>
 PROTEAN_EXPORT void validate(const ContextPtr& context, const CsrMatrix<T>& matrix);
 // The same for the values alone; the pattern must be valid.
 template <class T>
 PROTEAN_EXPORT void validate_values(const ContextPtr& context, const CsrMatrix<T>& matrix);
 
-// True when every row is strictly ascending (the pattern is otherwise taken to be valid). In the memory of the context;
-// on a device the host waits.
+// True if every row is strictly ascending (the pattern is otherwise taken to be valid). The pattern lies in the memory
+// of the context; on a device the host waits.
 bool is_sorted(const Context& context, const SparsityPattern& pattern);
 
 // A copy whose rows are sorted. Duplicates are added or refused as asked.
@@ -195,8 +192,8 @@ bool same_pattern(const SparsityPattern& a, const SparsityPattern& b);
 template <class T>
 PROTEAN_EXPORT void extract_diagonal(const Context& context, const CsrMatrix<T>& matrix, T* diagonal);
 
-// borders[0..parts] of rows, increasing, so that each part has nearly the same rows + nonzeros.
-// No part is cut inside a row: a single row longer than a part's share makes that part larger.
+// borders[0..parts] of rows, increasing, so that each part has nearly the same rows + nonzeros. No part is cut inside a
+// row: a single row longer than a part's share makes that part larger.
 std::vector<std::int64_t> balanced_row_borders(const SparsityPattern& pattern, int parts,
                                                std::int64_t grain = 1);
 

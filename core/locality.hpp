@@ -9,37 +9,37 @@
 
 namespace PROTEAN_EXPORT protean {
 
-// Of a pattern in host memory, or of P A P^T.
+// The locality of a pattern in host memory, or of P A P^T.
 struct Locality {
   std::int64_t bandwidth = 0;  // largest |i - j| over the entries (i, j)
-  // Sum over the rows of i - (smallest column j <= i of the row): what an envelope below the diagonal holds (George
-  // and Liu 1981, section 4.2). Of the pattern itself, not of A + A^T.
+  // Sum over the rows of i - (smallest column j <= i of the row): the size of an envelope below the diagonal (George
+  // and Liu 1981, section 4.2). For the pattern itself, not for A + A^T.
   std::int64_t profile = 0;
-  // Lines of x (64 bytes: 8 entries) that a product reads, where each one is counted once in every `lines_rows`
-  // rows that follow each other: a cache that forgets no line within them. x itself has cols / 8 lines.
+  // Lines of x (64 bytes: 8 entries) that a product reads, each counted once in every `lines_rows` rows that follow
+  // each other, as for a cache that forgets no line within them. x itself has cols / 8 lines.
   std::int64_t lines = 0;
 };
 inline constexpr std::int64_t lines_rows = 1024;
 inline constexpr std::int64_t line_entries = 8;
 
-// place: where each row and column goes (see Permutation), for a square pattern; empty: as it is. One pass; 4 bytes a
-// line and thread of workspace. Throws ShapeMismatch where place has another size.
+// place: where each row and column goes (see Permutation), for a square pattern; empty: each stays. One pass; 4 bytes a
+// line and thread of workspace. Throws ShapeMismatch if place has another size.
 Locality locality(const Context& context, const SparsityPattern& pattern,
                   std::span<const std::int32_t> order = {}, std::span<const std::int32_t> place = {});
 
 // What another order of the rows could gain, estimated from a sample of a square pattern. The estimate takes the time
 // of about one product or less.
 struct OrderForecast {
-  // Lines of x a row (of rows that follow each other, counted as in Locality): as it is, and in an order that keeps
-  // near rows together.
+  // Lines of x a row (in rows that follow each other, counted as in Locality): in the present order, and in an order
+  // that keeps near rows together.
   double lines_now = 0, lines_reached = 0;
   // The predicted time of a product of csr in that order, as a part of the present one: ratio(csr_bytes).
   double product_ratio = 1;
   double csr_bytes = 0, line_bytes = 0;  // a row in csr; a line of x, with its weight
-  // Estimated number of levels of a breadth-first search through the deepest connected part of the graph, from one
-  // end to the other. The estimate extrapolates how fast balls of the graph grow, and assumes that the part has all
-  // rows. So it is too large where there are many equal parts. For a pattern on a device for which an order would
-  // pay, one ball grows to deep_rows rows. A part with fewer rows is then known exactly.
+  // Estimated number of levels of a breadth-first search through the deepest connected part of the graph, from one end
+  // to the other. The estimate extrapolates how fast balls of the graph grow, and assumes that the part has all rows.
+  // So it is too large if there are many equal parts. For a pattern on a device for which an order would pay, one ball
+  // grows to deep_rows rows. A part with fewer rows is then known exactly.
   double levels = 0;
 
   // product_ratio for a format with bytes_a_row bytes a row. Its bytes are read in every order, and the lines of x
@@ -70,9 +70,8 @@ OrderForecast forecast_order(const Context& context, const SparsityPattern& patt
 OrderForecast forecast_order(const SparsityPattern& pattern, std::size_t value_bytes);  // in host memory
 inline constexpr std::int64_t deep_rows = 32768;
 inline constexpr double line_weight = 0.4;
-// An x of at most so many bytes is read fast in any order. A larger one is not, even if a second-level cache holds
-// it: with an x of 0.35 to 0.9 MB a product in random order takes 1.4 to 2.3 times as long
-// (docs/results/switching.md).
+// An x of at most this many bytes is read fast in any order. A larger one is not, even if a second-level cache holds
+// it: with an x of 0.35 to 0.9 MB a product in random order takes 1.4 to 2.3 times as long (docs/results/switching.md).
 inline constexpr std::size_t cached_bytes_of_x = std::size_t{1} << 18;
 
 }  // namespace protean

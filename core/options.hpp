@@ -21,7 +21,7 @@
 
 namespace PROTEAN_EXPORT protean {
 
-// The numbers from `smallest` to `largest`, where an end that is open does not belong to them.
+// The numbers from `smallest` to `largest`, without an end that is open.
 struct NumberRange {
   double smallest = 0, largest = 0;
   bool open_below = false, open_above = false;
@@ -30,7 +30,7 @@ struct NumberRange {
     return (open_below ? value > smallest : value >= smallest) &&
            (open_above ? value < largest : value <= largest);
   }
-  // " from 0 to 1", " above 0 and below 2"; empty where every number is in it.
+  // " from 0 to 1", " above 0 and below 2"; empty if every number is in it.
   std::string text() const;
 };
 inline constexpr double no_limit = std::numeric_limits<double>::infinity();
@@ -41,7 +41,7 @@ enum class OptionKind : unsigned char { number, whole, word };
 // Words are constants or members of the options.
 using OptionValue = std::variant<double, std::int64_t, std::string_view>;
 
-// The methods, or the types of preconditioners, that read an option: these only, or all but these, or all.
+// The methods, or the types of preconditioners, that read an option: these only, or all except these, or all.
 struct Readers {
   std::span<const std::string_view> only = {}, but = {};
 
@@ -58,7 +58,7 @@ struct OptionInfo {
       {};                      // of a word; for an enumeration in the order of its enumerators
   std::string_view zero = {};  // the word for the number 0, which need not be in the range; empty: none
   Readers readers = {};
-  // It is read only where this option of the same struct is this word; empty: always.
+  // It is read only if this option of the same struct is this word; empty: always.
   std::string_view with = {}, with_word = {};
   bool on_device = false;                // it has no effect on a host
   std::string_view about;                // one line without a full stop; help names the readers after it
@@ -73,7 +73,7 @@ std::string allowed_text(const OptionInfo& option);
 std::string value_text(const OptionInfo& option, const OptionValue& value);
 // Throws BadArgument unless the option may have this value. The message calls the option `called`, or by its name.
 void require_allowed(const OptionInfo& option, const OptionValue& value, std::string_view called = {});
-// A number as the value of this option. Throws BadArgument where that takes a whole number and it is none.
+// A number as the value of this option. Throws BadArgument if the option takes a whole number and this is not one.
 OptionValue number_value(const OptionInfo& option, double number, std::string_view called = {});
 
 // auto or none
@@ -104,7 +104,7 @@ auto& member_of(Options& options) {
   return (options.*....*Path);
 }
 
-// An enumerator is its word, or its number where it has none.
+// An enumerator is its word, or its number if it has no word.
 template <class Member>
 OptionValue value_of(const Member& member, std::span<const std::string_view> words) {
   if constexpr (std::is_same_v<Member, double>) {
@@ -171,7 +171,7 @@ constexpr auto option(OptionInfo info) {
   return made;
 }
 
-// Null where the table has no such option.
+// Null if the table has no such option.
 template <class Options>
 const Option<Options>* find_option(std::span<const Option<Options>> table, std::string_view name) noexcept {
   for (const Option<Options>& one : table)
@@ -185,14 +185,14 @@ void check_options(std::span<const Option<Options>> table, const Options& option
   for (const Option<Options>& one : table) require_allowed(one, one.value(options));
 }
 
-// Whether `reader` does not read the option, which was given this value. The words auto and none, where they are the
-// default, ask for nothing, so they may be given to every reader.
+// Whether `reader` does not read the option, which was given this value. The words auto and none may be given to every
+// reader if they are the default, since they ask for nothing.
 template <class Options>
 bool is_unread(const Option<Options>& one, std::string_view reader, const OptionValue& given) {
   return !one.readers.has(reader) && !(asks_nothing(given) && given == one.default_value());
 }
 
-// Whether it has an effect as far as the other options of its struct decide that.
+// Whether the other options of its struct let it have an effect.
 template <class Options>
 bool in_use(std::span<const Option<Options>> table, const Option<Options>& one, const Options& options) {
   return one.with.empty() || find_option(table, one.with)->value(options) == OptionValue(one.with_word);
@@ -212,8 +212,8 @@ void require_read(std::span<const Option<Options>> table, const Options& options
   }
 }
 
-// The options with the defaults of those that `reader` does not read: for programs that use several methods with one
-// set of options.
+// The options, with the default for each one that `reader` does not read: for programs that use several methods with
+// one set of options.
 template <class Options>
 Options only_read(std::span<const Option<Options>> table, Options options, std::string_view reader) {
   for (const Option<Options>& one : table)

@@ -14,23 +14,23 @@
 
 namespace PROTEAN_EXPORT protean {
 
-// P, where (P x)_k = x_order[k]: place k has the row that the caller calls order[k]. A cheap handle: copies share the
-// arrays, 8 bytes a row in host memory and, for a device, 8 bytes a row in its memory. One that was made of arrays of a
-// device has none in host memory until order() or place() is called.
+// P, with (P x)_k = x_order[k]: place k has the row that the caller calls order[k]. A cheap handle: copies share the
+// arrays, 8 bytes a row in host memory and, for a device, 8 bytes a row in its memory. A permutation made of device
+// arrays has none in host memory until order() or place() is called.
 class Permutation {
  public:
   Permutation() = default;  // of no rows, without a context
   // `order` is in host memory. The vectors that it permutes lie in the space of `context`. Throws BadArgument unless
   // each of 0 .. size - 1 is in `order` once.
   Permutation(ContextPtr context, std::vector<std::int32_t> order);
-  // Both arrays are in the memory of the device of `context`; place[order[k]] = k. Nothing is checked but the sizes.
-  // Throws ShapeMismatch, and WrongSpace for a context of the host.
+  // Both arrays are in the memory of the device of `context`; place[order[k]] = k. Only the sizes are checked. Throws
+  // ShapeMismatch, and WrongSpace for a context of the host.
   Permutation(ContextPtr context, Buffer<std::int32_t> order, Buffer<std::int32_t> place);
 
   std::int64_t size() const noexcept { return state_ ? state_->size : 0; }
   const ContextPtr& context() const noexcept { return state_->context; }
-  // In host memory: order()[k] is the row at place k, place()[i] is the place of row i. The first call of either waits
-  // for a copy where the arrays lie on a device only; it throws DeviceError, OutOfMemory.
+  // In host memory: order()[k] is the row at place k, place()[i] is the place of row i. If the arrays lie on a device
+  // only, the first call of either waits for a copy; it throws DeviceError, OutOfMemory.
   std::span<const std::int32_t> order() const {
     return state_ ? state_->here().order : std::span<const std::int32_t>();
   }
@@ -46,7 +46,7 @@ class Permutation {
 
   // P^T: place i has what the caller calls place()[i].
   Permutation inverse() const;
-  // P F, for vectors that are in the order F already. Throws ShapeMismatch where F has another size.
+  // P F, for vectors that are in the order F already. Throws ShapeMismatch if F has another size.
   Permutation after(const Permutation& first) const;
 
   // to := P from: from the caller's numbering to the places. Both vectors have size() entries in the space of the
@@ -94,14 +94,15 @@ class PermutedMatrix {
 
   const Permutation& permutation() const noexcept { return permutation_; }
   const CsrMatrix<T>& matrix() const noexcept { return matrix_; }
-  // Replaces the values of matrix() by those of `from`, a matrix with A's pattern in the space of the permutation's
-  // context. The new values lie in another array than the old ones. The old array remains valid as long as a handle
-  // of it exists. Two arrays are used in turn, so only the first call allocates memory. Throws ShapeMismatch (for
-  // another pattern, too; it is read as PatternMark::is() says), WrongSpace, OutOfMemory; then nothing has changed.
+  // Replaces the values of matrix() by the values of `from`, a matrix with A's pattern in the space of the
+  // permutation's context. The new values lie in another array than the old ones. The old array remains valid as long
+  // as a handle of it exists. Two arrays are used in turn, so only the first call allocates memory. Throws
+  // ShapeMismatch (also for another pattern; PatternMark::is() says how it is read), WrongSpace, OutOfMemory; then
+  // nothing has changed.
   void update_values(const CsrMatrix<T>& from);
-  // Where the caller knows that the pattern is the same: only its sizes are compared.
+  // For a caller who knows that the pattern is the same: only its sizes are compared.
   void update_values(const CsrMatrix<T>& from, SamePattern same);
-  // Throws what update_values(from) throws before it changes anything.
+  // Throws whatever update_values(from) throws before it changes anything.
   void require_same_pattern(const CsrMatrix<T>& from) const;
   // Undoes the last update_values(). before: what matrix() was before that call.
   void restore(CsrMatrix<T> before) noexcept;

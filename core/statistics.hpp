@@ -46,8 +46,8 @@ struct Statistics {
 // workspace, and for each thread 4.4 bytes a column and 4 a row.
 Statistics statistics(const Context& context, const SparsityPattern& pattern);
 
-// The features and row lengths of a matrix that is passed in stretches of rows: those of statistics(), where
-// similarity and span may differ by rounding.
+// The features and row lengths of a matrix that is passed in stretches of rows. They equal those of statistics(),
+// except that similarity and span may differ by rounding.
 class StreamedFeatures final : public RowReceiver {
  public:
   explicit StreamedFeatures(ContextPtr context) : context_(std::move(context)) {}
@@ -78,7 +78,7 @@ struct AsymmetricEntry {
   bool without_mirror = false;
 };
 
-// Nothing when the matrix equals its transpose, bit for bit (0 and -0 differ). With null `values` only the pattern is
+// Empty if the matrix equals its transpose, bit for bit (0 and -0 differ). With null `values` only the pattern is
 // compared. For square matrices with sorted rows in host memory. Throws BadArgument for another shape. One pass, 4
 // bytes a row and thread of workspace.
 template <class T>
@@ -86,36 +86,36 @@ PROTEAN_EXPORT std::optional<AsymmetricEntry> first_asymmetry(const Context& con
                                                               const SparsityPattern& pattern,
                                                               const T* values);
 
-// Largest |a_ij - a_ji| / min(s_i, s_j) with s_i = max_k |a_ik|, where an entry that is not stored is 0; 0 for a
-// symmetric matrix. So rows of another size, as those of a penalty, hide nothing. Infinity where the matrix is not
-// square, where an entry is not finite and differs from its mirrored one, and for an a_ij other than 0 of a row i or j
-// without an entry other than 0. The matrix counts as symmetric, in all of the library, where this is at most
-// symmetry_tolerance: entries that differ by rounding, or that rounding has left on one side only, are no asymmetry.
-// One pass, where entries have no mirrored one two; 8 bytes a row, and 4 bytes a row and thread of workspace.
+// Largest |a_ij - a_ji| / min(s_i, s_j) with s_i = max_k |a_ik|; an entry that is not stored counts as 0. It is 0 for a
+// symmetric matrix. Rows of another size, such as rows of a penalty, hide nothing. It is infinity if the matrix is not
+// square, if an entry is not finite and differs from its mirrored one, and for a nonzero a_ij if row i or j has no
+// nonzero entry. All of the library takes a matrix for symmetric if this is at most symmetry_tolerance: entries that
+// differ by rounding, or that rounding has left on one side only, are not an asymmetry. One pass, two for entries
+// without a mirrored one; 8 bytes a row, and 4 bytes a row and thread of workspace.
 template <class T>
 PROTEAN_EXPORT double asymmetry(const Context& context, const CsrMatrix<T>& matrix);
 // sqrt(eps): 1.5e-8 in double precision, 3.5e-4 in single.
 template <class T>
 inline constexpr double symmetry_tolerance = sizeof(T) == 8 ? 0x1p-26 : 0x1.6a09e667f3bcdp-12;
 
-// A v = 0, in each row up to the rounding of its sum, for the vectors v of zeros and ones named here. Then A is
-// singular, and any multiple of v may be added to a solution. Not all null spaces have such vectors, so none of them
-// says nothing.
+// Vectors v of zeros and ones with A v = 0, in each row up to the rounding of its sum. A is singular if there is one,
+// and any multiple of v may be added to a solution. Not all null spaces have such vectors, so finding none says
+// nothing.
 struct NullVectors {
   bool all = false;  // v = (1, 1 .. 1): Neumann problems, graph Laplacians
-  // v_i = 1 where a_ii <= 0 or is not stored, and these are some but not all rows: the pressure of Stokes problems
+  // v_i = 1 if a_ii <= 0 or is not stored, for some but not all rows: the pressure of Stokes problems.
   bool without_positive_diagonal = false;
-  // v_i = 1 where i % fields == c, for at least one c < fields; 0: for none. Displacements of a whole body, with the
-  // fields of a node side by side; 2 and 3 are looked for.
+  // v_i = 1 if i % fields == c, for at least one c < fields; 0: no such v. They are displacements of a whole body if
+  // the fields of a node lie side by side; 2 and 3 fields are looked for.
   int fields = 0;
   bool any() const noexcept { return all || without_positive_diagonal || fields > 0; }
 };
-// For square matrices in host memory; none for others. One pass, which ends early where there is none, and a value a
-// row.
+// For square matrices in host memory; no vectors for others. One pass, which ends early if there is none, and one value
+// a row.
 template <class T>
 PROTEAN_EXPORT NullVectors null_vectors(const Context& context, const CsrMatrix<T>& matrix);
-// Where they are 1: "all unknowns", "the unknowns whose diagonal entry is not positive (...)", "every third unknown
-// (...)".
+// The unknowns at which they are 1: "all unknowns", "the unknowns whose diagonal entry is not positive (...)", "every
+// third unknown (...)".
 std::vector<std::string> in_words(const NullVectors& vectors);
 
 }  // namespace protean

@@ -18,15 +18,15 @@ namespace PROTEAN_EXPORT protean {
 struct FormatChoice {
   std::string_view id;           // in the catalogue
   std::string reason;            // for a person
-  FormatParams parameters = {};  // that the selector has chosen; those left out are the defaults
+  FormatParams parameters = {};  // that the selector has chosen; defaults for the others
 };
 
-// The selector behind `format: auto` where none is named.
+// The selector behind `format: auto` if none is named.
 inline constexpr std::string_view default_selector = "model";
-// The formats beside csr that a policy considers, of the ranking of a selector that was named.
+// The number of formats next to csr that a policy considers, from the ranking of a named selector.
 inline constexpr int policy_candidates = 3;
 
-// Iterations that a choice reckons with where nobody says how many there will be.
+// The number of iterations that a choice assumes if nobody gives one.
 inline constexpr std::int64_t assumed_iterations = 300;
 
 struct ChoiceOptions {
@@ -37,10 +37,10 @@ struct ChoiceOptions {
   bool symmetric = false;                // values are known to be symmetric to the bit: see survey_formats()
   std::size_t value_bytes = sizeof(double);
   const MachineTable* machine = nullptr;  // of make_chosen_matrix(); null: the built-in one
-  // What chooses the format (docs/selectors.md): a selection system of the literature, or one of ours.
+  // What chooses the format (docs/selectors.md): a selection system of the literature, or our own.
   std::string_view selector = default_selector;
 
-  // That the solve is expected to need.
+  // The number of products that the solve is expected to need.
   double products() const noexcept {
     return static_cast<double>(expected_iterations > 0 ? expected_iterations : assumed_iterations) *
            products_per_iteration;
@@ -54,21 +54,21 @@ std::vector<std::string_view> selector_words();
 // Throws BadArgument for another word (the message has all of them and the nearest).
 void require_selector(std::string_view word);
 
-// The choice of the selector that `options` names. csr for matrices of fewer than least_entries_to_convert entries. The
-// rest of this text is about selector "model".
-// The rule behind `format: auto` where it is made before a solve: the format with the smallest
+// The choice of the selector that `options` names: csr for matrices of fewer than least_entries_to_convert entries.
+// docs/results/choice.md has the times that selectors take. Throws BadArgument for an unknown selector, and
+// NotAvailable for a selector that knows no times of the space.
+//
+// Selector "model" takes the format with the smallest
 //   convert_margin * conversion time
 //     + expected iterations * products_per_iteration * product time * (1 + pessimism * uncertainty),
-// with predicted times and the doubts of PolicyOptions, for the bytes that survey_formats() estimates from the
-// pattern (in host memory). csr if no other format is then expected to save 5 % of the time in csr, and 5 products of
-// csr. Only native kernels are considered. Takes the time of a few products; docs/results/choice.md has what
-// other selectors take. Throws BadArgument for an unknown selector, and NotAvailable for one that knows no times of the
-// space.
+// with predicted times and the doubts of PolicyOptions, for the bytes that survey_formats() estimates from the pattern
+// (in host memory). It takes csr if no other format is then expected to save 5 % of the time in csr, and 5 products of
+// csr. Only native kernels are considered. The choice takes the time of a few products.
 FormatChoice choose_format(const SparsityPattern& pattern, const CostModel& model,
                            const ChoiceOptions& options = {});
 
-// The same for a pattern in the memory of the context with sorted rows. Of one on a device few rows come to the host,
-// where the selector needs no more.
+// The same for a pattern in the memory of the context with sorted rows. Few rows of a device pattern come to the host,
+// unless the selector needs more.
 FormatChoice choose_format(const ContextPtr& context, const SparsityPattern& pattern, const CostModel& model,
                            const ChoiceOptions& options = {});
 
@@ -76,10 +76,10 @@ struct OrderChoice {
   std::string_view id;  // "none", or an order of make_order()
   std::string reason;   // for a person
 };
-// The rule behind `order: auto`, for a square pattern in host memory: rcm where forecast_order() expects that the
-// products of the solve save more time than order_products products, which cover finding the order and permuting the
-// matrix. None where x has at most cached_bytes_of_x (256 KiB), which is read fast enough in any order. Takes the time
-// of about one product.
+// The rule behind `order: auto`, for a square pattern in host memory: rcm if forecast_order() expects that the products
+// of the solve save more time than order_products products, which cover finding the order and permuting the matrix. It
+// takes none if x has at most cached_bytes_of_x (256 KiB), which is read fast enough in any order. The choice takes the
+// time of about one product.
 OrderChoice choose_order(const SparsityPattern& pattern, const ChoiceOptions& options = {},
                          std::size_t value_bytes = sizeof(double));
 
@@ -97,10 +97,10 @@ struct OrderedMatrix {
   std::string reason;                        // of "auto", for a person; else empty
   std::optional<PermutedMatrix<T>> ordered;  // empty with "none"
 };
-// Puts rows and columns of a square matrix into the order with this name: one of order_words(), where "auto" is
-// choose_order(). The matrix lies in the space of the context, as the result does; find_order()
-// says where the order is found. Space and deterministic mode of `choice` are those of the context. Throws what
-// require_order() and make_order() throw, and ShapeMismatch, WrongSpace, ArraysChanged, OutOfMemory.
+// Puts rows and columns of a square matrix into the order with this name: one of order_words(); "auto" is
+// choose_order(). The matrix lies in the space of the context, and so does the result; find_order() says where the
+// order is found. Space and deterministic mode of `choice` are the context's. Throws what require_order() and
+// make_order() throw, and ShapeMismatch, WrongSpace, ArraysChanged, OutOfMemory.
 template <class T>
 PROTEAN_EXPORT OrderedMatrix<T> put_in_order(std::string_view order, const CsrMatrix<T>& csr,
                                              const ContextPtr& context, const ChoiceOptions& choice = {});
@@ -123,17 +123,17 @@ std::vector<RankedFormat> rank_formats(const SparsityPattern& pattern, const Cos
 struct ConsideredFormat {
   std::string format;
   FormatParams parameters;  // that the selector names; those left out are the defaults
-  // Of a product and of the conversion; 0 where the selector predicts none. uncertainty: relative, of the product.
+  // Seconds of a product and of the conversion; 0 if the selector predicts none. uncertainty: relative, of the product.
   double product_seconds = 0, convert_seconds = 0, uncertainty = 0;
   std::string reason;  // for a person
 };
 
-// What format "auto" wanted and took. All are empty where a format was named.
+// What format "auto" wanted and took. All are empty if a format was named.
 struct ChoiceRecord {
-  std::string wanted;   // the format that the selector named; of a policy, which begins in csr: csr
-  std::string refused;  // why that could not be made; empty where it was
+  std::string wanted;   // the format that the selector named; csr if a policy begins in csr
+  std::string refused;  // why that format could not be made; empty if it could
   std::string taken;    // the format in which the solve began
-  // The selector, and its ranking with the best first. Both are empty where no format was looked at.
+  // The selector, and its ranking with the best first. Both are empty if no format was looked at.
   std::string selector = {};
   std::vector<ConsideredFormat> ranking = {};
 };
@@ -145,28 +145,28 @@ struct ChosenMatrix {
   std::string reason;  // for a person; it names formats that were chosen and then refused
   ChoiceRecord choice = {};
 };
-// In the format that choose_format() names by the machine table of `options`. With the default selector:
-// - Where fewer iterations are expected than a look at the formats is worth, csr, without a look.
-// - Where many are expected (products_worth_trials products, formats/trials.hpp) and neither several columns nor the
-//   same bits are asked for, up to six formats are built one after another and measured, and the fastest is taken. That
-//   costs at most 2 % of the expected time, unless a conversion takes far longer than predicted, and needs the memory
-//   of csr and two formats.
-// Where the whole matrix is refused (the
-// choice sees a sample only), the next format of the selector's ranking that is expected to be faster than csr is
-// tried, three in all. csr where all of them refuse, where rows are not sorted, where the free memory does not suffice,
-// and with `several_columns` where the format has no product with several vectors; `reason` says so. Space,
-// deterministic mode and size of values of `options` are those of the matrix, and whether its values are symmetric is
-// found out where that matters. `on_host`: the same matrix in host memory, for a caller that has it; otherwise a matrix
-// in device memory is copied to the host to look at it.
+// A matrix in the format that choose_format() names by the machine table of `options`. With the default selector:
+// - If fewer iterations are expected than a look at the formats is worth, it is csr, without a look.
+// - If many are expected (products_worth_trials products, formats/trials.hpp), for one column and outside deterministic
+//   mode, up to six formats are built one after another and measured, and the fastest is taken. That costs at most 2 %
+//   of the expected time, unless a conversion takes far longer than predicted, and needs the memory of csr and two
+//   formats.
+//
+// The choice sees a sample only. If the whole matrix is refused, the next format of the selector's ranking that is
+// expected to be faster than csr is tried, three in all. The format is csr if all of them refuse, if rows are not
+// sorted, if the free memory does not suffice, and with `several_columns` if the format has no product with several
+// vectors; `reason` says so. Space, deterministic mode and size of values of `options` are taken from the matrix, and
+// symmetry of its values is found out if it matters. `on_host`: the same matrix in host memory, for a caller that has
+// it; otherwise a matrix in device memory is copied to the host to look at it.
 template <class T>
 PROTEAN_EXPORT ChosenMatrix<T> make_chosen_matrix(const CsrMatrix<T>& csr, const ContextPtr& context,
                                                   ChoiceOptions options = {},
                                                   const CsrMatrix<T>* on_host = nullptr,
                                                   bool several_columns = false);
 
-// The matrix in the format of this name, as make_matrix(find_format(format), ...) makes it; with "auto" that of
-// make_chosen_matrix(), whose name() says which it is. Throws what the other make_matrix() throws, and BadArgument for
-// parameters or a kernel with "auto", since these belong to one format.
+// The matrix in the format of this name, as make_matrix(find_format(format), ...) makes it; "auto" means
+// make_chosen_matrix(), and name() of the matrix says which format it is. Throws what the other make_matrix() throws,
+// and BadArgument for parameters or a kernel with "auto", since these belong to one format.
 template <class T>
 PROTEAN_EXPORT std::unique_ptr<AssembledMatrix<T>> make_matrix(
     std::string_view format, const CsrMatrix<T>& csr, const ContextPtr& context,

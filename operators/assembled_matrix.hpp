@@ -50,8 +50,8 @@ struct Admission {
   std::size_t bytes = 0;
   std::int64_t stored_values = 0;  // with padding and fill
   std::string reason;              // why the matrix is refused, for a person
-  // What admit() has found, for the maker of the same format, so that nothing is sorted or counted twice. Written by
-  // keep_plan(), read by plan_of().
+  // Findings of admit() for the maker of the same format, so that nothing is sorted or counted twice. keep_plan()
+  // writes them, plan_of() reads them.
   std::any plan = {};
   static Admission accept(std::size_t bytes, std::int64_t stored_values) {
     return {true, bytes, stored_values, {}, {}};
@@ -65,7 +65,7 @@ template <class Plan>
 void keep_plan(Admission& admission, std::shared_ptr<Plan> plan) {
   admission.plan = std::shared_ptr<const Plan>(std::move(plan));
 }
-// Throws std::bad_any_cast when admit() has kept no plan, or one of another type.
+// Throws std::bad_any_cast if admit() has kept no plan, or a plan of another type.
 template <class Plan>
 const Plan& plan_of(const Admission& admission) {
   return *std::any_cast<const std::shared_ptr<const Plan>&>(admission.plan);
@@ -79,13 +79,13 @@ struct FormatTraits {
   // On the host: accepts rows whose columns are distinct but not sorted. to_csr() returns them in the same
   // order.
   bool unsorted_rows = false;
-  // Its matrices use the arrays that they are built from, and take no memory of their own.
+  // Its matrices use the arrays from which they are built, and take no memory of their own.
   bool uses_source = false;
   // Users or planners choose what it stores, so `auto` and the policy do not consider it.
   bool chosen_by_name = false;
   // Threads may share a row, so a single very long row does no harm.
   bool shares_rows = false;
-  // How a sample of the rows tells what admit() would say of the whole matrix (formats/survey).
+  // What a sample of the rows says about admit() of the whole matrix (formats/survey).
   bool admits_slowly = false;     // admit() takes ten times as long as that of others: a small sample must do
   bool needs_alike_rows = false;  // what neighbouring rows refuse, the matrix refuses
   bool grows_with_longest = false;  // one long row may pad all others
@@ -115,7 +115,7 @@ using MakeMatrix = std::unique_ptr<AssembledMatrix<T>> (*)(const BuildRequest<T>
 using Admit = Admission (*)(const Context&, const SparsityPattern&, const FormatParams&,
                             std::size_t value_bytes);
 
-// A way to compute with one format: our own code ("native"), or a library's.
+// A way to compute with one format: our own code ("native"), or the code of a library.
 struct Kernel {
   std::string_view name;
   bool host = false, device = false;
@@ -129,21 +129,20 @@ struct Kernel {
   bool ordered = false;
   // Parameters of this kernel alone, such as threads a row. They change how it computes, not what is stored.
   std::span<const ParamDoc> params = {};
-  // For a kernel of our own with other workspace than the first kernel of its space; null: that of the format.
+  // Set if this native kernel needs other workspace than the first kernel of its space; null: the format's own admit().
   Admit admit = nullptr;
 };
 
-// The device side of a format, defined in its .cu file: its kernels on a device, and admit() for a pattern in
-// device memory. Without kernels in a build without CUDA; the catalogue has null there.
+// The device side of a format, defined in its .cu file: its kernels on a device, and admit() for a pattern in device
+// memory. A build without CUDA has no such code; the catalogue has null there.
 struct DeviceCode {
   std::span<const Kernel> kernels;  // the first is the default
   Admit admit;
   bool simulated = false;  // only for the simulated devices of tests
 };
 
-// A format that is another one (its base) with parameters that are fixed, or with one of its kernels: the
-// arrays and the code are those of the base. A plain constant, one for each line PROTEAN_PRESET of
-// formats/catalogue.def.
+// A format that is another one (its base) with fixed parameters, or with one of its kernels: it has the arrays and the
+// code of the base. A plain constant, one for each line PROTEAN_PRESET of formats/catalogue.def.
 struct FixedParam {
   std::string_view name, value;
 };
@@ -170,12 +169,12 @@ struct FormatEntry {
   Admit admit;
   const DeviceCode* device = nullptr;  // null in a build without CUDA, or for a format without device kernels
   // How a product goes through the arrays, from catalogue.def, which lists the engines. Empty for a format that is not
-  // in it.
+  // in catalogue.def.
   std::string_view engine = {};
   // The id of the format whose layout this is; empty for a format with a layout of its own.
   std::string_view base = {};
   const Preset* preset = nullptr;  // null for a format with a layout of its own
-  // Those of the base, with the ones that the preset fixes or chooses. What a preset fixes beside them belongs to a
+  // The parameters of the base, with the ones that the preset fixes or chooses. Other fixed parameters belong to a
   // kernel, which need not be in this build.
   std::span<const ParamDoc> base_params = {};
 };
@@ -193,20 +192,20 @@ class AssembledMatrix : public LinearOperator<T>, public HasDiagonal<T>, public 
     if (!entry_.traits.uses_source) pattern_ = PatternMark(*request.context, request.csr.pattern);
   }
 
-  // The matrix that it was built from: the exact inverse of the construction, sorted, without padding.
+  // The matrix from which it was built: the exact inverse of the construction, sorted, without padding.
   virtual CsrMatrix<T> to_csr() const = 0;
   CsrMatrix<T> rows_as_csr() const final { return to_csr(); }
   // Bytes of all arrays and workspace of this format, shared ones included.
   virtual std::size_t bytes() const noexcept = 0;
 
-  // Sets new values for the same pattern, in CSR order. Throws ShapeMismatch for any other pattern, and the values are
-  // as before. To find out, row pointers and columns are read once, unless their owner is that of the arrays that the
-  // matrix was made of. A format with the trait uses_source takes arrays at the addresses that it computes with for
-  // the same: nobody may change them (watched() finds out). Not safe while another thread computes products.
+  // Sets new values for the same pattern, in CSR order. Throws ShapeMismatch for any other pattern; the values are then
+  // as before. Row pointers and columns are read once to find out, unless the owner of the matrix's arrays also owns
+  // these. A format with the trait uses_source takes arrays at the addresses in use for the same: nobody may change
+  // them (watched() finds out). Not safe while another thread computes products.
   void update_values(const CsrMatrix<T>& csr);
-  // Where the caller knows that the pattern is the same: only its sizes are compared.
+  // For a caller who knows that the pattern is the same: only its sizes are compared.
   void update_values(const CsrMatrix<T>& csr, SamePattern same);
-  // Throws what update_values(csr) throws before it changes anything.
+  // Throws whatever update_values(csr) throws before it changes anything.
   void require_same_pattern(const CsrMatrix<T>& csr) const;
 
   const FormatEntry& entry() const noexcept { return entry_; }
@@ -215,7 +214,7 @@ class AssembledMatrix : public LinearOperator<T>, public HasDiagonal<T>, public 
   std::int64_t nonzeros() const noexcept { return nonzeros_; }
   std::string_view name() const noexcept final { return entry_.id; }
   Revision revision() const noexcept final { return revision_; }
-  // The addresses of its arrays do not change until update_values(). The kernels are ours; a matrix whose product is
+  // The addresses of its arrays do not change until update_values(). The kernels are our own; a matrix whose product is
   // queued by a library says that it does not heed the stop.
   Recording recording() const noexcept override { return {true, 1 + revision_.values, bytes(), true}; }
   void check_arrays() const final {
@@ -237,8 +236,8 @@ class AssembledMatrix : public LinearOperator<T>, public HasDiagonal<T>, public 
   Revision revision_;
 };
 
-// The parameters that a user may set: those of the format that no preset fixes or chooses, and those of this kernel, or
-// of all its kernels when none is given.
+// The parameters that a user may set: the format's parameters that no preset fixes or chooses, and the parameters of
+// this kernel (without a kernel: of all its kernels).
 std::vector<ParamDoc> settable_params(const FormatEntry& entry, const Kernel* kernel = nullptr);
 
 // Fills in defaults, and the fixed parameters of a preset. Throws BadArgument for an unknown name (the message
@@ -252,17 +251,16 @@ FormatParams resolve_params(const FormatEntry& entry, const FormatParams& given,
 // space.
 const Kernel& find_kernel(const FormatEntry& entry, std::string_view kernel, Space space);
 
-// What a format says of a matrix in the context's space: its exact bytes, or a refusal. Throws BadArgument for
+// What a format says about a matrix in the context's space: its exact bytes, or a refusal. Throws BadArgument for
 // parameters that resolve_params() refuses, and NotAvailable for a format without kernels in this space.
 Admission admit(const FormatEntry& entry, const Context& context, const SparsityPattern& pattern,
                 const FormatParams& params, std::size_t value_bytes);
 
-// Builds a matrix after checking the parameters, the kernel, admit(), and that its bytes, less those of arrays
-// that it shares with csr, are at most most_bytes (0: the free memory, for matrices of 1 MiB or more). Throws
-// BadArgument, NotAvailable, FormatRefused, OutOfMemory. Never falls back to another format. Rows must be sorted. On
-// the host BadMatrix is thrown otherwise, except for formats with the trait unsorted_rows outside of deterministic
-// mode. On a device this is not checked. In a deterministic context FormatRefused is also thrown for a kernel without a
-// fixed order of additions.
+// Builds a matrix after checking the parameters, the kernel, admit(), and that its bytes, without arrays that it shares
+// with csr, are at most most_bytes (0: the free memory, for matrices of 1 MiB or more). It never falls back to another
+// format. Throws BadArgument, NotAvailable, FormatRefused, OutOfMemory. Rows must be sorted. On the host BadMatrix is
+// thrown otherwise, except for formats with the trait unsorted_rows outside deterministic mode. On a device this is not
+// checked. A deterministic context also throws FormatRefused for a kernel without a fixed order of additions.
 template <class T>
 PROTEAN_EXPORT std::unique_ptr<AssembledMatrix<T>> make_matrix(
     const FormatEntry& entry, const CsrMatrix<T>& csr, const ContextPtr& context,

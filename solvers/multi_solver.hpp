@@ -19,16 +19,16 @@ namespace PROTEAN_EXPORT protean {
 struct MultiIterationInfo {
   std::int64_t iteration = 0;  // 0: the initial guesses
   std::int64_t running = 0;    // columns that have not ended
-  std::int64_t broken = 0;     // columns that a breakdown has ended, or a preconditioner that is indefinite
-  // For each column the 2-norm of its recurrence residual, and that divided by the baseline of its rule; those of a
-  // column that has ended stay.
+  std::int64_t broken = 0;     // columns ended by a breakdown or an indefinite preconditioner
+  // For each column the 2-norm of its recurrence residual, and the norm divided by the baseline of its rule. The
+  // numbers of a column that has ended stay.
   std::span<const double> residuals, relative_residuals;
   double seconds = 0;  // since the solve began
 };
 
 // Called between two iterations, also after iteration 0. A device computes some iterations ahead and reports several of
-// them in one call. Only here may an operator change its storage format or its values; columns then begin again from
-// b - A x with the new A. Return false to end all columns with StopReason::interrupted.
+// them in one call. Only here may an operator change its storage format or its values; columns then begin again from b
+// - A x with the new A. Return false to end all columns with StopReason::interrupted.
 class MultiSolveObserver {
  public:
   virtual ~MultiSolveObserver() = default;
@@ -36,10 +36,10 @@ class MultiSolveObserver {
 };
 
 struct MultiSolveReport {
-  // One for each column. seconds: when that column ended, since the solve began.
+  // One report for each column. seconds: when that column ended, since the solve began.
   std::vector<SolveReport> columns;
   std::int64_t iterations = 0;  // of the column with the most
-  // Products with several vectors: each reads the operator once, where `product` is "in one pass".
+  // Products with several vectors: each reads the operator once if `product` is "in one pass".
   std::int64_t products = 0;
   // "in one pass", or "column by column: " and why.
   std::string product, preconditioner;  // preconditioner: empty without one; "diagonal" where M^-1 is one
@@ -59,13 +59,13 @@ struct MultiMethodEntry;
 std::span<const std::string_view> multi_methods() noexcept;
 
 // Solves A x_j = b_j for all columns j at the same time, so that one pass over A serves all of them. Each column has
-// recurrences, scalars, tolerances and a result of its own, as in a solve of its own (Solver). The columns share the
-// passes over A and over the vectors, and nothing else. This is not a block Krylov method: no column uses the Krylov
-// space of another. So iterations and solutions are those of k single solves within rounding.
+// its own recurrences, scalars, tolerances and result, as in a solve of its own (Solver). The columns share the passes
+// over A and over the vectors, and nothing else. This is not a block Krylov method: no column uses the Krylov space of
+// another. So iterations and solutions are equal to k single solves within rounding.
 //
-// Where A computes in another order of the rows (HasOrder), so does the solve. It permutes B and X once before the
-// solve and X once after it, which takes two vectors for each column. Where A gets another order during the solve, each
-// product permutes its vectors from then on.
+// If A computes in another order of the rows (HasOrder), so does the solve. It permutes B and X once before the solve
+// and X once after it, which takes two vectors for each column. If A gets another order during the solve, each product
+// permutes its vectors from then on.
 //
 // A column that has ended is returned at once (in another order when all have ended) and is computed no more. Up to
 // three ended columns stay in the block of vectors, where their numbers are not changed. With more of them the
@@ -73,15 +73,15 @@ std::span<const std::string_view> multi_methods() noexcept;
 //
 // gmres: all columns begin their restart cycles together. A column may have to restart within a cycle, because its
 // recurrence was wrong or broke down. It then waits for the end of the common cycle; the steps of the others in that
-// time are not counted as steps of this column. The basis of each column is read as often as in a solve of its own,
-// so only the products gain. Single solves may be faster where the basis of one column fits into the caches and the
-// bases of all do not.
+// time do not count as steps of this column. The basis of each column is read as often as in a solve of its own, so
+// only the products gain. Single solves may be faster if the basis of one column fits into the caches and the bases of
+// all do not.
 //
-// Memory for each column: cg 4 vectors, 5 with a preconditioner that is no diagonal; bicgstab 6, 8 with a
-// preconditioner; gmres 3 + restart, 4 + restart with a preconditioner. And 2 vectors where products or M^-1 go
-// column by column. The solver keeps it between solves, and uses it again for the same size and context and no more
-// columns. What is more than the host has is refused before it is taken (OutOfMemory): give fewer columns at a time,
-// or a smaller restart. Two threads must not use one solver at the same time (BadArgument).
+// Memory for each column: cg 4 vectors, 5 with a preconditioner that is not a diagonal; bicgstab 6, 8 with a
+// preconditioner; gmres 3 + restart, 4 + restart with a preconditioner. Products or M^-1 column by column take 2 more
+// vectors. The solver keeps the memory between solves, and uses it again for the same size and context and no more
+// columns. It refuses to take more than the host has (OutOfMemory): give fewer columns at a time, or a smaller restart.
+// Two threads must not use one solver at the same time (BadArgument).
 template <class T>
 class MultiSolver {
  public:
@@ -93,16 +93,16 @@ class MultiSolver {
   MultiSolver& operator=(const MultiSolver&) = delete;
 
   // B and X: n x k in the space of A, k from 0 on (on a GPU up to 256), in any layouts, which do not overlap. X:
-  // initial guesses on entry, solutions on return. M as in Solver::solve(); one without HasMultiProduct and
-  // inverse_diagonal() is applied column by column. rules: one for each column, or empty for options().stopping.
-  // Throws as Solver::solve(); X holds some iterates then, or the initial guesses.
+  // initial guesses on entry, solutions on return. M as in Solver::solve(); an M without HasMultiProduct and
+  // inverse_diagonal() is applied column by column. rules: one for each column, or empty for options().stopping. Throws
+  // what Solver::solve() throws; X holds some iterates then, or the initial guesses.
   MultiSolveReport solve(const LinearOperator<T>& A, MultiVectorView<const T> B, MultiVectorView<T> X,
                          const Preconditioner<T>* M = nullptr, MultiSolveObserver* observer = nullptr,
                          std::span<const StoppingRule> rules = {});
 
   // Solver::set_null_space() for all columns: a column whose b has a part in the null space above its tolerance ends
   // with StopReason::inconsistent. For method cg. Option null_space "constant" is for all columns, too. The columns are
-  // projected one after another where a recurrence begins and where it ends, which takes one vector more.
+  // projected one after another when a recurrence begins and when it ends, which takes one more vector.
   void set_null_space(VectorBlock<const T> N);
 
   const SolverOptions& options() const noexcept { return options_; }

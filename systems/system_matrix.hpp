@@ -24,7 +24,7 @@
 
 namespace PROTEAN_EXPORT protean {
 
-// What is known of a solve before it begins. The choice of format and order "auto" uses it.
+// What is known about a solve before it begins. The choice of format and order "auto" uses it.
 struct SolveForecast {
   double products_per_iteration = 1;      // SolverEntry::products
   std::int64_t expected_iterations = 0;   // 0: not known
@@ -38,11 +38,11 @@ struct SolveForecast {
 // wants, and settle() makes it; each solve calls settle(). If the rows are in another order than the caller's, A()
 // still takes vectors in the caller's numbering.
 //
-// New values keep the pattern, the format and the order. The object also keeps what it has learnt of the formats:
-// predictions, measured products and conversions, iterations of solves. It forgets this when the caller asks for
-// another format or order.
+// New values keep the pattern, the format and the order. The object also keeps what it has learnt about the formats:
+// predictions, measured products and conversions, iterations of solves. It forgets this if the caller asks for another
+// format or order.
 //
-// Only products may be computed by several threads at the same time.
+// Several threads may compute products at the same time, and do nothing else.
 template <class T>
 class SystemMatrix {
  public:
@@ -59,96 +59,97 @@ class SystemMatrix {
   SystemMatrix(const SystemMatrix&) = delete;
   SystemMatrix& operator=(const SystemMatrix&) = delete;
 
-  // The format of later solves: a name of the catalogue, or "auto". settle() makes it. If a solve has left this
-  // format, settle() makes it again. Throws BadArgument for an unknown name, for parameters that the format does not
-  // have, and where the matrix has no entries (element matrices, operators).
+  // Sets the format of later solves: a name of the catalogue, or "auto". settle() makes it, and makes it again if a
+  // solve has left it. Throws BadArgument for an unknown name, for parameters that the format does not have, and for a
+  // matrix without entries (element matrices, operators).
   void set_format(std::string_view format, const FormatParams& parameters = {}, std::string_view kernel = {});
-  // The order of later solves: a name of order_words(). Throws as require_order(), and BadArgument as above.
+  // Sets the order of later solves: a name of order_words(). Throws what require_order() throws, and BadArgument as
+  // above.
   void set_order(std::string_view order);
-  // Both at once. If it throws, neither is asked for.
+  // Sets both at once. If it throws, it has changed neither.
   void set_format_and_order(std::string_view format, const FormatParams& parameters, std::string_view kernel,
                             std::string_view order);
-  // Whether these are what was asked for last.
+  // Whether these are the settings that were asked for last.
   bool wants(std::string_view format, const FormatParams& parameters, std::string_view kernel,
              std::string_view order) const;
-  // Whether solves have left the format, or the order, that was asked for by name.
+  // Whether solves have left a format, or an order, that was asked for by name.
   bool has_left() const;
-  // Makes the matrix in the wanted format and order, unless it has them already. It also chooses "auto"; that choice
-  // stays until the caller asks for another format or order. In another order "auto" keeps the format that the matrix
-  // has, to which a solve may have changed it; if that does not fit in the order, it chooses anew. If "auto" chose a
+  // Makes the matrix in the wanted format and order, unless it has them already. It also chooses "auto"; the choice
+  // stays until the caller asks for another format or order. In another order "auto" keeps the present format, to which
+  // a solve may have changed the matrix; if that format does not fit in the order, it chooses anew. If "auto" chose a
   // format that is then refused, or that does not fit into memory, format_reason() says so. Calls `stage` before each
-  // part of the work. Does nothing while a solve runs with the matrix. Throws as put_in_order() and make_matrix(). The
-  // matrix is then as before, and the next call tries again.
+  // part of the work. Does nothing while a solve runs with the matrix. Throws what put_in_order() and make_matrix()
+  // throw. The matrix is then as before, and the next call tries again.
   struct Seconds {
     double order = 0, convert = 0;
   };
   Seconds settle(const SolveForecast& forecast = {}, const std::function<void(std::string_view)>& stage = {});
-  // Makes a format or order that was asked for by name at once. "auto" is left to settle(); until then the format is
-  // csr, and the order the caller's. If it throws, the matrix and what is wanted are as before.
+  // Makes a format or order that was asked for by name at once. settle() makes "auto"; until then the format is csr,
+  // and the order the caller's. If it throws, the matrix and the wanted settings are as before.
   void settle_named();
   bool settled() const noexcept;
 
   // A number that no other matrix of the process has.
   std::uint64_t serial() const noexcept { return serial_; }
-  // In the caller's numbering. Throws std::logic_error before the first settle().
+  // The operator in the caller's numbering. Throws std::logic_error before the first settle().
   const LinearOperator<T>& A() const;
   const ContextPtr& context() const noexcept { return context_; }
   // Makes changes of format possible: A() is an AdaptiveOperator from here on. Throws BadArgument for an operator,
-  // BadMatrix for rows that are not sorted.
+  // BadMatrix for unsorted rows.
   AdaptiveOperator<T>& make_adaptive();
   AdaptiveOperator<T>* adaptive() const noexcept { return adaptive_.get(); }
-  // The policy of this matrix for the next solve. It remembers earlier ones. After make_adaptive(). machine: null for
-  // the built-in table.
+  // The policy of this matrix for the next solve. It remembers earlier solves. make_adaptive() comes first. machine:
+  // null for the built-in table.
   AutoSwitcher<T>& begin_policy(const MachineTable* machine, const AutoSwitchOptions& options,
                                 SolveObserver* inner);
 
-  // New values of the same pattern, in the order of the CSR arrays: in the space in which the matrix was given. The
-  // values must live from here on, the arrays of csr's pattern need not: those that were given at first are kept.
-  // Throws BadArgument where it was not made of CSR, BadMatrix, and ShapeMismatch for another pattern, also for arrays
-  // at the same addresses in which another one has been written. Then nothing has changed. To find out, row pointers
-  // and columns are read once, unless the library owns them. Without `check`, arrays at the addresses of those that are
-  // in use are taken for unchanged, and not read.
+  // Sets new values of the same pattern, in the order of the CSR arrays and in the space in which the matrix was given.
+  // The values must live from here on. The arrays of csr's pattern need not: the first ones are kept. Throws
+  // BadArgument if the matrix was not made of CSR, BadMatrix, and ShapeMismatch for another pattern, also if another
+  // pattern was written into the same arrays. Then nothing has changed. Row pointers and columns are read once to find
+  // out, unless the library owns them. Without `check`, arrays at the addresses in use are taken for unchanged, and not
+  // read.
   void update_values(const CsrMatrix<T>& csr);
-  // Where the caller knows that the pattern is the same, as with_values(given(), values) has it: only its sizes are
+  // For a caller who knows that the pattern is the same, as with with_values(given(), values): only its sizes are
   // compared.
   void update_values(const CsrMatrix<T>& csr, SamePattern same);
-  // New element matrices for the same connectivity, which may be empty.
+  // Sets new element matrices for the same connectivity, which may be left empty.
   void update_values(std::span<const ElementGroup<T>> groups);
-  // Finds arrays that are freed or changed too early (watched()).
+  // From now on, finds arrays that are freed or changed too early (watched()).
   void watch();
 
   bool of_elements() const noexcept { return of_elements_; }
   bool of_operator() const noexcept { return other_ != nullptr; }
-  // Of element matrices that were given as symmetric ones.
+  // Whether the matrix was given as symmetric element matrices.
   bool known_symmetric() const;
-  // As it was given; empty where it was not made of CSR.
+  // The arrays as they were given; empty if the matrix was not made of CSR.
   const CsrMatrix<T>& given() const noexcept { return given_; }
-  // From which formats are made: in the order of the rows that it has now, in the space of the context.
+  // The matrix from which formats are made: in the present order of the rows, in the space of the context.
   const CsrMatrix<T>& source() const noexcept;
-  // The matrix that computes now; null for an operator and for element matrices.
+  // The matrix that computes the products now; null for an operator and for element matrices.
   const AssembledMatrix<T>* assembled() const;
   std::string_view format() const { return A().name(); }
   std::string_view kernel() const;
-  // In which it computes now, by the name of orderings(), or "none".
+  // The order in which it computes now: a name of orderings(), or "none".
   std::string_view order() const;
   const std::string& format_reason() const noexcept { return format_reason_; }
-  // Of format "auto".
+  // The choice of format "auto".
   const ChoiceRecord& choice() const noexcept { return choice_; }
-  // Whether the format is the caller's: one by name, or that of an operator which has none to choose.
+  // Whether the caller has fixed the format: by name, or by an operator that has no choice of formats.
   bool format_named() const noexcept { return other_ || of_elements_ || wanted_.format != "auto"; }
   const std::string& order_reason() const noexcept { return order_reason_; }
   std::size_t bytes() const;
-  // Of the operator that computes, since it was made.
+  // The number of products of the operator that computes now, since it was made.
   std::int64_t products() const;
-  // What the first survey of the policy found; empty before it.
+  // The result of the policy's first survey; empty before it.
   const std::vector<SwitchTarget>& surveyed() const noexcept { return surveyed_; }
 
-  // Of the constructor: the check of the arrays, and their copy to a device.
+  // Seconds in the constructor for the check of the arrays and their copy to a device.
   double check_seconds() const noexcept { return check_seconds_; }
   double upload_seconds() const noexcept { return upload_seconds_; }
 
-  // Whether a solve may begin in csr with format "auto", from which a policy changes it: where results need not have
-  // the same bits each time (deterministic mode), for sorted rows and where a conversion may pay.
+  // Whether a solve with format "auto" may begin in csr, from which a policy changes the format: results need not have
+  // the same bits each time (deterministic mode), rows are sorted, and a conversion may pay.
   bool may_begin_in_csr() const;
   // Held while a solve prepares the matrix and marks it as used. Solves may begin in several threads.
   std::unique_lock<std::recursive_mutex> preparing() const { return std::unique_lock(changing_); }
@@ -181,7 +182,7 @@ class SystemMatrix {
                                    std::string_view kernel) const;
   PROTEAN_HIDDEN void check_order(std::string_view order) const;
   PROTEAN_HIDDEN void ask(Wanted wanted) noexcept;
-  // A matrix in the format that was asked for, of these arrays.
+  // A matrix in the wanted format, made of these arrays.
   PROTEAN_HIDDEN ChosenMatrix<T> wanted_matrix(const SolveForecast& forecast, const CsrMatrix<T>& from) const;
   void require_entries(std::string_view what) const;
   void require_csr() const;

@@ -27,16 +27,16 @@ struct ReadOptions {
 // '+' or a Fortran exponent (1.5D3). The last line need not end in a newline, and the text may begin with the mark
 // of UTF-8. The first bytes of the file decide whether it is compressed, not its name.
 //
-// A text whose third line has a type such as RUA or rsa is a Harwell-Boeing or Rutherford-Boeing file. Those of
-// assembled matrices are read (types R, I or P, then U, R, S or Z, then A), as their formats say, with the same
-// treatment of symmetry, repeated entries and limits; elemental and complex ones are refused. One thread parses such a
-// file, and peak memory is at most 4.5 times the matrix.
+// A text whose third line has a type such as RUA or rsa is a Harwell-Boeing or Rutherford-Boeing file. Assembled
+// matrices are read (types R, I or P, then U, R, S or Z, then A) by the rules of their formats, with the same treatment
+// of symmetry, repeated entries and limits; elemental and complex ones are refused. One thread parses such a file, and
+// peak memory is at most 4.5 times the matrix.
 //
-// The threads of the context parse other files in parallel; the result does not depend on their number. Peak
-// memory is at most 2.5 times the matrix before repeated entries are added (3 times for an array). Throws
-// BadFile with line and column, also where finite repeated values add up to infinity. A header is refused
-// when it states more than 2^24 rows or columns and fewer than one entry for 16 of them (vectors may be that
-// sparse). Throws OutOfMemory, before anything is allocated, when a matrix of the sizes stated cannot fit.
+// The threads of the context parse other files in parallel; the result does not depend on their number. Peak memory is
+// at most 2.5 times the matrix before repeated entries are added (3 times for an array). Throws BadFile with line and
+// column, also if finite repeated values add up to infinity. A header is refused if it states more than 2^24 rows or
+// columns and fewer than one entry for 16 of them (vectors may be that sparse). Throws OutOfMemory, before anything is
+// allocated, if a matrix of the stated sizes cannot fit.
 CsrMatrix<double> read_matrix_market(const ContextPtr& context, const std::string& path,
                                      const ReadOptions& options = {});
 
@@ -44,8 +44,8 @@ CsrMatrix<double> read_matrix_market(const ContextPtr& context, const std::strin
 CsrMatrix<double> read_matrix_market_text(const ContextPtr& context, const std::string& name,
                                           std::string_view text, const ReadOptions& options = {});
 
-// Reads a vector: an array file of one column or one row, or a coordinate file of such a shape. Entries that
-// a coordinate file does not have are 0. Of a Harwell-Boeing file its right-hand sides are read.
+// Reads a vector: an array file of one column or one row, or a coordinate file of such a shape. Entries that a
+// coordinate file does not have are 0. A Harwell-Boeing file gives its right-hand sides.
 Vector<double> read_vector_market(const ContextPtr& context, const std::string& path,
                                   const ReadOptions& options = {});
 // The same for a file of several columns: all vectors, one after another. A file of one row is one vector.
@@ -56,10 +56,10 @@ struct VectorColumns {
 VectorColumns read_vectors_market(const ContextPtr& context, const std::string& path,
                                   const ReadOptions& options = {});
 
-// Writes an AtomicFile: it is complete or not there. Values have the fewest digits from which the same bits
-// are read again. The file is compressed when its name ends in .gz or .xz.
-// Symmetry::symmetric writes the lower triangle, and `symmetric` in the header. The matrix must be symmetric then, in
-// pattern and values (first_asymmetry()): what is above the diagonal is not looked at.
+// Writes an AtomicFile: it is complete or not there. Values have the fewest digits from which the same bits are read
+// again. The file is compressed if its name ends in .gz or .xz. Symmetry::symmetric writes the lower triangle, and
+// `symmetric` in the header. The matrix must then be symmetric in pattern and values (first_asymmetry()): entries above
+// the diagonal are not looked at.
 enum class Symmetry : unsigned char { general, symmetric };
 void write_matrix_market(const Context& context, const std::string& path, const CsrMatrix<double>& matrix,
                          const std::string& comment = {}, Symmetry symmetry = Symmetry::general);

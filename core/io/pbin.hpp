@@ -30,12 +30,12 @@
 
 namespace PROTEAN_EXPORT protean {
 
-// Maps the file. The arrays are the pages of the file, shared with other processes and read on first use. The
-// file may be replaced meanwhile (the writers here rename) but must not be shortened. verify: check the
-// checksums, the invariants of CSR and, unless allow_not_finite is set, that every value is finite. This
-// reads every page once. Without it only the header is checked. Throws BadFile when there is no such file,
-// when it is no ordinary file, when magic, version, byte order, sizes or a checksum are wrong, and when the
-// arrays are no valid matrix (entries in the message count from 0).
+// Maps the file. The arrays are the pages of the file, shared with other processes and read on first use. The file may
+// be replaced meanwhile (the writers here rename) but must not be shortened. verify: check the checksums, the
+// invariants of CSR and, unless allow_not_finite is set, that every value is finite. This reads every page once.
+// Without it only the header is checked. Throws BadFile if there is no such file, if it is not an ordinary file, if
+// magic, version, byte order, sizes or a checksum are wrong, and if the arrays are not a valid matrix (entries in the
+// message count from 0).
 CsrMatrix<double> read_pbin(const ContextPtr& context, const std::string& path, bool verify = true,
                             bool allow_not_finite = false);
 

@@ -36,29 +36,29 @@ namespace PROTEAN_HIDDEN detail {
 struct ElementPlan;
 }
 
-// How the contributions of elements that share an unknown are added.
+// How the contributions of elements that share an unknown are added up.
 enum class ElementScatter : unsigned char {
-  // Device: atomic. Host with one thread: atomic, which needs no atomic operations then. Host with several
-  // threads: gather if elements have 16 rows or more on average, otherwise coloured, because the traffic of
-  // the results would be too large.
+  // On a device atomic. On a host with one thread atomic, which needs no atomic operations then. On a host with several
+  // threads gather if elements have 16 rows or more on average; otherwise coloured, because the traffic of the results
+  // would be too large.
   automatic,
-  // Added to y by atomic operations. The order of additions differs between runs, so the last bits may
-  // differ. On the host only elements at the borders between threads need atomic operations, and one thread
-  // always adds in the same order.
+  // Contributions are added to y by atomic operations. The order of additions differs between runs, so the last bits
+  // may differ. On the host only elements at the borders between threads need atomic operations, and one thread always
+  // adds in the same order.
   atomic,
-  // Elements (on the host: batches of neighbouring elements) are coloured so that no two of one colour share
-  // an unknown. The colours are computed one after the other. The same bits in every run. On a device slower
-  // than gather, because each colour reads most of x and y, but it needs no memory for results.
+  // Elements (on the host: batches of neighbouring elements) are coloured so that no two of one colour share an
+  // unknown. The colours are computed one after the other. Every run gives the same bits. On a device it is slower than
+  // gather, because each colour reads most of x and y, but it needs no memory for results.
   coloured,
-  // The results of all elements are stored; then each unknown adds its contributions in the order of the
-  // elements. The same bits in every run and for any number of threads. Needs memory for the results, and
-  // products of several callers wait for each other.
+  // The results of all elements are stored; then each unknown adds its contributions in the order of the elements.
+  // Every run gives the same bits, with any number of threads. It needs memory for the results, and products of several
+  // callers wait for each other.
   gather
 };
 std::string_view to_string(ElementScatter scatter) noexcept;
 
-// The treatment of unknowns whose value is given (Dirichlet conditions). In both cases the entries of
-// elements in their rows and columns are not used.
+// The treatment of unknowns whose value is given (Dirichlet conditions). In both cases the entries of elements in their
+// rows and columns are not used.
 enum class ConstrainedRows : unsigned char {
   keep,      // rows of the identity: y_i = x_i
   eliminate  // removed: the operator has rows for the free unknowns only, in their order
@@ -74,7 +74,7 @@ struct ElementGroup {
   std::span<const std::int32_t> connectivity;
   // elements x m x m, row by row, m = nodes * components; unknown c of node a is row a * components + c
   std::span<const T> matrices;
-  // Of both arrays. A device context accepts both spaces, a host context host memory only.
+  // The space of both arrays. A device context accepts both spaces, a host context host memory only.
   Space space = Space::host;
 };
 
@@ -100,12 +100,11 @@ class ElementOperator : public LinearOperator<T>,
                         public HasMultiProduct<T>,
                         public HasRows<T> {
  public:
-  // The assembled matrix, sorted, in the context's space. Entry (r, c) is the sum of the entries of its
-  // elements in the order of the groups and of the elements in a group: the same bits in every run, for any
-  // number of threads, on host and device. There is an entry wherever an element couples r and c, even if the
-  // sum is 0. A constrained row that is kept has one entry, 1. A row of an unused node has no entry. With
-  // `symmetric` the upper half is the mirrored lower half. Throws OutOfMemory before the allocation if the
-  // matrix needs more than most_bytes (0: the free memory).
+  // The assembled matrix, sorted, in the context's space. Entry (r, c) is the sum of the entries of its elements in the
+  // order of the groups and of the elements in a group: the same bits in every run, for any number of threads, on host
+  // and device. There is an entry if an element couples r and c, even if the sum is 0. A constrained row that is kept
+  // has one entry, 1. A row of an unused node has no entry. With `symmetric` the upper half is the mirrored lower half.
+  // Throws OutOfMemory before the allocation if the matrix needs more than most_bytes (0: the free memory).
   CsrMatrix<T> assemble(std::size_t most_bytes = 0) const;
   CsrMatrix<T> rows_as_csr() const final { return assemble(); }
 
@@ -125,12 +124,12 @@ class ElementOperator : public LinearOperator<T>,
   // Bytes of all arrays, including workspace.
   virtual std::size_t bytes() const noexcept = 0;
 
-  // Sets new values for the same elements. connectivity may be empty; else it must be that of the operator. Throws as
-  // make_element_operator; the operator is unchanged then. Allocates nothing on the host. Not safe while
-  // another thread computes products.
+  // Sets new values for the same elements. connectivity may be empty; else it must be the operator's. Throws what
+  // make_element_operator throws; the operator is unchanged then. Allocates nothing on the host. Not safe while another
+  // thread computes products.
   void update_values(std::span<const ElementGroup<T>> groups);
 
-  // The options it was made with; scatter() is never automatic.
+  // The options with which it was made; scatter() is never automatic.
   ElementScatter scatter() const noexcept { return scatter_; }
   bool symmetric() const noexcept;
   std::int64_t elements() const noexcept;
@@ -174,7 +173,7 @@ PROTEAN_EXPORT std::unique_ptr<ElementOperator<T>> make_element_operator(
     const ElementOptions& options = {});
 
 inline constexpr int largest_element = 1024;
-// Of all groups together.
+// The most elements of all groups together.
 inline constexpr std::int64_t most_elements = std::numeric_limits<std::int32_t>::max() / 64;
 
 }  // namespace protean

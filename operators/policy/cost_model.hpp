@@ -42,9 +42,8 @@ struct MachineTable {
 
 // The table for this processor's vector instructions: measured on a host with AVX-512 or on one with AVX2, each with
 // two threads, and on one H200 and one H100. It has no prices of orders. The tables are
-// operators/policy/builtin_machine.tsv and builtin_avx2.tsv, which benchmarks/make_machine_table.py writes and the
-// build embeds; the first call reads them, in 1 to 4 ms. The heads of these files name the measurements in
-// docs/results.
+// operators/policy/builtin_machine.tsv and builtin_avx2.tsv; benchmarks/make_machine_table.py writes them and the build
+// embeds them. The first call reads them, in 1 to 4 ms. The heads of these files name the measurements in docs/results.
 const MachineTable& builtin_machine();
 
 // The matrix whose times are predicted. Bytes are those that admit() returns, or an estimate.
@@ -57,12 +56,12 @@ struct CostQuery {
   double row_changes = -1;
 };
 
-// Time to find an order of the rows and to put the matrix into it, in products of csr, where it was not measured.
+// Time to find an order of the rows and to permute the matrix, in products of csr, if it was not measured.
 inline constexpr double order_products = 60;
 
-// The fraction of rows whose length differs from that of the row before, in a sample of up to 1024 rows.
-// Where it is high, the processor mispredicts the ends of the loops over rows. This costs csr more than
-// formats that process rows in slices. -1 for patterns in device memory or of fewer than two rows. Time O(1).
+// The fraction of rows whose length differs from the row before, in a sample of up to 1024 rows. If it is high, the
+// processor mispredicts the ends of the loops over rows. This costs csr more than formats that process rows in slices.
+// -1 for patterns in device memory or of fewer than two rows. Time O(1).
 double row_changes(const SparsityPattern& pattern);
 // The same for a pattern in the memory of the context. On a device the host waits for a copy of the sample.
 double row_changes(const Context& context, const SparsityPattern& pattern);
@@ -71,33 +70,35 @@ struct CostPrediction {
   bool known = false;          // false: the table has no times of this format in this space
   double product_seconds = 0;  // with values in double
   double convert_seconds = 0;
-  // Where the conversion is predicted by the sizes of the matrix: its seconds on the machine of the table, and how many
-  // times as long a product in csr takes here as there. by_size 0: the conversion is predicted in products of csr.
+  // If the sizes of the matrix predict the conversion: its seconds on the machine of the table, and the time of a
+  // product in csr here, relative to that machine. by_size 0: the conversion is predicted in products of csr.
   double by_size = 0, slower = 1;
   double uncertainty = 0;  // relative standard deviation of product_seconds
 
-  // The same where the running format takes `factor` times as long.
+  // The same if the running format takes `factor` times as long.
   CostPrediction scaled(double factor) const;
 };
 
-// Time = bytes / bandwidth. Bytes are those of the matrix, and of x and y once each: 8 (rows + cols). The
-// bandwidth of a format relative to that of csr on the same matrix is a weighted geometric mean over the
-// measured matrices. The weight is larger the more similar the matrix is: in the size of the working set
-// (caches), the mean row length and row_changes (loop overhead), and the bytes relative to csr (padding,
-// packing). Conversions are predicted by size: once + a rows + b entries + c bytes, numbers that are fitted to the
-// conversions into the format, times a weighted median of what the similar matrices took of that. Where csr is more
-// than twice as fast or slow here as on the machine of the table, that ratio over 2 counts too. In products of csr are
-// conversions into formats of which the table has fewer than twelve, and those of matrices smaller than all of its. The
-// formulas (2)-(4) of Reguly and Giles (InPar 2012) for the traffic of x are not used: x costs about the same in csr
-// and in the format, and times are scaled by the measured product of the running format.
+// Time = bytes / bandwidth. Bytes count the matrix, and x and y once each: 8 (rows + cols). The bandwidth of a format
+// relative to csr on the same matrix is a weighted geometric mean over the measured matrices. The weight is larger for
+// more similar matrices: in the size of the working set (caches), the mean row length and row_changes (loop overhead),
+// and the bytes relative to csr (padding, packing).
+//
+// Conversions are predicted by size: once + a rows + b entries + c bytes, with numbers fitted to the conversions into
+// the format, times a weighted median of the ratios of similar matrices. If csr is more than twice as fast or slow here
+// as on the machine of the table, that ratio over 2 counts too. Conversions are predicted in products of csr if the
+// table has fewer than twelve for the format, and for a matrix smaller than all of the table.
+//
+// The formulas (2)-(4) of Reguly and Giles (InPar 2012) for the traffic of x are not used: x costs about the same in
+// csr and in the format, and times are scaled by the measured product of the running format.
 class CostModel {
  public:
   // Copies the times of this space, sorted by format, so that a prediction reads those of its format alone.
   // Time O(entries of the table).
   CostModel(const MachineTable& table, Space space);
-  // Of the built-in table. Nothing is read before the first question, and then only what is worth a look in this space,
-  // once in a process: a solve that ends before it asks does not wait for it. The rest is read, once too, when another
-  // format is asked about.
+  // The model of the built-in table. Nothing is read before the first question. The first question reads, once in a
+  // process, only the formats worth a look in this space: a solve that ends before it asks does not wait for it. The
+  // rest is read, also once, for a question about another format.
   explicit CostModel(Space space) : space_(space) {}
 
   // The part of a prediction that depends on the running format alone.
@@ -127,19 +128,19 @@ class CostModel {
   bool knows_order(std::string_view id) const;
   // Predicts without a measurement in this solve, as if this machine were the table's.
   CostPrediction absolute(const CostQuery& query, std::string_view format, std::size_t bytes) const;
-  // A product in csr, predicted as by absolute(); 0 where the table has no time of this space. With reference() for csr
-  // and relative() it is the part of absolute() that all formats share.
+  // The time of a product in csr, predicted like absolute(); 0 if the table has no time of this space. With reference()
+  // for csr and relative() it is the part of absolute() that all formats share.
   double csr_seconds(const CostQuery& query) const;
-  // The time that the best of the formats worth a look saves in so many products, conversion counted, in the mean over
-  // the measured matrices; of one in which nothing saves time, 0. Matrices of similar size and rows count more. So it
-  // is what a look at the formats of a matrix can be expected to bring, before anything but its size is known. 0 where
-  // the table has no time of this space. Time O(matrices of the table).
+  // The time that the best of the formats worth a look saves in that many products, conversion counted, in the mean
+  // over the measured matrices; 0 for a matrix in which nothing saves time. Matrices of similar size and rows count
+  // more. So it is the expected gain of a look at the formats of a matrix, before anything except its size is known. 0
+  // if the table has no time of this space. Time O(matrices of the table).
   double expected_saving(const CostQuery& query, double products) const;
   // Whether a storage format, with one of its kernels, is worth a look: it is one of the few that together are nearly
   // as fast as all, over solves of several lengths on the measured matrices; csr, which is always looked at, is not
   // among them.
   bool may_be_fastest(std::string_view format) const;
-  // The same model, to which twice as many formats are worth a look: for solves so long that the look does not matter.
+  // The same model with twice as many formats worth a look: for solves so long that the look does not matter.
   CostModel with_rare_formats() const;
 
  private:
@@ -153,7 +154,7 @@ class CostModel {
   double csr_bandwidth(const CostQuery& query) const;  // bytes per second; 0 if unknown
 
   struct PROTEAN_HIDDEN Samples;
-  // Of a format that is not among the few, the built-in table is read whole.
+  // For a format that is not among the few, the built-in table is read whole.
   const Samples& samples() const { return samples_ ? *samples_ : few_of_builtin(space_); }
   PROTEAN_HIDDEN static const Samples& few_of_builtin(Space space);
   PROTEAN_HIDDEN static const Samples& all_of_builtin(Space space);
