@@ -1,9 +1,8 @@
-// Vector operations. All vectors of one call have the same length and lie in the context's space, else
-// ShapeMismatch / WrongSpace; outputs must not overlap other arguments unless said. Scalars live where the
-// vectors live: a reduction leaves its result there and an update reads it there, so that a solver's loop
-// never waits for the host. Reductions add fixed parts in a fixed order: the same bits for the same number of
-// threads, and in deterministic mode (HostOptions) for any number of threads and whatever they are fused
-// into.
+// Vector operations. All vectors of one call have the same length and lie in the context's space, else ShapeMismatch or
+// WrongSpace is thrown; outputs must not overlap other arguments unless a function says so. Scalars live where the
+// vectors live: a reduction leaves its result there and an update reads it there, so that a solver's loop never waits
+// for the host. Reductions add fixed parts in a fixed order: the same bits for the same number of threads, and in
+// deterministic mode (HostOptions) for any number of threads and in any fused operation.
 #pragma once
 #include <cstdint>
 #include <type_traits>
@@ -14,8 +13,8 @@
 
 namespace PROTEAN_EXPORT protean {
 
-// What a Coefficient demands of its denominator; where that fails the coefficient is 0, so that an update
-// with it changes nothing and a solver that finds the trouble afterwards still has its last good iterate.
+// What a Coefficient demands of its denominator. If the demand fails, the coefficient is 0: an update with it changes
+// nothing, and a solver that finds the trouble afterwards still has its last good iterate.
 enum class Demand : unsigned char { nothing, nonzero, positive };
 
 // factor * (*numerator) / (*denominator), evaluated where it is used; a null pointer stands for 1.
@@ -41,8 +40,8 @@ struct Coefficient {
   }
 };
 
-// Copies within the context's space and, for a device context, between host and device, by name only; back on
-// the host memory's side when it returns. to and from do not overlap.
+// Copies within the context's space and, for a device context, between host and device, by name only. On return host
+// memory that took part may be read and written again. to and from do not overlap.
 template <class T>
 PROTEAN_EXPORT void copy(const Context& context, VectorView<const T> from, VectorView<T> to);
 template <class T>
@@ -62,11 +61,11 @@ template <class T>
 PROTEAN_EXPORT void multiply(const Context& context, VectorView<const T> x, VectorView<const T> y,
                              VectorView<T> z);
 
-// d := 1 ./ d, with 1 where an entry or its inverse is zero or not finite; result[0] := how many those were.
+// d := 1 ./ d, with 1 if an entry or its inverse is zero or not finite; result[0] := the number of such entries.
 template <class T>
 PROTEAN_EXPORT void reciprocal(const Context& context, VectorView<T> d, T* result);
 
-// result[0] := the largest |x_i|, 0 for an empty x, NaN when an entry is NaN
+// result[0] := the largest |x_i|, 0 for an empty x, NaN if an entry is NaN
 template <class T>
 PROTEAN_EXPORT void max_abs(const Context& context, VectorView<const T> x, T* result);
 // x . y of n entries of host memory on the calling thread alone, in SIMD: for products that fuse a dot of

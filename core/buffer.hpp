@@ -11,12 +11,12 @@
 namespace PROTEAN_EXPORT protean {
 
 namespace detail {
-// Aligned to 64 bytes; large blocks to 2 MiB, with huge pages where the system grants them, which makes a
-// matrix-vector product up to 1.5 times faster. Each thread of the context writes its part first, so that the
-// part lies in memory near that thread. Throws OutOfMemory.
+// Aligned to 64 bytes; large blocks to 2 MiB, with huge pages if the system grants them, which makes a matrix-vector
+// product up to 1.5 times faster. Each thread of the context writes its part first, so that the part lies in memory
+// near that thread. Throws OutOfMemory.
 void* allocate(const Context& context, std::size_t bytes);
 void deallocate(const Context& context, void* data, std::size_t bytes) noexcept;
-// Bytes of `size` items. Throws BadArgument for a negative size, OutOfMemory where no address space has so many.
+// Bytes of `size` items. Throws BadArgument for a negative size, OutOfMemory if no address space has that many bytes.
 std::size_t bytes_of(std::int64_t size, std::size_t item_bytes);
 }  // namespace detail
 

@@ -72,10 +72,10 @@ class NotAvailable : public Error {
       : Error(message, where) {}
 };
 
-// Not enough memory. Where the size is known beforehand, it is thrown before anything is allocated. For a small list of
-// the library std::bad_alloc is thrown instead. After both, the object that was called can be used again, and the
-// same call gives the same answer when there is memory; a build beside a solve fails alone (FailedSwitch), and the
-// solve goes on.
+// Not enough memory. If the size is known beforehand, it is thrown before anything is allocated. For a small list of
+// the library std::bad_alloc is thrown instead. After both, the object that was called can be used again, and the same
+// call gives the same answer if there is memory; a build beside a solve fails alone (FailedSwitch), and the solve goes
+// on.
 class OutOfMemory : public Error {
  public:
   OutOfMemory(const std::string& message, std::size_t bytes, SourceLocation where = SourceLocation::current())
@@ -93,7 +93,7 @@ class DeviceError : public Error {
       : Error(message, where) {}
 };
 
-// A file that cannot be read as what it should be. Line and column count from 1; 0: not known.
+// A file that cannot be read as the kind of file that it should be. Line and column count from 1; 0: not known.
 class BadFile : public Error {
  public:
   BadFile(const std::string& file, std::int64_t line, std::int64_t column, const std::string& message,
@@ -107,7 +107,7 @@ class BadFile : public Error {
   std::int64_t line_, column_;
 };
 
-// A storage format cannot store this matrix. bytes() is the predicted size where the size is the reason.
+// A storage format cannot store this matrix. bytes() is the predicted size if the size is the reason.
 class FormatRefused : public Error {
  public:
   FormatRefused(std::string_view format, std::string_view reason, std::size_t bytes = 0,
@@ -121,7 +121,7 @@ class FormatRefused : public Error {
   std::size_t bytes_;
 };
 
-// `value` converted to Target. Throws BadArgument, which names `what`, when Target cannot hold it.
+// `value` converted to Target. Throws BadArgument, which names `what`, if Target cannot hold it.
 template <class Target, class Source>
 Target narrow(Source value, std::string_view what, SourceLocation where = SourceLocation::current()) {
   const auto result = static_cast<Target>(value);
@@ -132,7 +132,7 @@ Target narrow(Source value, std::string_view what, SourceLocation where = Source
 }
 
 // The candidate that other programs call `word` (core/other_names.def); otherwise the one with the smallest edit
-// distance, and nothing where that is too large for a typing error.
+// distance, and nothing if that distance is too large for a typing error.
 std::string_view nearest_name(std::string_view word, std::span<const std::string_view> candidates);
 
 // " Did you mean 'x'?" or an empty string.

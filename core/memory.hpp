@@ -18,22 +18,21 @@ struct ProcessLimits {
 };
 ProcessLimits process_limits() noexcept;
 
-// Bytes of host memory that this process can still take without swapping and without being killed. It is the
-// smallest of
+// Bytes of host memory that this process can still take without swapping and without being killed. It is the smallest
+// of
 //   - MemAvailable of /proc/meminfo,
-//   - for the control group of the process and each group above it: the limit less the memory in use, where
-//     inactive page cache counts as free. Version 2: the smaller of memory.max and memory.high (above
-//     memory.high the kernel slows the process down), less memory.current. Version 1: memory.limit_in_bytes
-//     less memory.usage_in_bytes.
+//   - for the control group of the process and each group above it: the limit less the memory in use; inactive page
+//     cache counts as free. Version 2: the smaller of memory.max and memory.high (above memory.high the kernel slows
+//     the process down), less memory.current. Version 1: memory.limit_in_bytes less memory.usage_in_bytes.
 //   - RLIMIT_AS and RLIMIT_DATA less the mappings that count towards them.
-// unlimited_memory where nothing is known. Linux.
+// unlimited_memory if nothing is known. Linux.
 std::size_t available_memory();
 
 // The same for system files below the folder `root`, and for these limits. For tests.
 std::size_t available_memory(const std::string& root, const ProcessLimits& limits);
 
-// Throws OutOfMemory that names `what` when `bytes` is more than available_memory(), or more than `limit`
-// where that is not 0. Below 64 MiB only `limit` is checked.
+// Throws OutOfMemory, which names `what`, if `bytes` is more than available_memory(), or more than `limit` if that is
+// not 0. Below 64 MiB only `limit` is checked.
 void require_memory(std::size_t bytes, std::string_view what, std::size_t limit = 0);
 
 }  // namespace protean

@@ -19,12 +19,12 @@ namespace PROTEAN_EXPORT protean {
 template <class T>
 PROTEAN_EXPORT void require(const MultiVectorView<const T>& view, std::int64_t rows, std::int64_t columns,
                             Space space, std::string_view what);
-// Throws BadArgument where the memory between the first and the last entry of both overlaps.
+// Throws BadArgument if the memory between the first and the last entry of both overlaps.
 template <class T>
 PROTEAN_EXPORT void require_apart(const MultiVectorView<const T>& a, const MultiVectorView<const T>& b,
                                   std::string_view names);
 
-// to(:, to) := from(:, from); 0 where from is negative.
+// to(:, to) := from(:, from); 0 if from is negative.
 struct ColumnPair {
   std::int32_t from, to;
 };
@@ -46,7 +46,8 @@ template <class T>
 PROTEAN_EXPORT void multi_residual(const Context& context, MultiVectorView<const T> B, MultiVectorView<T> R,
                                    std::span<const ColumnPair> pairs, T* result);
 
-// In what follows `running` has one number for each vector: where it is 0, the vector and its results stay as they are.
+// In the following functions `running` has one number for each vector: if it is 0, the vector and its results stay as
+// they are.
 
 // result[j] := x_j . y_j
 template <class T>
@@ -60,21 +61,21 @@ PROTEAN_EXPORT void multi_dot_pair(const Context& context, MultiVectorView<const
 template <class T>
 PROTEAN_EXPORT void multi_multiply(const Context& context, VectorView<const T> d, MultiVectorView<const T> X,
                                    MultiVectorView<T> Y, const T* running);
-// CG: r_j := r_j - a_j q_j with a_j = rz[j] / pq[j], or 0 where pq[j] is not positive; rr[j] := r_j . r_j and, unless
-// next is null, next[j] := r_j . (d .* r_j). An empty d stands for ones.
+// CG: r_j := r_j - a_j q_j with a_j = rz[j] / pq[j], or 0 if pq[j] is not positive; rr[j] := r_j . r_j and, unless next
+// is null, next[j] := r_j . (d .* r_j). An empty d stands for ones.
 template <class T>
 PROTEAN_EXPORT void multi_cg_residual(const Context& context, const T* rz, const T* pq,
                                       MultiVectorView<const T> Q, VectorView<const T> d, MultiVectorView<T> R,
                                       const T* running, T* rr, T* next);
-// CG: x_j := x_j + a_j p_j, then p_j := d .* z_j + b_j p_j with b_j = next[j] / rz[j], or 0 where rz[j] is not
-// positive. An empty d stands for ones.
+// CG: x_j := x_j + a_j p_j, then p_j := d .* z_j + b_j p_j with b_j = next[j] / rz[j], or 0 if rz[j] is not positive.
+// An empty d stands for ones.
 template <class T>
 PROTEAN_EXPORT void multi_cg_direction(const Context& context, const T* rz, const T* pq, const T* next,
                                        VectorView<const T> d, MultiVectorView<const T> Z,
                                        MultiVectorView<T> X, MultiVectorView<T> P, const T* running);
 
-// BiCGStab. In the next three a_j = rho[j] / r0v[j], or 0 where r0v[j] is 0; w_j = ts[j] / tt[j], or 0 where tt[j] is
-// not positive. r_j := r_j - a_j v_j, ss[j] := r_j . r_j and, unless d is empty, z_j := d .* r_j.
+// BiCGStab. In the next three functions a_j = rho[j] / r0v[j], or 0 if r0v[j] is 0; w_j = ts[j] / tt[j], or 0 if tt[j]
+// is not positive. r_j := r_j - a_j v_j, ss[j] := r_j . r_j and, unless d is empty, z_j := d .* r_j.
 template <class T>
 PROTEAN_EXPORT void multi_bicgstab_half(const Context& context, const T* rho, const T* r0v,
                                         MultiVectorView<const T> V, VectorView<const T> d,
@@ -87,8 +88,8 @@ PROTEAN_EXPORT void multi_bicgstab_update(const Context& context, const T* rho, 
                                           MultiVectorView<const T> Tv, MultiVectorView<const T> R0,
                                           MultiVectorView<T> X, MultiVectorView<T> R, const T* running, T* rr,
                                           T* next);
-// p_j := r_j + b_j (p_j - w_j v_j) with b_j = a_j tt[j] / ts[j], or 0 where ts[j] is 0, and, unless d is empty, z_j :=
-// d .* p_j.
+// p_j := r_j + b_j (p_j - w_j v_j) with b_j = a_j tt[j] / ts[j], or 0 if ts[j] is 0, and, unless d is empty, z_j := d
+// .* p_j.
 template <class T>
 PROTEAN_EXPORT void multi_bicgstab_direction(const Context& context, const T* rho, const T* r0v, const T* ts,
                                              const T* tt, MultiVectorView<const T> R,
@@ -122,8 +123,8 @@ template <class T>
 PROTEAN_EXPORT void multi_block_axpy(const Context& context, std::type_identity_t<T> factor,
                                      MultiVectorBlock<const T> V, const T* h, MultiVectorView<T> W,
                                      const T* running, T* result = nullptr);
-// v_j := v_j / s[j], or 0 where s[j] is 0. Unlike above, a vector that does not run becomes 0: later products with it
-// are 0, and its numbers neither grow nor shrink.
+// v_j := v_j / s[j], or 0 if s[j] is 0. Unlike above, a vector that does not run becomes 0: later products with it are
+// 0, and its numbers neither grow nor shrink.
 template <class T>
 PROTEAN_EXPORT void multi_divide(const Context& context, const T* s, MultiVectorView<T> V, const T* running);
 // x_j := x_j + d .* u_j; an empty d stands for ones.

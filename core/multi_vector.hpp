@@ -12,16 +12,15 @@
 namespace PROTEAN_EXPORT protean {
 
 // Where entry (i, j), entry i of vector j, lies:
-//   columns      data[i + j stride], stride >= rows: one vector after another, as finite element codes and LAPACK have
-//                them
+//   columns      data[i + j stride], stride >= rows: one vector after another, as in finite element codes and LAPACK
 //   interleaved  data[i stride + j], stride >= columns: the entries of one row side by side
 // Products take both. Interleaved is faster: one entry of a matrix meets neighbouring entries of x, which one load
 // brings.
 enum class VectorLayout : unsigned char { columns, interleaved };
 
 // `columns` vectors of `rows` entries at `data` in memory of `space`. It owns nothing, is passed by value, and is valid
-// as long as the memory exists. Entries between the vectors (where stride is larger than needed) are neither read nor
-// written. A view of T converts to one of const T.
+// as long as the memory exists. Entries between the vectors (if stride is larger than needed) are neither read nor
+// written. A view of T converts to a view of const T.
 template <class T>
 struct MultiVectorView {
   T* data = nullptr;
@@ -40,7 +39,7 @@ struct MultiVectorView {
   std::int64_t extent() const noexcept {
     return rows <= 0 || columns <= 0 ? 0 : (rows - 1) * row_step() + (columns - 1) * column_step() + 1;
   }
-  // The entries of a vector lie side by side: so column() may be called.
+  // Whether the entries of a vector lie side by side, so that column() may be called.
   bool has_vectors() const noexcept { return layout == VectorLayout::columns || stride == 1; }
   VectorView<T> column(std::int64_t j) const noexcept { return {from_column(j), rows, space}; }
   MultiVectorView part(std::int64_t first, std::int64_t count) const noexcept {
@@ -55,7 +54,7 @@ struct MultiVectorView {
 };
 
 namespace detail {
-// rows * columns. Throws BadArgument for negative numbers, OutOfMemory where no address space has so many entries of
+// rows * columns. Throws BadArgument for negative numbers, OutOfMemory if no address space has that many entries of
 // `entry_bytes`.
 std::int64_t entries_of(std::int64_t rows, std::int64_t columns, std::size_t entry_bytes);
 }  // namespace detail

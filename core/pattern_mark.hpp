@@ -1,4 +1,4 @@
-// What is remembered of a pattern, so that another one can be compared with it when its arrays are gone.
+// What is remembered of a pattern, so that another one can be compared with it after its arrays are gone.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -11,9 +11,10 @@ namespace PROTEAN_EXPORT protean {
 // Says that the caller knows the pattern to be the same, so that it is not compared.
 struct SamePattern {};
 
-// A number of 64 bits that differs between two patterns of the same size, but for one pair in 2^64. It is the same in
-// either space and for row pointers of either width. The pattern lies in the space of the context. Reads rows + 1 row
-// pointers and `nonzeros` columns, whatever they are, once and in parallel; on a device the host waits for the number.
+// A number of 64 bits that differs between two patterns of the same size, except for one pair in 2^64. It is the same
+// in either space and for row pointers of either width. The pattern lies in the space of the context. Reads rows + 1
+// row pointers and `nonzeros` columns, whatever they are, once and in parallel; on a device the host waits for the
+// number.
 std::uint64_t hash_of(const Context& context, const SparsityPattern& pattern);
 
 // Whether both are the very same arrays. Nothing is read.

@@ -11,15 +11,15 @@ namespace PROTEAN_EXPORT protean {
 // All formats, in the order of catalogue.def.
 std::span<const FormatEntry* const> catalogue() noexcept;
 
-// Those with a layout of their own: all but presets.
+// The formats with a layout of their own: all except presets.
 std::span<const FormatEntry* const> layouts() noexcept;
 
-// The format with this id. Throws BadArgument with the nearest name otherwise.
+// The format with this id. Throws BadArgument, with the nearest name, for an unknown id.
 const FormatEntry& find_format(std::string_view id);
 
 // True if two formats compute the same with this kernel and without parameters of the user: they have one layout, and
-// equal values of all parameters. For example, a preset that only changes how a GPU's threads are used equals its
-// base on the host. False where a preset chooses a parameter for each matrix.
+// equal values of all parameters. For example, a preset that only changes how a GPU's threads are used equals its base
+// on the host. False if a preset chooses a parameter for each matrix.
 bool same_computation(const FormatEntry& one, const FormatEntry& other, const Kernel& kernel);
 
 }  // namespace protean

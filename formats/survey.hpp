@@ -29,21 +29,22 @@ struct PatternSample {
 PatternSample sample_rows(const ContextPtr& context, const SparsityPattern& pattern,
                           std::int64_t entries = 3072, int blocks = 4);
 
-// Every format of the catalogue with exact values and default parameters, with each of its kernels in `space`
-// that this build has, in the order of the catalogue. The admit() of each format is asked about the sample,
-// on the host for both spaces. Formats that pad all rows to one length are also asked about the longest row.
-// Bytes are scaled in proportion to those of csr. Only for patterns in host memory. With `deterministic`,
-// only kernels with that mode. Formats of symmetric matrices are among them only with `symmetric`: the caller knows
-// that the matrix is symmetric to the bit (first_asymmetry() in core/statistics.hpp), which no sample shows. Reads all
-// row pointers and the columns of the sample, in the time of one or two products. With `model`, only csr and the
-// formats that may be the fastest by its table (CostModel::may_be_fastest()): in the middle of a solve the others would
-// only cost time.
+// Every format of the catalogue with exact values and default parameters, with each of its kernels in `space` that this
+// build has, in the order of the catalogue. The admit() of each format is asked about the sample, on the host for both
+// spaces. Formats that pad all rows to one length are also asked about the longest row. Bytes are scaled in proportion
+// to csr. Only for patterns in host memory. Reads all row pointers and the columns of the sample, in the time of one or
+// two products.
+// - deterministic: only kernels with that mode.
+// - symmetric: also formats of symmetric matrices. The caller knows that the matrix is symmetric to the bit
+//   (first_asymmetry() in core/statistics.hpp), which no sample shows.
+// - model: only csr and the formats that may be the fastest by its table (CostModel::may_be_fastest()), since the
+//   others would only cost time in the middle of a solve.
 std::vector<SwitchTarget> survey_formats(const SparsityPattern& pattern, Space space,
                                          bool deterministic = false, std::size_t value_bytes = 8,
                                          bool symmetric = false, const CostModel* model = nullptr);
 
-// The same for a pattern in the memory of the context and formats in that memory. Of a pattern in device memory the
-// rows of the sample are copied to the host, and the longest row is found on the device.
+// The same for a pattern in the memory of the context and formats in that memory. If the pattern is in device memory,
+// the rows of the sample are copied to the host, and the longest row is found on the device.
 PROTEAN_HIDDEN std::vector<SwitchTarget> survey_formats(const Context& context,
                                                         const SparsityPattern& pattern, bool deterministic,
                                                         std::size_t value_bytes, bool symmetric,
@@ -63,10 +64,10 @@ PROTEAN_EXPORT std::vector<SwitchTarget> survey_formats(const ElementOperator<T>
                                                         const CostModel* model = nullptr);
 
 // The survey that the policy makes during a solve (FormatSurvey). It returns the formats of the matrix of A, in the
-// order that the rows have at the time of the call. If A still consists of element matrices, it returns those of the
+// order of the rows at the time of the call. If A still consists of element matrices, it returns the formats of the
 // assembled matrix. If the matrix is in device memory, the rows of the sample are copied to the host and the longest
 // row is found on the device. This takes some milliseconds, on the stream of the calling thread (BackgroundWork).
-// on_host: the pattern in host memory, if the caller has it. When background work is cancelled, the survey throws
+// on_host: the pattern in host memory, if the caller has it. If background work is cancelled, the survey throws
 // Cancelled between two formats.
 template <class T>
 PROTEAN_EXPORT std::vector<SwitchTarget> survey_formats(const AdaptiveOperator<T>& A, const CostModel& model,

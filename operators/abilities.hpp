@@ -30,7 +30,7 @@ class Ability {
  public:
   constexpr Ability() = default;
   constexpr Ability(const Interface* interface) noexcept : interface_(interface) {}
-  // Null, where an operator inside has the ability and this one does not. `why` is a literal: "its rows are ...".
+  // Null: an operator inside has the ability and this one does not. `why` is a literal: "its rows are ...".
   static constexpr Ability refused(std::string_view why) noexcept {
     Ability none;
     none.why_ = why;
@@ -41,7 +41,7 @@ class Ability {
   constexpr const Interface* get() const noexcept { return interface_; }
   constexpr const Interface* operator->() const noexcept { return interface_; }
   constexpr const Interface& operator*() const noexcept { return *interface_; }
-  // Why it is refused. Empty where it is there, and where no operator inside has it either.
+  // Why it is refused. Empty if it is there, and if no operator inside has it either.
   constexpr std::string_view why() const noexcept { return why_; }
 
  private:
@@ -75,7 +75,7 @@ struct Abilities {
     Abilities copy = *this;
     copy.for_each([&f](std::string_view name, const auto& ability) { f(name, ability); });
   }
-  // For an operator that has none of those of the operator inside.
+  // For an operator that has no ability of the operator inside.
   void refuse_all(std::string_view why) {
     for_each([why]<class Interface>(std::string_view, Ability<Interface>& ability) {
       if (ability) ability = Ability<Interface>::refused(why);

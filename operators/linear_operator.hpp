@@ -35,14 +35,14 @@ struct Recording {
   // addresses of arrays, other numbers passed by value. The steps are then recorded again, also in the middle
   // of a solve. 0: unknown; they are recorded again in each solve.
   std::uint64_t version = 0;
-  // What a product reads of the operator, in bytes; 0: unknown. Where it is much, fewer steps are recorded: products
+  // Bytes of the operator that a product reads; 0: unknown. If they are many, fewer steps are recorded, since products
   // of steps that are queued after the end of a solve cost time.
   std::size_t bytes = 0;
   // A recorded graph holds several steps, and all of it runs, also the steps after the one that ends the solve. True:
-  // the kernels of do_apply() and do_apply_dot() know the device's flag of an ended solve, and then leave y and
-  // result as they are. False, as for every operator that knows nothing of this flag: where the method keeps y, the
-  // solver gives do_apply() a vector of its own instead, and copies it into y as long as the solve has not ended.
-  // That takes one vector more.
+  // the kernels of do_apply() and do_apply_dot() know the device's flag of an ended solve, and then leave y and result
+  // as they are. False, as for every operator that knows nothing of this flag: if the method keeps y, the solver gives
+  // do_apply() a vector of its own instead, and copies it into y as long as the solve has not ended. That takes one
+  // more vector.
   bool heeds_stop = false;
   bool operator==(const Recording&) const = default;
 };
@@ -83,9 +83,9 @@ class LinearOperator {
   // Throws ArraysChanged if products read arrays of the caller that are watched (see watched()) and have been
   // changed or freed. A solver calls it before each solve.
   virtual void check_arrays() const {}
-  // What it can do beside products: the interfaces named there (HasDiagonal ...) that its class is derived from. An
-  // operator that computes with another one has those of that one, but for what it changes (Wrapper). Not in a
-  // constructor.
+  // The abilities of the operator next to products: the interfaces (HasDiagonal ...) from which its class is derived.
+  // An operator that computes with another one has the abilities of that one, except the ones that it changes
+  // (Wrapper). Not for use in a constructor.
   virtual Abilities<T> abilities() const noexcept;
 
  protected:
@@ -129,7 +129,7 @@ template <class T>
 PROTEAN_EXPORT void apply_dot(const LinearOperator<T>& A, VectorView<const T> x, VectorView<T> y, T* result);
 
 // Throws ShapeMismatch, WrongSpace or BadArgument, with the name `what`, unless the view has this size and space, and
-// memory where it has entries.
+// memory if it has entries.
 template <class T>
 PROTEAN_EXPORT void require(VectorView<const T> view, std::int64_t size, Space space, std::string_view what);
 

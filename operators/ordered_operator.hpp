@@ -1,4 +1,4 @@
-// An operator that computes in another order of its rows and is used in the caller's.
+// An operator that computes in another order of its rows and is used in the caller's order.
 #pragma once
 #include <memory>
 #include <optional>
@@ -18,10 +18,10 @@ template <class T>
 class CallersOrder;
 }  // namespace detail
 
-// A = P^T B P, where B = P A P^T is what it was made of. A solver that is given it runs on B: it permutes b and x
-// before the solve and x after it, so that no product permutes anything. Right-hand side, guess, solution,
-// preconditioner, observer and residuals are in the caller's numbering. A preconditioner that is a diagonal is permuted
-// once a solve; another one costs two permutations of a vector each time that it is applied.
+// A = P^T B P with B = P A P^T, of which it was made. A solver runs on B: it permutes b and x before the solve and x
+// after it, so that no product permutes anything. Right-hand side, guess, solution, preconditioner, observer and
+// residuals are in the caller's numbering. A preconditioner that is a diagonal is permuted once a solve; another one
+// costs two permutations of a vector each time that it is applied.
 //
 //   auto order = Permutation(context, make_order("rcm", *host, csr.pattern));
 //   PermutedMatrix<double> ordered(host, csr, order);
@@ -29,10 +29,10 @@ class CallersOrder;
 //   OrderedOperator<double> A(std::move(ordered), std::move(B));
 //
 // apply() permutes both vectors, multi_apply() all of them. Workspace: two vectors, and for products with several
-// vectors as many of each as the largest product so far had. Several threads may call them, one after another. It has
-// the abilities of B but HasRowArrays, which in_order() has; tuning, layout and parts are those of B in its order.
-// products() counts those of apply(), and inner().products() also those of a solver. The order never changes: a matrix
-// whose order may change is an AdaptiveOperator, which may begin in an order, too.
+// vectors as many of each as the largest product so far had. Several threads may call them, one after another. The
+// operator has the abilities of B except HasRowArrays, which in_order() has. Tuning, layout and parts are B's, in its
+// order. products() counts the products of apply(), and inner().products() also the products of a solver. The order
+// never changes: use an AdaptiveOperator, which may begin in an order, too, for a matrix whose order may change.
 template <class T>
 class OrderedOperator final : public Wrapper<T>,
                               public HasDiagonal<T>,
@@ -42,7 +42,7 @@ class OrderedOperator final : public Wrapper<T>,
                               public HasOrder<T> {
  public:
   ~OrderedOperator() override;
-  // B is made of ordered.matrix(). Throws ShapeMismatch and WrongSpace where it does not fit the permutation.
+  // B is made of ordered.matrix(). Throws ShapeMismatch and WrongSpace if it does not fit the permutation.
   OrderedOperator(PermutedMatrix<T> ordered, std::unique_ptr<AssembledMatrix<T>> B);
   // Any B that is square; the caller may share it. It has no update_values(): whoever gives B new values permutes them.
   // Throws BadArgument for a B with an order of its own (HasOrder): an order has one owner, and its name one meaning.
@@ -53,13 +53,13 @@ class OrderedOperator final : public Wrapper<T>,
   Permutation order() const override { return permutation_; }
   const LinearOperator<T>& in_order() const noexcept override { return *B_; }
   void count_in_order(std::int64_t more) const noexcept override { B_->count_products(more); }
-  // There is no change to be told of.
+  // The order does not change, so there is nothing to report.
   void follow(OrderFollower&) const override {}
   void unfollow(OrderFollower&) const noexcept override {}
 
   // Sets new values for the same pattern, in the caller's order: a matrix in the space of the context. The order is
-  // kept; one pass permutes the values. Throws BadArgument where it was not made of a PermutedMatrix, and as
-  // AssembledMatrix::update_values.
+  // kept; one pass permutes the values. Throws BadArgument if the operator was not made of a PermutedMatrix, and what
+  // AssembledMatrix::update_values throws.
   void update_values(const CsrMatrix<T>& csr);
 
   // Throws BadArgument if B has no diagonal.

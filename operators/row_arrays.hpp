@@ -7,8 +7,8 @@
 
 namespace PROTEAN_EXPORT protean {
 
-// The arrays of a matrix in device memory: those that belong to its kind; the others are null or 0. Each
-// position 0 <= p < rows holds one row. The entries of a row are in ascending order of columns.
+// The arrays of a matrix in device memory. The arrays of other kinds are null or 0. Each position 0 <= p < rows holds
+// one row. The entries of a row are in ascending order of columns.
 template <class T>
 struct RowArrays {
   enum class Kind : unsigned char {
@@ -44,9 +44,8 @@ struct RowArrays {
   bool operator==(const RowArrays&) const = default;
 };
 
-// Ability of an operator in device memory: returns the arrays of its rows. While LinearOperator::recording()
-// is the same, the arrays keep their addresses and contain what do_apply() computes with. At most 2^31 - 1
-// rows.
+// Ability of an operator in device memory: returns the arrays of its rows. While LinearOperator::recording() is the
+// same, the arrays keep their addresses and contain the numbers with which do_apply() computes. At most 2^31 - 1 rows.
 template <class T>
 class HasRowArrays {
  public:

@@ -18,14 +18,14 @@ class HasRows {
   virtual CsrMatrix<T> rows_as_csr() const = 0;
 };
 
-// The entries of A in its space, by HasRows: AssembledMatrix::to_csr(), the assembled element matrices, those of an
-// operator of the user's; of an AdaptiveOperator its source, if that has the values of the running matrix. Nothing
-// for an operator without that ability. May share arrays with A; else it takes the memory of the matrix in CSR.
-// Throws OutOfMemory.
+// The entries of A in its space, by HasRows: AssembledMatrix::to_csr(), the assembled element matrices, or the entries
+// of a user's operator. An AdaptiveOperator gives its source, if that has the values of the running matrix. Empty for
+// an operator without that ability. May share arrays with A; else it takes the memory of the matrix in CSR. Throws
+// OutOfMemory.
 template <class T>
 PROTEAN_EXPORT std::optional<CsrMatrix<T>> csr_of(const LinearOperator<T>& A);
 
-// csr_of() in host memory, with sorted rows. `user` is who asks, for the message. Throws BadArgument if A cannot
+// csr_of() in host memory, with sorted rows. `user` names the caller for the message. Throws BadArgument if A cannot
 // give its entries, BadMatrix for a row that has a column twice.
 template <class T>
 PROTEAN_EXPORT CsrMatrix<T> rows_on_host(const LinearOperator<T>& A, const ContextPtr& host,

@@ -1,4 +1,4 @@
-// Tells what a matrix has chosen among its own options, such as how far a loop is unrolled, and by what.
+// Says what a matrix has chosen among its own options, such as how far a loop is unrolled, and by what.
 #pragma once
 #include <string>
 #include <string_view>
@@ -22,8 +22,8 @@ struct Tuning {
   // False while products still try options. The choices by time are then the best ones so far.
   bool settled = true;
   int measurements = 0;  // products that were measured
-  // Of a matrix that predicts its own products: how often measured times have corrected the prediction, and the seconds
-  // of a product with the present options, as predicted before they were taken and as measured (0: not yet).
+  // For a matrix that predicts its own products: how often measured times have corrected the prediction, and the
+  // seconds of a product with the present options, as predicted before they were taken and as measured (0: not yet).
   int corrections = 0;
   double predicted_seconds = 0, measured_seconds = 0;
   // Why the choices do not change although times ask for it, for a person: no memory. Empty: nothing of the kind.

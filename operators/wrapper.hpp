@@ -8,8 +8,8 @@
 
 namespace PROTEAN_EXPORT protean {
 
-// Is like the operator inside in all but its products and what a derived class overrides. Abilities are forwarded as a
-// whole: a derived class changes those that it changes, and each that it cannot give gets a reason.
+// Equals the operator inside except for its products and the functions that a derived class overrides. Abilities are
+// forwarded as a whole: a derived class changes some of them, and gives a reason for each one that it lacks.
 template <class T, class Base = LinearOperator<T>>
 class Wrapper : public Base {
  public:
@@ -29,7 +29,7 @@ class Wrapper : public Base {
   }
 
  protected:
-  // `set` is that of inner(), and becomes that of this operator.
+  // `set` has the abilities of inner(), and becomes the set of this operator.
   virtual void change(Abilities<T>& set) const noexcept = 0;
 };
 

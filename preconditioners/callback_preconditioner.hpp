@@ -11,8 +11,7 @@
 
 namespace PROTEAN_EXPORT protean {
 
-// z := M^-1 r. The rules for the function and its exceptions are those of CallbackOperator
-// (callback_operator.hpp).
+// z := M^-1 r. The function and its exceptions follow the rules of CallbackOperator (callback_operator.hpp).
 template <class T>
 class CallbackPreconditioner final : public Preconditioner<T> {
  public:

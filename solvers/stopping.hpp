@@ -32,7 +32,7 @@ constexpr bool converged(StopReason reason) noexcept { return static_cast<int>(r
 // "max-iterations"
 std::string_view to_string(StopReason reason) noexcept;
 
-// The norm that the residual is compared with.
+// The norm with which the residual is compared.
 enum class Baseline : unsigned char { rhs, initial_residual };
 
 struct StoppingRule {
@@ -40,9 +40,9 @@ struct StoppingRule {
   double relative_tolerance = 1e-8;
   double absolute_tolerance = 0;  // or ||b - A x|| <= absolute_tolerance; finite
   std::int64_t max_iterations = 10000;
-  // Of the iterations; of a SystemSolver, LinearSystem and solve() also of the setup of the preconditioner before them.
+  // Limits the iterations; in SystemSolver, LinearSystem and solve() also the setup of the preconditioner before them.
   double max_seconds = std::numeric_limits<double>::infinity();
-  // Stop when the residual exceeds this times the larger of baseline and initial residual; infinity: never.
+  // Stop when the residual exceeds this number times the larger of baseline and initial residual; infinity: never.
   double divergence = 1e8;
   // Stop when this many iterations bring no new smallest residual; 0: never.
   std::int64_t stagnation_window = 0;

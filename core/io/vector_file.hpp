@@ -25,10 +25,10 @@ void write_vector(const std::string& path, VectorView<const double> vector, cons
 Vector<double> read_vector(const ContextPtr& context, const std::string& path,
                            const ReadOptions& options = {});
 
-// Files of several vectors, all of one length: a Matrix Market array (or coordinate file) of as many columns, or a .npy
-// file of shape (size, columns), in either order of its entries. read_vectors() returns them one after another; a file
-// of one row is one vector. write_vectors() writes .npy files in column-major order (fortran_order). Otherwise as the
-// functions above.
+// Files of several vectors, all of one length: a Matrix Market array (or coordinate file) with one column for each
+// vector, or a .npy file of shape (size, columns), in either order of its entries. read_vectors() returns them one
+// after another; a file of one row is one vector. write_vectors() writes .npy files in column-major order
+// (fortran_order). Otherwise like the functions above.
 VectorColumns read_vectors(const ContextPtr& context, const std::string& path,
                            const ReadOptions& options = {});
 void write_vectors(const std::string& path, MultiVectorView<const double> vectors,

@@ -152,7 +152,7 @@ class Solver {
     if (preconditioner_) preconditioner_->ensure(*matrix_);
   }
 
-  // x is the initial guess. A solve that does not converge throws no exception; see the report.
+  // x is the initial guess. A solve that does not converge does not throw an exception; see the report.
   const protean::SolveReport& solve(dealii::Vector<double>& x, const dealii::Vector<double>& b) const {
     require_matrix();
     return report_ = solver_->solve(*matrix_, {b.begin(), static_cast<std::int64_t>(b.size())},
@@ -192,7 +192,7 @@ inline protean::VectorView<double> view(dealii::Vector<double>& v) {
   return {v.begin(), static_cast<std::int64_t>(v.size())};
 }
 
-// y := F x by F.vmult(y, x) on vectors of deal.II's, which cannot be views of other memory: two copies.
+// y := F x by F.vmult(y, x). Vectors of deal.II cannot be views of other memory, so two vectors are copied.
 template <class F>
 protean::HostProductFunction<double> by_vmult(const F& f, std::size_t rows, std::size_t cols) {
   const auto in = std::make_shared<dealii::Vector<double>>(static_cast<unsigned>(cols));
@@ -210,8 +210,8 @@ class ControlObserver final : public protean::SolveObserver {
   ControlObserver(dealii::SolverControl& control, bool own_rule) : control_(control), own_rule_(own_rule) {}
   bool on_iteration(const protean::IterationInfo& info) override {
     state_ = control_.check(static_cast<unsigned>(info.iteration), info.residual);
-    // The tolerances of a SolverControl or ReductionControl are those of the solve, which goes on until b - A x itself
-    // is small enough. What another class calls a success ends it.
+    // The solve has the tolerances of a SolverControl or ReductionControl, and goes on until b - A x itself is small
+    // enough. It ends if another class reports success.
     if (state_ == dealii::SolverControl::success) return !own_rule_;
     return state_ != dealii::SolverControl::failure;
   }
@@ -225,18 +225,16 @@ class ControlObserver final : public protean::SolveObserver {
 
 }  // namespace detail
 
-// In place of deal.II's solvers: the same constructor from a SolverControl, and solve(A, x, b, preconditioner).
-//   A               a SparseMatrix<double> is used in place in format csr; any other class with m(), n() and vmult() by
-//                   its vmult()
+// Takes the place of deal.II's solvers: the same constructor from a SolverControl, and solve(A, x, b, preconditioner).
+//   A               a SparseMatrix<double> is used in place in format csr; other classes need m(), n() and vmult()
 //   preconditioner  PreconditionIdentity, or any class with vmult() (its vectors are copied in and out). cg needs a
 //                   symmetric one, as deal.II's does
 //   x               initial guess and solution
 // As in deal.II, control.check(step, ||r||) is asked in each iteration, with the 2-norm of the residual of the
-// recurrence, so log_history, history data and derived classes work; last_step() and last_value() are those of x as it
-// is returned. Of SolverControl and ReductionControl a solve has converged when b - A x itself, computed from x,
-// is within the tolerance; deal.II trusts the recurrence, and its GMRES, which is left-preconditioned, takes the norm
-// of M^-1 r unless it is told otherwise. Throws SolverControl::NoConvergence as deal.II does, also for a
-// breakdown; report() then has the reason.
+// recurrence, so log_history, history data and derived classes work; last_step() and last_value() describe the returned
+// x. With SolverControl and ReductionControl a solve has converged if b - A x itself, computed from x, is within the
+// tolerance; deal.II trusts the recurrence, and its GMRES, which is left-preconditioned, takes the norm of M^-1 r by
+// default. Throws SolverControl::NoConvergence as deal.II does, also for a breakdown; report() then has the reason.
 class IterativeSolver {
  public:
   explicit IterativeSolver(dealii::SolverControl& control, std::string method,
@@ -311,7 +309,7 @@ class IterativeSolver {
   protean::SolveReport report_;
 };
 
-// Under deal.II's names. The template argument is deal.II's, of which Vector<double> is the one allowed.
+// The solvers under deal.II's names. The template argument is deal.II's; only Vector<double> is allowed.
 template <class VectorType = dealii::Vector<double>>
 class SolverCG : public IterativeSolver {
   static_assert(std::is_same_v<VectorType, dealii::Vector<double>>, "for Vector<double> only");

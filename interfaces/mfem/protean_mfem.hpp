@@ -6,8 +6,8 @@
 //   protean_mfem::ElementMatrices  an mfem::Operator on the element matrices of a BilinearForm, not assembled
 //   protean_mfem::csr_view         the arrays of an mfem::SparseMatrix, not copied
 //
-// For serial MFEM with real_t = double and vectors in host memory. An object of MFEM must outlive the objects
-// made from it.
+// For serial MFEM with real_t = double and vectors in host memory. An object of MFEM must outlive the objects made from
+// it.
 #pragma once
 #include <mfem.hpp>
 
@@ -30,9 +30,8 @@ namespace protean_mfem {
 
 static_assert(std::is_same_v<mfem::real_t, double>, "this header is for an MFEM built in double precision");
 
-// The arrays of MFEM: row pointers, columns and values. A must be finalised. MFEM does not sort the columns
-// of a row. Format csr computes with rows in any order; all other formats need A.SortColumnIndices() first,
-// which sorts in place.
+// The arrays of MFEM: row pointers, columns and values. A must be finalised. MFEM does not sort the columns of a row.
+// Format csr computes with rows in any order; all other formats need A.SortColumnIndices() first, which sorts in place.
 inline protean::CsrMatrix<double> csr_view(const mfem::SparseMatrix& A) {
   if (!A.Finalized())
     throw protean::BadMatrix("the mfem::SparseMatrix is not finalised; call Finalize() first");
@@ -42,15 +41,15 @@ inline protean::CsrMatrix<double> csr_view(const mfem::SparseMatrix& A) {
 inline protean::VectorView<const double> view(const mfem::Vector& v) { return {v.HostRead(), v.Size()}; }
 inline protean::VectorView<double> view(mfem::Vector& v) { return {v.HostReadWrite(), v.Size()}; }
 
-// y = A x with the element matrices of a form. Rows and columns of essential unknowns are those of the
-// identity: the system of BilinearForm::FormLinearSystem() with DIAG_ONE, without its matrix. The form may
-// have domain integrators on all elements only, and its space no hanging nodes, because element matrices
-// alone cannot describe more.
+// y = A x with the element matrices of a form. Rows and columns of essential unknowns are rows and columns of the
+// identity: the system of BilinearForm::FormLinearSystem() with DIAG_ONE, without its matrix. The form may have domain
+// integrators on all elements only, and its space no hanging nodes, because element matrices alone cannot describe
+// more.
 //
-// If all elements have one size and `symmetric` is true, Protean reads the element matrices of MFEM in place.
-// Otherwise they are transposed into an array that exists during construction only (MFEM stores them by
-// columns). In both cases Protean keeps its own copy, in the order that its products need. When the
-// right-hand sides have been eliminated, FreeElementMatrices() of the form frees the copy of MFEM.
+// If all elements have one size and `symmetric` is true, Protean reads the element matrices of MFEM in place. Otherwise
+// they are transposed into an array that exists during construction only (MFEM stores them by columns). In both cases
+// Protean keeps its own copy, in the order that its products need. After the right-hand sides have been eliminated,
+// FreeElementMatrices() of the form frees the copy of MFEM.
 class ElementMatrices : public mfem::Operator {
  public:
   ElementMatrices(protean::ContextPtr context, mfem::BilinearForm& form, const mfem::Array<int>& essential,
@@ -100,8 +99,8 @@ class ElementMatrices : public mfem::Operator {
     with_matrices([&](auto groups) { operator_->update_values(groups); });
   }
 
-  // b := b - A x_e and b_e := x_e, where x_e has the values of x at essential unknowns. FormLinearSystem()
-  // does the same to the right-hand side.
+  // b := b - A x_e and b_e := x_e; x_e has the values of x at essential unknowns. FormLinearSystem() does the same to
+  // the right-hand side.
   void EliminateRHS(const mfem::Vector& x, mfem::Vector& b) const {
     std::vector<bool> given(static_cast<std::size_t>(height), false);
     for (const int dof : essential_) given[dof] = true;
@@ -214,8 +213,8 @@ struct SolverOptions {
   protean::PreconditionerOptions preconditioning = {};
   std::string format = "csr";  // for an mfem::SparseMatrix; "auto" chooses one
   protean::FormatParams parameters = {};
-  // Its stopping.relative_tolerance, absolute_tolerance and max_iterations are where SetRelTol(), SetAbsTol() and
-  // SetMaxIter() begin.
+  // Its stopping.relative_tolerance, absolute_tolerance and max_iterations are the initial values of SetRelTol(),
+  // SetAbsTol() and SetMaxIter().
   protean::SolverOptions solver = {.stopping = {.baseline = protean::Baseline::initial_residual}};
 };
 
@@ -223,27 +222,26 @@ struct SolverOptions {
 //   mfem::SparseMatrix   format csr computes on the arrays of MFEM; the other formats are built from them
 //   ElementMatrices      products with the element matrices
 //   any mfem::Operator   products by its Mult(); jacobi calls its AssembleDiagonal()
-// If only the values of that operator have changed, call UpdateValues(): it needs no new analysis and no new
-// memory.
+// Call UpdateValues() if only the values of that operator have changed: it needs no new analysis and no new memory.
 //
-// Of MFEM's interface:
+// MFEM's interface:
 //   SetPreconditioner(M)   z := M^-1 r by M.Mult(), as in MFEM: before SetOperator(), which calls M.SetOperator(). It
 //                          takes the place of the preconditioner by name. cg needs a symmetric one, as MFEM's does
 //   SetRelTol, SetAbsTol   the solve has converged when
 //                            ||b - A x|| <= rel_tol ||r0||  or  ||b - A x|| <= abs_tol
 //                          in the 2-norm, with the residual computed from x and not by the recurrence. r0 is the
-//                          initial residual, as in MFEM; it is b where iterative_mode is off. MFEM's cg takes the
-//                          norm sqrt(r . M^-1 r) instead, and its GMRES the 2-norm of M^-1 r, so the same number
-//                          means another accuracy there if there is a preconditioner: MFEM may stop earlier or later.
-//                          The function PCG() takes squares of the tolerances, as MFEM's does. SolverOptions with
-//                          stopping.baseline rhs: relative to b even if iterative_mode is on
+//                          initial residual, as in MFEM; it is b if iterative_mode is off. MFEM's cg takes the norm
+//                          sqrt(r . M^-1 r) instead, and its GMRES the 2-norm of M^-1 r. So with a preconditioner the
+//                          same number means another accuracy there: MFEM may stop earlier or later. The function PCG()
+//                          takes squares of the tolerances, as MFEM's does. SolverOptions with stopping.baseline rhs:
+//                          relative to b even if iterative_mode is on
 //   SetMaxIter             as in MFEM
 //   SetPrintLevel          -1 nothing, 0 a warning without convergence, 1 each iteration, 2 a summary, 3 first and last
-//                          iteration. Norms are 2-norms of residuals, where MFEM's cg prints their squares
+//                          iteration. Norms are 2-norms of residuals; MFEM's cg prints their squares
 //   GetNumIterations, GetConverged, GetInitialNorm, GetFinalNorm, GetFinalRelNorm
-//                          of the last Mult(); norms are 2-norms of b - A x
-//   SetMonitor             refused by Mult(): a monitor of MFEM gets the residual vector in each iteration, which
-//                          the methods here do not have. SetObserver() is the way to watch a solve
+//                          results of the last Mult(); norms are 2-norms of b - A x
+//   SetMonitor             refused by Mult(): a monitor of MFEM gets the residual vector in each iteration, which the
+//                          methods here do not have. Use SetObserver() to watch a solve
 class Solver : public mfem::IterativeSolver {
  public:
   explicit Solver(protean::ContextPtr context = protean::Context::host(), SolverOptions options = {})
@@ -257,7 +255,7 @@ class Solver : public mfem::IterativeSolver {
 
   void SetPreconditioner(mfem::Solver& preconditioner) override {
     mfem::IterativeSolver::SetPreconditioner(preconditioner);
-    // Where it comes after SetOperator(), it has an operator already, or gets it by its own SetOperator().
+    // If it comes after SetOperator(), it has an operator already, or gets it by its own SetOperator().
     if (operator_) make_preconditioner();
   }
 
@@ -286,9 +284,9 @@ class Solver : public mfem::IterativeSolver {
     make_preconditioner();
   }
 
-  // Call this when the operator of SetOperator() has other values in the same pattern (for ElementMatrices:
-  // after its own Update()). For another pattern, which throws ShapeMismatch, call SetOperator() again. A
-  // preconditioner of MFEM's must be told by its own SetOperator().
+  // Call this when the operator of SetOperator() has other values in the same pattern (for ElementMatrices: after its
+  // own Update()). For another pattern, which throws ShapeMismatch, call SetOperator() again. A preconditioner of MFEM
+  // gets the new values by its own SetOperator().
   void UpdateValues() {
     if (!operator_) throw protean::BadArgument("UpdateValues() before SetOperator()");
     if (matrix_) matrix_->update_values(csr_view(static_cast<const mfem::SparseMatrix&>(*source_)));
@@ -299,8 +297,8 @@ class Solver : public mfem::IterativeSolver {
   // Called in each iteration; null: none. It must live as long as it is used.
   void SetObserver(protean::SolveObserver* observer) { observer_ = observer; }
 
-  // x := A^-1 b. If iterative_mode is set, x is the initial guess, else 0. A solve that
-  // does not converge throws no exception; see GetConverged() and report().
+  // x := A^-1 b. If iterative_mode is set, x is the initial guess, else the guess is 0. A solve that does not converge
+  // does not throw an exception; see GetConverged() and report().
   void Mult(const mfem::Vector& b, mfem::Vector& x) const override {
     if (!operator_) throw protean::BadArgument("Mult() before SetOperator()");
     if (monitored(*this))
@@ -366,7 +364,7 @@ class Solver : public mfem::IterativeSolver {
       return self.monitor != nullptr;
   }
 
-  // For the tolerances of now.
+  // Makes the solver for the present tolerances.
   void make_solver() const {
     protean::SolverOptions wanted = options_.solver;
     wanted.stopping.relative_tolerance = rel_tol, wanted.stopping.absolute_tolerance = abs_tol;
@@ -419,8 +417,8 @@ inline SolverOptions as_mfem(std::string method) {
 }
 }  // namespace detail
 
-// With MFEM's names and defaults, on the host with all threads: in a program of MFEM's only the name changes. As there,
-// iterative_mode is on.
+// The solvers with MFEM's names and defaults, on the host with all threads: in a program of MFEM only the name changes.
+// As in MFEM, iterative_mode is on.
 class CGSolver : public Solver {
  public:
   CGSolver() : Solver(protean::Context::host(), detail::as_mfem("cg")) { iterative_mode = true; }
@@ -429,7 +427,7 @@ class BiCGSTABSolver : public Solver {
  public:
   BiCGSTABSolver() : Solver(protean::Context::host(), detail::as_mfem("bicgstab")) { iterative_mode = true; }
 };
-// Right-preconditioned, where MFEM's is left-preconditioned: the residual it reduces is b - A x itself.
+// Right-preconditioned, so it reduces the residual b - A x itself; MFEM's GMRES is left-preconditioned.
 class GMRESSolver : public Solver {
  public:
   GMRESSolver() : Solver(protean::Context::host(), detail::as_mfem("gmres")) {
@@ -439,7 +437,7 @@ class GMRESSolver : public Solver {
   void SetKDim(int dim) { options().solver.restart = dim; }
 };
 
-// mfem::CG() and mfem::PCG() with the solver here: RTOLERANCE and ATOLERANCE are squares of the tolerances, as there.
+// mfem::CG() and mfem::PCG() with the solver here: RTOLERANCE and ATOLERANCE are squares of the tolerances, as in MFEM.
 inline void PCG(const mfem::Operator& A, mfem::Solver& B, const mfem::Vector& b, mfem::Vector& x,
                 int print_iter = 0, int max_num_iter = 1000, double RTOLERANCE = 1e-12,
                 double ATOLERANCE = 1e-24) {

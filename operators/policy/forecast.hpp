@@ -7,8 +7,8 @@
 
 namespace PROTEAN_EXPORT protean {
 
-// A number of iterations with its uncertainty. `known` is false at the beginning of a solve, and where the
-// residual does not fall. Then likely is 0 and high is infinite; low is still a valid lower estimate.
+// A number of iterations with its uncertainty. `known` is false at the beginning of a solve, and while the residual
+// does not fall. Then likely is 0 and high is infinite; low is still a valid lower estimate.
 struct Forecast {
   double low = 0, likely = 0, high = 0;
   bool known = false;

@@ -31,9 +31,9 @@ struct SwitchCandidate {
   bool admitted = true;
   std::string why;             // the reason, if not admitted or lost
   std::size_t bytes = 0;       // of the matrix in it
-  double product_seconds = 0;  // y = A x: measured where `measured`, else predicted
-  // Of a build by all threads while the solve waits, predicted or measured. In another order than the current one's
-  // with the time to find the order and to permute the matrix.
+  double product_seconds = 0;  // y = A x: measured if `measured`, else predicted
+  // Seconds of a build by all threads while the solve waits, predicted or measured. In another order than the current
+  // one they include finding the order and permuting the matrix.
   double convert_seconds = 0;
   // The part of convert_seconds for kernels that the driver loads when the process uses them first.
   double load_seconds = 0;
@@ -43,21 +43,21 @@ struct SwitchCandidate {
 };
 
 struct PolicyOptions {
-  // Bounds of total time / time without changes: where the forecast holds, and where it does not. At least 1.
+  // Bounds of total time / time without changes: if the forecast holds, and if it does not. At least 1.
   double worst_factor = 1.05, forecast_factor = 1.5;
   double pessimism = 0.5;        // the pessimistic product: this many uncertainties above the prediction
   double payback = 1.0;          // a change on the forecast must save this many times its cost
   double convert_margin = 1.25;  // upper bound of conversion time / predicted conversion time; at least 1
   double hysteresis = 0.03;      // smallest gain that justifies a change, relative to an iteration
   int most_switches = 3;         // changes back to the first format do not count
-  // Products of a new format before its time counts as measured; at least 1. Twice as many where it is slower than
-  // 1 + 2 uncertainty times the prediction.
+  // Products of a new format before its time counts as measured; at least 1. Twice as many if it is slower than 1 + 2
+  // uncertainty times the prediction.
   int trial_products = 8;
   bool overlapped = true;         // build beside the solve; otherwise the solve waits
   double overlap_slowdown = 0.3;  // relative slowdown of an iteration while a build runs
   double overlap_stretch = 2;     // build time beside the solve / build time while the solve waits; above 0
 };
-// All numbers are finite, and 0 or more where nothing else is said. Throws BadArgument that names the one that is not.
+// Throws BadArgument, which names the option, unless all numbers are finite, and 0 or more if nothing else is said.
 void check_policy(const PolicyOptions& options);
 
 // The state of a build beside the solve.

@@ -13,9 +13,9 @@ class TimeAccount {
       : on_device_(on_device), created_(created), first_pace_(on_device), pace_(on_device) {}
 
   bool begun() const noexcept { return solve_begin_ >= 0; }
-  // Another solve: excess and bounds are those of all solves together.
+  // Begins another solve; excess and bounds are for all solves together.
   void begin_another(double now) noexcept;
-  // The solve has ended.
+  // Ends the solve.
   void end(double now) noexcept { earlier_seconds_ = elapsed(now); }
   // At iteration 0, when the solve has lasted `seconds`: the work before the first iteration costs the same in every
   // format.
@@ -23,24 +23,24 @@ class TimeAccount {
   // Charges the iteration that was computed since leave(). undisturbed: without a build beside it; first: in the
   // first format; recorded: seconds of it in which steps were recorded anew, since the format had changed.
   void charge(double now, bool undisturbed, bool first, double recorded = 0);
-  // What takes as long in every format.
+  // Charges work that takes as long in every format.
   void charge_any_format(double seconds) noexcept { stay_seconds_ += seconds; }
   // Seconds of the present call in which no iterations were computed.
   void pause(double seconds) noexcept { paused_ += seconds; }
-  // At the end of a call, which looked from `looked` to `now`. While the host decides, a device continues with the
-  // iterations that are queued.
+  // Ends a call, which looked from `looked` to `now`. While the host decides, a device continues with the iterations
+  // that are queued.
   void leave(double looked, double now) noexcept;
-  // The iterations since then are counted anew: after a build, and, with their pace, after a change of format.
+  // Counts the iterations anew: after a build, and, with their pace, after a change of format.
   void disturbed() noexcept { since_change_ = 0; }
   void changed() noexcept { since_change_ = 0, pace_.clear(); }
 
-  // The first format is another one.
+  // Forgets the pace of the first format, which is another one now.
   void forget_first() noexcept { first_pace_.clear(); }
 
   // The time of the same iterations in the first format: of all solves, and of the present one.
   double stay_seconds() const noexcept { return stay_seconds_; }
   double present_stay_seconds() const noexcept { return stay_seconds_ - earlier_stay_seconds_; }
-  // The time of all solves up to now. On a device only iterations that have been computed count.
+  // The time of all solves up to now. On a device only iterations count that have been computed.
   double elapsed(double now) const noexcept;
   // The time since the present solve began, whatever has been computed.
   double since_begin(double now) const noexcept { return now - solve_begin_; }
