@@ -27,7 +27,7 @@ mfem=$(find "$environment" -name MFEMConfig.cmake -path '*/ser/*')
 # One for both: most of what the notebook needs comes with the site.
 source=$(cd "$(dirname "$0")/.." && pwd)
 "$source/cmake/environment.sh" "$folder/python-environment" python3 "$source/docs/site/requirements.txt" \
-  "$source/tests/python/requirements.txt"
+  "$source/tests/interfaces/python/requirements.txt"
 
 cat >"$folder/libraries.cmake" <<END
 # Written by cmake/install-test-dependencies.sh. ON: configuring fails where the library is missing.

@@ -6,8 +6,11 @@
 #include <set>
 #include <sstream>
 
+#include "apps/command/lists.hpp"
+#include "apps/compare/compare.hpp"
 #include "apps/compare/compare_report.hpp"
 #include "apps/compare/verdict.hpp"
+#include "apps/small_rules.hpp"
 #include "formats/catalogue.hpp"
 #include "formats/choose.hpp"
 #include "support/command.hpp"
@@ -743,6 +746,62 @@ TEST(Selectors, AreSummarisedOverSystems) {
   EXPECT_NE(page.find("<path d=\"M40.0 284.0 H40.0 V192.7 H217.6 V101.3 H395.2 V10.0 H630.0\""),
             std::string::npos)
       << page;
+}
+
+// csr and what must be there count for the length; the best of the others that are wanted fill it up.
+TEST(Shortlist, HasTheBestFormatsAndThoseThatMustBeThere) {
+  const auto entry = [](const char* id) { return &find_format(id); };
+  std::vector<RankedFormat> ranked;
+  for (const char* id : {"dia", "hyb", "jad", "csr", "ell", "coo"}) ranked.push_back({entry(id), {}, 0});
+  const auto all = [](const FormatEntry&) { return true; };
+  const auto ids = [](const std::vector<const FormatEntry*>& entries) {
+    std::vector<std::string> names;
+    for (const FormatEntry* e : entries) names.emplace_back(e->id);
+    return names;
+  };
+  using Ids = std::vector<std::string>;
+  EXPECT_EQ(ids(apps::shortlist(ranked)), (Ids{"csr", "ell", "jad", "dia", "coo", "hyb"}));
+  EXPECT_EQ(ids(apps::shortlist(ranked, {}, all, 3)), (Ids{"csr", "dia", "hyb"}));
+  const FormatEntry* const always[] = {entry("coo"), entry("bcsr"), entry("csr")};
+  EXPECT_EQ(ids(apps::shortlist(ranked, always, all, 4)), (Ids{"csr", "dia", "coo", "bcsr"}));
+  const auto no_diagonals = [](const FormatEntry& e) { return e.family != "diagonal"; };
+  EXPECT_EQ(ids(apps::shortlist(ranked, {}, no_diagonals, 3)), (Ids{"csr", "jad", "hyb"}));
+  EXPECT_EQ(ids(apps::shortlist({}, {}, all, 3)), (Ids{"csr"}));
+}
+
+apps::Comparison one_comparison(const std::string& title) {
+  apps::Comparison one;
+  one.rows = 1000, one.nonzeros = 5'000'000, one.threads = 2;
+  one.problem.title = title;
+  apps::Variant v;
+  v.format = "csr", v.kernel = "native", v.status = "converged", v.why = "two\nlines";
+  v.product = {2e-3, 2e-3, 2e-3, 9}, v.solve = {1, 1, 1, 3}, v.convert = {0.1, 0.1, 0.1, 3};
+  v.iterations = 100, v.matrix_bytes = 60'000'000, v.stored_values = 5'000'000;
+  one.variants.push_back(v);
+  one.best = 0;
+  return one;
+}
+
+TEST(CompareTable, HasBillionsOfOperationsASecond) {
+  // 2 operations an entry: 1e7 in 2 ms.
+  const std::string table = apps::compare_table(one_comparison("a"));
+  EXPECT_NE(table.find(" 5.00 "), std::string::npos) << table;
+  EXPECT_NE(table.find(" 12.00 "), std::string::npos) << table;
+}
+
+TEST(CompareCsv, QuotesAndNewlinesStayWithinTheirField) {
+  const std::string csv = apps::compare_csv({one_comparison("a \"quoted\", title")});
+  EXPECT_NE(csv.find("\"a \"\"quoted\"\", title\",csr,"), std::string::npos) << csv;
+  EXPECT_NE(csv.find("\"two lines\""), std::string::npos) << csv;
+  EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 2) << "the names and one line";
+}
+
+TEST_F(SmallRules, ASuiteNamesItsProblemsFromItsOwnFolder) {
+  std::filesystem::create_directory(work_ / "sub");
+  write("sub/a.yaml", "matrix: {generate: {kind: poisson-2d, n: 10}}\n");
+  write("sub/suite.yaml", "suite: [a.yaml]\n");
+  const Outcome o = run({"compare", "sub/suite.yaml", "--formats", "csr", "--kernels", "native", "--quiet"});
+  EXPECT_EQ(o.code, 0) << o.err;
 }
 
 }  // namespace

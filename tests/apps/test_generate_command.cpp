@@ -3,6 +3,7 @@
 
 #include "apps/matrix/presets.hpp"
 #include "apps/problem/problem_file.hpp"
+#include "apps/small_rules.hpp"
 #include "core/generate/generate.hpp"
 #include "core/io/matrix_market.hpp"
 #include "core/io/pbin.hpp"
@@ -149,6 +150,16 @@ TEST(Presets, AllAreProblemsWithTheSizeOfTheirTable) {
   for (const char* name : {"table1/small/5/0/0.05/0.05", "table1/large/500/10000/0.95/1.9"})
     EXPECT_EQ(spec_of(name).kind, "artificial");
   EXPECT_NEAR(mib(spec_of("table1/middle/20/100/0.5/1.4")), 128, 1);
+}
+
+TEST_F(SmallRules, GenerateDoesNotOverwriteItsProblemByAnotherName) {
+  write("p.yaml", "matrix: {generate: {kind: poisson-2d, n: 5}}\n");
+  std::filesystem::create_symlink("p.yaml", work_ / "p.mtx");
+  const auto before = files();
+  const Outcome o = run({"generate", "p.yaml", "-o", "p.mtx"});
+  EXPECT_EQ(o.code, 2) << o.err;
+  EXPECT_NE(o.err.find("would overwrite the problem file"), std::string::npos) << o.err;
+  EXPECT_EQ(files(), before);
 }
 
 }  // namespace

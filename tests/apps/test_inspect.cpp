@@ -1,6 +1,7 @@
 // `protean inspect` as a program.
 #include <nlohmann/json.hpp>
 
+#include "apps/small_rules.hpp"
 #include "core/generate/generate.hpp"
 #include "formats/catalogue.hpp"
 #include "support/battery.hpp"
@@ -162,6 +163,27 @@ TEST_F(Inspect, BadInput) {
   EXPECT_EQ(o.code, 2);
   EXPECT_NE(o.err.find("a.mtx:3"), std::string::npos) << o.err;
   EXPECT_EQ(run({"inspect", "a.mtx", "--set", "matrix.file=b.mtx"}).code, 2);
+}
+
+TEST_F(SmallRules, InspectShowsPaddingAndTheWiderBandwidth) {
+  // Row 5 has an entry 5 columns to the left; no row has more than one to the right.
+  write("a.mtx",
+        "%%MatrixMarket matrix coordinate pattern general\n6 6 8\n1 1\n1 2\n2 2\n3 3\n4 4\n5 5\n6 1\n6 6\n");
+  const Outcome o = run({"inspect", "a.mtx", "--no-picture"});
+  ASSERT_EQ(o.code, 0) << o.err;
+  std::istringstream lines(o.out);
+  bool bandwidth = false, csr = false;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("  bandwidth ")) {
+      bandwidth = true;
+      EXPECT_NE(line.find(" 5;"), std::string::npos) << line;
+    }
+    if (line.starts_with("  csr ")) {
+      csr = true;
+      EXPECT_TRUE(line.ends_with(" 0.0 %")) << line;
+    }
+  }
+  EXPECT_TRUE(bandwidth && csr) << o.out;
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <sstream>
 #include <string_view>
 
+#include "apps/small_rules.hpp"
 #include "apps/solve/explain.hpp"
 #include "core/generate/generate.hpp"
 #include "core/io/pbin.hpp"
@@ -324,6 +325,21 @@ TEST(Explain, SaysWhyNothingWasThoughtOf) {
       apps::explain_text({.machine = {}, .candidates = {}, .decisions = {left_alone}, .real = {}});
   EXPECT_NE(text.find(left_alone.reason), std::string::npos);
   EXPECT_EQ(text.find("ended before"), std::string::npos);
+}
+
+// 100 iterations are 100 products of cg, which the conversion does not pay for, and 200 of bicgstab.
+TEST_F(SmallRules, AutoReckonsWithTwoProductsAnIterationOfBicgstab) {
+  write_machine();
+  write("p.yaml",
+        "matrix: {generate: {kind: poisson-2d, n: 60}}\noperator: {expected_iterations: 100}\n"
+        "output: {report: r.json}\n");
+  setenv("PROTEAN_MACHINE", "machine.yaml", 1);
+  for (const auto& [method, format] : {std::pair{"cg", "csr"}, std::pair{"bicgstab", "dia"}}) {
+    const Outcome o = run({"solve", "p.yaml", "--quiet", "--set", std::string("solver.method=") + method});
+    EXPECT_EQ(o.code, 0) << o.err;
+    EXPECT_EQ(Json::parse(files().at("r.json"))["operator"]["format"], format) << method;
+  }
+  unsetenv("PROTEAN_MACHINE");
 }
 
 }  // namespace

@@ -773,5 +773,13 @@ TEST(ProblemFile, MistakesInPartsHaveAPlace) {
   says("{format: sum, parameters: {parts: csr csr}}", "3:37", "must be '+'");
 }
 
+TEST(ProblemKeys, OfThePolicyHaveTheirEffect) {
+  const Problem p =
+      parse_problem("matrix: {file: A.mtx}\nschedule: {policy: auto, worst_factor: 1.25, most_switches: 7}\n",
+                    "p.yaml", {});
+  EXPECT_EQ(p.schedule.policy.worst_factor, 1.25);
+  EXPECT_EQ(p.schedule.policy.most_switches, 7);
+}
+
 }  // namespace
 }  // namespace protean::apps

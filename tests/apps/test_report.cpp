@@ -1,8 +1,10 @@
 // The progress line, durations, the report of a solve, and formats as JSON.
 #include <gtest/gtest.h>
-#include <algorithm>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
 
 #include "apps/command/formats.hpp"
 #include "apps/report/progress.hpp"
@@ -13,6 +15,8 @@
 
 namespace protean::apps {
 namespace {
+
+using Json = nlohmann::json;
 
 TEST(Progress, LineSaysRatesAndTimeLeft) {
   // From 1 to 1e-4 in 100 iterations and 2 s: another 100 iterations and 2 s to 1e-8.
@@ -149,6 +153,100 @@ TEST(Summary, SaysWhichChangesTheLimitOfThePolicyCounts) {
       << summary(record);
   record.policy.decides = false;
   EXPECT_EQ(summary(record).find("most_switches"), std::string::npos) << "a schedule has no limit";
+}
+
+// All times and residuals differ, so that none can stand for another.
+SolveRecord record_of_different_numbers() {
+  SolveRecord r;
+  r.problem.matrix.file = {"A.mtx", "A.mtx", {}};
+  r.problem.title = "different numbers";
+  r.result.reason = StopReason::relative_tolerance;
+  r.result.iterations = 50, r.result.seconds = 2;
+  r.result.true_relative = 1.5e-9, r.result.recurrence_relative = 2.5e-9;
+  r.result.true_residual = 3.5e-9, r.result.recurrence_residual = 4.5e-9;
+  r.result.initial_residual = 5.5, r.result.rhs_norm = 6.5;
+  r.seconds.start = 0.01, r.seconds.read = 0.02, r.seconds.upload = 0.03, r.seconds.convert = 0.04;
+  r.seconds.setup = 0.05, r.seconds.solve = 2.5, r.seconds.download = 0.06, r.seconds.write = 0.07;
+  r.seconds.total = 7.5;
+  r.rows = 1000, r.nonzeros = 5000, r.matrix_bytes = 60000, r.threads = 2, r.format = "csr",
+  r.kernel = "native";
+  return r;
+}
+
+TEST(Report, EachNumberStandsUnderItsName) {
+  const Json report = Json::parse(report_json(record_of_different_numbers()));
+  const std::pair<const char*, double> numbers[] = {{"/seconds/start", 0.01},
+                                                    {"/seconds/read", 0.02},
+                                                    {"/seconds/upload", 0.03},
+                                                    {"/seconds/convert", 0.04},
+                                                    {"/seconds/setup", 0.05},
+                                                    {"/seconds/solve", 2.5},
+                                                    {"/seconds/download", 0.06},
+                                                    {"/seconds/write", 0.07},
+                                                    {"/seconds/total", 7.5},
+                                                    {"/residual/true_relative", 1.5e-9},
+                                                    {"/residual/recurrence_relative", 2.5e-9},
+                                                    {"/residual/true", 3.5e-9},
+                                                    {"/residual/recurrence", 4.5e-9},
+                                                    {"/residual/initial", 5.5},
+                                                    {"/residual/rhs", 6.5},
+                                                    {"/iterations", 50},
+                                                    {"/memory/matrix_bytes", 60000}};
+  for (const auto& [place, number] : numbers)
+    EXPECT_EQ(report.at(Json::json_pointer(place)).get<double>(), number) << place;
+}
+
+TEST(Report, SaysWhatAMatrixChose) {
+  SolveRecord record = record_of_different_numbers();
+  EXPECT_FALSE(Json::parse(report_json(record))["operator"].contains("tuning"));
+  record.tuning = {{{"columns", "raw", "bytes"}, {"unroll", "4", "time"}}, true, 12};
+  EXPECT_EQ(Json::parse(report_json(record))["operator"]["tuning"],
+            Json::parse(R"({"settled": true, "measurements": 12,
+                            "choices": [{"option": "columns", "value": "raw", "by": "bytes"},
+                                        {"option": "unroll", "value": "4", "by": "time"}]})"));
+  // A line may end within the row.
+  const auto row = [&] {
+    std::string words = summary(record);
+    std::replace(words.begin(), words.end(), '\n', ' ');
+    words.erase(std::unique(words.begin(), words.end(), [](char a, char b) { return a == ' ' && b == ' '; }),
+                words.end());
+    return words;
+  };
+  EXPECT_NE(row().find("options: columns raw (bytes), unroll 4 (time)"), std::string::npos) << row();
+  const std::string unsettled = "the solve ended before all were tried";
+  EXPECT_EQ(row().find(unsettled), std::string::npos);
+  record.tuning.settled = false;
+  EXPECT_NE(row().find("unroll 4 (time); " + unsettled), std::string::npos) << row();
+  EXPECT_EQ(row().find("a product: predicted"), std::string::npos);
+}
+
+TEST(Report, SaysWhatAMatrixPredictedAndWhatItTook) {
+  SolveRecord record = record_of_different_numbers();
+  record.parts = {{"csr", 75, 900, "GPU"}, {"ell", 25, 300, "host"}};
+  record.tuning.choices = {{"share", "75", "time"}};
+  record.tuning.corrections = 2, record.tuning.predicted_seconds = 2e-5;
+  const auto report = [&] { return Json::parse(report_json(record))["operator"]; };
+  EXPECT_EQ(report()["tuning"]["corrections"], 2);
+  EXPECT_EQ(report()["tuning"]["predicted_seconds"], 2e-5);
+  EXPECT_FALSE(report()["tuning"].contains("measured_seconds"));
+  EXPECT_FALSE(report()["tuning"].contains("note"));
+  EXPECT_EQ(report()["parts"], Json::parse(R"([{"format": "csr", "entries": 75, "bytes": 900, "where": "GPU"},
+                                               {"format": "ell", "entries": 25, "bytes": 300, "where": "host"}])"));
+  EXPECT_NE(summary(record).find("not measured"), std::string::npos) << summary(record);
+  record.tuning.measured_seconds = 4e-5, record.tuning.note = "no memory";
+  EXPECT_EQ(report()["tuning"]["measured_seconds"], 4e-5);
+  EXPECT_EQ(report()["tuning"]["note"], "no memory");
+  const std::string text = summary(record);
+  for (const char* part : {"csr on the GPU(75%) ell on the host(25%)",
+                           "predicted 20 us, measured 40 us; 2 corrections", "stay as they are: no memory"})
+    EXPECT_NE(text.find(part), std::string::npos) << part << '\n' << text;
+}
+
+TEST(Report, TheSummaryHasTheTimeOfAnIterationOfTheSolveAlone) {
+  const std::string text = summary(record_of_different_numbers());
+  EXPECT_NE(text.find("40 ms an iteration"), std::string::npos) << text;
+  EXPECT_NE(text.find("(12.00 bytes a nonzero)"), std::string::npos) << text;
+  EXPECT_NE(text.find("solve 2.5 s, total 7.5 s"), std::string::npos) << text;
 }
 
 }  // namespace

@@ -9,7 +9,9 @@
 
 #include "apps/command/build_info.hpp"
 #include "apps/machine/machine_file.hpp"
+#include "apps/machine/measure.hpp"
 #include "apps/machine/tune.hpp"
+#include "apps/small_rules.hpp"
 #include "core/context.hpp"
 #include "core/error.hpp"
 #include "core/io/atomic_file.hpp"
@@ -282,5 +284,31 @@ TEST(Tune, MeasuresTheOrderOnAGpu) {
   EXPECT_FALSE(CostModel(table, Space::host).knows_order("rcm"));
 }
 
+TEST(Timing, QuartilesLieBetweenTheTwoNearestTimes) {
+  const Timing t = timing_of({10, 1, 3, 2});
+  EXPECT_DOUBLE_EQ(t.median, 2.5);
+  EXPECT_DOUBLE_EQ(t.lower, 1.75);
+  EXPECT_DOUBLE_EQ(t.upper, 4.75);
+  EXPECT_EQ(t.runs, 4);
+  EXPECT_DOUBLE_EQ(timing_of({7}).median, 7);
+}
+
 }  // namespace
 }  // namespace protean::apps
+
+namespace protean::test {
+namespace {
+
+TEST_F(SmallRules, ATableOfTheHostAloneLeavesTheGpuToTheBuiltInOne) {
+  write_machine();
+  const apps::ChosenMachine chosen = apps::choose_machine((work_ / "machine.yaml").string());
+  const auto in = [&](Space space) {
+    return std::count_if(chosen.table()->matrices.begin(), chosen.table()->matrices.end(),
+                         [&](const MeasuredMatrix& m) { return m.space == space; });
+  };
+  EXPECT_EQ(in(Space::host), 1);
+  EXPECT_GT(in(Space::device), 5);
+}
+
+}  // namespace
+}  // namespace protean::test

@@ -1,7 +1,9 @@
 #include "core/csr.hpp"
 
 #include "core/csr_view.hpp"
+#include "core/error.hpp"
 #include "core/generate/generate.hpp"
+#include "core/repeated_entries.hpp"
 #include "gtest/gtest.h"
 #include "support/battery.hpp"
 #include "support/space.hpp"
@@ -229,6 +231,32 @@ TEST(Csr, BordersCoverAllRows) {
       EXPECT_EQ(borders.back(), entry.matrix.rows());
       EXPECT_TRUE(std::is_sorted(borders.begin(), borders.end())) << entry.name;
     }
+}
+
+TEST(Csr, ValidateRefusesTheColumnPastTheLast) {
+  const std::int32_t row_ptr[] = {0, 1, 2}, last[] = {0, 1}, past[] = {0, 2};
+  const double values[] = {1, 1};
+  EXPECT_NO_THROW(validate(*test_context(), csr_view(2, 2, row_ptr, last, values).pattern));
+  EXPECT_THROW(validate(*test_context(), csr_view(2, 2, row_ptr, past, values).pattern), BadMatrix);
+}
+
+TEST(Csr, PatternsThatDifferInTheirRowsAloneAreNotTheSame) {
+  const std::int32_t one[] = {0, 1, 2}, other[] = {0, 2, 2}, col[] = {0, 1};
+  const double values[] = {1, 1};
+  EXPECT_TRUE(
+      same_pattern(csr_view(2, 2, one, col, values).pattern, csr_view(2, 2, one, col, values).pattern));
+  EXPECT_FALSE(
+      same_pattern(csr_view(2, 2, one, col, values).pattern, csr_view(2, 2, other, col, values).pattern));
+}
+
+TEST(Csr, RepeatedEntriesAreAddedInTheirOrderInRowsOfAnyLength) {
+  for (const int triples : numbers_of_triples) {
+    const auto a =
+        csr_from_triplets<double>(test_context(), 1, 2, entries_whose_sum_shows_their_order(triples));
+    ASSERT_EQ(a.nonzeros(), 2);
+    EXPECT_EQ(a.values[0], triples);
+    EXPECT_EQ(a.values[1], triples);
+  }
 }
 
 }  // namespace

@@ -360,5 +360,19 @@ TEST(Generate, RefusesWhatDoesNotFitBeforeAllocating) {
   EXPECT_EQ(peak_allocated_bytes(), peak);
 }
 
+// The first node takes part in n^(-1/power) of the ends of edges, power = 1 / (1 - 1 / (exponent - 1)).
+TEST(Generate, HubsOfAGraphAreAsLargeAsTheirPowerLawSays) {
+  for (const double exponent : {2.5, 3.5}) {
+    const double n = 5000, degree = 8, power = 1 / (1 - 1 / (exponent - 1));
+    const auto a =
+        generate(test_context(), "graph-laplacian", {{"n", n}, {"degree", degree}, {"exponent", exponent}});
+    std::int64_t longest = 0;
+    for (std::int64_t r = 0; r < a.rows(); ++r) longest = std::max(longest, a.pattern.row_length(r));
+    const double ends = n * degree * std::pow(n, -1 / power);
+    EXPECT_LT(static_cast<double>(longest), 1.1 * ends) << exponent;
+    EXPECT_GT(static_cast<double>(longest), 0.4 * ends) << exponent << ": repeated edges count once";
+  }
+}
+
 }  // namespace
 }  // namespace protean::test

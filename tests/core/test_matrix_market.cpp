@@ -14,6 +14,7 @@
 
 #include "core/generate/generate.hpp"
 #include "core/io/pbin.hpp"
+#include "core/repeated_entries.hpp"
 #include "gtest/gtest.h"
 #include "support/battery.hpp"
 #include "support/folder.hpp"
@@ -516,6 +517,18 @@ TEST(MatrixMarket, RealMatricesHaveTheIndexedSizes) {
     EXPECT_NO_THROW(validate(*test_context(), a.pattern)) << path;
   }
   EXPECT_GT(count, 0);
+}
+
+TEST(MatrixMarket, RepeatedEntriesAreAddedInTheFilesOrderInRowsOfAnyLength) {
+  for (const int triples : numbers_of_triples) {
+    std::string text = fmt::format("%%MatrixMarket matrix coordinate real general\n1 2 {}\n", 6 * triples);
+    for (const Triplet<double>& entry : entries_whose_sum_shows_their_order(triples))
+      text += fmt::format("1 {} {}\n", entry.col + 1, entry.value);
+    const auto a = read_matrix_market_text(test_context(), "text", text);
+    ASSERT_EQ(a.nonzeros(), 2);
+    EXPECT_EQ(a.values[0], triples);
+    EXPECT_EQ(a.values[1], triples);
+  }
 }
 
 }  // namespace

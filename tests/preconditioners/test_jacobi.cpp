@@ -91,24 +91,5 @@ TEST(Jacobi, AFailedRebuildKeepsTheOldOne) {
   EXPECT_EQ(M->inverse_diagonal()[0], 0.5);
 }
 
-TEST(Preconditioners, NamesAndShapes) {
-  const DenseOperator<double> A(diagonal_matrix({2, 4})), three(diagonal_matrix({1, 2, 3}));
-  EXPECT_EQ(make_preconditioner<double>("none", A), nullptr);
-  const std::string text = message<BadArgument>([&] { make_preconditioner<double>("jakobi", A); });
-  EXPECT_NE(text.find("Did you mean 'jacobi'?"), std::string::npos) << text;
-  const auto M = make_preconditioner<double>("jacobi", A);
-  EXPECT_THROW(M->ensure(three), ShapeMismatch);
-  struct Identity final : LinearOperator<double> {
-    Identity() : LinearOperator<double>(test_context(), {2, 2}) {}
-    std::string_view name() const noexcept override { return "identity"; }
-    void do_apply(double, VectorView<const double>, double, VectorView<double>) const override {}
-  };
-  const Identity unknown;
-  const std::string no_diagonal = message<BadArgument>([&] { M->ensure(unknown); });
-  EXPECT_NE(no_diagonal.find("'identity'"), std::string::npos) << no_diagonal;
-  std::vector<double> x(2, 1.0), y(2);
-  EXPECT_THROW(M->apply(view(std::as_const(x)), view(y)), BadArgument) << "not set up";
-}
-
 }  // namespace
 }  // namespace protean::test

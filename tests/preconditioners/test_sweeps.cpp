@@ -279,5 +279,83 @@ TEST(Sweeps, ANewPatternHasItsOwnLevels) {
   }
 }
 
+// Poisson's equation with the even points first: two stages of many rows, which several threads share.
+// one_sided: a fifth of the odd points do not feel their neighbours, which feel them.
+CsrMatrix<double> red_black(std::int64_t m, bool one_sided = false) {
+  std::vector<Triplet<double>> entries;
+  const auto row = [&](std::int64_t x, std::int64_t y) {
+    const std::int64_t i = y * m + x;
+    return static_cast<std::int32_t>((x + y) % 2 ? (m * m + 1) / 2 + i / 2 : i / 2);
+  };
+  for (std::int64_t y = 0; y < m; ++y)
+    for (std::int64_t x = 0; x < m; ++x) {
+      entries.push_back({row(x, y), row(x, y), 4.0 + 0.001 * static_cast<double>(x % 7)});
+      if (one_sided && (x + y) % 2 && (3 * x + y) % 5 == 0) continue;
+      if (x > 0) entries.push_back({row(x, y), row(x - 1, y), -1});
+      if (x + 1 < m) entries.push_back({row(x, y), row(x + 1, y), -1});
+      if (y > 0) entries.push_back({row(x, y), row(x, y - 1), -1});
+      if (y + 1 < m) entries.push_back({row(x, y), row(x, y + 1), -1});
+    }
+  return csr_from_triplets<double>(test_context(), m * m, m * m, entries, Duplicates::refuse);
+}
+
+TEST(Sweeps, TheSameBitsForAnyNumberOfThreads) {
+  const CsrMatrix<double> csr = red_black(151);
+  const std::vector<double> r = right_hand_side<double>(csr.rows());
+  for (const char* id : {"ic0", "ilu0", "ic", "ilu", "ssor", "gauss-seidel", "block-jacobi", "spai0"}) {
+    std::vector<double> first;
+    for (const int threads : {1, 2, 3, 7}) {
+      const auto A = assembled(csr, Context::host(threads));
+      const std::vector<double> z = applied(*ready<double>(id, *A), r);
+      if (first.empty()) first = z;
+      EXPECT_EQ(z, first) << id << " with " << threads << " threads";
+    }
+  }
+  const auto A = assembled(csr);
+  EXPECT_EQ(figure(*ready<double>("ilu0", *A), "levels"), 2);
+  EXPECT_EQ(figure(*ready<double>("ssor", *A), "colours"), 2);
+}
+
+// A row of U that no row of L asks for must wait all the same. New values reach all threads.
+TEST(Sweeps, UnsymmetricPatternsByLevels) {
+  const CsrMatrix<double> csr = red_black(181, true);
+  std::vector<double> others(csr.values, csr.values + csr.nonzeros());
+  for (std::size_t k = 0; k < others.size(); ++k) others[k] *= 1 + 0.01 * static_cast<double>(k % 3);
+  CsrMatrix<double> renewed = csr;
+  renewed.values = others.data();
+  const std::vector<double> r = right_hand_side<double>(csr.rows());
+  for (const char* id : {"ilu0", "ilu"}) {
+    const std::vector<double> first = applied(*ready<double>(id, *assembled(csr, Context::host(1))), r),
+                              second = applied(*ready<double>(id, *assembled(renewed, Context::host(1))), r);
+    ASSERT_NE(first, second);
+    for (const int threads : {2, 5, 5, 5}) {
+      SCOPED_TRACE(std::string(id) + " with " + std::to_string(threads) + " threads");
+      const auto A = assembled(csr, Context::host(threads));
+      const auto M = ready<double>(id, *A);
+      EXPECT_EQ(applied(*M, r), first);
+      A->update_values(renewed);
+      M->ensure(*A);
+      EXPECT_EQ(applied(*M, r), second);
+    }
+  }
+}
+
+// From 65,536 rows on it is measured whether several threads solve faster than one: the bits do not tell.
+TEST(Sweeps, TheSameBitsWhicheverWayIsFaster) {
+  const CsrMatrix<double> csr = red_black(301);
+  const std::vector<double> r = right_hand_side<double>(csr.rows());
+  for (const char* id : {"ic0", "ilu"}) {
+    const std::vector<double> first = applied(*ready<double>(id, *assembled(csr, Context::host(1))), r);
+    for (const int threads : {2, 3, 3}) {
+      const auto A = assembled(csr, Context::host(threads));
+      const auto M = ready<double>(id, *A);
+      EXPECT_EQ(applied(*M, r), first) << id << " with " << threads << " threads";
+      A->update_values(csr);
+      M->ensure(*A);
+      EXPECT_EQ(applied(*M, r), first) << id << " with " << threads << " threads, set up again";
+    }
+  }
+}
+
 }  // namespace
 }  // namespace protean::test

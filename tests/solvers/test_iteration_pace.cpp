@@ -148,5 +148,12 @@ TEST(TimeAccount, CountsAnewAfterABuildAChangeAndInAnotherSolve) {
   }
 }
 
+TEST(IterationPace, OfALongSolveIsThatOfItsLastIterations) {
+  IterationPace pace(false);
+  for (int i = 0; i < 1000; ++i) pace.add(0.002);
+  for (int i = 0; i < 1000; ++i) pace.add(0.001);
+  EXPECT_DOUBLE_EQ(pace.seconds(), 0.001);
+}
+
 }  // namespace
 }  // namespace protean

@@ -710,7 +710,7 @@ def test_threads_take_turns(cupy, sparse):
 
 @on_gpu
 def test_the_example_of_the_page(cupy, sparse):
-    page = (pathlib.Path(__file__).parents[2] / "docs" / "python.md").read_text()
+    page = (pathlib.Path(__file__).parents[3] / "docs" / "python.md").read_text()
     blocks = [part.split("```", 1)[0] for part in page.split("```python\n")[1:]]
     names = {"A": cupy_csr(cupy, sparse, 20)}
     exec(next(block for block in blocks if "import cupy" in block), names)

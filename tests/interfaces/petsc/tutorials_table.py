@@ -18,7 +18,7 @@ with tempfile.TemporaryDirectory() as folder:
     environment = {**os.environ, "PROTEAN_TUTORIALS_JSON": str(file)}
     for name in names:
         done = subprocess.run(
-            [sys.executable, here / "tutorials.py", build / "tests/petsc", build / "libprotean_petsc.so", compiler,
+            [sys.executable, here / "tutorials.py", build / "tests/interfaces/petsc", build / "libprotean_petsc.so", compiler,
              name],
             env=environment,
         )

@@ -1,4 +1,4 @@
-// Small rules of solvers and preconditioners, each by a solve that needs it.
+// What every solver does around its iterations: contexts, refusals, observers and restarts.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -9,30 +9,12 @@
 #include "core/generate/generate.hpp"
 #include "formats/catalogue.hpp"
 #include "preconditioners/callback_preconditioner.hpp"
-#include "solvers/iteration_control.hpp"
-#include "solvers/iteration_pace.hpp"
 #include "solvers/systems.hpp"
 #include "support/fake_device.hpp"
 #include "support/space.hpp"
 
 namespace protean::test {
 namespace {
-
-// Squares of these numbers are denormal: they have few digits or none.
-TEST(Norm, IsExactWhereSquaresUnderflow) {
-  const DenseOperator<double> A(poisson_1d(20));
-  const std::vector<double> unit = right_hand_side<double>(20);
-  long double expected = 0;
-  for (const double v : unit) expected += static_cast<long double>(v) * v;
-  expected = std::sqrt(expected);
-  for (const int exponent : {-530, -520, -515, -510, 515}) {
-    std::vector<double> b = unit, x(20, 0.0);
-    for (double& v : b) v = std::ldexp(v, exponent);
-    const auto report = make_solver<double>("gmres", {.stopping = {.max_iterations = 0}})
-                            ->solve(A, view(std::as_const(b)), view(x));
-    EXPECT_NEAR(std::ldexp(report.rhs_norm, -exponent), static_cast<double>(expected), 1e-13) << exponent;
-  }
-}
 
 TEST(Solver, ServesOneContextAfterTheOther) {
   const auto csr = generate(test_context(), "poisson-2d", {{"n", 12}});
@@ -52,21 +34,6 @@ TEST(Solver, ServesOneContextAfterTheOther) {
         EXPECT_EQ(report.iterations, iterations) << method;
       }
   }
-}
-
-TEST(Preconditioner, IsToldWhetherThePatternIsAnotherOne) {
-  DenseOperator<double> A(poisson_1d(4)), other(poisson_1d(4));
-  std::vector<bool> changes;
-  CallbackPreconditioner<double> M(
-      A.context(), A.shape(), [](const double* r, double* z, CUstream_st*) { std::copy(r, r + 4, z); },
-      [&](const LinearOperator<double>&, bool pattern_changed) { changes.push_back(pattern_changed); });
-  M.ensure(A);
-  ++A.revision_.values;
-  M.ensure(A);
-  ++A.revision_.pattern;
-  M.ensure(A), M.ensure(A);
-  M.ensure(other);
-  EXPECT_EQ(changes, (std::vector<bool>{true, false, true, true}));
 }
 
 TEST(Solver, RefusesAPreconditionerOfAnotherSizeBeforeAnyProduct) {
@@ -133,23 +100,6 @@ TEST(Solver, AfterARestartFromTheTruthTheWindowOfStagnationBeginsAnew) {
         << method << ": " << to_string(report.reason) << " " << report.detail;
     EXPECT_GE(report.restarts, 1) << method;
   }
-}
-
-// b - A x is 1.5 times the residual of the recurrence, which must fall that much below the tolerance, and a tenth more.
-TEST(IterationControl, AimsAsMuchLowerAsTheTruthIsHigher) {
-  detail::IterationControl control({.relative_tolerance = 1e-3}, 10, 10);
-  EXPECT_DOUBLE_EQ(control.goal(), 1e-2);
-  control.aim_lower(8e-3, 12e-3);
-  EXPECT_DOUBLE_EQ(control.goal(), 0.9 * 8e-3 * (1e-2 / 12e-3));
-  control.restart(5, 3);
-  EXPECT_DOUBLE_EQ(control.goal(), 1e-2);
-}
-
-TEST(IterationPace, OfALongSolveIsThatOfItsLastIterations) {
-  IterationPace pace(false);
-  for (int i = 0; i < 1000; ++i) pace.add(0.002);
-  for (int i = 0; i < 1000; ++i) pace.add(0.001);
-  EXPECT_DOUBLE_EQ(pace.seconds(), 0.001);
 }
 
 }  // namespace
