@@ -24,12 +24,12 @@ std::string_view unavailable(VectorKernels kernels, Space space = Space::host) n
 // On the host, what is computed depends neither on the storage format nor on the number of threads:
 //   product    of every format with exact values and kernel native: sum_i := 0, then
 //              sum_i := fma(a_ij, x_j, sum_i) over the row's entries one after another, columns ascending;
-//              fma rounds once; padding adds nothing. y_i := alpha sum_i where beta is 0, else fma(beta, y_i,
+//              fma rounds once; padding adds nothing. y_i := alpha sum_i if beta is 0, else fma(beta, y_i,
 //              alpha sum_i). So all formats give the same bits, on every processor.
 //   reduction  dots and norms are summed over strips of 1024 entries, strips over at most 256 chunks, chunks
 //              one after another, whatever operation they are fused into: the same bits for every number of
 //              threads on processors with the same SIMD instruction set.
-// Kernels that add in another order (those of libraries) are refused by name when a matrix is made.
+// Kernels that add in another order (kernels of libraries) are refused by name when a matrix is made.
 //
 // On a device: sums have a fixed order, no atomic operation adds to a value, and so two runs on the same kind
 // of GPU give the same bits. Formats differ from each other, and from the host, by rounding. Kernels that
@@ -68,7 +68,7 @@ class Context {
   // restores the caller's current GPU before it returns. Callbacks and observers run with the GPU of the solve
   // as the current one.
   // Throws BadArgument, and NotAvailable (build without CUDA, no driver, no GPU, architecture not compiled in,
-  // vector kernels that are not in this build or not deterministic where that is asked for).
+  // vector kernels that are not in this build or not deterministic if that is asked for).
   static std::shared_ptr<Context> device(int ordinal = 0, const DeviceOptions& options = {});
   // GPUs this process can see, 0 in a build without CUDA.
   static int device_count() noexcept;

@@ -144,7 +144,7 @@ PROTEAN_EXPORT CsrMatrix<T> csr_from_triplets(const ContextPtr& context, std::in
                                               std::span<const Triplet<T>> triplets,
                                               Duplicates duplicates = Duplicates::sum);
 
-// Throws BadMatrix, naming row and entry, unless row pointers start at 0, never decrease and end with the
+// Throws BadMatrix, with row and entry, unless row pointers start at 0, never decrease and end with the
 // number of entries, and columns are in range and strictly ascending in each row. Parallel; reads the whole
 // pattern once. Memory outside of the arrays is never read, whatever the row pointers are.
 void validate(const Context& context, const SparsityPattern& pattern);
@@ -183,12 +183,12 @@ PROTEAN_EXPORT CsrMatrix<To> convert_values(const ContextPtr& context, const Csr
 template <class T>
 PROTEAN_EXPORT CsrMatrix<T> deep_copy(const ContextPtr& context, const CsrMatrix<T>& matrix);
 
-// True when shape, pattern and values are equal bit for bit.
+// True if shape, pattern and values are equal bit for bit.
 template <class T>
 PROTEAN_EXPORT bool identical(const CsrMatrix<T>& a, const CsrMatrix<T>& b);
 bool same_pattern(const SparsityPattern& a, const SparsityPattern& b);
 
-// diagonal[i] = a_ii, 0 where there is no entry; min(rows, cols) values. Rows may be in any order of columns.
+// diagonal[i] = a_ii, 0 if there is no entry; min(rows, cols) values. Rows may be in any order of columns.
 template <class T>
 PROTEAN_EXPORT void extract_diagonal(const Context& context, const CsrMatrix<T>& matrix, T* diagonal);
 

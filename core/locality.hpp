@@ -59,12 +59,12 @@ struct OrderForecast {
 std::string lines_text(const OrderForecast& forecast);
 
 // The present lines are counted in some stretches of lines_rows consecutive rows. For the lines that an order can
-// reach, breadth-first balls of lines_rows rows are grown around some rows. If the rows of a ball followed each
-// other, the entries of x that belong to the ball would take one line for 8 rows. The columns outside of the ball
-// belong to other balls; each of them is counted as one line. On a mesh few columns lie outside. On a random graph
-// nearly all do, so no order helps. In an unsymmetric pattern a ball follows the entries of the rows only. Times are
-// predicted from bytes: those of the matrix, and line_weight times those of each line, since most lines come from a
-// cache.
+// reach, breadth-first balls of lines_rows rows are grown around some rows. If the rows of a ball followed each other,
+// the entries of x that belong to the ball would take one line for 8 rows. The columns outside the ball belong to other
+// balls; each of them is counted as one line. On a mesh few columns lie outside. On a random graph nearly all do, so no
+// order helps. In an unsymmetric pattern a ball follows the entries of the rows only. Times are predicted from bytes:
+// the bytes of the matrix, and line_weight times the bytes of each line, since most lines come from a cache.
+//
 // The pattern is in memory of the context. From a device only the rows that are looked at are copied, level by level.
 OrderForecast forecast_order(const Context& context, const SparsityPattern& pattern, std::size_t value_bytes);
 OrderForecast forecast_order(const SparsityPattern& pattern, std::size_t value_bytes);  // in host memory

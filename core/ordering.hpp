@@ -67,7 +67,7 @@ std::int64_t bandwidth_of(const SparsityPattern& pattern, const std::vector<std:
 // An order that can be asked for by name.
 struct OrderingEntry {
   std::string_view id, title;
-  std::string_view unavailable;  // why it is not in this build; empty when it is
+  std::string_view unavailable;  // why it is not in this build; empty if it is
 };
 // rcm, length, cluster, metis.
 std::span<const OrderingEntry> orderings() noexcept;

@@ -46,7 +46,7 @@ struct Statistics {
 // workspace, and for each thread 4.4 bytes a column and 4 a row.
 Statistics statistics(const Context& context, const SparsityPattern& pattern);
 
-// The features and row lengths of a matrix that is passed in stretches of rows. They equal those of statistics(),
+// The features and row lengths of a matrix that is passed in stretches of rows. They equal the results of statistics(),
 // except that similarity and span may differ by rounding.
 class StreamedFeatures final : public RowReceiver {
  public:

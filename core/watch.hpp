@@ -1,14 +1,13 @@
-// Debug mode for the caller's arrays, which the library uses without a copy: finds out when they were freed
-// or changed too early.
+// Debug mode for the caller's arrays, which the library uses without a copy: finds out if they were freed or changed
+// too early.
 //
 //   auto csr = protean::watched(context, protean::csr_view(n, n, row_ptr, col, values));
 //
-// After that make_matrix(), update_values(), background builds of AdaptiveOperator and Solver::solve() check
-// the arrays before they use them. They throw ArraysChanged, which names array and entries, when an array was
-// overwritten or moved, or freed and returned to the system. Formats other than csr copy the arrays, so
-// nothing is checked once such a matrix is made. To change values, write them into the array and call
-// update_values() (of the matrix or the AdaptiveOperator): it accepts the present values and checks that the
-// pattern is the same.
+// After that make_matrix(), update_values(), background builds of AdaptiveOperator and Solver::solve() check the arrays
+// before they use them. They throw ArraysChanged, which names array and entries, if an array was overwritten or moved,
+// or freed and returned to the system. Formats other than csr copy the arrays, so nothing is checked once such a matrix
+// is made. To change values, write them into the array and call update_values() (of the matrix or the
+// AdaptiveOperator): it accepts the present values and checks that the pattern is the same.
 //
 // Cost: one pass over the arrays for each check (about 1 GB/s; a device matrix is copied to the host for it),
 // and 8 bytes for each 4096. Freed memory that is neither returned to the system nor overwritten is found
@@ -28,11 +27,11 @@ struct CsrMatrix;
 // A record of the contents of the arrays. Made by watched(); all handles of the matrix share it.
 class PROTEAN_HIDDEN ArrayWatch;
 
-// The same matrix with a watch. Reads all its arrays. Throws ArraysChanged when one cannot be read.
+// The same matrix with a watch. Reads all its arrays. Throws ArraysChanged if one cannot be read.
 template <class T>
 PROTEAN_EXPORT CsrMatrix<T> watched(const ContextPtr& context, const CsrMatrix<T>& matrix);
 
-// Throws ArraysChanged when an array has changed. Does nothing for a matrix without a watch.
+// Throws ArraysChanged if an array has changed. Does nothing for a matrix without a watch.
 template <class T>
 PROTEAN_EXPORT void check_arrays(const CsrMatrix<T>& matrix);
 // The same for the pattern only. Then records the present values as the right ones.

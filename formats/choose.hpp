@@ -83,7 +83,7 @@ struct OrderChoice {
 OrderChoice choose_order(const SparsityPattern& pattern, const ChoiceOptions& options = {},
                          std::size_t value_bytes = sizeof(double));
 
-// The words that name an order of the rows everywhere: "none" (the caller's), "auto" where `with_auto`, and those of
+// The words that name an order of the rows everywhere: "none" (the caller's), "auto" if `with_auto`, and the names of
 // orderings().
 std::vector<std::string_view> order_words(bool with_auto = true);
 // Throws BadArgument for another word (the message has all of them and the nearest), and NotAvailable for an order that
@@ -109,7 +109,7 @@ PROTEAN_EXPORT OrderedMatrix<T> put_in_order(std::string_view order, const CsrMa
 struct RankedFormat {
   const FormatEntry* entry = nullptr;
   CostPrediction cost;       // not known for a format that the table of the model lacks
-  double total_seconds = 0;  // what the rule compares; 0 where the cost is not known
+  double total_seconds = 0;  // what the rule compares; 0 if the cost is not known
   std::size_t bytes = 0;     // estimated from a sample
 };
 

@@ -1,12 +1,12 @@
-// Sums of storage formats that a user composes: A = A_1 + A_2 + ..., where every entry lies in exactly one part and
-// each part is a matrix in any format of the catalogue. `sum` is the format of such matrices. Its parameter `parts` is
-// the text
+// Sums of storage formats that a user composes: A = A_1 + A_2 + ... Every entry lies in exactly one part, and each part
+// is a matrix in any format of the catalogue. `sum` is the format of such matrices. Its parameter `parts` lists the
+// parts as text:
 //
 //   dia[max_fill=8]:diagonals(min_fill=60) + csr@native
 //
-// of its parts, in which a part is FORMAT[PARAMETERS]@KERNEL:RULE(NUMBERS). The rule says which entries the part takes
-// of those that the parts before it have left; the last part has none and takes the rest. Brackets, kernel and numbers
-// may be left out. A problem file gives the same as a list (operator.parts).
+// A part is FORMAT[PARAMETERS]@KERNEL:RULE(NUMBERS). The rule says which of the entries that are left the part takes;
+// the last part has no rule and takes the rest. Brackets, kernel and numbers may be left out. A problem file gives the
+// same as a list (operator.parts).
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -39,7 +39,7 @@ struct PartOfSum {
 constexpr std::size_t most_parts = 8;
 
 // The parameter `parts` of format sum as text, and back. parts_of() throws BadArgument for text of another form. Both
-// throw BadArgument as check_parts() does.
+// throw what check_parts() throws.
 std::string text_of(std::span<const PartOfSum> parts);
 std::vector<PartOfSum> parts_of(std::string_view text);
 
@@ -49,8 +49,8 @@ std::vector<PartOfSum> parts_of(std::string_view text);
 void check_parts(std::span<const PartOfSum> parts);
 void check_part(const PartOfSum& part);
 
-// A matrix in format sum, in the memory of the context, where csr lies as well. Throws as make_matrix(); a part that is
-// refused is named in the reason.
+// A matrix in format sum, in the memory of the context, where csr lies as well. Throws what make_matrix() throws; the
+// reason names a part that is refused.
 template <class T>
 PROTEAN_EXPORT std::unique_ptr<AssembledMatrix<T>> make_sum(std::span<const PartOfSum> parts,
                                                             const CsrMatrix<T>& csr,

@@ -1,4 +1,4 @@
-// What an operator can do beside products: one set, which the operator declares (LinearOperator::abilities()).
+// What an operator can do next to products: one set, which the operator declares (LinearOperator::abilities()).
 #pragma once
 #include <string_view>
 

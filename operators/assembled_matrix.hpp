@@ -86,8 +86,8 @@ struct FormatTraits {
   // Threads may share a row, so a single very long row does no harm.
   bool shares_rows = false;
   // What a sample of the rows says about admit() of the whole matrix (formats/survey).
-  bool admits_slowly = false;     // admit() takes ten times as long as that of others: a small sample must do
-  bool needs_alike_rows = false;  // what neighbouring rows refuse, the matrix refuses
+  bool admits_slowly = false;       // admit() takes ten times as long as for others: a small sample must do
+  bool needs_alike_rows = false;    // what neighbouring rows refuse, the matrix refuses
   bool grows_with_longest = false;  // one long row may pad all others
   bool admission_converts = false;  // on a host, admit() does nearly all the work of a conversion
 };
@@ -119,7 +119,7 @@ using Admit = Admission (*)(const Context&, const SparsityPattern&, const Format
 struct Kernel {
   std::string_view name;
   bool host = false, device = false;
-  std::string_view unavailable = {};  // why it is not in this build; empty when it is
+  std::string_view unavailable = {};  // why it is not in this build; empty if it is
   MakeMatrix<double> make_f64 = nullptr;
   MakeMatrix<float> make_f32 = nullptr;
   std::string_view note = {};  // for users: the library's version, its limits in this build
@@ -232,7 +232,7 @@ class AssembledMatrix : public LinearOperator<T>, public HasDiagonal<T>, public 
   FormatParams params_;
   std::string_view kernel_;
   std::int64_t nonzeros_;
-  PatternMark pattern_;  // of arrays that may be gone; empty where the matrix computes with them
+  PatternMark pattern_;  // of arrays that may be gone; empty if the matrix computes with them
   Revision revision_;
 };
 
@@ -242,7 +242,7 @@ std::vector<ParamDoc> settable_params(const FormatEntry& entry, const Kernel* ke
 
 // Fills in defaults, and the fixed parameters of a preset. Throws BadArgument for an unknown name (the message
 // lists the names), a value out of range, or another value than the fixed one. Parameters of the kernel are among the
-// names when one is given. Without a kernel, parameters of all kernels of the entry are checked and left out.
+// names if one is given. Without a kernel, parameters of all kernels of the entry are checked and left out.
 FormatParams resolve_params(const FormatEntry& entry, const FormatParams& given,
                             const Kernel* kernel = nullptr);
 

@@ -100,7 +100,7 @@ class LinearOperator {
   static std::uint64_t next_serial() noexcept;
   mutable std::atomic<std::int64_t> products_{0};
   mutable std::once_flag asked_;
-  mutable Abilities<T> own_abilities_;  // those of its class, once asked_
+  mutable Abilities<T> own_abilities_;  // the abilities of its class, once asked_
   template <class U>
   friend void apply_dot(const LinearOperator<U>&, VectorView<const U>, VectorView<U>, U*);
 };

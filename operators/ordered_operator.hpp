@@ -81,7 +81,7 @@ class OrderedOperator final : public Wrapper<T>,
   Permutation permutation_;
   std::optional<PermutedMatrix<T>> ordered_;
   std::shared_ptr<LinearOperator<T>> B_;
-  AssembledMatrix<T>* assembled_ = nullptr;                 // B_, where it is one
+  AssembledMatrix<T>* assembled_ = nullptr;                 // B_, if it is one
   std::unique_ptr<detail::CallersOrder<T>> callers_order_;  // the workspace; null for no rows
 };
 

@@ -25,7 +25,7 @@ struct RowArrays {
   };
   Kind kind = Kind::none;
   // Changes whenever an array other than values gets other contents or another address, even if the address
-  // is that of a freed array. 0: unknown; data derived from the arrays is derived again in each solve.
+  // is the address of a freed array. 0: unknown; data derived from the arrays is derived again in each solve.
   std::uint64_t version = 0;
   std::int64_t rows = 0;
   std::int64_t stored = 0;  // number of entries, padding included

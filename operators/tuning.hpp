@@ -13,7 +13,7 @@ struct Tuning {
     std::string_view option;  // as in the format's or the kernel's parameters: "unroll"
     std::string value;        // as a user would set it: "4"
     // What chose it: "asked" (a user), "bytes" (the layout with the fewest bytes), "table" (times of the machine
-    // table), "time" (measured products), "fixed" (one option where products are not measured, as in deterministic
+    // table), "time" (measured products), "fixed" (one option if products are not measured, as in deterministic
     // mode).
     std::string_view by;
     bool operator==(const Choice&) const = default;

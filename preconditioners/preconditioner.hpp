@@ -218,7 +218,7 @@ struct PreconditionerEntry {
 //
 //   id            M^-1 r                                              memory
 //   none          r                                                   0
-//   auto          that of the type it has chosen, at first jacobi     that of the type
+//   auto          M^-1 r of the type it has chosen, at first jacobi   memory of the type
 //   jacobi        D^-1 r                                              2 n values
 //   block-jacobi  the inverse of each block of rows, times r          (rows of a block + 1) n values
 //   spai0         m .* r, m_i = a_ii / sum_j a_ij^2: minimises        2 n values
@@ -269,7 +269,8 @@ std::span<const PreconditionerEntry> preconditioners() noexcept;
 // - BadMatrix for an entry that is not finite (with row and column; jacobi reads the diagonal alone, chebyshev the
 //   diagonal and products), for a zero diagonal entry, for a block that is singular or whose inverse T cannot hold, for
 //   a matrix that is not symmetric or has a negative diagonal (ic, ic0), for a factorization that fails with every
-//   shift or has factors that T cannot hold, for a negative eigenvalue (chebyshev), and if hypre fails.
+//   shift, for factors or levels (amg) that T cannot hold, for a negative eigenvalue (chebyshev, also as smoother), and
+//   if hypre fails.
 //
 // An ensure() that throws leaves M as it was, with two exceptions. On a device M is unusable (BadArgument says so)
 // until an ensure() succeeds if the last step fails, which changes values that M has. chebyshev and amg multiply by A

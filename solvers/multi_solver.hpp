@@ -42,7 +42,7 @@ struct MultiSolveReport {
   // Products with several vectors: each reads the operator once if `product` is "in one pass".
   std::int64_t products = 0;
   // "in one pass", or "column by column: " and why.
-  std::string product, preconditioner;  // preconditioner: empty without one; "diagonal" where M^-1 is one
+  std::string product, preconditioner;  // preconditioner: empty without one; "diagonal" if M^-1 is one
   std::string steps;                    // as SolveReport::steps: "host", "simulated", on a GPU "queued"
   double seconds = 0;
   // True for no columns.
@@ -68,7 +68,7 @@ std::span<const std::string_view> multi_methods() noexcept;
 // permutes its vectors from then on.
 //
 // A column that has ended is returned at once (in another order when all have ended) and is computed no more. Up to
-// three ended columns stay in the block of vectors, where their numbers are not changed. With more of them the
+// three ended columns stay in the block of vectors; their numbers are not changed. With more of them the
 // remaining columns are packed together.
 //
 // gmres: all columns begin their restart cycles together. A column may have to restart within a cycle, because its

@@ -123,7 +123,7 @@ class SystemSolver {
   friend class LinearSystem<T>;
 
   SolveSettings settings_;
-  std::string method_, method_reason_;  // method_: that of settings_, or what auto took
+  std::string method_, method_reason_;  // method_: from settings_, or what auto took
   Maker maker_;
   VectorBlock<const T> null_space_;
   std::unique_ptr<Solver<T>> solver_;

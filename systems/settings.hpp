@@ -30,7 +30,7 @@ struct SolveSettings {
   // matrix, gmres for a matrix or a preconditioner that is not symmetric. SolveResult::method_reason says why.
   std::string method = "auto";
   SolverOptions solver =
-      {};  // tolerances, limits, options of the method; of auto those of each method it may take
+      {};  // tolerances, limits, options of the method; for auto: of each method it may take
   // One of preconditioners(). "auto" is jacobi, in a kept system also others that pay. It is none, with the reason, if
   // the diagonal has a zero, or a negative entry with cg or minres.
   std::string preconditioner = "auto";

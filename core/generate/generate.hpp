@@ -38,7 +38,7 @@ struct GeneratorEntry {
   std::string_view formula;      // what the matrix is, and its size
   std::span<const GeneratorParam> params;
   bool symmetric_positive_definite = false;
-  // Returns the matrix; an empty one when the rows went to target.rows.
+  // Returns the matrix; an empty one if the rows went to target.rows.
   CsrMatrix<double> (*make)(const RowTarget& target, const GeneratorParams& complete);
 };
 
@@ -51,15 +51,15 @@ const GeneratorEntry& find_generator(std::string_view kind);
 
 // The matrix depends on its parameters (the seed is one) alone, not on the number of threads. Throws
 // BadArgument for an unknown kind or parameter (with the nearest name) and for a value out of range,
-// OutOfMemory when the matrix cannot fit.
+// OutOfMemory if the matrix cannot fit.
 CsrMatrix<double> generate(const ContextPtr& context, std::string_view kind,
                            const GeneratorParams& params = {});
 
-// Makes the same matrix, bit for bit, without having it in memory: calls receiver.begin(), then hands over
-// its rows in blocks of about `stretch` entries. A block has more entries where a single row has more, or, in
-// `artificial`, some rows that depend on each other. All threads make each block. Besides a block, the memory
-// holds 4 bytes a row and 8 bytes a column and thread for artificial, and the graph for graph-laplacian and
-// random-spd. Throws what generate() and the receiver throw.
+// Makes the same matrix, bit for bit, without having it in memory: calls receiver.begin(), then hands over its rows in
+// blocks of about `stretch` entries. A block has more entries if a single row has more, or, in `artificial`, some rows
+// that depend on each other. All threads make each block. Next to a block, the memory holds 4 bytes a row and 8 bytes a
+// column and thread for artificial, and the graph for graph-laplacian and random-spd. Throws what generate() and the
+// receiver throw.
 void generate_rows(const ContextPtr& context, std::string_view kind, const GeneratorParams& params,
                    RowReceiver& receiver, std::int64_t stretch = std::int64_t{1} << 22);
 

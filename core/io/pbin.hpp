@@ -60,7 +60,7 @@ class PbinWriter final : public RowReceiver {
   std::unique_ptr<State> state_;
 };
 
-// True when the first bytes of the file are those of a .pbin. Throws BadFile when it cannot be opened.
+// True if the file begins as a .pbin file does. Throws BadFile if it cannot be opened.
 bool is_pbin(const std::string& path);
 
 }  // namespace protean

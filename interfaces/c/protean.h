@@ -359,14 +359,14 @@ typedef struct protean_switch {
   double convert_seconds; /* of the build */
   double wait_seconds;    /* in which the solve waited */
   int overlapped;
-  const char *from_order, *to_order; /* as protean_matrix_order(); equal where it stayed */
+  const char *from_order, *to_order; /* as protean_matrix_order(); equal if it stayed */
 } protean_switch;
 typedef struct protean_failed_switch {
   int64_t iteration;
   const char* to;
   const char* reason; /* why the change was wanted */
   const char* why;    /* why it did not take place */
-  const char* order;  /* that was wanted; "" where the order was to stay */
+  const char* order;  /* that was wanted; "" if the order was to stay */
 } protean_failed_switch;
 int64_t protean_solver_switches(const protean_solver* solver);
 protean_status protean_solver_switch(const protean_solver* solver, int64_t index, protean_switch* result);

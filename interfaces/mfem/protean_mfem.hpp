@@ -209,7 +209,7 @@ class ElementMatrices : public mfem::Operator {
 struct SolverOptions {
   std::string method = "cg";  // protean::solvers()
   std::string preconditioner =
-      "jacobi";  // protean::preconditioners(); where SetPreconditioner() was not called
+      "jacobi";  // protean::preconditioners(); used unless SetPreconditioner() was called
   protean::PreconditionerOptions preconditioning = {};
   std::string format = "csr";  // for an mfem::SparseMatrix; "auto" chooses one
   protean::FormatParams parameters = {};

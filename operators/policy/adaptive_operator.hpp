@@ -86,7 +86,7 @@ enum class SwitchFailure : unsigned char {
   refused,        // format, parameters or kernel are not possible for this matrix, or not exact
   out_of_memory,  // not enough memory next to the source and the running matrix
   failed,         // the build threw an exception
-  wrong_product,  // the product of the new matrix differs from that of the running one
+  wrong_product,  // the product of the new matrix differs from the product of the running one
   cancelled       // by cancel(), another prepare(), new values, or the operator's destructor
 };
 std::string_view to_string(SwitchFailure failure) noexcept;

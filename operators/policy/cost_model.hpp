@@ -93,7 +93,7 @@ struct CostPrediction {
 // csr and in the format, and times are scaled by the measured product of the running format.
 class CostModel {
  public:
-  // Copies the times of this space, sorted by format, so that a prediction reads those of its format alone.
+  // Copies the times of this space, sorted by format, so that a prediction reads the times of its format alone.
   // Time O(entries of the table).
   CostModel(const MachineTable& table, Space space);
   // The model of the built-in table. Nothing is read before the first question. The first question reads, once in a
@@ -114,13 +114,13 @@ class CostModel {
   // Predicts relative to the measured product: `running_seconds` in format `running` of `running_bytes`.
   CostPrediction relative(const CostQuery& query, std::string_view format, std::size_t bytes,
                           std::string_view running, std::size_t running_bytes, double running_seconds) const;
-  // convert_seconds is the time to assemble element matrices into CSR with all threads, where a product of
+  // convert_seconds is the time to assemble element matrices into CSR with all threads, if a product of
   // `running` takes running_seconds. A fixed number of products of csr if the table has no time of an
   // assembly.
   CostPrediction assembly(const CostQuery& query, std::string_view running, std::size_t running_bytes,
                           double running_seconds) const;
-  // convert_seconds is the time to find the order `id` and to put the matrix into it, with all threads, where a product
-  // of `running` takes running_seconds; product_seconds is that of csr, in the present order. order_products such
+  // convert_seconds is the time to find the order `id` and to put the matrix into it, with all threads, if a product
+  // of `running` takes running_seconds; product_seconds is for csr, in the present order. order_products such
   // products if the table has no time of that order.
   CostPrediction ordering(const CostQuery& query, std::string_view id, std::string_view running,
                           std::size_t running_bytes, double running_seconds) const;
@@ -148,7 +148,7 @@ class CostModel {
     bool known = false;
     double log_bandwidth = 0, deviation = 0;  // of bandwidth / bandwidth of csr
     double by_size = 0;                       // seconds of the conversion; 0: not known
-    double log_conversion = 0;                // where it is not known by size, in products of csr
+    double log_conversion = 0;                // if it is not known by size, in products of csr
   };
   Estimate estimate(const CostQuery& query, std::string_view format, std::size_t bytes) const;
   double csr_bandwidth(const CostQuery& query) const;  // bytes per second; 0 if unknown
@@ -161,7 +161,7 @@ class CostModel {
 
   Space space_;
   bool with_rare_ = false;
-  std::shared_ptr<const Samples> samples_;  // null: those of the built-in table
+  std::shared_ptr<const Samples> samples_;  // null: the samples of the built-in table
 };
 
 // The model of `table`, or of the built-in one if there is none.
