@@ -1,5 +1,7 @@
 #include "interfaces/petsc/block.hpp"
 
+#include <petsc/private/petscimpl.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -8,7 +10,9 @@
 #include <protean/protean.hpp>
 #include <utility>
 
+#include "interfaces/petsc/csr.hpp"
 #include "interfaces/petsc/guard.hpp"
+#include "interfaces/petsc/vectors.hpp"
 
 namespace protean_types {
 namespace {
@@ -21,59 +25,11 @@ double steady_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// The entries of a Vec in host memory, for the time of an object.
-class Reading {
- public:
-  explicit Reading(Vec v) : v_(v) {
-    must(VecGetLocalSize(v, &size_));
-    must(VecGetArrayRead(v, &data_));
-  }
-  ~Reading() { VecRestoreArrayRead(v_, &data_); }
-  Reading(const Reading&) = delete;
-  Reading& operator=(const Reading&) = delete;
-  protean::VectorView<const double> view() const { return {data_, size_}; }
-
- private:
-  Vec v_;
-  PetscInt size_ = 0;
-  const double* data_ = nullptr;
-};
-class Writing {
- public:
-  // add: the entries are read, too.
-  Writing(Vec v, bool add) : v_(v), add_(add) {
-    must(VecGetLocalSize(v, &size_));
-    must(add ? VecGetArray(v, &data_) : VecGetArrayWrite(v, &data_));
-  }
-  ~Writing() { (void)(add_ ? VecRestoreArray(v_, &data_) : VecRestoreArrayWrite(v_, &data_)); }
-  Writing(const Writing&) = delete;
-  Writing& operator=(const Writing&) = delete;
-  protean::VectorView<double> view() const { return {data_, size_}; }
-
- private:
-  Vec v_;
-  bool add_;
-  PetscInt size_ = 0;
-  double* data_ = nullptr;
-};
-
 }  // namespace
 
 protean::CsrMatrix<double> arrays_of(Mat A) {
-  PetscInt rows = 0, cols = 0, n = 0;
-  PetscBool done = PETSC_FALSE;
-  must(MatGetLocalSize(A, &rows, &cols));
-  const PetscInt *row_ptr = nullptr, *col = nullptr;
-  const double* values = nullptr;
-  must(MatGetRowIJ(A, 0, PETSC_FALSE, PETSC_FALSE, &n, &row_ptr, &col, &done));
-  if (!done) throw protean::BadMatrix("PETSc does not give the rows of this matrix");
-  const PetscInt *p = row_ptr, *c = col;
-  must(MatRestoreRowIJ(A, 0, PETSC_FALSE, PETSC_FALSE, &n, &row_ptr, &col, &done));
-  must(MatSeqAIJGetArrayRead(A, &values));
-  const double* v = values;
-  must(MatSeqAIJRestoreArrayRead(A, &values));
-  static constexpr std::int32_t empty[1] = {0};
-  return protean::csr_view<double>(rows, cols, rows == 0 ? empty : p, c, v);
+  const protean_petsc::detail::Arrays a = protean_petsc::detail::arrays_of(A);
+  return protean::csr_view<double>(a.rows, a.cols, a.row_ptr, a.col, a.values);
 }
 
 namespace {
@@ -259,8 +215,8 @@ void Block::bring_up_to_date(Mat A) {
 
 void Block::product(Mat A, Vec x, Vec y, bool add) {
   bring_up_to_date(A);
-  const Reading from(x);
-  const Writing to(y, add);
+  const protean_petsc::detail::Reading from(x);
+  const protean_petsc::detail::Writing to(y, add);
   const protean::VectorView<double> out = to.view();
   if (given_.nonzeros() == 0) {
     if (!add) std::fill(out.data, out.data + out.size, 0.0);

@@ -65,8 +65,6 @@ class Block {
  public:
   Block();
   ~Block();
-  Block(const Block&) = delete;
-  Block& operator=(const Block&) = delete;
 
   // The format of later products. Nothing happens where it is the same.
   void configure(std::shared_ptr<const Settings> settings, Role role);

@@ -1,12 +1,11 @@
 #include "interfaces/petsc/settings.hpp"
 
-#include <algorithm>
 #include <protean/protean.hpp>
 #include <string_view>
 #include <vector>
 
 #include "interfaces/petsc/guard.hpp"
-#include "interfaces/petsc/protean_ksp.hpp"
+#include "interfaces/petsc/options.hpp"
 
 namespace protean_types {
 namespace {
@@ -18,28 +17,10 @@ std::string word(const char* prefix, const char* name, std::string standard) {
   return set ? std::string(text) : std::move(standard);
 }
 
-// "C=4,sigma=16"
-protean::FormatParams parameters_in(std::string_view text) {
-  protean::FormatParams parameters;
-  while (!text.empty()) {
-    const std::string_view part = text.substr(0, text.find(','));
-    text.remove_prefix(std::min(text.size(), part.size() + 1));
-    const std::size_t equals = part.find('=');
-    if (equals == std::string_view::npos || equals == 0)
-      throw protean::BadArgument("-mat_protean_parameters has '" + std::string(part) +
-                                 "'; it wants name=value,name=value");
-    parameters.set(std::string(part.substr(0, equals)), std::string(part.substr(equals + 1)));
-  }
-  return parameters;
-}
-
 void refuse_wrong(const Settings& settings) {
-  const bool chosen = settings.format == "auto";
-  const protean::FormatEntry& entry = protean::find_format(chosen ? "csr" : settings.format);
-  const protean::Kernel& kernel = protean::find_kernel(entry, settings.kernel, protean::Space::host);
-  if (chosen && !settings.parameters.all().empty())
+  protean_petsc::detail::require_format(settings.format, settings.parameters, settings.kernel);
+  if (settings.format == "auto" && !settings.parameters.all().empty())
     throw protean::BadArgument("-mat_protean_parameters needs -mat_protean_format with the name of a format");
-  if (!chosen) protean::resolve_params(entry, settings.parameters, &kernel);
   if (settings.off_diagonal_format != "auto") (void)protean::find_format(settings.off_diagonal_format);
   if (settings.agree && !settings.policy)
     throw protean::BadArgument(
@@ -58,7 +39,8 @@ Settings read_settings(Mat A) {
   settings.format = word(prefix, "-mat_protean_format", settings.format);
   settings.off_diagonal_format =
       word(prefix, "-mat_protean_off_diagonal_format", settings.off_diagonal_format);
-  settings.parameters = parameters_in(word(prefix, "-mat_protean_parameters", {}));
+  settings.parameters = protean_petsc::detail::parameters_in("-mat_protean_parameters",
+                                                             word(prefix, "-mat_protean_parameters", {}));
   settings.kernel = word(prefix, "-mat_protean_kernel", {});
   if (const std::string order = word(prefix, "-mat_protean_order", "none"); order != "none")
     throw protean::NotAvailable("-mat_protean_order " + order +
