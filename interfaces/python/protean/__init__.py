@@ -21,7 +21,8 @@ from ._convert import get_threads, set_threads
 from ._device import DeviceArray
 from ._matrix import Matrix, matrix
 from ._preconditioner import Preconditioner, preconditioner, rigid_body_modes
-from ._solve import Column, Iteration, Report, Solver, solve
+from ._report import Column, Iteration, Report
+from ._solve import Solver, solve
 from ._survey import Choice, choose, compare, formats, inspect, methods, options, preconditioners
 from ._table import Table
 

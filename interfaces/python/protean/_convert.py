@@ -52,6 +52,27 @@ def threads_of(threads: int | None) -> int:
     return whole_number(threads, "threads")
 
 
+class iterate_kept:
+    """Within it, KeyboardInterrupt gets the iterate as its attribute ``x``."""
+
+    __slots__ = ("_x",)
+
+    def __init__(self, x: Any) -> None:
+        self._x = x
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        if isinstance(error, KeyboardInterrupt):
+            error.x = self._x  # type: ignore[attr-defined]
+
+
+def require_no_callback(callback: object) -> None:
+    if callback is not None:
+        raise BadArgument("a callback is for one right-hand side; solve the columns one after another")
+
+
 def is_float32(dtype: Any) -> bool:
     """Whether values are computed in float32: those of other real types are computed in float64."""
     if dtype == F64:

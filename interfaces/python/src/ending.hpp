@@ -12,13 +12,18 @@ struct InterpreterEnds {};
 // Whether solves of this thread shall end: others than that which ends the interpreter have no time left.
 bool interpreter_ends() noexcept;
 
+// An object of one scope: it is not copied.
+struct OfOneScope {
+  OfOneScope() = default;
+  OfOneScope(const OfOneScope&) = delete;
+  OfOneScope& operator=(const OfOneScope&) = delete;
+};
+
 // Gives the GIL back while it lives. Throws InterpreterEnds.
-class WithoutGil {
+class WithoutGil : OfOneScope {
  public:
   WithoutGil();
   ~WithoutGil();
-  WithoutGil(const WithoutGil&) = delete;
-  WithoutGil& operator=(const WithoutGil&) = delete;
 
  private:
   PyThreadState* state_;
@@ -26,12 +31,10 @@ class WithoutGil {
 
 // Has the GIL while it lives. Once stop_solves() has returned, a thread that asks for it waits for the end of the
 // process.
-class WithGil {
+class WithGil : OfOneScope {
  public:
   WithGil();
   ~WithGil();
-  WithGil(const WithGil&) = delete;
-  WithGil& operator=(const WithGil&) = delete;
 
  private:
   bool had_given_back_;
