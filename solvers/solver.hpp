@@ -23,11 +23,10 @@ struct IterationInfo {
   double relative_residual = 0;  // the norm divided by the baseline of the stopping rule
   double seconds = 0;            // since the solve began
   std::int64_t restarts = 0;     // the number of restarts from the true residual so far
-  // Seconds of the host that recording the steps is expected to take after a change of format or order; 0 before the
-  // first recording, and if steps are not recorded (on a host, and on a device in one kernel or without graphs). They
-  // are the time of the last recording: its capture, the graph, and the surplus of its first launch. After a first
-  // recording, which makes the graph instead of updating it, a third of the last two counts. The first solve of a
-  // process takes longer, since the driver loads kernels.
+  // Seconds of the host that recording the steps is expected to take after a change of format or order: the time of the
+  // last recording (capture, graph, and surplus of the first launch). After a first recording, a third of graph and
+  // launch counts. 0 before the first recording, and if steps are not recorded (on a host, and on a device in one
+  // kernel or without graphs).
   double record_seconds = 0;
 };
 
@@ -100,12 +99,10 @@ struct SolverOptions {
   // - auto: resident if possible, else graph.
   // Each way gives the same bits in every run; the results of the two differ by rounding.
   std::string device_steps = "auto";
-  // euclidean | diagonal: the norm of b, of b - A x and of the recurrence residual in tolerances, limits and reports.
-  // diagonal is ||D^-1 v||. D is the diagonal of A as the solve begins, with 1 for an entry that is 0 or whose inverse
-  // is not finite. So each row counts in units of its diagonal entry; in the 2-norm rows with large entries hide the
-  // others (penalty methods, fields in small units). The iterates are the same. diagonal needs an A that knows its
-  // diagonal (HasDiagonal) and two vectors; gmres, fgmres, and minres without M need one more. Each iteration passes
-  // over three vectors and over one more.
+  // euclidean | diagonal: the norm of b, of b - A x and of the recurrence residual in tolerances, limits and reports
+  // (docs/methods.md). diagonal is ||D^-1 v||. D is the diagonal of A as the solve begins, with 1 for an entry that is
+  // 0 or whose inverse is not finite. It needs HasDiagonal, two vectors (gmres, fgmres, and minres without M: three),
+  // and in each iteration a pass over three vectors and one over one.
   std::string residual_norm = "euclidean";
 };
 
@@ -145,10 +142,9 @@ class Solver {
   // - compute one more product for each column, and throw ShapeMismatch and WrongSpace if N does not fit.
   // Throws BadArgument for other methods.
   //
-  // A solve without N does not see that A is singular. It converges to one of many solutions if b is in the range of A.
-  // If b is not, minres ends with StopReason::inconsistent, and x is a least-squares solution, not the one of smallest
-  // norm. null_vectors() in core/statistics.hpp finds null vectors of zeros and ones from the entries of A. Source:
-  // Kaasschieter, J. Comput. Appl. Math. 24 (1988) 265, doi:10.1016/0377-0427(88)90358-5.
+  // A solve without N does not see that A is singular (docs/methods.md). null_vectors() in core/statistics.hpp finds
+  // null vectors of zeros and ones. Source: Kaasschieter, J. Comput. Appl. Math. 24 (1988) 265,
+  // doi:10.1016/0377-0427(88)90358-5.
   void set_null_space(VectorBlock<const T> N);
 
   const SolverOptions& options() const noexcept { return options_; }
