@@ -9,6 +9,8 @@
 #include "core/generate/generate.hpp"
 #include "formats/catalogue.hpp"
 #include "preconditioners/callback_preconditioner.hpp"
+#include "solvers/contract.hpp"
+#include "solvers/options.hpp"
 #include "solvers/systems.hpp"
 #include "support/fake_device.hpp"
 #include "support/space.hpp"
@@ -100,6 +102,71 @@ TEST(Solver, AfterARestartFromTheTruthTheWindowOfStagnationBeginsAnew) {
         << method << ": " << to_string(report.reason) << " " << report.detail;
     EXPECT_GE(report.restarts, 1) << method;
   }
+}
+
+TEST(MakeSolver, StepsOfAGpuAreRefusedOnTheHost) {
+  const ContextPtr host = test_context();
+  const auto A = make_matrix(find_format("csr"), generate(host, "poisson-2d", {{"n", 5}}), host);
+  Vector<double> b(host, A->rows()), x(host, A->rows());
+  fill<double>(*host, 1.0, b), fill<double>(*host, 0.0, x);
+  for (const char* steps : {"resident", "graph"})
+    EXPECT_THROW(make_solver<double>("cg", {.device_steps = steps})->solve(*A, b, x), BadArgument);
+  EXPECT_TRUE(make_solver<double>("cg", {.device_steps = "auto"})->solve(*A, b, x).converged());
+}
+
+TEST(MakeSolver, NamesAndOptions) {
+  const auto complaint = [](std::string_view method, const SolverOptions& options) -> std::string {
+    try {
+      make_solver<double>(method, options);
+    } catch (const BadArgument& e) { return e.what(); }
+    return "accepted";
+  };
+  EXPECT_NE(complaint("gmress", {}).find("Did you mean 'gmres'?"), std::string::npos);
+  EXPECT_NE(complaint("gmres", {.orthogonalization = "cgs"}).find("Did you mean 'cgs2'?"), std::string::npos);
+  EXPECT_NE(complaint("cg", {.device_steps = "graphs"}).find("Did you mean 'graph'?"), std::string::npos);
+  EXPECT_NE(complaint("gmres", {.restart = 0}).find("restart is 0"), std::string::npos);
+  EXPECT_NE(complaint("cg", {.stopping = {.relative_tolerance = -1}}).find("relative_tolerance"),
+            std::string::npos);
+  for (const double tolerance : {1.0, 2.0, nan, infinity})
+    EXPECT_NE(complaint("cg", {.stopping = {.relative_tolerance = tolerance}}).find("below 1"),
+              std::string::npos);
+  for (const double tolerance : {-1.0, nan, infinity})
+    EXPECT_NE(complaint("cg", {.stopping = {.absolute_tolerance = tolerance}}).find("absolute_tolerance"),
+              std::string::npos);
+  for (const double tolerance : {0.0, 0.999})
+    EXPECT_EQ(complaint("cg", {.stopping = {.relative_tolerance = tolerance}}), "accepted");
+  EXPECT_NE(complaint("cg", {.stopping = {.max_iterations = -1}}).find("max_iterations"), std::string::npos);
+  EXPECT_NE(complaint("cg", {.stopping = {.max_seconds = -1}}).find("max_seconds"), std::string::npos);
+  EXPECT_NE(complaint("cg", {.stopping = {.divergence = 0}}).find("divergence"), std::string::npos);
+  EXPECT_NE(complaint("cg", {.stopping = {.stagnation_window = -1}}).find("stagnation_window"),
+            std::string::npos);
+  for (const SolverEntry& entry : solvers()) {
+    EXPECT_EQ(make_solver<float>(entry.id)->name(), entry.id);
+    EXPECT_FALSE(entry.title.empty() || entry.source.empty());
+  }
+  EXPECT_EQ(solvers().size(), 8u);
+}
+
+TEST(StopReasons, NamesAndAdvice) {
+  for (int i = -12; i <= 3; ++i) {
+    const auto reason = static_cast<StopReason>(i);
+    EXPECT_NE(to_string(reason), "unknown");
+    EXPECT_EQ(converged(reason), i > 0);
+  }
+  EXPECT_EQ(to_string(StopReason::max_iterations), "max-iterations");
+}
+
+TEST(MakeSolver, RectangularIsRefused) {
+  class Wide final : public LinearOperator<double> {
+   public:
+    Wide() : LinearOperator<double>(test_context(), {2, 3}) {}
+    std::string_view name() const noexcept override { return "wide"; }
+
+   protected:
+    void do_apply(double, VectorView<const double>, double, VectorView<double>) const override {}
+  };
+  std::vector<double> b(2, 1.0), x(3, 0.0);
+  EXPECT_THROW(make_solver<double>("cg")->solve(Wide(), view(std::as_const(b)), view(x)), ShapeMismatch);
 }
 
 }  // namespace
