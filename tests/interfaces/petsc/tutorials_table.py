@@ -18,8 +18,8 @@ with tempfile.TemporaryDirectory() as folder:
     environment = {**os.environ, "PROTEAN_TUTORIALS_JSON": str(file)}
     for name in names:
         done = subprocess.run(
-            [sys.executable, here / "tutorials.py", build / "tests/interfaces/petsc", build / "libprotean_petsc.so", compiler,
-             name],
+            [sys.executable, here / "tutorials.py", build / "tests/interfaces/petsc", build / "libprotean_petsc.so",
+             compiler, name],
             env=environment,
         )
         if done.returncode != 0:
@@ -29,7 +29,8 @@ with tempfile.TemporaryDirectory() as folder:
 formats = list(rows[0]["difference"])
 lines = [
     "Tutorials of PETSc 3.18, compiled as they are, with matrices of type `aij` and of type `aijprotean`, which",
-    "`-dll_append libprotean_petsc.so` adds. The numbers are the iterations of the Krylov method in all solves of a run.",
+    "`-dll_append libprotean_petsc.so` adds. The numbers are the iterations of the Krylov method in all solves of a "
+    "run.",
     f"The formats are {', '.join(formats)}. The last column is the largest relative difference of a residual in any of",
     "them from the residual with `aij`; residuals below 1e-5 of the first one count as that much. The tests",
     f"`petsc-tutorial-*` fail when it is 1e-4 or more. Written on {datetime.date.today()}.",
