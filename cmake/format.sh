@@ -26,8 +26,9 @@ if [ "${1:-}" = --check ]; then
   # A comment that was broken after a word or two in the middle of a sentence, below a full line.
   torn=$(awk 'FNR == 1 { above = 0 }
     { comment = match($0, /^ *(\/\/|#) +/); text = substr($0, RLENGTH + 1) }
-    found && comment && text ~ /^[A-Za-z]/ { print place }
+    found && comment && indent <= RLENGTH && text ~ /^[A-Za-z]/ { print place }
     { found = above && comment && length(text) < 20 && text ~ /^[a-z][^:.]*$/ && text !~ /  /; place = FILENAME ":" FNR
+      indent = RLENGTH
       above = comment && length($0) > 100 && $0 !~ /^#(include|define|if|error)/ }' $files)
   if [ -n "$torn" ]; then
     echo "$torn" | sed 's/$/: the comment is broken in the middle of a sentence; wrap its lines again/' >&2

@@ -25,8 +25,8 @@ constexpr Option<PreconditionerOptions> table[] = {
     option<&P::refresh>(
         {.name = "refresh",
          .words = refresh_words,
-         .about =
-             "When a kept system sets the preconditioner up again for new values; auto: every, and when-slower for type auto"}),
+         .about = "When a kept system sets the preconditioner up again for new values; auto: every, and "
+                  "when-slower for type auto"}),
     option<&P::solves>(
         {.name = "solves",
          .range = {1, 1e9},
@@ -48,7 +48,8 @@ constexpr Option<PreconditionerOptions> table[] = {
          .words = ordering_words,
          .readers = {without_fill},
          .about =
-             "Order in which rows are eliminated; colours: rows that are not coupled at the same time; auto: natural, and colours on a GPU"}),
+             "Order in which rows are eliminated; colours: rows that are not coupled at the same time; auto: "
+             "natural, and colours on a GPU"}),
     option<&P::solve>(
         {.name = "solve",
          .c_name = "triangular_solve",
@@ -90,7 +91,8 @@ constexpr Option<PreconditionerOptions> table[] = {
          .words = partition_words,
          .readers = {subdomains},
          .about =
-             "Which rows a subdomain has; order: rows that follow each other; metis: rows that METIS finds, if the build has it"}),
+             "Which rows a subdomain has; order: rows that follow each other; metis: rows that METIS finds, "
+             "if the build has it"}),
     option<&P::overlap>({.name = "overlap",
                          .range = {0, 1},
                          .readers = {subdomain_ilu0},

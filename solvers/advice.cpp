@@ -145,10 +145,12 @@ std::string_view advice_for_any_method(StopReason reason) noexcept {
              "needs a positive definite matrix or preconditioner. Solve -A x = -b, which has the same x. In "
              "a problem file: matrix.scale: -1.";
     case StopReason::stagnation:
-      return "The residual no longer decreases. The tolerance may be too small for this precision and this matrix: then "
+      return "The residual no longer decreases. The tolerance may be too small for this precision and this "
+             "matrix: then "
              "ask for less accuracy. Otherwise take another method or a better preconditioner.";
     case StopReason::divergence:
-      return "The residual grew beyond the limit. Take another method (the residuals of minres, for symmetric matrices, "
+      return "The residual grew beyond the limit. Take another method (the residuals of minres, for symmetric "
+             "matrices, "
              "and of gmres do not grow), or a better preconditioner.";
     default:
       return {};

@@ -2,7 +2,8 @@
 """Trains the selectors that learn, from measured tables, and writes their models as JSON.
 
     xz -dk docs/results/data/tune-host-avx2.yaml.xz
-    protean-bench-switching selectors --truth docs/results/data/tune-host-avx2.yaml --folder MATRICES --features features.tsv
+    protean-bench-switching selectors --truth docs/results/data/tune-host-avx2.yaml --folder MATRICES \\
+        --features features.tsv
     tools/train_selectors.py --table docs/results/data/tune-host-avx2.yaml.xz --features features.tsv \\
         --out formats/selectors/trained.json --predictions tests/formats/selector_predictions.json.xz
     tools/train_selectors.py ... --folds docs/results/data/selectors-folds.tsv.xz --out-folds PREFIX

@@ -135,9 +135,9 @@ std::vector<KeyDoc> make_table() {
        {},
        {},
        {}},
-      other(
-          "", "partition", "rows, graph, or a map", "rows",
-          "Which rows a rank has; rows: neighbouring rows with equally many entries; graph: rows that PT-Scotch finds (engine petsc)"),
+      other("", "partition", "rows, graph, or a map", "rows",
+            "Which rows a rank has; rows: neighbouring rows with equally many entries; graph: rows that "
+            "PT-Scotch finds (engine petsc)"),
       file("partition", "file", "Text with the rank of each row, from 0, one rank a line"),
 
       file("matrix", "file", "A matrix: .mtx, .rua, .rsa, .rb (also .gz, .xz) or .pbin"),
@@ -167,32 +167,33 @@ std::vector<KeyDoc> make_table() {
 
       other("rhs", "solution", "ones, or a map", "ones",
             "The solution x, from which b = A x is made; the error of the solve is reported then"),
-      file(
-          "rhs", "file",
-          "b: a vector, or several, in a file .mtx, .mtx.gz, .mtx.xz or .npy, or the right-hand sides in a Harwell-Boeing file"),
+      file("rhs", "file",
+           "b: a vector, or several, in a file .mtx, .mtx.gz, .mtx.xz or .npy, or the right-hand sides in a "
+           "Harwell-Boeing file"),
       number("rhs", "value", 0, -1e300, 1e300, "b: this number everywhere", "not used"),
       integer("rhs", "random", 0, 0, most, "b: random numbers in [-1, 1) of this seed", "not used"),
       integer(
           "rhs", "columns", 1, 1, 256,
-          "Number of right-hand sides that are solved at once: random numbers with the seeds that follow, or the columns of the file"),
+          "Number of right-hand sides that are solved at once: random numbers with the seeds that follow, or "
+          "the columns of the file"),
       file("rhs.solution", "file", "x: a vector, or several, in a file"),
       number("rhs.solution", "value", 0, -1e300, 1e300, "x: this number everywhere", "not used"),
       integer("rhs.solution", "random", 0, 0, most, "x: random numbers in [-1, 1) of this seed", "not used"),
       file("initial_guess", "file", "A vector in a file, such as one that --checkpoint has kept"),
       integer("initial_guess", "random", 0, 0, most, "Random numbers in [-1, 1) with this seed", "not used"),
 
-      word(
-          "solver", "method", "auto", methods(),
-          "The Krylov method; auto: cg for a symmetric matrix, minres if its diagonal shows that it is indefinite, gmres for any other matrix"),
+      word("solver", "method", "auto", methods(),
+           "The Krylov method; auto: cg for a symmetric matrix, minres if its diagonal shows that it is "
+           "indefinite, gmres for any other matrix"),
   };
   add_options(keys, "solver", solver_options());
   keys.push_back(word("preconditioner", "type", "auto", preconditioner_types(),
                       "The preconditioner; auto: jacobi, or none if the diagonal has a zero"));
   add_options(keys, "preconditioner", preconditioner_options());
   const std::vector<KeyDoc> others = {
-      file(
-          "preconditioner", "coordinates",
-          "Coordinates of the nodes of an elastic body, nodes x 2 or 3; coarser levels represent its rigid body modes, and unknowns is 2 or 3 (amg, auto)"),
+      file("preconditioner", "coordinates",
+           "Coordinates of the nodes of an elastic body, nodes x 2 or 3; coarser levels represent its rigid "
+           "body modes, and unknowns is 2 or 3 (amg, auto)"),
       file("preconditioner", "near_null_space",
            "Vectors that A maps nearly to zero; coarser levels represent them (amg, auto)"),
       word("preconditioner", "combine", to_string(Composition::additive), composition_words(),
@@ -213,7 +214,8 @@ std::vector<KeyDoc> make_table() {
            "How contributions of elements are added (storage: element)"),
       integer(
           "operator", "expected_iterations", 0, 1, 1e9,
-          "Number of iterations that format, order and policy auto reckon with; format auto is then chosen before the solve",
+          "Number of iterations that format, order and policy auto reckon with; format auto is then chosen "
+          "before the solve",
           "0"),
       word("operator", "selector", default_selector, selector_words(),
            "What chooses the format, or the formats that the policy considers (format and policy auto)"),

@@ -16,8 +16,7 @@
 //   max_fill_percent  see Refuses.
 //   rows, cols, shape, tile, lanes, max_fill: as in bccoo.
 // Wins: on a GPU, where neighbouring rows have entries in distant columns and x does not fit into its cache: one slice
-// of x
-//   is read at a time.
+//   of x is read at a time.
 // Refuses: as bccoo, and when `stacked` is more than max_fill_percent of the nonzeros.
 // Source: S. Yan, C. Li, Y. Zhang, H. Zhou, yaSpMV: yet another SpMV framework on GPUs, PPoPP 2014, 107-118,
 //   doi:10.1145/2555243.2555255.

@@ -12,8 +12,7 @@
 // Parameters: rows, cols, slice, max_fill: as in bsellpack; but auto takes rows and cols of a block from the model of
 //   the paper, in the form that bcsr-choi describes.
 // Wins: on a GPU where the numbers of blocks of block rows differ: fewer slots than bsellpack, but y is written in the
-// order
-//   of the sorted block rows.
+//   order of the sorted block rows.
 // Refuses: when R C slots > max_fill nonzeros.
 // Source: J. W. Choi, A. Singh, R. W. Vuduc, Model-driven autotuning of sparse matrix-vector multiply on GPUs, PPoPP
 // 2010,

@@ -8,8 +8,7 @@
 //                        more.
 //
 // Arrays: those of the parts; each part has all rows and columns. A part without entries is not stored, so the result
-// may be
-//   one format.
+//   may be one format.
 // Bytes: the sum of those of the parts. A conversion takes a byte for each entry besides, and one part in CSR at a
 // time.
 // Parameters:

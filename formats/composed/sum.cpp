@@ -14,8 +14,7 @@
 //          them.
 // Wins: where a matrix has parts of different structure, and each is large enough to be worth its own pass over y.
 // Refuses: what the format of a part refuses, of its part. Deterministic mode on a host, because rows are not summed in
-// the
-//   order of their columns.
+//   the order of their columns.
 // Source: the sum of disjoint parts after B.-Y. Su, K. Keutzer, clSpMV: a cross-platform OpenCL SpMV framework on GPUs,
 // ICS
 //   2012, doi:10.1145/2304576.2304624; the parts are the user's.

@@ -20,8 +20,7 @@
 //   width             the number of lanes is a multiple of it, so that slots lie at multiples of 4 width bytes.
 //   max_fill_percent  see Refuses.
 // Wins: on a GPU, where row lengths differ much (power laws): all threads have the same work, and no light row needs
-// more
-//   than one thread.
+//   more than one thread.
 // Refuses: when all lanes but one have more slots than max_fill_percent of nnz (lanes that only fill up `width` are not
 //   counted).
 // Source: M. Shah, V. Patel, An efficient sparse matrix multiplication for skewed matrix on GPU, HPCC 2012, 1301-1306.

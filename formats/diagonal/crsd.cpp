@@ -32,8 +32,7 @@
 //   scatter   per cent of the rows of a segment: a diagonal with entries in fewer is not stored as such.
 //   max_fill  the most stored values an entry.
 // Wins: on stencils with irregular borders or a few further entries: those do not make whole diagonals, and offsets
-// take no
-//   memory.
+//   take no memory.
 // Refuses: when values > max_fill nonzeros, which can only be with scatter < 100 / max_fill.
 // Source: X. Sun, Y. Zhang, T. Wang, X. Zhang, L. Yuan, L. Rao, Optimizing SpMV for diagonal sparse matrices on GPU,
 // ICPP 2011.

@@ -8,8 +8,7 @@
 //
 // Arrays: those of hll with one hack.
 // Bytes: (v + 4) ld width + 8 rows, with v bytes a value; ld = rows rounded up to a multiple of 8. This is the row ELL
-// of
-//   Table 9 of the source.
+//   of Table 9 of the source.
 // Parameters: max_fill of hll; threads of its device kernel.
 // Wins: as ellpack-r; with two threads a row also where rows are longer than a warp.
 // Refuses: when ld width > max_fill nonzeros.

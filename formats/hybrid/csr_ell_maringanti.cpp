@@ -24,8 +24,7 @@
 // Wins: on a GPU, when few rows are long: short ones take a thread each, long ones a warp each.
 // Refuses: when more than max_fill nonzeros values would be stored: one row of W entries pads all shorter ones.
 // Source: A. Maringanti, V. Athavale, S. B. Patkar, Acceleration of conjugate gradient method for circuit simulation
-// using
-//   CUDA, HiPC 2009, 438-444.
+//   using CUDA, HiPC 2009, 438-444.
 //
 // Padding carries no NaN of x. A very long row keeps one warp busy alone; csr-ell-matam cuts it. The parts and their
 // products are those of the engine (formats/engines/sum/sum.hpp).

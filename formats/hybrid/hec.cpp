@@ -14,8 +14,7 @@
 //   csr_row_ptr  [rows + 1] int32 or int64, as the source: of these.
 //   empty_row    [rows without entries] int32: ascending; absent when L = 0.
 // Bytes: (v + 4) (L rows + m) + p (rows + 1) + 4 empty rows, with v bytes a value and p = 4 or 8 bytes a row pointer. A
-// part
-//   without entries takes none.
+//   part without entries takes none.
 // Parameters:
 //   p  what an entry of csr costs, where a slot of ELLPACK costs 1, from 1 to 1000. L is the smallest number that
 //      minimises L rows + p m. measured takes the one of 1, 2, 3, 5, 10 and 20 of the fastest product on this machine.

@@ -17,8 +17,7 @@
 //   sums      [rows], in deterministic mode on a host: the sums of a product that needs the old y. A lock lets one such
 //             product run at a time.
 // Bytes: (v + 4) nonzeros + 4 positions + 8 (longest + 1) + 4 (t - 1) positions, with v bytes a value; 4 positions + v
-// rows more
-//   in deterministic mode.
+//   rows more in deterministic mode.
 // Parameters: none.
 // Wins: where x is long and columns have few entries: every element of x is read once. Sums are added to y one by one,
 //   so csr is usually faster. No permutation of y is needed.

@@ -33,8 +33,7 @@ CsrLaunch fixed_rule(std::int64_t rows, std::int64_t nonzeros) noexcept;
 // measured(). After that next() is the best launch found. The steps of section 6:
 //   1. repeat is halved. If the time changes by more than 5 %, step 3 follows; else, and where repeat is 1,
 //   step 2. 2. coop is doubled and block set to 192. If that is faster, coop is doubled further, else it is
-//   halved, while
-//      times fall.
+//      halved, while times fall.
 //   3. If halving repeat was faster, it is halved further, else doubled, while times fall.
 //   4. block is increased in steps of 32 up to 512 while times fall. If the first step is not faster, block
 //      is decreased, down to 96 in single and 64 in double precision.

@@ -22,8 +22,7 @@
 //   when the diagonal has gaps; v for each row of a window, or v rows in deterministic mode. About half of csr.
 // Parameters: none.
 // Wins: on symmetric matrices that are larger than the caches, since half of the entries are read. Windows cost least
-// where
-//   the band is narrow.
+//   where the band is narrow.
 // Refuses: a matrix that is not square or not symmetric to the bit, and values that would break the symmetry (0 and -0
 //   differ). The reason names an entry.
 // Source: Y. Saad, SPARSKIT: a basic tool kit for sparse matrix computations, 1994 (format SSS);

@@ -22,8 +22,7 @@
 //             upper_col    [n] int32: the columns above the diagonal, ascending within a row.
 //             upper_place  [n] as wide as row_ptr: where values has the entry.
 // Bytes: (v + 4) n + p (rows + 1) + v rows, with v bytes a value and p = 4 or 8 bytes a row pointer; (rows + 7) / 8
-// when the
-//   diagonal has gaps.
+//   when the diagonal has gaps.
 // The conversion, and new values, compare each entry with its mirror by bisection; the host waits for the result.
 #include <memory>
 #include <string>

@@ -24,8 +24,7 @@
 //   pad            slots of a group.
 //   max_fill       the most slots an entry.
 // Wins: on no CPU or GPU; it shows what the layout for memory channels of an FPGA costs. There a group fills the
-// pipeline of an
-//   adder: 8 cycles of 4 values.
+//   pipeline of an adder: 8 cycles of 4 values.
 // Refuses: when slots > max_fill nonzeros, which stands for the capacity of a channel. A row of one entry takes a whole
 // group.
 // Source: AMD, Vitis sparse library, SpMV (double precision), as described by P. Mpakos, D. Galanopoulos, P.

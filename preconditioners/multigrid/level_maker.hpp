@@ -1,5 +1,5 @@
-// What makes the levels of smoothed aggregation (aggregation.cpp has the method), on a host or on a device. One loop, in
-// aggregation.cpp, goes through the levels of both. Private to preconditioners/.
+// What makes the levels of smoothed aggregation (aggregation.cpp has the method), on a host or on a device. One loop,
+// in aggregation.cpp, goes through the levels of both. Private to preconditioners/.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -43,8 +43,8 @@ class LevelMaker {
  public:
   virtual ~LevelMaker() = default;
   virtual const CsrMatrix<T>& matrix() const = 0;
-  // The inverse of the matrix, row after row, and the inverse of S for l1-jacobi, in the memory of this maker. Both throw
-  // BadMatrix if a number is too large for T.
+  // The inverse of the matrix, row after row, and the inverse of S for l1-jacobi, in the memory of this maker. Both
+  // throw BadMatrix if a number is too large for T.
   virtual Vector<T> dense() = 0;
   virtual Vector<T> l1() = 0;
   // Strong couplings and aggregates. `kept` if its couplings are still right; null if the level cannot be coarsened.

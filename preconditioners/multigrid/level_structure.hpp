@@ -5,8 +5,8 @@
 
 namespace protean::detail {
 
-// Couplings, aggregates and patterns, which depend on the values of a level only through its strong couplings. Each side
-// derives its own.
+// Couplings, aggregates and patterns, which depend on the values of a level only through its strong couplings. Each
+// side derives its own.
 struct LevelStructure {
   // Which patterns the matrices of the levels hold and count themselves.
   struct Shared {

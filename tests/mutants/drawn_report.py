@@ -53,7 +53,8 @@ def report(arguments, document, mutants) -> int:
                         if all_kinds["open"] else "")
     print(f"Lines of code changed by the rules of universalmutator {document['universalmutator']}, drawn with the seed "
           f"{document['seed']}: {len(rows)} valid mutants. Of {judged} that change what the code does on a host and "
-          f"were judged, the tests kill **{share(killed, judged)}**; in the first run, whose time was limited, they killed "
+          f"were judged, the tests kill **{share(killed, judged)}**; in the first run, whose time was limited, they "
+          f"killed "
           f"{at_first}. With mutants that need a GPU counted as survivors it is "
           f"{share(killed, judged + all_kinds['GPU only'])}.{if_open_survived} {results['date']}, commit "
           f"{results['commit']}, {results['processors']} processors, CPU build without optional libraries.\n")
