@@ -37,23 +37,21 @@ namespace protean_petsc {
 //   PC                    z := M^-1 r by PCApply(). cg, fcg and minres need a symmetric one, as PETSc's do. Methods
 //                         that may have it on either side have it on the right. fcg and fgmres are for a PC that
 //                         changes in a solve
-//   KSPSetTolerances      converged when  ||b - A x|| <= max(rtol ||b||, abstol)  in the 2-norm, with the residual
-//                                                                                 computed from
-//                         x and not by the recurrence. This is KSP_NORM_UNPRECONDITIONED. PETSc's default norm of cg,
-//                         bcgs and gmres is that of M^-1 (b - A x), so the same rtol means another accuracy there.
-//                         Another norm is refused but for KSP_NORM_NONE, which does maxits iterations. divtol: as in
-//                         PETSc, from the larger one of ||b|| and the initial residual
+//   KSPSetTolerances      converged when  ||b - A x|| <= max(rtol ||b||, abstol)  in the 2-norm. The residual is
+//                         computed from x, not by the recurrence. This is KSP_NORM_UNPRECONDITIONED. PETSc's default
+//                         norm of cg, bcgs and gmres is the norm of M^-1 (b - A x), so the same rtol means another
+//                         accuracy there. Other norms are refused, except KSP_NORM_NONE, which does maxits
+//                         iterations. divtol: as in PETSc, from the larger one of ||b|| and the initial residual
 //   KSPConvergedDefaultSetUIRNorm, SetUMIRNorm, SetConvergedMaxits     have effect
 //   KSPSetConvergenceTest is asked in each iteration with the residual of the recurrence, and decides alone
 //   KSPMonitorSet, KSPSetResidualHistory    in each iteration, with the 2-norm of the residual of the recurrence
 //   KSPGetResidualNorm, KSPGetIterationNumber    of the x that is returned
 //   KSPGetConvergedReason our named reasons: KSPProteanGetReport() has them, and a text what to do. max-iterations:
 //                         DIVERGED_ITS; divergence: DTOL; indefinite-operator, negative-definite: INDEFINITE_MAT;
-//                         indefinite-preconditioner: INDEFINITE_PC; not-finite: NANORINF (PC_FAILED where the PC says
+//                         indefinite-preconditioner: INDEFINITE_PC; not-finite: NANORINF (PC_FAILED if the PC says
 //                         so); inconsistent: NULL; breakdown, stagnation, underflow: BREAKDOWN
 //   KSPSetInitialGuessNonzero, KSPSetInitialGuessKnoll, KSPSetDiagonalScale    as in PETSc
-//   MatSetNullSpace       cg, fcg, minres: as Solver::set_null_space(). Others: it is taken out of M^-1 r, as PETSc
-//                         does
+//   MatSetNullSpace       cg, fcg, minres: as Solver::set_null_space(). Others: it is taken out of M^-1 r, as in PETSc
 //   KSPBuildSolution, KSPBuildResidual    after a solve; in a monitor with cg, fcg, minres, bicgstab and idr
 //   refused               KSPSolveTranspose, KSPSetComputeSingularValues, KSPSetComputeRitz, more than one rank
 inline PetscErrorCode KSPRegisterProtean() {
@@ -61,8 +59,8 @@ inline PetscErrorCode KSPRegisterProtean() {
   return PetscErrorCode(0);
 }
 
-// What options of the command line say, for programs. Wrong names and ranges are an error, and nothing has changed
-// then.
+// Sets what the options of the command line set, for programs. Wrong names and ranges are an error, and nothing has
+// changed then.
 inline PetscErrorCode KSPProteanSetOptions(KSP ksp, const Options& options) {
   PetscCall(detail::require_type(ksp));
   return detail::guarded(detail::comm_of(ksp), [&] { detail::set_options(ksp, options); });

@@ -17,7 +17,9 @@ namespace protean::python {
 //                                   of rows x vectors); a dict with `parts` is a composition
 //   policy                          None, "auto", or a dict of its options
 //   schedule                        a list of dicts: at_iteration, at_residual or after_seconds, with format or order
-//   expected_iterations
+//   expected_iterations             a number; 0: not known
+//   selector                        what chooses format "auto"
+//
 // Throws BadArgument for another keyword, with the nearest one, and for a value that a key cannot have; an option that
 // nobody reads is refused as in a problem file.
 struct Settings {
