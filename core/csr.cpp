@@ -52,6 +52,16 @@ struct Entry {
 
 }  // namespace
 
+void detail::require_lengths(std::int64_t rows, std::size_t row_ptr, std::size_t col, std::size_t values,
+                             std::int64_t last) {
+  if (rows < 0 || row_ptr != static_cast<std::size_t>(rows) + 1)
+    throw ShapeMismatch(fmt::format("there are {} row pointers; {} rows need {}", row_ptr, rows,
+                                    std::max<std::int64_t>(rows, 0) + 1));
+  if (last < 0 || col != static_cast<std::size_t>(last) || values != col)
+    throw ShapeMismatch(fmt::format(
+        "there are {} columns and {} values; the last row pointer says {} of each", col, values, last));
+}
+
 template <class T>
 CsrMatrix<T> csr_view(std::int64_t rows, std::int64_t cols, const std::int32_t* row_ptr,
                       const std::int32_t* col, const T* values) {

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include <protean/core/arrays.hpp>
 #include <protean/core/buffer.hpp>
 #include <protean/core/error.hpp>
 #include <protean/core/export.hpp>
@@ -84,6 +85,24 @@ PROTEAN_EXPORT CsrMatrix<T> csr_view(std::int64_t rows, std::int64_t cols, const
 template <class T>
 PROTEAN_EXPORT CsrMatrix<T> csr_view(std::int64_t rows, std::int64_t cols, const std::int64_t* row_ptr,
                                      const std::int32_t* col, const T* values);
+
+namespace detail {
+// Throws ShapeMismatch unless there are rows + 1 row pointers, and as many columns and values as the last one says.
+PROTEAN_EXPORT void require_lengths(std::int64_t rows, std::size_t row_ptr, std::size_t col,
+                                    std::size_t values, std::int64_t last);
+}  // namespace detail
+
+// The same for arrays that know their lengths, which are checked: throws ShapeMismatch unless row_ptr has rows + 1
+// entries, and col and values have as many as its last entry says. The arrays must be variables (or views such as
+// std::span), since they must outlive the matrix.
+template <HostArray RowPointers, HostArray Columns, HostArray Values>
+CsrMatrix<detail::EntryOf<Values>> csr_view(std::int64_t rows, std::int64_t cols, RowPointers& row_ptr,
+                                            Columns& col, Values& values) {
+  const auto count = row_ptr.size();
+  detail::require_lengths(rows, count, col.size(), values.size(),
+                          count == 0 ? 0 : static_cast<std::int64_t>(row_ptr.data()[count - 1]));
+  return csr_view<detail::EntryOf<Values>>(rows, cols, row_ptr.data(), col.data(), values.data());
+}
 
 // Arrays to be filled and then frozen into a CsrMatrix that owns them. row_ptr is 32-bit if `nonzeros` is below 2^31
 // and `force_wide` is false. Only row_ptr[0] = 0 is initialised. The member functions set_row_ptr and row_ptr are for

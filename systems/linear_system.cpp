@@ -1,56 +1,17 @@
 #include "systems/linear_system.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
-#include <algorithm>
-#include <cmath>
-#include <optional>
+#include <ostream>
+#include <string>
+#include <utility>
 
 #include "core/csr_view.hpp"
 #include "core/error.hpp"
-#include "core/multi_blas1.hpp"
 #include "core/words.hpp"
-#include "formats/catalogue.hpp"
-#include "operators/policy/policy_options.hpp"
-#include "preconditioners/options.hpp"
-#include "solvers/options.hpp"
-#include "systems/continued.hpp"
-#include "systems/method_choice.hpp"
-#include "systems/seconds.hpp"
-#include "systems/sequence.hpp"
 
 namespace protean {
 namespace {
-
-// Ends the policy or the schedule of a solve, also where the solve throws.
-template <class Observer>
-class Finished {
- public:
-  explicit Finished(Observer& observer) : observer_(observer) {}
-  ~Finished() {
-    try {
-      observer_.finish();
-    } catch (...) {}  // another exception is on its way
-  }
-  Finished(const Finished&) = delete;
-  Finished& operator=(const Finished&) = delete;
-
- private:
-  Observer& observer_;
-};
-
-// While it lives the solver is solving.
-class Busy {
- public:
-  explicit Busy(std::atomic<bool>& flag) : flag_(flag) { flag_ = true; }
-  ~Busy() { flag_ = false; }
-  Busy(const Busy&) = delete;
-  Busy& operator=(const Busy&) = delete;
-
- private:
-  std::atomic<bool>& flag_;
-};
 
 // Whether results in one are those in the other.
 bool alike(const Context& a, const Context& b) {
@@ -65,602 +26,96 @@ ContextPtr context_of(const SolveSettings& settings, Space space) {
   return Context::host();
 }
 
-void require_preconditioner(std::string_view id) {
-  std::vector<std::string_view> ids;
-  for (const PreconditionerEntry& entry : preconditioners()) {
-    ids.push_back(entry.id);
-    if (entry.id == id && !entry.unavailable.empty())
-      throw NotAvailable(fmt::format("preconditioner {}: {}", id, entry.unavailable));
-  }
-  if (std::find(ids.begin(), ids.end(), id) == ids.end())
-    throw BadArgument(fmt::format("there is no preconditioner '{}'; there are {}.{}", id,
-                                  fmt::join(ids, ", "), did_you_mean(id, ids)));
-}
-
-void require_preconditioner(const SolveSettings& settings) {
-  if (!settings.parts.empty()) {
-    for (const PreconditionerPart& part : settings.parts) require_preconditioner(part.id);
-    return;
-  }
-  require_preconditioner(settings.preconditioner);
-  check_options(preconditioner_options(), settings.preconditioning);
-  require_read(preconditioner_options(), settings.preconditioning, "preconditioner", settings.preconditioner);
-}
-
 }  // namespace
 
-void check(const SolveSettings& settings) {
-  if (settings.method == detail::automatic_method) {
-    check_options(solver_options(), settings.solver);
-    require_read(solver_options(), settings.solver, "method", settings.method);
-  } else {
-    (void)make_solver<double>(settings.method, settings.solver);
-  }
-  require_preconditioner(settings);
-  if (settings.policy && !settings.schedule.empty())
-    throw BadArgument("policy and schedule exclude each other; take one of them");
-  if (settings.policy)
-    check_policy(settings.policy_options);
-  else
-    require_no_policy(settings.policy_options);
-  if (settings.format != "auto") (void)resolve_params(find_format(settings.format), settings.parameters);
-  require_order(settings.order);
-  for (const SchedulePoint& point : settings.schedule)
-    if (!point.to.order.empty()) require_order(point.to.order, false);
-  if (settings.expected_iterations < 0)
-    throw BadArgument(
-        fmt::format("expected_iterations is {}; it must be 0 or more", settings.expected_iterations));
-  require_selector(settings.selector);
-  if (settings.selector != default_selector && settings.format != "auto" && !settings.policy)
-    throw BadArgument(
-        fmt::format("selector {} chooses among formats where format is auto, or where a policy decides; the "
-                    "format is {}: leave the selector out, or take format auto",
-                    settings.selector, settings.format));
-}
-
 template <class T>
-SystemSolver<T>::SystemSolver(SolveSettings settings)
-    : settings_(std::move(settings)), sequence_(std::make_unique<Sequence>()) {
-  check(settings_);
-  name_method();
-}
+struct LinearSystem<T>::Parts {
+  Parts(CsrMatrix<T> csr, SolveSettings settings)
+      : solver(std::move(settings)),
+        matrix(context_of(solver.settings(), csr.pattern.space), std::move(csr),
+               solver.settings().check_arrays) {}
+  template <class Operator>
+  Parts(Operator A, SolveSettings settings) : solver(std::move(settings)), matrix(std::move(A)) {}
 
-template <class T>
-SystemSolver<T>::~SystemSolver() = default;
-
-template <class T>
-void SystemSolver<T>::require_idle(std::string_view what) const {
-  if (busy_)
-    throw BadArgument(fmt::format(
-        "{} was called while the system solves, as by an observer of that solve; call it before or "
-        "after the solve",
-        what));
-}
-
-template <class T>
-void SystemSolver<T>::require(const SolveSettings& settings) const {
-  check(settings);
-  if (null_space_.count > 0 && settings.method != detail::automatic_method &&
-      !find_solver(settings.method).symmetric)
-    throw BadArgument(fmt::format(
-        "the system has a null space, which is for methods cg, fcg and minres; the method is {}: take one of "
-        "these, or take the null space back by set_null_space({{}})",
-        settings.method));
-}
-
-template <class T>
-void SystemSolver<T>::take(SolveSettings&& settings) noexcept {
-  Sequence& now = *sequence_;
-  const bool other = settings.preconditioner != settings_.preconditioner ||
-                     settings.parts != settings_.parts || settings.combine != settings_.combine ||
-                     settings.preconditioning != settings_.preconditioning;
-  // The choice of type auto was told of both, and has measured iterations of the method.
-  const bool measured =
-      settings.method != settings_.method ||
-      (settings.expected_iterations != settings_.expected_iterations && now.all_iterations == 0);
-  settings_ = std::move(settings);
-  solver_.reset(), multi_solver_.reset();
-  name_method();
-  now.iterations = 0, now.ended = StopReason::running;
-  if (other || (now.chosen && measured)) now.serial = 0;
-}
-
-// Until auto has seen a matrix, it is cg.
-template <class T>
-void SystemSolver<T>::name_method() noexcept {
-  const bool automatic = settings_.method == detail::automatic_method;
-  method_ = automatic ? "cg" : settings_.method;
-  method_reason_.clear();
-}
-
-// Of method auto. Entries are looked at once for each set of values.
-template <class T>
-void SystemSolver<T>::choose_method(const SystemMatrix<T>& matrix, std::int64_t columns) {
-  if (settings_.method != detail::automatic_method) return;
-  Sequence& now = *sequence_;
-  const LinearOperator<T>& A = matrix.A();
-  if (A.rows() != A.cols()) return;  // the solve refuses it
-  if (!now.traits || now.seen_serial != A.serial() || now.seen != A.revision()) {
-    const CsrMatrix<T>& csr = matrix.given();
-    const bool entries = !matrix.of_elements() && !matrix.of_operator();
-    // Arrays in host memory are looked at there.
-    const ContextPtr near =
-        csr.pattern.space == matrix.context()->space() ? matrix.context() : Context::host();
-    now.traits = entries && is_sorted(*near, csr.pattern)
-                     ? detail::method_traits<T>(*near, csr)
-                     : detail::method_traits<T>(A, matrix.known_symmetric());
-    now.seen_serial = A.serial(), now.seen = A.revision();
-  }
-  take_method(detail::choose_method(*now.traits, columns > 1, unsymmetric_preconditioner()));
-}
-
-template <class T>
-void SystemSolver<T>::take_method(detail::MethodChoice choice) {
-  method_reason_ = std::move(choice.reason);
-  if (method_ == choice.method) return;
-  method_ = choice.method;
-  solver_.reset(), multi_solver_.reset();
-  sequence_->serial = 0;  // what a preconditioner may be depends on the method
-}
-
-template <class T>
-std::string_view SystemSolver<T>::unsymmetric_preconditioner() const {
-  if (maker_) return M_ && !M_->symmetric() ? M_->name() : std::string_view();
-  return detail::unsymmetric_preconditioner(settings_.preconditioner, settings_.parts, settings_.combine);
-}
-
-// Those that it reads. Of method auto, an option may be for a method that was not taken.
-template <class T>
-SolverOptions SystemSolver<T>::options_of_method() const {
-  if (settings_.method != detail::automatic_method) return settings_.solver;
-  const SolverOptions options = options_read_by(method_, settings_.solver);
-  if (options.null_space != settings_.solver.null_space ||
-      (null_space_.count > 0 && !find_solver(method_).symmetric))
-    throw BadArgument(fmt::format(
-        "a null space is for methods cg, fcg and minres, and auto takes {}; leave it out, or name one "
-        "of them",
-        method_reason_));
-  return options;
-}
-
-template <class T>
-void SystemSolver<T>::set(SolveSettings settings) {
-  require_idle("set()");
-  require(settings);
-  take(std::move(settings));
-}
-
-template <class T>
-void SystemSolver<T>::set_preconditioner(Maker maker) {
-  require_idle("set_preconditioner()");
-  maker_ = std::move(maker), sequence_->serial = 0;
-}
-
-template <class T>
-void SystemSolver<T>::set_null_space(VectorBlock<const T> N) {
-  require_idle("set_null_space()");
-  if (N.count > 0 && settings_.method != detail::automatic_method && !find_solver(settings_.method).symmetric)
-    throw BadArgument(
-        fmt::format("a null space is for methods cg, fcg and minres; the method is {}", settings_.method));
-  null_space_ = N;
-  solver_.reset(), multi_solver_.reset();
-}
-
-template <class T>
-void SystemSolver<T>::stage(std::string_view what) const {
-  if (settings_.on_stage) settings_.on_stage(what);
-}
-
-// Where nobody has said how many iterations to expect, the policy stands behind format "auto". It begins in csr at
-// once, so a short solve loses nothing.
-template <class T>
-bool SystemSolver<T>::has_policy(const SolveSettings& settings, const SystemMatrix<T>& matrix) {
-  if (settings.policy) return true;
-  return settings.schedule.empty() && settings.expected_iterations == 0 && matrix.may_begin_in_csr();
-}
-
-template <class T>
-SolveForecast SystemSolver<T>::forecast(const SystemMatrix<T>& matrix, std::int64_t columns) const {
-  return {.products_per_iteration = static_cast<double>(find_solver(method_).products),
-          .expected_iterations =
-              settings_.expected_iterations > 0 ? settings_.expected_iterations : sequence_->iterations,
-          .several_columns = columns > 1,
-          .policy = columns == 1 && has_policy(settings_, matrix),
-          .machine = settings_.machine,
-          .selector = settings_.selector};
-}
-
-// Returns what changes the matrix during the solve.
-template <class T>
-auto SystemSolver<T>::set_up_matrix(SystemMatrix<T>& matrix, std::int64_t columns) -> Changes {
-  if (sequence_->matrix != matrix.serial()) {
-    *sequence_ = {};
-    sequence_->matrix = matrix.serial();
-    before_.check = matrix.check_seconds(), before_.convert = matrix.upload_seconds();
-  }
-  const SolveForecast expected = forecast(matrix, columns);
-  if (settings_.selector != default_selector && !expected.policy && matrix.format_named())
-    throw BadArgument(fmt::format(
-        "selector {} chooses among formats where format is auto, or where a policy decides; the format of "
-        "the matrix was named: leave the selector out, or take format auto",
-        settings_.selector));
-  const auto seconds = matrix.settle(expected, settings_.on_stage);
-  before_.order += seconds.order, before_.convert += seconds.convert;
-  choose_method(matrix, columns);
-  if (columns == 1 && !solver_) {
-    solver_ = make_solver<T>(method_, options_of_method());
-    solver_->set_null_space(null_space_);
-  }
-  if (columns > 1 && !multi_solver_) {
-    multi_solver_ = std::make_unique<MultiSolver<T>>(method_, options_of_method());
-    multi_solver_->set_null_space(null_space_);
-  }
-  if (columns > 1) return Changes::none;
-  const Changes changes = expected.policy              ? Changes::policy
-                          : settings_.schedule.empty() ? Changes::none
-                                                       : Changes::schedule;
-  if (changes == Changes::none) return changes;
-  if (matrix.in_use()) {
-    if (changes == Changes::policy && !settings_.policy) return Changes::none;
-    throw BadArgument(
-        "a solve is running with this matrix, so that another one cannot change its format and order; leave "
-        "policy and schedule out of it");
-  }
-  (void)matrix.make_adaptive();
-  return changes;
-}
-
-template <class T>
-void SystemSolver<T>::set_up(SystemMatrix<T>& matrix, std::int64_t columns) {
-  require_idle("set_up()");
-  const Busy busy(busy_);
-  {
-    const auto lock = matrix.preparing();
-    (void)set_up_matrix(matrix, columns);
-  }
-  sequence_->max_seconds = settings_.solver.stopping.max_seconds, sequence_->used_seconds = 0;
-  set_up_preconditioner(matrix);
-}
-
-template <class T>
-SolveReport SystemSolver<T>::not_begun(const LinearOperator<T>& A, VectorView<const T> b, VectorView<T> x) {
-  class Stop final : public SolveObserver {
-   public:
-    bool on_iteration(const IterationInfo&) override { return false; }
-  } stop;
-  const StopReason ended = std::exchange(sequence_->ended, StopReason::running);
-  solver_->set_max_seconds(0);
-  SolveReport report = solver_->solve(A, b, x, nullptr, ended == StopReason::interrupted ? &stop : nullptr);
-  explain_setup(report, ended);
-  return report;
-}
-
-template <class T>
-template <class Result>
-void SystemSolver<T>::describe(SystemMatrix<T>& matrix, Result& result) {
-  result.format = matrix.format(), result.kernel = matrix.kernel(), result.order = matrix.order();
-  result.format_reason = matrix.format_reason(), result.choice = matrix.choice();
-  result.order_reason = matrix.order_reason();
-  result.method = method_, result.method_reason = method_reason_;
-  const Sequence& now = *sequence_;
-  result.preconditioner = now.chosen ? now.chosen->taken() : M_ ? M_->name() : "none";
-  if (now.chosen)
-    result.preconditioner_reason =
-        now.chosen->refused().empty() ? now.choice.reason() : fmt::format("none: {}", now.chosen->refused());
-  const Before seconds = std::exchange(before_, {});
-  result.check_seconds = seconds.check, result.order_seconds = seconds.order;
-  result.convert_seconds = seconds.convert, result.setup_seconds = seconds.setup;
-}
-
-// One part of a solve. The observer is that of a schedule, or the caller's.
-template <class T>
-SolveReport SystemSolver<T>::run(Solver<T>& solver, SystemMatrix<T>& matrix, VectorView<const T> b,
-                                 VectorView<T> x, detail::Numbered& observer, Changes changes,
-                                 SolveResult& result) {
-  const LinearOperator<T>& A = matrix.A();
-  if (changes != Changes::policy) return solver.solve(A, b, x, used_preconditioner(), observer.observer());
-  AutoSwitchOptions options =
-      switch_options(*matrix.context(), solver.options().stopping, settings_.policy_options);
-  options.policy.overlapped = settings_.overlapped.value_or(options.policy.overlapped);
-  if (const std::int64_t expected = forecast(matrix, 1).expected_iterations; expected > 0)
-    options.expected_iterations = std::max<std::int64_t>(expected - observer.iterations(), 1);
-  options.selector = settings_.selector;
-  options.alone = [&matrix](const std::function<void()>& decide) { return matrix.change_alone(decide); };
-  // A format that is kept serves the solves that follow. How many these are nobody knows: as many as there were.
-  // Element matrices with new values are assembled anew, so each solve must pay for itself.
-  if (!matrix.of_elements()) options.following_iterations = sequence_->all_iterations;
-  AutoSwitcher<T>& switcher = matrix.begin_policy(settings_.machine, options, observer.observer());
-  switcher.on_switch = settings_.on_note;
-  SolveReport report;
-  {
-    const Finished finished(switcher);
-    report = solver.solve(A, b, x, used_preconditioner(), &switcher);
-  }
-  for (DecisionRecord one : switcher.decisions()) {
-    one.iteration += observer.iterations(), one.seconds += observer.seconds();
-    result.decisions.push_back(std::move(one));
-  }
-  result.candidates = switcher.candidates();
-  return report;
-}
-
-template <class T>
-SolveResult SystemSolver<T>::solve(SystemMatrix<T>& matrix, VectorView<const T> b, VectorView<T> x,
-                                   SolveObserver* observer) {
-  require_idle("solve()");
-  const Busy busy(busy_);
-  if (!observer) observer = settings_.observer;
-  auto preparing = matrix.preparing();
-  const Changes changes = set_up_matrix(matrix, 1);
-  const typename SystemMatrix<T>::Use use(matrix);
-  preparing.unlock();
-  Sequence& now = *sequence_;
-  now.max_seconds = settings_.solver.stopping.max_seconds, now.used_seconds = 0;
-  // set_up() may have ended already.
-  if (now.ended == StopReason::running) set_up_preconditioner(matrix);
-  const bool ended = now.ended != StopReason::running;
-  // The setup counts.
-  solver_->set_max_seconds(std::max(now.max_seconds - before_.setup, 0.0));
-  stage("solving");
-  SolveResult result;
-  // Another solve that changes the matrix writes its history.
-  const AdaptiveOperator<T>* const adaptive = changes == Changes::none ? nullptr : matrix.adaptive();
-  const std::size_t switches = adaptive ? adaptive->history().size() : 0,
-                    failures = adaptive ? adaptive->failures().size() : 0;
-  result.policy = changes == Changes::policy;
-  std::optional<FormatSchedule<T>> schedule;
-  if (changes == Changes::schedule)
-    schedule.emplace(*matrix.adaptive(), settings_.schedule, observer, settings_.on_event);
-  detail::Numbered numbered(schedule ? &*schedule : observer);
-  Stopwatch clock;
-  double seconds = 0;
-  bool renewed = false;
-  std::size_t first_switches = 0, first_failures = 0;  // of the first part
-  {
-    std::optional<Finished<FormatSchedule<T>>> finished;
-    if (schedule) finished.emplace(*schedule);
-    result.report =
-        ended ? not_begun(matrix.A(), b, x) : run(*solver_, matrix, b, x, numbered, changes, result);
-    matrix.context()->synchronize();
-    seconds = clock.lap();
-    if (adaptive)
-      first_switches = adaptive->history().size() - switches,
-      first_failures = adaptive->failures().size() - failures;
-    renewed = !ended && detail::broke_down(result.report) && has_old_preconditioner(matrix.A()) &&
-              !numbered.stopped();
-    if (renewed) seconds += go_on(matrix, b, x, numbered, changes, result);
-  }
-  if (schedule) result.events = schedule->events();
-  if (adaptive) {
-    // A policy counts the iterations of each part from 0.
-    const std::int64_t before = changes == Changes::policy ? numbered.iterations() : 0;
-    for (SwitchRecord one : adaptive->history().subspan(switches)) {
-      if (result.switches.size() >= first_switches) one.iteration += before, one.begun_iteration += before;
-      result.switches.push_back(std::move(one));
-    }
-    for (FailedSwitch one : adaptive->failures().subspan(failures)) {
-      if (result.failed_switches.size() >= first_failures) one.iteration += before;
-      result.failed_switches.push_back(std::move(one));
-    }
-  }
-  describe(matrix, result);
-  if (!ended) remember({&result.report, 1}, seconds, renewed);
-  return result;
-}
-
-// New values may make an old M useless, as that of amg where entries have grown. The solve, which has broken down with
-// it, goes on with a new one. Returns the seconds without those of the setup.
-template <class T>
-double SystemSolver<T>::go_on(SystemMatrix<T>& matrix, VectorView<const T> b, VectorView<T> x,
-                              detail::Numbered& observer, Changes changes, SolveResult& result) {
-  const StoppingRule rule = solver_->options().stopping;  // with what the first setup has left of the time
-  const SolveReport first = std::move(result.report);
-  double since_begin = first.seconds;
-  StopReason limit = detail::used_up(rule, first, since_begin);
-  if (limit == StopReason::running) {
-    Sequence& now = *sequence_;
-    now.used_seconds = since_begin;
-    since_begin += set_up_preconditioner(matrix, true);
-    limit = std::exchange(now.ended, StopReason::running);
-    if (limit == StopReason::running) limit = detail::used_up(rule, first, since_begin);
-  }
-  if (limit != StopReason::running) {
-    result.report = detail::ended_by(limit, rule, first, since_begin);
-    return 0;
-  }
-  stage("solving");
-  SolverOptions options = options_of_method();
-  options.stopping = detail::rest_of(rule, first, since_begin);
-  solver_.reset();  // before the new one, so that memory holds one of them at most
-  const std::unique_ptr<Solver<T>> solver = make_solver<T>(method_, options);
-  solver->set_null_space(null_space_);
-  observer.go_on(rule, first, since_begin);
-  Stopwatch clock;
-  SolveReport second = run(*solver, matrix, b, x, observer, changes, result);
-  since_begin += second.seconds;
-  result.report = detail::joined(rule, first, std::move(second), since_begin);
-  matrix.context()->synchronize();
-  return clock.lap();
-}
-
-// The tail of all solves: what later ones are told of this one. renewed: M was set up in the middle of it, so that it
-// is no measure for M.
-template <class T>
-void SystemSolver<T>::remember(std::span<const SolveReport> columns, double seconds, bool renewed) {
-  if (columns.empty()) return;
-  Sequence& now = *sequence_;
-  std::int64_t longest = 0, all = 0;
-  bool converged = true, interrupted = false;
-  for (const SolveReport& one : columns) {
-    longest = std::max(longest, one.iterations), all += one.iterations;
-    converged = converged && one.converged();
-    interrupted = interrupted || one.reason == StopReason::interrupted;
-  }
-  now.all_iterations += static_cast<double>(longest);
-  if (converged && longest > 0) now.iterations = longest;
-  if (interrupted) return;
-  if (!renewed || !converged) now.refresh.note_solve(longest, seconds, converged);
-  now.choice.note_solve(all, seconds, converged, std::ssize(columns));
-}
-
-template <class T>
-MultiSolveResult SystemSolver<T>::multi_solve(SystemMatrix<T>& matrix, MultiVectorView<const T> B,
-                                              MultiVectorView<T> X, MultiSolveObserver* observer,
-                                              std::span<const StoppingRule> rules) {
-  require_idle("multi_solve()");
-  const Busy busy(busy_);
-  const char* const what = settings_.policy                ? "a policy"
-                           : !settings_.schedule.empty()   ? "a schedule"
-                           : settings_.observer != nullptr ? "an observer of one column"
-                                                           : nullptr;
-  if (what)
-    throw BadArgument(fmt::format(
-        "{} is for one right-hand side; leave it out, or solve the columns one after another", what));
-  auto preparing = matrix.preparing();
-  (void)set_up_matrix(matrix, std::max<std::int64_t>(B.columns, 2));
-  const typename SystemMatrix<T>::Use use(matrix);
-  preparing.unlock();
-  Sequence& now = *sequence_;
-  now.used_seconds = 0, now.max_seconds = rules.empty() ? settings_.solver.stopping.max_seconds : 0;
-  for (const StoppingRule& rule : rules) now.max_seconds = std::max(now.max_seconds, rule.max_seconds);
-  if (now.ended == StopReason::running) set_up_preconditioner(matrix);
-  // What the setup has left of the time. Without a limit the rules are those that were given.
-  std::vector<StoppingRule> left;
-  if (std::isfinite(now.max_seconds) || now.ended != StopReason::running) {
-    left.assign(rules.begin(), rules.end());
-    if (rules.empty()) left.assign(static_cast<std::size_t>(B.columns), settings_.solver.stopping);
-    for (StoppingRule& rule : left) rule.max_seconds = std::max(rule.max_seconds - before_.setup, 0.0);
-    rules = left;
-  }
-  stage("solving");
-  MultiSolveResult result;
-  MultiSolveReport& report = result.report;
-  if (const StopReason ended = std::exchange(now.ended, StopReason::running); ended != StopReason::running) {
-    class Stop final : public MultiSolveObserver {
-     public:
-      bool on_iteration(const MultiIterationInfo&) override { return false; }
-    } stop;
-    for (StoppingRule& rule : left) rule.max_seconds = 0;
-    MultiSolveObserver* const none = nullptr;
-    report = multi_solver_->solve(matrix.A(), B, X, nullptr, ended == StopReason::interrupted ? &stop : none,
-                                  left);
-    for (SolveReport& column : report.columns) explain_setup(column, ended);
-    matrix.context()->synchronize();
-    describe(matrix, result);
-    return result;
-  }
-  detail::NumberedColumns numbered(observer, has_old_preconditioner(matrix.A()));
-  Stopwatch clock;
-  report = multi_solver_->solve(matrix.A(), B, X, used_preconditioner(), numbered.observer(), rules);
-  matrix.context()->synchronize();
-  double seconds = clock.lap();
-  const bool broke = std::any_of(report.columns.begin(), report.columns.end(), detail::broke_down);
-  const bool renewed = broke && has_old_preconditioner(matrix.A()) && !numbered.stopped();
-  if (renewed) seconds += go_on(matrix, B, X, numbered, rules, report);
-  describe(matrix, result);
-  remember(report.columns, seconds, renewed);
-  return result;
-}
-
-// As for one right-hand side, with the columns that have broken down, and those that have therefore ended with them.
-template <class T>
-double SystemSolver<T>::go_on(SystemMatrix<T>& matrix, MultiVectorView<const T> B, MultiVectorView<T> X,
-                              detail::NumberedColumns& observer, std::span<const StoppingRule> rules,
-                              MultiSolveReport& report) {
-  const auto rule_of = [&](std::size_t c) -> const StoppingRule& {
-    return rules.empty() ? settings_.solver.stopping : rules[c];
-  };
-  std::vector<std::size_t> left;
-  for (std::size_t c = 0; c < report.columns.size(); ++c)
-    if (detail::broke_down(report.columns[c]) || report.columns[c].reason == StopReason::interrupted)
-      left.push_back(c);
-  double since_begin = report.seconds;
-  const auto end_used_up = [&] {
-    std::erase_if(left, [&](std::size_t c) {
-      SolveReport& one = report.columns[c];
-      const StopReason limit = detail::used_up(rule_of(c), one, since_begin);
-      if (limit == StopReason::running) return false;
-      one = detail::ended_by(limit, rule_of(c), std::move(one), since_begin);
-      return true;
-    });
-  };
-  end_used_up();
-  if (left.empty()) return 0;
-  Sequence& now = *sequence_;
-  now.used_seconds = since_begin;
-  since_begin += set_up_preconditioner(matrix, true);
-  // Where the setup was ended, so are the columns that waited for it.
-  if (const StopReason ended = std::exchange(now.ended, StopReason::running); ended != StopReason::running) {
-    for (const std::size_t c : left)
-      report.columns[c] = detail::ended_by(ended, rule_of(c), std::move(report.columns[c]), since_begin);
-    return 0;
-  }
-  end_used_up();
-  if (left.empty()) return 0;
-  stage("solving");
-
-  const auto k = std::ssize(left);
-  std::vector<ColumnPair> there, back;
-  std::vector<StoppingRule> rests;
-  std::vector<double> baselines;
-  for (const std::size_t c : left) {
-    const auto from = static_cast<std::int32_t>(c), to = static_cast<std::int32_t>(there.size());
-    there.push_back({from, to}), back.push_back({to, from});
-    rests.push_back(detail::rest_of(rule_of(c), report.columns[c], since_begin));
-    baselines.push_back(detail::baseline_of(rule_of(c), report.columns[c]));
-  }
-  const ContextPtr& context = matrix.context();
-  MultiVector<T> b(context, B.rows, k), x(context, B.rows, k);
-  copy_columns<T>(*context, B, b, there);
-  copy_columns<T>(*context, MultiVectorView<const T>(X), x, there);
-  observer.go_on(report.iterations, since_begin, left, std::move(baselines));
-  Stopwatch clock;
-  MultiSolveReport second =
-      multi_solver_->solve(matrix.A(), b, x, used_preconditioner(), observer.observer(), rests);
-  copy_columns<T>(*context, MultiVectorView<const T>(x), X, back);
-  context->synchronize();
-  const double seconds = clock.lap();
-  for (std::size_t i = 0; i < left.size(); ++i) {
-    SolveReport &one = report.columns[left[i]], &then = second.columns[i];
-    const double ended = since_begin + then.seconds;
-    one = detail::joined(rule_of(left[i]), one, std::move(then), ended);
-    report.iterations = std::max(report.iterations, one.iterations);
-  }
-  report.products += second.products, report.seconds = since_begin + second.seconds;
-  report.product = second.product, report.preconditioner = second.preconditioner;
-  return seconds;
-}
+  SystemSolver<T> solver;
+  SystemMatrix<T> matrix;
+};
 
 template <class T>
 LinearSystem<T>::LinearSystem(CsrMatrix<T> csr, SolveSettings settings)
-    : solver_(std::move(settings)),
-      matrix_(context_of(solver_.settings(), csr.pattern.space), std::move(csr),
-              solver_.settings().check_arrays) {
+    : parts_(std::make_unique<Parts>(std::move(csr), std::move(settings))) {
   begin();
 }
 
 template <class T>
 LinearSystem<T>::LinearSystem(std::unique_ptr<ElementOperator<T>> elements, SolveSettings settings)
-    : solver_(std::move(settings)), matrix_(std::move(elements)) {
+    : parts_(std::make_unique<Parts>(std::move(elements), std::move(settings))) {
   begin();
 }
 
 template <class T>
 LinearSystem<T>::LinearSystem(std::shared_ptr<LinearOperator<T>> A, SolveSettings settings)
-    : solver_(std::move(settings)), matrix_(std::move(A)) {
+    : parts_(std::make_unique<Parts>(std::move(A), std::move(settings))) {
   begin();
 }
 
 template <class T>
+LinearSystem<T>::LinearSystem(LinearSystem&&) noexcept = default;
+template <class T>
+LinearSystem<T>& LinearSystem<T>::operator=(LinearSystem&&) noexcept = default;
+template <class T>
+LinearSystem<T>::~LinearSystem() = default;
+
+template <class T>
+typename LinearSystem<T>::Parts& LinearSystem<T>::parts() const {
+  if (!parts_) throw BadArgument("this system was moved to another one; use that, or make a new system");
+  return *parts_;
+}
+
+template <class T>
+void LinearSystem<T>::set_up(std::int64_t columns) {
+  parts().solver.set_up(parts().matrix, columns);
+}
+
+template <class T>
+SolveResult LinearSystem<T>::solve(VectorView<const T> b, VectorView<T> x, SolveObserver* observer) {
+  return parts().solver.solve(parts().matrix, b, x, observer);
+}
+
+template <class T>
+MultiSolveResult LinearSystem<T>::multi_solve(MultiVectorView<const T> B, MultiVectorView<T> X,
+                                              MultiSolveObserver* observer,
+                                              std::span<const StoppingRule> rules) {
+  return parts().solver.multi_solve(parts().matrix, B, X, observer, rules);
+}
+
+template <class T>
+const SolveSettings& LinearSystem<T>::settings() const {
+  return parts().solver.settings();
+}
+template <class T>
+const LinearOperator<T>& LinearSystem<T>::A() const {
+  return parts().matrix.A();
+}
+template <class T>
+SystemMatrix<T>& LinearSystem<T>::matrix() {
+  return parts().matrix;
+}
+template <class T>
+SystemSolver<T>& LinearSystem<T>::solver() {
+  return parts().solver;
+}
+
+template <class T>
 void LinearSystem<T>::begin() {
-  const SolveSettings& wanted = solver_.settings();
+  const SolveSettings& wanted = parts().solver.settings();
   require_context(wanted.context);
-  matrix_.set_format_and_order(wanted.format, wanted.parameters, wanted.kernel, wanted.order);
+  parts().matrix.set_format_and_order(wanted.format, wanted.parameters, wanted.kernel, wanted.order);
 }
 
 template <class T>
 void LinearSystem<T>::require_context(const ContextPtr& wanted) const {
-  const Context& has = *matrix_.context();
+  const Context& has = *parts().matrix.context();
   if (!wanted || alike(*wanted, has)) return;
   const auto words = [](const Context& one) {
     return one.space() == Space::device
@@ -676,39 +131,88 @@ void LinearSystem<T>::require_context(const ContextPtr& wanted) const {
 
 template <class T>
 void LinearSystem<T>::update_values(const T* values) {
-  solver_.require_idle("update_values()");
-  matrix_.update_values(with_values(matrix_.given(), values));
+  parts().solver.require_idle("update_values()");
+  parts().matrix.update_values(with_values(parts().matrix.given(), values));
 }
 
 template <class T>
 void LinearSystem<T>::update_values(const CsrMatrix<T>& csr) {
-  solver_.require_idle("update_values()");
-  matrix_.update_values(csr);
+  parts().solver.require_idle("update_values()");
+  parts().matrix.update_values(csr);
 }
 
 template <class T>
 void LinearSystem<T>::update_values(std::span<const ElementGroup<T>> groups) {
-  solver_.require_idle("update_values()");
-  matrix_.update_values(groups);
+  parts().solver.require_idle("update_values()");
+  parts().matrix.update_values(groups);
 }
 
 template <class T>
 void LinearSystem<T>::set(const SolveSettings& settings) {
-  solver_.require_idle("set()");
-  const SolveSettings& before = solver_.settings();
+  parts().solver.require_idle("set()");
+  const SolveSettings& before = parts().solver.settings();
   SolveSettings next = settings;
   if (!next.context) next.context = before.context;
-  solver_.require(next);
+  parts().solver.require(next);
   require_context(next.context);
   if (next.check_arrays != before.check_arrays)
     throw BadArgument(
         fmt::format("check_arrays is {}, and the system was made with {}, which stays; leave it so, or make "
                     "another system",
                     next.check_arrays, before.check_arrays));
-  const bool asks = !matrix_.wants(next.format, next.parameters, next.kernel, next.order) ||
-                    (!solver_.has_policy(next, matrix_) && matrix_.has_left());
-  if (asks) matrix_.set_format_and_order(next.format, next.parameters, next.kernel, next.order);
-  solver_.take(std::move(next));
+  const bool asks = !parts().matrix.wants(next.format, next.parameters, next.kernel, next.order) ||
+                    (!parts().solver.has_policy(next, parts().matrix) && parts().matrix.has_left());
+  if (asks) parts().matrix.set_format_and_order(next.format, next.parameters, next.kernel, next.order);
+  parts().solver.take(std::move(next));
+}
+
+template <class T>
+void LinearSystem<T>::require_entries(std::int64_t values) const {
+  const SystemMatrix<T>& matrix = parts().matrix;
+  if (!matrix.of_elements() && !matrix.of_operator() && values != matrix.given().nonzeros())
+    throw ShapeMismatch(
+        fmt::format("there are {} new values; the matrix has {} entries", values, matrix.given().nonzeros()));
+}
+
+template <class T>
+std::string LinearSystem<T>::describe() const {
+  const auto with_reason = [](std::string_view what, std::string_view reason) {
+    return reason.empty() ? std::string(what) : fmt::format("{} ({})", what, reason);
+  };
+  if (!parts_) return "a system that was moved to another one\n";
+  const SystemMatrix<T>& matrix = parts_->matrix;
+  const SystemSolver<T>& solver = parts_->solver;
+  const SolveSettings& wanted = solver.settings();
+  const Context& context = *matrix.context();
+  const bool settled = matrix.settled();
+  const auto shape = settled || matrix.of_operator() || matrix.of_elements()
+                         ? matrix.A().shape()
+                         : Shape{matrix.given().rows(), matrix.given().cols()};
+  std::string text = fmt::format("A               {} x {}", shape.rows, shape.cols);
+  if (!matrix.of_operator() && !matrix.of_elements())
+    text += fmt::format(", {} nonzeros", matrix.given().nonzeros());
+  text += fmt::format(", {} precision, {}\n", sizeof(T) == 8 ? "double" : "single",
+                      context.space() == Space::device ? std::string("on a device")
+                                                       : fmt::format("{} threads", context.threads()));
+  const Preconditioner<T>* const M = solver.preconditioner();
+  text += fmt::format("method          {}\n",
+                      settled ? with_reason(solver.method(), solver.method_reason()) : wanted.method);
+  text += fmt::format("preconditioner  {}\n", M ? std::string(M->name()) : wanted.preconditioner);
+  if (settled) {
+    text += fmt::format("format          {}, kernel {}, {}\n",
+                        with_reason(matrix.format(), matrix.format_reason()), matrix.kernel(),
+                        human_bytes(matrix.bytes()));
+    text += fmt::format("order           {}\n", with_reason(matrix.order(), matrix.order_reason()));
+  } else {
+    text += fmt::format("format          {}, made by the first solve\norder           {}\n", wanted.format,
+                        wanted.order);
+  }
+  return text;
+}
+
+template <class T>
+std::ostream& operator<<(std::ostream& out, const LinearSystem<T>& system) {
+  return out << system.describe();
 }
 
 template <class T>
@@ -725,8 +229,8 @@ MultiSolveResult multi_solve(const CsrMatrix<T>& csr, std::type_identity_t<Multi
 }
 
 #define PROTEAN_INSTANTIATE(T)                                                                  \
-  template class SystemSolver<T>;                                                               \
   template class LinearSystem<T>;                                                               \
+  template std::ostream& operator<< <T>(std::ostream&, const LinearSystem<T>&);                 \
   template SolveResult solve<T>(const CsrMatrix<T>&, std::type_identity_t<VectorView<const T>>, \
                                 std::type_identity_t<VectorView<T>>, const SolveSettings&);     \
   template MultiSolveResult multi_solve<T>(                                                     \

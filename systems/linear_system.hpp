@@ -9,11 +9,14 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <iosfwd>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 #include <type_traits>
 
+#include <protean/core/arrays.hpp>
 #include <protean/core/export.hpp>
 #include <protean/systems/settings.hpp>
 #include <protean/systems/system_matrix.hpp>
@@ -150,6 +153,12 @@ class LinearSystem {
   // Any operator. The caller may keep a share of it. It has no format, order, policy or schedule. Its own function
   // announces a change, such as CallbackOperator::changed().
   explicit LinearSystem(std::shared_ptr<LinearOperator<T>> A, SolveSettings settings = {});
+  // A system can be moved between two solves, also into a std::vector and out of a function. What it has made, and
+  // A(), matrix() and solver(), stay where they are in memory. All other calls of a system that was moved from throw
+  // BadArgument.
+  LinearSystem(LinearSystem&&) noexcept;
+  LinearSystem& operator=(LinearSystem&&) noexcept;
+  ~LinearSystem();
 
   // Gives later solves new values of the same pattern, in the order of the CSR arrays, in the memory of the first ones.
   // Throws BadArgument while a solve is running; an observer changes the matrix of its solve by
@@ -157,34 +166,52 @@ class LinearSystem {
   void update_values(const T* values);
   void update_values(const CsrMatrix<T>& csr);
   void update_values(std::span<const ElementGroup<T>> groups);
+  // The same for an array in host memory that knows its length. Throws ShapeMismatch for another number of entries.
+  template <HostArray Values>
+  requires std::is_same_v<detail::EntryOf<Values>, T>
+  void update_values(const Values& values) {
+    require_entries(static_cast<std::int64_t>(values.size()));
+    update_values(static_cast<const T*>(values.data()));
+  }
 
-  void set_up(std::int64_t columns = 1) { solver_.set_up(matrix_, columns); }
-  SolveResult solve(VectorView<const T> b, VectorView<T> x, SolveObserver* observer = nullptr) {
-    return solver_.solve(matrix_, b, x, observer);
+  void set_up(std::int64_t columns = 1);
+  SolveResult solve(VectorView<const T> b, VectorView<T> x, SolveObserver* observer = nullptr);
+  // The same for arrays in host memory that know their lengths.
+  template <HostArray B, HostArray X>
+  requires std::is_same_v<detail::EntryOf<B>, T> SolveResult solve(const B& b, X&& x,
+                                                                   SolveObserver* observer = nullptr) {
+    return solve(VectorView<const T>(detail::read_view(b)), VectorView<T>(detail::write_view(x)), observer);
   }
   MultiSolveResult multi_solve(MultiVectorView<const T> B, MultiVectorView<T> X,
                                MultiSolveObserver* observer = nullptr,
-                               std::span<const StoppingRule> rules = {}) {
-    return solver_.multi_solve(matrix_, B, X, observer, rules);
-  }
+                               std::span<const StoppingRule> rules = {});
 
   // Sets all settings of later solves. If it throws, nothing has changed. A format or order by name that a schedule or
   // a policy has left is made again, unless a policy decides in the new settings, too. Context and check_arrays stay as
   // in the constructor (BadArgument for others; an empty context means the same one). Throws what SystemSolver::set(),
   // SystemMatrix::set_format() and set_order() throw.
   void set(const SolveSettings& settings);
-  const SolveSettings& settings() const noexcept { return solver_.settings(); }
-  const LinearOperator<T>& A() const { return matrix_.A(); }
-  SystemMatrix<T>& matrix() noexcept { return matrix_; }
-  SystemSolver<T>& solver() noexcept { return solver_; }
+  const SolveSettings& settings() const;
+  const LinearOperator<T>& A() const;
+  SystemMatrix<T>& matrix();
+  SystemSolver<T>& solver();
+
+  // Some lines for a person: size, method, preconditioner, format, order and memory as they are now, with the reasons
+  // for what was chosen. operator<< writes the same.
+  std::string describe() const;
 
  private:
+  struct PROTEAN_HIDDEN Parts;
+  PROTEAN_HIDDEN Parts& parts() const;
   PROTEAN_HIDDEN void require_context(const ContextPtr& wanted) const;
   PROTEAN_HIDDEN void begin();
+  void require_entries(std::int64_t values) const;
 
-  SystemSolver<T> solver_;
-  SystemMatrix<T> matrix_;
+  std::unique_ptr<Parts> parts_;  // null after a move
 };
+
+template <class T>
+PROTEAN_EXPORT std::ostream& operator<<(std::ostream& out, const LinearSystem<T>& system);
 
 // Solves A x = b in one call, by a LinearSystem for this solve alone; keep a LinearSystem to solve again with the same
 // matrix. csr lies in the space of the context or in host memory, b and x in the space of the context; csr and b are
@@ -198,6 +225,12 @@ class LinearSystem {
 template <class T>
 PROTEAN_EXPORT SolveResult solve(const CsrMatrix<T>& csr, std::type_identity_t<VectorView<const T>> b,
                                  std::type_identity_t<VectorView<T>> x, const SolveSettings& settings = {});
+// The same for arrays in host memory that know their lengths, such as std::vector.
+template <class T, HostArray B, HostArray X>
+SolveResult solve(const CsrMatrix<T>& csr, const B& b, X&& x, const SolveSettings& settings = {}) {
+  return solve<T>(csr, VectorView<const T>(detail::read_view(b)), VectorView<T>(detail::write_view(x)),
+                  settings);
+}
 
 // Solves A X = B for all columns of B at the same time (MultiSolver: methods cg, bicgstab and gmres). Each iteration
 // reads the matrix once for all columns if the format has a product with several vectors (HasMultiProduct);
