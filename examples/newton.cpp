@@ -2,6 +2,7 @@
 // learnt stay from solve to solve, and the preconditioner is set up with every second Jacobian only.
 #include <cmath>
 #include <cstdio>
+#include <iostream>
 #include <vector>
 
 #include <protean/protean.hpp>
@@ -40,22 +41,22 @@ int main() {
   const int n = problem.n;
   std::vector<double> u(n, 0.0), r(n), du(n);
   double norm = problem.linearise(u, r);
-  const auto jacobian =
-      protean::csr_view(n, n, problem.row_ptr.data(), problem.col.data(), problem.values.data());
+  const auto jacobian = protean::csr_view(n, n, problem.row_ptr, problem.col, problem.values);
   protean::LinearSystem<double> system(jacobian,
                                        {.preconditioner = "ic0",
                                         .preconditioning = {.refresh = protean::Refresh::when_slower},
                                         .policy = true});
   for (int step = 0; step < 15 && norm > 1e-10; ++step) {
     du.assign(n, 0.0);
-    const protean::SolveResult result = system.solve({r.data(), n}, {du.data(), n});
+    const protean::SolveResult result = system.solve(r, du);
     if (!result.converged()) return std::puts(result.report.advice.c_str()), 1;
     for (int i = 0; i < n; ++i) u[i] += du[i];
     norm = problem.linearise(u, r);
-    system.update_values(problem.values.data());
+    system.update_values(problem.values);
     std::printf("step %2d: %3lld iterations in %s, setup %.1f ms, |f - A(u)| = %.1e\n", step,
                 static_cast<long long>(result.report.iterations), result.format.c_str(),
                 1e3 * result.setup_seconds, norm);
   }
+  std::cout << system;
   return norm <= 1e-10 ? 0 : 1;
 }

@@ -177,6 +177,8 @@ void LinearSystem<T>::require_entries(std::int64_t values) const {
 template <class T>
 std::string LinearSystem<T>::describe() const {
   const auto with_reason = [](std::string_view what, std::string_view reason) {
+    if (reason.starts_with(what) && reason.substr(what.size()).starts_with(": "))
+      reason.remove_prefix(what.size() + 2);
     return reason.empty() ? std::string(what) : fmt::format("{} ({})", what, reason);
   };
   if (!parts_) return "a system that was moved to another one\n";
