@@ -117,9 +117,9 @@ int run_or_throw(const Program& program, int argc, char** argv) {
   return bad_input;
 }
 
-int guarded(const Program& program, const std::function<int()>& f) {
+int report_exception(const Program& program) noexcept {
   try {
-    return f();
+    throw;
   } catch (const OutOfMemory& error) {
     return complain(program, error.what(), no_resources);
   } catch (const NotAvailable& error) {

@@ -22,8 +22,9 @@ struct Command {
   Action (*add)(CLI::App&);  // adds its options
 };
 
+// It takes no memory: a first allocation that fails is an error with a message, too.
 struct Program {
-  std::string name, about, footer;
+  const char *name, *about, *footer;
   std::span<const Command> commands;
   bool silent = false;  // no errors on this process: another rank prints them
 };
@@ -31,8 +32,16 @@ struct Program {
 // Throws what the command throws. Mistakes of usage are an exit code.
 int run_or_throw(const Program& program, int argc, char** argv);
 
-// Calls f and turns an exception into a message and an exit code.
-int guarded(const Program& program, const std::function<int()>& f);
+// Writes the message of the exception that is being handled, and returns its exit code.
+int report_exception(const Program& program) noexcept;
+
+// Calls f and turns an exception into a message and an exit code. Takes no memory itself.
+template <class F>
+int guarded(const Program& program, F&& f) {
+  try {
+    return f();
+  } catch (...) { return report_exception(program); }
+}
 
 // Options that several commands have.
 void add_threads(CLI::App& command, int& threads, const std::string& text);

@@ -171,7 +171,8 @@ inline Reach reach(Kind kind, const std::uint32_t* code) {
 // slot in `size` bytes (1, 2 or 4). Within a run the numbers increase by one.
 //   by_rank         slot k has the k-th entry of each row
 //   full_then_rank  first the diagonals that all rows have (the contiguous slots), then the other entries by
-//   rank by_diagonal     one slot for each diagonal column - lane that some row has, in ascending order
+//                   rank
+//   by_diagonal     one slot for each diagonal column - lane that some row has, in ascending order
 enum Rule : unsigned char { by_rank, full_then_rank, by_diagonal };
 
 // Words of code, slots and bytes of places of a stretch of windows.
