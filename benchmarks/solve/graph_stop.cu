@@ -17,6 +17,7 @@
 
 #include "benchmarks/common/options.hpp"
 #include "benchmarks/common/report.hpp"
+#include "core/context.hpp"
 
 namespace protean::bench {
 namespace {
@@ -170,6 +171,7 @@ double copy_bandwidth(const Work& work) {
 int run_graph_stop(Arguments& arguments) {
   std::string json;
   arguments.read({shared::json(json)});
+  (void)Context::device();  // says why if there is no GPU
   cudaDeviceProp device;
   CHECK(cudaGetDeviceProperties(&device, 0));
   constexpr std::int64_t most = 1 << 25;
