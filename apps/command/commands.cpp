@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "apps/command/completion.hpp"
 #include "apps/command/formats.hpp"
@@ -41,6 +42,21 @@ CLI::Validator above_zero() {
           ""};
 }
 
+// Options that several commands have.
+void add_set(CLI::App& command, std::vector<std::string>& settings) {
+  command
+      .add_option("--set", settings,
+                  "Override a key of the problem file; may be repeated. The value is YAML.")
+      ->type_name("key.path=value")
+      ->allow_extra_args(false);
+}
+void add_formats_of(CLI::App& command, std::string& formats) {
+  command
+      .add_option("--formats", formats,
+                  "Formats: all, or ids (otherwise at most 12, those that `format: auto` considers)")
+      ->type_name("ID,ID");
+}
+
 // The options that stand for keys of the problem file. The arguments live as long as the command.
 template <class Arguments>
 void add_key_options(CLI::App& command, Arguments& arguments, bool compared) {
@@ -68,11 +84,7 @@ Action add_solve(CLI::App& command) {
       ->required()
       ->type_name("P.yaml|A.mtx");
   add_key_options(command, *arguments, false);
-  command
-      .add_option("--set", arguments->settings,
-                  "Override a key of the problem file; may be repeated. The value is YAML.")
-      ->type_name("key.path=value")
-      ->allow_extra_args(false);
+  add_set(command, arguments->settings);
   command
       .add_option("--report", arguments->report,
                   "Write the JSON report to this file instead of output.report")
@@ -178,15 +190,8 @@ Action add_compare(CLI::App& command) {
       ->required()
       ->type_name("P.yaml");
   add_key_options(command, *arguments, true);
-  command
-      .add_option("--set", arguments->settings,
-                  "Override a key of the problem file; may be repeated. The value is YAML.")
-      ->type_name("key.path=value")
-      ->allow_extra_args(false);
-  command
-      .add_option("--formats", arguments->formats,
-                  "Formats: all, or ids (otherwise at most 12, those that `format: auto` considers)")
-      ->type_name("ID,ID");
+  add_set(command, arguments->settings);
+  add_formats_of(command, arguments->formats);
   command.add_option("--kernels", arguments->kernels, "Kernels: all, or names")->type_name("K,K");
   command.add_option("--spaces", arguments->spaces, "host, device or both (otherwise operator.space)")
       ->type_name("S,S");
@@ -228,13 +233,8 @@ Action add_inspect(CLI::App& command) {
   command.add_option("input", arguments->input, "Problem file or matrix")
       ->required()
       ->type_name("P.yaml|M.mtx");
-  command.add_option("--set", arguments->settings, "Override a key of the problem file; may be repeated.")
-      ->type_name("key.path=value")
-      ->allow_extra_args(false);
-  command
-      .add_option("--formats", arguments->formats,
-                  "Formats: all, or ids (otherwise at most 12, those that `format: auto` considers)")
-      ->type_name("ID,ID");
+  add_set(command, arguments->settings);
+  add_formats_of(command, arguments->formats);
   command.add_flag("--json", arguments->json, "As JSON");
   command.add_flag("!--no-picture", arguments->picture, "Do not draw the pattern");
   add_threads(command, arguments->threads, "Threads");
@@ -260,9 +260,7 @@ Action add_generate(CLI::App& command) {
       ->type_name("NAME");
   command.add_flag("--presets", *list, "List those");
   command.add_flag("--kinds", *kinds, "List the kinds of matrix.generate with their keys");
-  command.add_option("--set", arguments->settings, "Override a key of the problem file; may be repeated.")
-      ->type_name("key.path=value")
-      ->allow_extra_args(false);
+  add_set(command, arguments->settings);
   add_threads(command, arguments->threads, "Threads");
   command.add_flag("--quiet", arguments->quiet, "Errors only");
   command.footer(
