@@ -294,6 +294,19 @@ def wins(words):
 
 
 @table
+def rules(words):
+    """FILE of a GPU's products: csr next to the rule and the tuner of Reguly and Giles and to cuSPARSE."""
+    data = read(*words)
+    measured_at(data)
+    names = {"csr": "our csr", "csr@reguly-giles": "their fixed rule", "csr@reguly-giles-tuned": "their tuner",
+             "csr@cusparse": "cuSPARSE"}
+    head("matrix", *(f">{title}" for title in names.values()))
+    for matrix in data["matrices"]:
+        times = {product["name"]: product["microseconds"] for product in matrix["products"] if product["right"]}
+        row(matrix["matrix"], *(f"{times[name]:.1f}" for name in names))
+
+
+@table
 def kokkos(words):
     """FILE CG_FILE: Kokkos' kernels next to ours on a GPU."""
     data, iterations = read(words[0]), read(words[1])["results"]
@@ -1264,16 +1277,64 @@ def families(words):
         print(f"- {kind}: {', '.join(words.split())}")
 
 
+def exhibit_order(exhibit):
+    """s0-table-3: by paper, then tables before figures, then numbers."""
+    paper, kind, number = exhibit["id"].split("-")
+    return paper, kind != "table", int(number)
+
+
+def judged(found, void, because):
+    """The verdict on one statement, and what it rests on, from all exhibits of one machine that judge it."""
+    if not found:
+        return "not made", ""
+    known = [finding for finding in found if finding["holds"] is not None]
+    if known and void and re.search(void, known[0]["statement"]):
+        return "not judged", because
+    parts = dict.fromkeys(part for finding in known or found for part in finding["evidence"].split("; ") if part)
+    text = "; ".join(sorted(parts, key=lambda part: part.endswith("stand-ins"))).removesuffix(": not judged")
+    if not known:
+        return "not judged", text or "what it compares is not in this build"
+    return "yes" if all(finding["holds"] for finding in known) else "no", text
+
+
+@table
+def findings_data(words):
+    """HOST DEVICE, folders that `protean reproduce -o` wrote: the findings as TSV. [--void REGEX --because TEXT]
+
+    A statement that several exhibits judge counts once, and holds where it holds in each that can judge it. Statements
+    that match REGEX are not judged on the device, because TEXT.
+    """
+    folders, given = options(words, void="", because="")
+    statements = {}
+    for machine, folder in enumerate(folders):
+        exhibits = [json.loads(file.read_text()) for file in pathlib.Path(folder).glob("s*.json")]
+        for exhibit in sorted(exhibits, key=exhibit_order):
+            for finding in exhibit["findings"]:
+                its = statements.setdefault((exhibit["paper"], finding["statement"]), ({}, ([], [])))
+                its[0][exhibit["id"]] = exhibit_order(exhibit)
+                its[1][machine].append(finding)
+    print("paper\texhibits\tfinding\thost\thost_evidence\tgpu\tgpu_evidence")
+    for (paper, statement), (ids, found) in sorted(statements.items(), key=lambda item: min(item[1][0].values())):
+        exhibits = ", ".join(" ".join(one.split("-")[1:]) for one in sorted(ids, key=ids.get))
+        print(paper, exhibits, statement, *judged(found[0], "", ""), *judged(found[1], given["void"], given["because"]),
+              sep="\t")
+
+
 @table
 def findings(words):
     """FILE.tsv of the findings of the papers that `protean reproduce` judged."""
     rows = list(csv.DictReader(io.StringIO(read_text(words[0])), delimiter="\t", quoting=csv.QUOTE_NONE))
-    counts = {}
-    for r in rows:
-        counts[r["host"], r["gpu"]] = counts.get((r["host"], r["gpu"]), 0) + 1
-    print(f"{len(rows)} findings: {counts.get(('yes', 'yes'), 0)} hold on both machines, "
-          f"{counts.get(('yes', 'no'), 0)} on the host alone, {counts.get(('no', 'yes'), 0)} on the GPU alone, "
-          f"{counts.get(('no', 'no'), 0)} on neither; the others were made on one of them, or hold in part.\n")
+
+    def number(**verdicts):
+        return sum(all(r[machine] == verdict for machine, verdict in verdicts.items()) for r in rows)
+
+    both = number(host="yes", gpu="yes"), number(host="yes", gpu="no"), number(host="no", gpu="yes")
+    print(f"{len(rows)} findings. " + " ".join(
+        f"On the {name} {number(**{machine: 'yes'})} hold, {number(**{machine: 'no'})} do not, "
+        f"{number(**{machine: 'not judged'})} are not judged, {number(**{machine: 'not made'})} not made."
+        for name, machine in (("host", "host"), ("GPU", "gpu"))))
+    print(f"Of those that both judge {both[0]} hold on both, {both[1]} on the host alone, {both[2]} on the GPU alone, "
+          f"{number(host='no', gpu='no')} on neither.\n")
     head("paper, exhibits", "finding", "host", "GPU")
     for r in rows:
         row(f"{r['paper']} {r['exhibits']}", r["finding"],
