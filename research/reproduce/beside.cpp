@@ -7,7 +7,7 @@
 #include "research/reproduce/entries.hpp"
 #include "research/reproduce/write.hpp"
 
-namespace protean::apps {
+namespace protean::research {
 namespace {
 
 // An exhibit of either run; null where a run has none.
@@ -199,4 +199,4 @@ std::string beside_summary(const TwoRuns& runs) {
   return out;
 }
 
-}  // namespace protean::apps
+}  // namespace protean::research

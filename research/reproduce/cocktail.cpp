@@ -7,7 +7,7 @@
 
 #include "research/reproduce/tools.hpp"
 
-namespace protean::apps::exhibits {
+namespace protean::research::exhibits {
 namespace {
 
 // The nine formats of the paper. In those of blocks the way has the size that the paper draws in its Figures 10 and 11.
@@ -278,4 +278,4 @@ Exhibit cocktail_dense(Lab& lab, const Entry& entry) {
   return e;
 }
 
-}  // namespace protean::apps::exhibits
+}  // namespace protean::research::exhibits

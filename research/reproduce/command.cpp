@@ -9,7 +9,7 @@
 namespace protean::research {
 
 apps::Action add_reproduce(CLI::App& command) {
-  const auto arguments = std::make_shared<apps::ReproduceArguments>();
+  const auto arguments = std::make_shared<ReproduceArguments>();
   command
       .add_option("id", arguments->name,
                   "A table or figure (s0-table-9), a paper (s0 to s4), or all; --list shows them")
@@ -61,7 +61,7 @@ apps::Action add_reproduce(CLI::App& command) {
   return [arguments] {
     if (!arguments->from.empty()) arguments->from = apps::input_path(arguments->from);
     if (!arguments->beside.empty()) arguments->beside = apps::input_path(arguments->beside);
-    return apps::reproduce(*arguments);
+    return research::reproduce(*arguments);
   };
 }
 

@@ -12,7 +12,7 @@
 #include "formats/catalogue.hpp"
 #include "research/reproduce/tools.hpp"
 
-namespace protean::apps::exhibits {
+namespace protean::research::exhibits {
 namespace {
 
 Way vendor(const Lab& lab, bool single) {
@@ -547,4 +547,4 @@ Exhibit csr_break_even(Lab& lab, const Entry& entry) {
   return e;
 }
 
-}  // namespace protean::apps::exhibits
+}  // namespace protean::research::exhibits

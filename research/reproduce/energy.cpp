@@ -7,7 +7,7 @@
 #include "core/error.hpp"
 #include "research/reproduce/lab.hpp"
 
-namespace protean::apps {
+namespace protean::research {
 
 // libnvidia-ml is part of the driver, so it is opened where it is there and not linked.
 struct EnergyMeter::Nvml {
@@ -88,4 +88,4 @@ double EnergyMeter::joules() const {
   return sum;
 }
 
-}  // namespace protean::apps
+}  // namespace protean::research

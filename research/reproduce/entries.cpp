@@ -11,7 +11,7 @@
 #include "apps/command/clock.hpp"
 #include "core/error.hpp"
 
-namespace protean::apps {
+namespace protean::research {
 namespace {
 
 using namespace exhibits;
@@ -176,7 +176,7 @@ const Entry& find_entry(std::string_view id) {
   }
   throw BadArgument(
       fmt::format("there is no table or figure '{:.50}'; `protean reproduce --list` lists all.{}", id,
-                  did_you_mean(id, names)));
+                  detail::did_you_mean(id, names)));
 }
 
 std::vector<const Entry*> entries_named(std::string_view name) {
@@ -197,4 +197,4 @@ Exhibit run_entry(const Entry& entry, Lab& lab) {
   return exhibit;
 }
 
-}  // namespace protean::apps
+}  // namespace protean::research

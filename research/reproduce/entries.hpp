@@ -6,7 +6,7 @@
 #include "research/reproduce/exhibit.hpp"
 #include "research/reproduce/lab.hpp"
 
-namespace protean::apps {
+namespace protean::research {
 
 struct Entry {
   std::string_view id;        // "s0-table-9"
@@ -81,4 +81,4 @@ Exhibit tile_space(Lab&, const Entry&);
 Exhibit tile_preprocessing(Lab&, const Entry&);
 }  // namespace exhibits
 
-}  // namespace protean::apps
+}  // namespace protean::research

@@ -8,7 +8,7 @@
 #include "apps/report/json.hpp"
 #include "core/error.hpp"
 
-namespace protean::apps {
+namespace protean::research {
 namespace {
 
 constexpr int schema = 1, deepest = 16, most_threads = 1 << 20, most_digits = 17;
@@ -261,4 +261,4 @@ Exhibit parse_exhibit(std::string_view text, const std::string& file) {
   }
 }
 
-}  // namespace protean::apps
+}  // namespace protean::research

@@ -9,7 +9,8 @@
 
 #include "apps/report/chart.hpp"
 
-namespace protean::apps {
+namespace protean::research {
+using namespace apps;  // the exhibits are made with parts of the command
 
 struct Cell {
   std::string printed;               // by the paper, to the letter; empty: it prints nothing
@@ -91,4 +92,4 @@ std::string exhibit_json(const Exhibit& exhibit);
 // BadFile.
 Exhibit parse_exhibit(std::string_view text, const std::string& file);
 
-}  // namespace protean::apps
+}  // namespace protean::research

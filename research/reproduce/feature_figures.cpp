@@ -9,7 +9,7 @@
 #include "core/error.hpp"
 #include "research/reproduce/features.hpp"
 
-namespace protean::apps::exhibits {
+namespace protean::research::exhibits {
 
 // Figures 3 to 6: boxes over the values of one feature.
 Exhibit feature_impact(Lab& lab, const Entry& entry) {
@@ -288,4 +288,4 @@ Exhibit feature_neighbours(Lab& lab, const Entry& entry) {
   return e;
 }
 
-}  // namespace protean::apps::exhibits
+}  // namespace protean::research::exhibits

@@ -9,7 +9,7 @@
 #include "core/error.hpp"
 #include "research/reproduce/features.hpp"
 
-namespace protean::apps::exhibits {
+namespace protean::research::exhibits {
 
 // Table I.
 Exhibit feature_space(Lab& lab, const Entry& entry) {
@@ -310,4 +310,4 @@ Exhibit feature_energy(Lab& lab, const Entry& entry) {
   return e;
 }
 
-}  // namespace protean::apps::exhibits
+}  // namespace protean::research::exhibits

@@ -15,7 +15,7 @@
 #include "formats/catalogue.hpp"
 #include "research/reproduce/tools.hpp"
 
-namespace protean::apps::exhibits {
+namespace protean::research::exhibits {
 
 // The formats whose best is the performance of a matrix, as section IV has them for a CPU and for a GPU.
 inline std::vector<std::pair<std::string, Way>> candidates(const Lab& lab) {
@@ -162,4 +162,4 @@ inline char third_of(double value, double range) {
   return value < range / 3 ? 'S' : value < 2 * range / 3 ? 'M' : 'L';
 }
 
-}  // namespace protean::apps::exhibits
+}  // namespace protean::research::exhibits

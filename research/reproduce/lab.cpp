@@ -13,7 +13,7 @@
 #include "formats/catalogue.hpp"
 #include "operators/parts.hpp"
 
-namespace protean::apps {
+namespace protean::research {
 namespace {
 
 constexpr SizeInfo size_table[] = {
@@ -279,4 +279,4 @@ const MeasuredRoof& Lab::roof() {
   return *roof_;
 }
 
-}  // namespace protean::apps
+}  // namespace protean::research

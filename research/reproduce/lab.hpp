@@ -19,7 +19,7 @@
 #include "operators/assembled_matrix.hpp"
 #include "research/reproduce/specimen.hpp"
 
-namespace protean::apps {
+namespace protean::research {
 
 // quick: small stand-ins, short measurements. day: larger ones. full: the sizes of the papers.
 enum class Size : unsigned char { quick, day, full };
@@ -158,4 +158,4 @@ class Lab {
 // The parameters as text, for keys and labels: "C=32 sigma=1".
 std::string parameters_text(const FormatParams& params);
 
-}  // namespace protean::apps
+}  // namespace protean::research

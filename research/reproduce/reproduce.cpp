@@ -18,7 +18,7 @@
 #include "research/reproduce/entries.hpp"
 #include "research/reproduce/write.hpp"
 
-namespace protean::apps {
+namespace protean::research {
 namespace {
 
 Size size_of(const std::string& word) {
@@ -199,4 +199,4 @@ int reproduce(const ReproduceArguments& arguments) {
   return broken > 0 ? 1 : 0;
 }
 
-}  // namespace protean::apps
+}  // namespace protean::research

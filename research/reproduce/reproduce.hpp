@@ -2,7 +2,7 @@
 #pragma once
 #include <string>
 
-namespace protean::apps {
+namespace protean::research {
 
 struct ReproduceArguments {
   std::string name;            // an id, a paper (s0), or all
@@ -24,4 +24,4 @@ int reproduce(const ReproduceArguments& arguments);
 // The table of all ids, for people.
 std::string reproduce_list();
 
-}  // namespace protean::apps
+}  // namespace protean::research

@@ -9,7 +9,7 @@
 #include "core/error.hpp"
 #include "core/io/matrix_market.hpp"
 
-namespace protean::apps {
+namespace protean::research {
 namespace {
 
 // The middle of a third of the interval from 0 to `range`, as the thirds S, M, L of Table III of S3.
@@ -145,4 +145,4 @@ Specimen make_specimen(const ContextPtr& host, const PaperTables& papers, const 
   return specimen;
 }
 
-}  // namespace protean::apps
+}  // namespace protean::research

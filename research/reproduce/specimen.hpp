@@ -10,7 +10,8 @@
 #include "core/generate/generate.hpp"
 #include "core/statistics.hpp"
 
-namespace protean::apps {
+namespace protean::research {
+using namespace apps;  // the exhibits are made with parts of the command
 
 struct Specimen {
   std::string name;  // as in the papers
@@ -41,4 +42,4 @@ Specimen make_specimen(const ContextPtr& host, const PaperTables& papers, const 
 Specimen generated_specimen(const ContextPtr& host, const std::string& name, std::string_view kind,
                             const GeneratorParams& params);
 
-}  // namespace protean::apps
+}  // namespace protean::research

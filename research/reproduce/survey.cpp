@@ -11,7 +11,7 @@
 #include "formats/catalogue.hpp"
 #include "research/reproduce/tools.hpp"
 
-namespace protean::apps::exhibits {
+namespace protean::research::exhibits {
 namespace {
 
 // The library of the survey has no limit of padding but memory; our formats refuse what is far too large. The
@@ -589,4 +589,4 @@ Exhibit survey_roofline(Lab& lab, const Entry& entry) {
   return e;
 }
 
-}  // namespace protean::apps::exhibits
+}  // namespace protean::research::exhibits

@@ -12,7 +12,7 @@
 #include "operators/layout.hpp"
 #include "research/reproduce/tools.hpp"
 
-namespace protean::apps::exhibits {
+namespace protean::research::exhibits {
 namespace {
 
 const Way csr_tiles{"tilespmv-csr"}, adaptive{"tilespmv-adpt"}, deferred{"tilespmv-deferred-coo"};
@@ -340,4 +340,4 @@ Exhibit tile_preprocessing(Lab& lab, const Entry& entry) {
   return e;
 }
 
-}  // namespace protean::apps::exhibits
+}  // namespace protean::research::exhibits

@@ -10,7 +10,7 @@
 #include "core/error.hpp"
 #include "formats/catalogue.hpp"
 
-namespace protean::apps::exhibits {
+namespace protean::research::exhibits {
 
 Exhibit begin(const Entry& entry, const Lab& lab) {
   Exhibit exhibit;
@@ -198,4 +198,4 @@ Chart bars_of(const Exhibit& exhibit, const std::vector<std::string>& columns, b
   return chart;
 }
 
-}  // namespace protean::apps::exhibits
+}  // namespace protean::research::exhibits

@@ -8,7 +8,7 @@
 
 #include "research/reproduce/entries.hpp"
 
-namespace protean::apps::exhibits {
+namespace protean::research::exhibits {
 
 Exhibit begin(const Entry& entry, const Lab& lab);
 
@@ -67,4 +67,4 @@ void note_same(Exhibit& exhibit, const Lab& lab, const std::vector<std::pair<std
 // A bar for each row and column that has a number of ours or of the paper, over the rows of the exhibit.
 Chart bars_of(const Exhibit& exhibit, const std::vector<std::string>& columns, bool log);
 
-}  // namespace protean::apps::exhibits
+}  // namespace protean::research::exhibits

@@ -10,7 +10,7 @@
 #include "apps/report/progress.hpp"
 #include "research/reproduce/entries.hpp"
 
-namespace protean::apps {
+namespace protean::research {
 
 // The text of apps/report/page.css. The build makes this constant.
 extern const char page_style[];
@@ -242,4 +242,4 @@ std::string exhibits_summary(std::span<const Exhibit> exhibits) {
   return out;
 }
 
-}  // namespace protean::apps
+}  // namespace protean::research

@@ -6,7 +6,7 @@
 
 #include "research/reproduce/exhibit.hpp"
 
-namespace protean::apps {
+namespace protean::research {
 
 // A table for a terminal of `width` columns: for each column what the paper prints, ours and the ratio; findings
 // and limits follow.
@@ -36,4 +36,4 @@ std::string page_head(const std::string& title, const std::string& explained);
 // "Papers: ..." and the end of a page.
 std::string page_end(std::span<const Exhibit> exhibits);
 
-}  // namespace protean::apps
+}  // namespace protean::research

@@ -18,7 +18,7 @@
 namespace protean::test {
 namespace {
 
-using apps::Exhibit;
+using research::Exhibit;
 using apps::PaperTable;
 using apps::PaperTables;
 
@@ -91,17 +91,17 @@ TEST(PaperTables, AreComplete) {
 }
 
 // A lab whose matrices are tiny, and whose times nobody reads: one run each.
-apps::LabOptions tiny() {
-  apps::LabOptions options;
+research::LabOptions tiny() {
+  research::LabOptions options;
   options.threads = 2, options.most_entries = 4000, options.most_formula_entries = 4000;
   options.limits = apps::TimingLimits{.fewest = 1, .most = 1, .seconds = 0, .batch = 0};
   return options;
 }
 
 void expect_complete(const Exhibit& e) {
-  for (const apps::ExhibitRow& row : e.rows) {
+  for (const research::ExhibitRow& row : e.rows) {
     EXPECT_EQ(row.cells.size(), e.columns.size()) << e.id << ": " << row.name;
-    for (const apps::Cell& cell : row.cells) {
+    for (const research::Cell& cell : row.cells) {
       EXPECT_TRUE(!cell.ours || std::isfinite(*cell.ours)) << e.id << ": " << row.name;
       if (!cell.printed.empty() && cell.paper) {
         const double unit = cell.printed.find_first_of("Kk") != std::string::npos ? 1e3
@@ -117,13 +117,13 @@ void expect_complete(const Exhibit& e) {
 
 // What is written, read and written again is the same, to the byte.
 void expect_same_again(const Exhibit& e) {
-  const std::string json = apps::exhibit_json(e);
-  const Exhibit again = apps::parse_exhibit(json, e.id + ".json");
-  EXPECT_EQ(apps::exhibit_json(again), json) << e.id;
-  EXPECT_EQ(apps::exhibits_html({&again, 1}), apps::exhibits_html({&e, 1})) << e.id;
-  EXPECT_EQ(apps::exhibit_csv(again), apps::exhibit_csv(e)) << e.id;
-  EXPECT_EQ(apps::exhibit_text(again), apps::exhibit_text(e)) << e.id;
-  const std::string page = apps::exhibits_html({&e, 1});
+  const std::string json = research::exhibit_json(e);
+  const Exhibit again = research::parse_exhibit(json, e.id + ".json");
+  EXPECT_EQ(research::exhibit_json(again), json) << e.id;
+  EXPECT_EQ(research::exhibits_html({&again, 1}), research::exhibits_html({&e, 1})) << e.id;
+  EXPECT_EQ(research::exhibit_csv(again), research::exhibit_csv(e)) << e.id;
+  EXPECT_EQ(research::exhibit_text(again), research::exhibit_text(e)) << e.id;
+  const std::string page = research::exhibits_html({&e, 1});
   for (const char* outside : {"http://", "https://", "src=", "<script"})
     EXPECT_EQ(page.find(outside), std::string::npos)
         << e.id << ": the page is not self-contained: " << outside;
@@ -160,14 +160,14 @@ TEST(Reproduce, NoNumberOfAPaperIsOurs) {
     papers.replace(name, text);
   }
   ASSERT_GT(planted.size(), 1200u);
-  apps::Lab lab(tiny(), papers);
+  research::Lab lab(tiny(), papers);
   std::set<double> shown;
-  for (const apps::Entry& entry : apps::entries()) {
+  for (const research::Entry& entry : research::entries()) {
     SCOPED_TRACE(entry.id);
-    const Exhibit e = apps::run_entry(entry, lab);
+    const Exhibit e = research::run_entry(entry, lab);
     expect_same_again(e);
-    for (const apps::ExhibitRow& row : e.rows)
-      for (const apps::Cell& cell : row.cells) {
+    for (const research::ExhibitRow& row : e.rows)
+      for (const research::Cell& cell : row.cells) {
         if (cell.paper && planted.count(*cell.paper)) shown.insert(*cell.paper);
         if (!cell.ours) continue;
         EXPECT_EQ(planted.count(*cell.ours), 0u) << row.name << ": a number of the paper stands as ours";
@@ -192,16 +192,16 @@ constexpr const char* deterministic[] = {"s0-table-3", "s0-table-9",   "s0-figur
 // With the real data: complete rows, and each rule that the printed numbers can decide holds for them. A number
 // that was read wrong, or a rule that says something else than the paper, would show.
 TEST(Reproduce, FindingsHoldForThePrintedNumbers) {
-  apps::Lab lab(tiny(), apps::built_in_papers());
+  research::Lab lab(tiny(), apps::built_in_papers());
   int judged = 0;
   std::set<std::string> with_deterministic;
-  for (const apps::Entry& entry : apps::entries()) {
-    const Exhibit e = apps::run_entry(entry, lab);
+  for (const research::Entry& entry : research::entries()) {
+    const Exhibit e = research::run_entry(entry, lab);
     EXPECT_EQ(e.id, entry.id);
-    for (const apps::Finding& finding : e.findings)
+    for (const research::Finding& finding : e.findings)
       if (finding.deterministic) with_deterministic.insert(e.id);
     expect_complete(e);
-    for (const apps::Finding& finding : e.findings) {
+    for (const research::Finding& finding : e.findings) {
       if (!finding.in_paper) continue;
       ++judged;
       EXPECT_TRUE(*finding.in_paper) << e.id << ": " << finding.statement;
@@ -214,10 +214,10 @@ TEST(Reproduce, FindingsHoldForThePrintedNumbers) {
 const Exhibit& made(const char* id, std::int64_t entries) {
   static std::map<std::string, Exhibit> kept;
   if (!kept.count(id)) {
-    apps::LabOptions options;
+    research::LabOptions options;
     options.threads = 2, options.most_entries = entries, options.limits = tiny().limits;
-    apps::Lab lab(options, apps::built_in_papers());
-    kept[id] = apps::run_entry(apps::find_entry(id), lab);
+    research::Lab lab(options, apps::built_in_papers());
+    kept[id] = research::run_entry(research::find_entry(id), lab);
   }
   return kept[id];
 }
@@ -226,7 +226,7 @@ const Exhibit& made(const char* id, std::int64_t entries) {
 TEST(Reproduce, DeterministicFindingsHold) {
   int judged = 0;
   for (const char* id : deterministic)
-    for (const apps::Finding& finding : made(id, 200000).findings) {
+    for (const research::Finding& finding : made(id, 200000).findings) {
       if (!finding.deterministic || !finding.holds) continue;
       ++judged;
       EXPECT_TRUE(*finding.holds) << id << ": " << finding.statement << ": " << finding.evidence;
@@ -252,7 +252,7 @@ TEST(Reproduce, BytesOfTheSurveyComeOut) {
 // Tiles of a dense matrix are all dense; those of the dense rows and columns of TSOPF hold all entries.
 TEST(Reproduce, TilesByFormatAddUp) {
   const Exhibit& e = made("s4-figure-7", 200000);
-  for (const apps::ExhibitRow& row : e.rows) {
+  for (const research::ExhibitRow& row : e.rows) {
     double tiles = 0, entries = 0;
     for (std::size_t k = 0; k < 7; ++k) tiles += *row.cells[k].ours, entries += *row.cells[7 + k].ours;
     EXPECT_NEAR(tiles, 100, 1e-9) << row.name;
@@ -262,7 +262,7 @@ TEST(Reproduce, TilesByFormatAddUp) {
 
 TEST(Reproduce, StandInsHaveThePrintedFeatures) {
   const Exhibit& e = made("s0-table-3", 200000);
-  for (const apps::ExhibitRow& row : e.rows) {
+  for (const research::ExhibitRow& row : e.rows) {
     const double mean = *row.cells[1].paper / *row.cells[0].paper;
     EXPECT_NEAR(*row.cells[2].ours, mean, 0.02 * mean + 0.01) << row.name;
     EXPECT_LE(*row.cells[1].ours, std::max(7e6, 1.02 * 200000)) << row.name;
@@ -295,10 +295,10 @@ TEST(Reproduce, FilesAreBounded) {
   const test::Folder folder;
   const std::string path = folder / "long.json";
   std::ofstream(path) << std::string((std::size_t{16} << 20) + 1, '#');
-  apps::ReproduceArguments again;
+  research::ReproduceArguments again;
   again.from = path, again.output = folder / "out";
   try {
-    (void)apps::reproduce(again);
+    (void)research::reproduce(again);
     FAIL() << "it was read";
   } catch (const BadFile& error) {
     EXPECT_NE(std::string(error.what()).find("more than 16"), std::string::npos) << error.what();
@@ -306,10 +306,10 @@ TEST(Reproduce, FilesAreBounded) {
 }
 
 TEST(Reproduce, ABrokenFileIsNamed) {
-  const std::string good = apps::exhibit_json(made("s0-figure-11", 200000));
+  const std::string good = research::exhibit_json(made("s0-figure-11", 200000));
   const auto message = [](const std::string& text) -> std::string {
     try {
-      (void)apps::parse_exhibit(text, "r.json");
+      (void)research::parse_exhibit(text, "r.json");
     } catch (const BadFile& error) { return error.what(); }
     return {};
   };
@@ -384,7 +384,7 @@ TEST_F(ReproduceCommand, SaysWhatIsMissing) {
 TEST_F(ReproduceCommand, ListsAllIds) {
   const Outcome outcome = run({"reproduce", "--list"});
   EXPECT_EQ(outcome.code, 0) << outcome.err;
-  for (const apps::Entry& entry : apps::entries())
+  for (const research::Entry& entry : research::entries())
     EXPECT_NE(outcome.out.find(std::string(entry.id)), std::string::npos) << entry.id;
   for (const char* id : {"s0-table-9", "s1-figure-18", "s2-figure-11", "s3-table-4", "s4-figure-11"})
     EXPECT_NE(outcome.out.find(id), std::string::npos) << id;
@@ -410,7 +410,7 @@ TEST(Reproduce, EveryResultOfThePapersHasAnEntry) {
   std::set<std::string> expected, there;
   for (const auto& [kind, numbers] : results)
     for (const int number : numbers) expected.insert(kind + ("-" + std::to_string(number)));
-  for (const apps::Entry& entry : apps::entries())
+  for (const research::Entry& entry : research::entries())
     if (entry.result) there.insert(std::string(entry.id));
   EXPECT_EQ(there, expected);
   EXPECT_EQ(there.size(), 47u);
@@ -444,8 +444,8 @@ TEST(Reproduce, TwoRunsStandBesideEachOther) {
                  {"one", {}, {{{}, {}, {}, "refused: why"}, {{}, {}, 3.0, {}}}}};
   host.findings = {{"S holds", "I", true, {}, "2 of 3", false}};
   device.findings = {{"S holds", "I", false, {}, "1 of 3", false}, {"D", "I", {}, {}, "", false}};
-  const apps::TwoRuns runs{{&host, 1}, {&device, 1}};
-  const std::string page = apps::beside_html(runs);
+  const research::TwoRuns runs{{&host, 1}, {&device, 1}};
+  const std::string page = research::beside_html(runs);
   EXPECT_NE(
       page.find(
           "<tr><td>one</td><td class=\"soft\">7</td><td>2.00</td><td>3.00</td><td class=\"soft\">1.5</td>"
@@ -455,7 +455,7 @@ TEST(Reproduce, TwoRunsStandBesideEachOther) {
   EXPECT_LT(page.find("host alone"), page.find("device alone"));
   for (const char* outside : {"http://", "https://", "src=", "<script"})
     EXPECT_EQ(page.find(outside), std::string::npos) << outside;
-  const std::string summary = apps::beside_summary(runs);
+  const std::string summary = research::beside_summary(runs);
   EXPECT_NE(summary.find("Of 2 distinct findings 0 hold in both runs, 0 in neither, 1 only in host, 0 only "
                          "in device; 1 cannot"),
             std::string::npos)

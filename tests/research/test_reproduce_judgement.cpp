@@ -11,14 +11,14 @@
 namespace protean::test {
 namespace {
 
-using apps::Exhibit;
-using apps::ExhibitRow;
-namespace exhibits = apps::exhibits;
+using research::Exhibit;
+using research::ExhibitRow;
+namespace exhibits = research::exhibits;
 
 // One run of each measurement: nothing here depends on a time.
 constexpr apps::TimingLimits once{.fewest = 1, .most = 1, .seconds = 0, .batch = 0};
 
-apps::Cell number(double value) { return {{}, {}, value, {}}; }
+research::Cell number(double value) { return {{}, {}, value, {}}; }
 
 Exhibit of_rows(std::vector<ExhibitRow> rows) {
   Exhibit e;
@@ -80,16 +80,16 @@ TEST(Judgement, AMeanOverStandInsDecidesNothing) {
 
 // In the exhibits that are made: whatever a statement is decided by, no verdict rests on stand-ins alone.
 TEST(Judgement, NoExhibitJudgesStandInsAlone) {
-  apps::LabOptions options;
+  research::LabOptions options;
   options.threads = 2, options.most_entries = 3000, options.most_formula_entries = 3000,
   options.limits = once;
-  apps::Lab lab(options, apps::built_in_papers());
+  research::Lab lab(options, apps::built_in_papers());
   std::set<std::string> open;
   for (const char* id :
        {"s0-table-5", "s0-table-9", "s0-figure-11", "s0-figure-15", "s1-table-1", "s1-table-3", "s1-figure-7",
         "s1-figure-11", "s1-figure-14", "s1-figure-16", "s3-table-3"}) {
-    const Exhibit e = apps::run_entry(apps::find_entry(id), lab);
-    for (const apps::Finding& finding : e.findings) {
+    const Exhibit e = research::run_entry(research::find_entry(id), lab);
+    for (const research::Finding& finding : e.findings) {
       // The matrices of S1 are in no folder here. Where the vendor's kernel is not there, there are no numbers either.
       EXPECT_TRUE(e.paper != "S1" || !finding.holds) << id << ": " << finding.evidence;
       if (finding.evidence.find("stand-ins: not judged") == std::string::npos) continue;
@@ -132,7 +132,7 @@ TEST(Judgement, AStatementOfSeveralTablesCountsOnce) {
   other.id = "s1-table-3", other.paper = "S1";
   other.findings = {{"same", "6", false, {}, "0.8", false}};
   run.push_back(other);
-  const std::vector<apps::Statement> statements = apps::statements_of(run);
+  const std::vector<research::Statement> statements = research::statements_of(run);
   ASSERT_EQ(statements.size(), 4u) << "statements of two papers are two";
   EXPECT_EQ(statements[0].exhibits(), "s0-table-5, s0-table-6, s0-table-7");
   EXPECT_EQ(statements[0].evidence(), "1.20");
@@ -141,7 +141,7 @@ TEST(Judgement, AStatementOfSeveralTablesCountsOnce) {
   EXPECT_EQ(statements[1].evidence(), "2 of 3; 0 of 3");
   EXPECT_EQ(statements[1].in_paper(), true);
   EXPECT_FALSE(statements[2].holds().has_value());
-  const std::string page = apps::exhibits_summary(run);
+  const std::string page = research::exhibits_summary(run);
   EXPECT_NE(
       page.find("Of 4 distinct findings of the papers 1 hold on this machine, 2 do not, 1 cannot be judged."),
       std::string::npos)
@@ -153,15 +153,15 @@ TEST(Judgement, AStatementOfSeveralTablesCountsOnce) {
 
 // Table 2 of clSpMV compares its cocktail, which may have eight sizes of blocks, with the best size of each format.
 TEST(Judgement, TheBestSingleFormatHasAllSizesOfBlocks) {
-  apps::LabOptions options;
+  research::LabOptions options;
   options.threads = 1, options.most_entries = 3000, options.limits = once;
-  apps::Lab lab(options, apps::built_in_papers());
-  const Exhibit e = apps::run_entry(apps::find_entry("s2-table-2"), lab);
+  research::Lab lab(options, apps::built_in_papers());
+  const Exhibit e = research::run_entry(research::find_entry("s2-table-2"), lab);
   ASSERT_EQ(e.rows.size(), 20u);
   const apps::PaperTable& table = lab.papers()["s2-table-1"];
   for (const ExhibitRow& row : e.rows) {
     // What has been measured is kept, so that nothing is measured again.
-    const apps::Specimen& specimen = lab.matrix(table.text(*table.find(row.name), "file"));
+    const research::Specimen& specimen = lab.matrix(table.text(*table.find(row.name), "file"));
     const double best = *e.ours(row.name, "Best single");
     bool reached = false;
     for (const char* format : {"bcsr", "bell", "bsellpack"})
@@ -178,11 +178,11 @@ TEST(Judgement, TheBestSingleFormatHasAllSizesOfBlocks) {
 
 // Figures 17 and 18 of S1: quadrilaterals, whose longest rows have (2 degree + 1)^2 entries.
 TEST(Judgement, DegreesHaveTheRowsOfThePaper) {
-  apps::LabOptions options;
+  research::LabOptions options;
   options.threads = 2, options.most_entries = 30000, options.limits = once;
-  apps::Lab lab(options, apps::built_in_papers());
+  research::Lab lab(options, apps::built_in_papers());
   for (const char* id : {"s1-figure-17", "s1-figure-18"}) {
-    const Exhibit e = apps::run_entry(apps::find_entry(id), lab);
+    const Exhibit e = research::run_entry(research::find_entry(id), lab);
     ASSERT_EQ(e.rows.size(), 4u) << id;
     for (int degree = 1; degree <= 4; ++degree) {
       const std::string row = "degree " + std::to_string(degree);
@@ -193,7 +193,7 @@ TEST(Judgement, DegreesHaveTheRowsOfThePaper) {
     const bool single = id == std::string("s1-figure-17");
     EXPECT_TRUE(e.ours("degree 1", single ? "LMA with colours" : "LMA with atomic operations")) << id;
     EXPECT_EQ(e.findings.size(), 3u);
-    for (const apps::Finding& finding : e.findings)
+    for (const research::Finding& finding : e.findings)
       EXPECT_TRUE(finding.holds.has_value()) << finding.statement;
   }
 }
