@@ -110,6 +110,21 @@ const T* run_of(const T* running, Size w) {
   return std::all_of(running, running + w, [](T r) { return r != T(0); }) ? nullptr : running;
 }
 
+// The values of a coefficient for vectors 0 .. w - 1.
+template <class T>
+Scalars<T> values(const Coefficient<T>& c, Size w) {
+  Scalars<T> all(w);
+  for (Size j = 0; j < w; ++j)
+    all[j] = Coefficient<T>(c.factor, c.numerator ? c.numerator + j : nullptr,
+                            c.denominator ? c.denominator + j : nullptr, c.demand)
+                 .value();
+  return all;
+}
+template <class T>
+bool is_plain_zero(const Coefficient<T>& c) {
+  return c.factor == T(0) && !c.numerator && !c.denominator;
+}
+
 }  // namespace
 
 namespace detail {
@@ -154,8 +169,8 @@ void require(const MultiVectorView<const T>& view, std::int64_t rows, std::int64
 }
 
 template <class T>
-void require_apart(const MultiVectorView<const T>& a, const MultiVectorView<const T>& b,
-                   std::string_view names) {
+void detail::require_apart(const MultiVectorView<const T>& a, const MultiVectorView<const T>& b,
+                           std::string_view names) {
   const std::less<const T*> before;
   if (a.extent() > 0 && b.extent() > 0 && before(a.data, b.data + b.extent()) &&
       before(b.data, a.data + a.extent()))
@@ -288,23 +303,61 @@ void multi_multiply(const Context& context, VectorView<const T> d, MultiVectorVi
 }
 
 template <class T>
-void multi_cg_residual(const Context& context, const T* rz, const T* pq, MultiVectorView<const T> Q,
+void multi_scalar_product(const Context& context, std::int64_t vectors, Coefficient<T> a, Coefficient<T> b,
+                          const T* running, T* result) {
+  if (vectors == 0) return;
+  PROTEAN_ON_DEVICE(multi_scalar_product<T>(context, vectors, a, b, running, result), a.numerator,
+                    a.denominator, b.numerator, b.denominator, running, result);
+  Scalars<T> av = values(a, vectors), bv = values(b, vectors);
+  for (Size j = 0; j < vectors; ++j)
+    if (running[j] != T(0)) result[j] = av[j] * bv[j];
+}
+
+template <class T>
+void multi_axpby(const Context& context, Coefficient<T> a, MultiVectorView<const T> X, Coefficient<T> b,
+                 MultiVectorView<T> Y, const T* running, T* result) {
+  const bool read_x = !is_plain_zero(a), read_y = !is_plain_zero(b);
+  check_like<T>(Y, {Y});
+  if (read_x) check_like<T>(Y, {X});
+  const Size w = Y.columns;
+  if (w == 0) return;
+  PROTEAN_ON_DEVICE(multi_axpby<T>(context, a, read_x, X, b, read_y, Y, running, result), a.numerator,
+                    a.denominator, b.numerator, b.denominator, read_x ? X.data : nullptr, Y.data, running,
+                    result);
+  Scalars<T> av = values(a, w), bv = values(b, w);
+  const T* const run = run_of(running, w);
+  const auto& loops = multi_loops<T>();
+  const auto update = [&](Size begin, Size end, T* sums) {
+    loops.axpby(begin, end, w, run, read_x ? av.data() : nullptr, X.data, read_y ? bv.data() : nullptr,
+                Y.data, sums);
+  };
+  if (!result)
+    return parallel(useful_parts(context, Y.rows * w), [&](int part, int parts) {
+      const Range range = even_range(Y.rows, part, parts, 64);
+      update(range.begin, range.end, nullptr);
+    });
+  sum_chunks<T>(context, Y.rows, w, 1, update, [&](int, Size j, T total) {
+    if (running[j] != T(0)) result[j] = total;
+  });
+}
+
+template <class T>
+void multi_cg_residual(const Context& context, Coefficient<T> a, MultiVectorView<const T> Q,
                        VectorView<const T> d, MultiVectorView<T> R, const T* running, T* rr, T* next) {
   check_like<T>(R, {Q, R});
   check_diagonal<T>(d, R);
   if (R.columns == 0) return;
-  PROTEAN_ON_DEVICE(multi_cg_residual<T>(context, rz, pq, Q, d, R, running, rr, next), rz, pq, Q.data, d.data,
-                    R.data, running, rr, next);
+  PROTEAN_ON_DEVICE(multi_cg_residual<T>(context, a, Q, d, R, running, rr, next), a.numerator, a.denominator,
+                    Q.data, d.data, R.data, running, rr, next);
   const Size w = R.columns;
-  Scalars<T> a(w);
-  for (Size j = 0; j < w; ++j) a[j] = Coefficient<T>(1, rz + j, pq + j, Demand::positive).value();
+  Scalars<T> av = values(a, w);
   const T* const run = run_of(running, w);
   const auto& loops = multi_loops<T>();
   const T* const diagonal = d.size > 0 ? d.data : nullptr;
   sum_chunks<T>(
       context, R.rows, w, diagonal && next ? 2 : 1,
       [&](Size begin, Size end, T* sums) {
-        loops.cg_residual(begin, end, w, run, a.data(), Q.data, next ? diagonal : nullptr, R.data, sums);
+        loops.cg_residual(begin, end, w, run, av.data(), Q.data, next ? diagonal : nullptr, R.data, sums);
       },
       [&](int k, Size j, T total) {
         if (running[j] == T(0)) return;
@@ -314,88 +367,69 @@ void multi_cg_residual(const Context& context, const T* rz, const T* pq, MultiVe
 }
 
 template <class T>
-void multi_cg_direction(const Context& context, const T* rz, const T* pq, const T* next,
-                        VectorView<const T> d, MultiVectorView<const T> Z, MultiVectorView<T> X,
+void multi_cg_direction(const Context& context, Coefficient<T> a, VectorView<const T> d,
+                        MultiVectorView<const T> Z, Coefficient<T> b, MultiVectorView<T> X,
                         MultiVectorView<T> P, const T* running) {
   check_like<T>(P, {Z, X, P});
   check_diagonal<T>(d, P);
   if (P.columns == 0) return;
-  PROTEAN_ON_DEVICE(multi_cg_direction<T>(context, rz, pq, next, d, Z, X, P, running), rz, pq, next, d.data,
-                    Z.data, X.data, P.data, running);
+  PROTEAN_ON_DEVICE(multi_cg_direction<T>(context, a, d, Z, b, X, P, running), a.numerator, a.denominator,
+                    b.numerator, b.denominator, d.data, Z.data, X.data, P.data, running);
   const Size w = P.columns;
-  Scalars<T> a(w), b(w);
-  for (Size j = 0; j < w; ++j) {
-    a[j] = Coefficient<T>(1, rz + j, pq + j, Demand::positive).value();
-    b[j] = Coefficient<T>(1, next + j, rz + j, Demand::positive).value();
-  }
+  Scalars<T> av = values(a, w), bv = values(b, w);
   const auto& loops = multi_loops<T>();
   const T* const diagonal = d.size > 0 ? d.data : nullptr;
   const T* const run = run_of(running, w);
   parallel(useful_parts(context, P.rows * w), [&](int part, int parts) {
     const Range range = even_range(P.rows, part, parts, 64);
-    loops.cg_direction(range.begin, range.end, w, run, a.data(), b.data(), diagonal, Z.data, X.data, P.data);
+    loops.cg_direction(range.begin, range.end, w, run, av.data(), bv.data(), diagonal, Z.data, X.data,
+                       P.data);
   });
 }
 
-namespace {
-
-// The coefficients of BiCGStab for each vector.
 template <class T>
-T alpha_of(const T* rho, const T* r0v, Size j) {
-  return Coefficient<T>(1, rho + j, r0v + j, Demand::nonzero).value();
-}
-template <class T>
-T omega_of(const T* ts, const T* tt, Size j) {
-  return Coefficient<T>(1, ts + j, tt + j, Demand::positive).value();
-}
-
-}  // namespace
-
-template <class T>
-void multi_bicgstab_half(const Context& context, const T* rho, const T* r0v, MultiVectorView<const T> V,
+void multi_bicgstab_half(const Context& context, Coefficient<T> a, MultiVectorView<const T> V,
                          VectorView<const T> d, MultiVectorView<T> R, MultiVectorView<T> Z, const T* running,
-                         T* ss) {
+                         T* rr) {
   check_like<T>(R, {V, R});
   check_diagonal<T>(d, R);
   if (d.size > 0) check_like<T>(R, {Z});
   if (R.columns == 0) return;
-  PROTEAN_ON_DEVICE(multi_bicgstab_half<T>(context, rho, r0v, V, d, R, Z, running, ss), rho, r0v, V.data,
-                    d.data, R.data, d.size > 0 ? Z.data : nullptr, running, ss);
+  PROTEAN_ON_DEVICE(multi_bicgstab_half<T>(context, a, V, d, R, Z, running, rr), a.numerator, a.denominator,
+                    V.data, d.data, R.data, d.size > 0 ? Z.data : nullptr, running, rr);
   const Size w = R.columns;
-  Scalars<T> a(w);
-  for (Size j = 0; j < w; ++j) a[j] = alpha_of(rho, r0v, j);
+  Scalars<T> av = values(a, w);
   const T* const run = run_of(running, w);
   const T* const diagonal = d.size > 0 ? d.data : nullptr;
   const auto& loops = multi_loops<T>();
   sum_chunks<T>(
       context, R.rows, w, 1,
       [&](Size begin, Size end, T* sums) {
-        loops.bicgstab_half(begin, end, w, run, a.data(), V.data, diagonal, R.data, Z.data, sums);
+        loops.bicgstab_half(begin, end, w, run, av.data(), V.data, diagonal, R.data, Z.data, sums);
       },
       [&](int, Size j, T total) {
-        if (running[j] != T(0)) ss[j] = total;
+        if (running[j] != T(0)) rr[j] = total;
       });
 }
 
 template <class T>
-void multi_bicgstab_update(const Context& context, const T* rho, const T* r0v, const T* ts, const T* tt,
-                           MultiVectorView<const T> P, MultiVectorView<const T> S,
-                           MultiVectorView<const T> Tv, MultiVectorView<const T> R0, MultiVectorView<T> X,
-                           MultiVectorView<T> R, const T* running, T* rr, T* next) {
+void multi_bicgstab_update(const Context& context, Coefficient<T> a, MultiVectorView<const T> P,
+                           Coefficient<T> o, MultiVectorView<const T> S, MultiVectorView<const T> Tv,
+                           MultiVectorView<const T> R0, MultiVectorView<T> X, MultiVectorView<T> R,
+                           const T* running, T* rr, T* next) {
   check_like<T>(R, {P, S, Tv, R0, X, R});
   if (R.columns == 0) return;
-  PROTEAN_ON_DEVICE(
-      multi_bicgstab_update<T>(context, rho, r0v, ts, tt, P, S, Tv, R0, X, R, running, rr, next), rho, r0v,
-      ts, tt, P.data, S.data, Tv.data, R0.data, X.data, R.data, running, rr, next);
+  PROTEAN_ON_DEVICE(multi_bicgstab_update<T>(context, a, P, o, S, Tv, R0, X, R, running, rr, next),
+                    a.numerator, a.denominator, o.numerator, o.denominator, P.data, S.data, Tv.data, R0.data,
+                    X.data, R.data, running, rr, next);
   const Size w = R.columns;
-  Scalars<T> a(w), o(w);
-  for (Size j = 0; j < w; ++j) a[j] = alpha_of(rho, r0v, j), o[j] = omega_of(ts, tt, j);
+  Scalars<T> av = values(a, w), ov = values(o, w);
   const T* const run = run_of(running, w);
   const auto& loops = multi_loops<T>();
   sum_chunks<T>(
       context, R.rows, w, 2,
       [&](Size begin, Size end, T* sums) {
-        loops.bicgstab_update(begin, end, w, run, a.data(), o.data(), P.data, S.data, Tv.data, R0.data,
+        loops.bicgstab_update(begin, end, w, run, av.data(), ov.data(), P.data, S.data, Tv.data, R0.data,
                               X.data, R.data, sums);
       },
       [&](int k, Size j, T total) {
@@ -404,27 +438,24 @@ void multi_bicgstab_update(const Context& context, const T* rho, const T* r0v, c
 }
 
 template <class T>
-void multi_bicgstab_direction(const Context& context, const T* rho, const T* r0v, const T* ts, const T* tt,
-                              MultiVectorView<const T> R, MultiVectorView<const T> V, VectorView<const T> d,
+void multi_bicgstab_direction(const Context& context, MultiVectorView<const T> R, Coefficient<T> b,
+                              Coefficient<T> o, MultiVectorView<const T> V, VectorView<const T> d,
                               MultiVectorView<T> P, MultiVectorView<T> Z, const T* running) {
   check_like<T>(P, {R, V, P});
   check_diagonal<T>(d, P);
   if (d.size > 0) check_like<T>(P, {Z});
   if (P.columns == 0) return;
-  PROTEAN_ON_DEVICE(multi_bicgstab_direction<T>(context, rho, r0v, ts, tt, R, V, d, P, Z, running), rho, r0v,
-                    ts, tt, R.data, V.data, d.data, P.data, d.size > 0 ? Z.data : nullptr, running);
+  PROTEAN_ON_DEVICE(multi_bicgstab_direction<T>(context, R, b, o, V, d, P, Z, running), b.numerator,
+                    b.denominator, o.numerator, o.denominator, R.data, V.data, d.data, P.data,
+                    d.size > 0 ? Z.data : nullptr, running);
   const Size w = P.columns;
-  Scalars<T> b(w), o(w);
-  for (Size j = 0; j < w; ++j) {
-    b[j] = alpha_of(rho, r0v, j) * Coefficient<T>(1, tt + j, ts + j, Demand::nonzero).value();
-    o[j] = omega_of(ts, tt, j);
-  }
+  Scalars<T> bv = values(b, w), ov = values(o, w);
   const T* const run = run_of(running, w);
   const T* const diagonal = d.size > 0 ? d.data : nullptr;
   const auto& loops = multi_loops<T>();
   parallel(useful_parts(context, P.rows * w), [&](int part, int parts) {
     const Range range = even_range(P.rows, part, parts, 64);
-    loops.bicgstab_direction(range.begin, range.end, w, run, b.data(), o.data(), R.data, V.data, diagonal,
+    loops.bicgstab_direction(range.begin, range.end, w, run, bv.data(), ov.data(), R.data, V.data, diagonal,
                              P.data, Z.data);
   });
 }
@@ -505,61 +536,46 @@ void multi_divide(const Context& context, const T* s, MultiVectorView<T> V, cons
   });
 }
 
-template <class T>
-void multi_add_product(const Context& context, VectorView<const T> d, MultiVectorView<const T> U,
-                       MultiVectorView<T> X, const T* running) {
-  check_like<T>(X, {U, X});
-  check_diagonal<T>(d, X);
-  const Size w = X.columns;
-  if (w == 0) return;
-  PROTEAN_ON_DEVICE(multi_add_product<T>(context, d, U, X, running), d.data, U.data, X.data, running);
-  const T* const run = run_of(running, w);
-  const T* const diagonal = d.size > 0 ? d.data : nullptr;
-  const auto& loops = multi_loops<T>();
-  parallel(useful_parts(context, X.rows * w), [&](int part, int parts) {
-    const Range range = even_range(X.rows, part, parts, 64);
-    loops.add_product(range.begin, range.end, w, run, diagonal, U.data, X.data);
-  });
-}
-
-#define PROTEAN_INSTANTIATE(T)                                                                             \
-  template void require<T>(const MultiVectorView<const T>&, std::int64_t, std::int64_t, Space,             \
-                           std::string_view);                                                              \
-  template void require_apart<T>(const MultiVectorView<const T>&, const MultiVectorView<const T>&,         \
-                                 std::string_view);                                                        \
-  template void copy_columns<T>(const Context&, MultiVectorView<const T>, MultiVectorView<T>,              \
-                                std::span<const ColumnPair>);                                              \
-  template void multi_scale<T>(const Context&, std::type_identity_t<T>, MultiVectorView<T>);               \
-  template void multi_residual<T>(const Context&, MultiVectorView<const T>, MultiVectorView<T>,            \
-                                  std::span<const ColumnPair>, T*);                                        \
-  template void multi_dot<T>(const Context&, MultiVectorView<const T>, MultiVectorView<const T>, const T*, \
-                             T*);                                                                          \
-  template void multi_dot_pair<T>(const Context&, MultiVectorView<const T>, MultiVectorView<const T>,      \
-                                  const T*, T*, T*);                                                       \
-  template void multi_bicgstab_half<T>(const Context&, const T*, const T*, MultiVectorView<const T>,       \
-                                       VectorView<const T>, MultiVectorView<T>, MultiVectorView<T>,        \
-                                       const T*, T*);                                                      \
-  template void multi_bicgstab_update<T>(const Context&, const T*, const T*, const T*, const T*,           \
-                                         MultiVectorView<const T>, MultiVectorView<const T>,               \
-                                         MultiVectorView<const T>, MultiVectorView<const T>,               \
-                                         MultiVectorView<T>, MultiVectorView<T>, const T*, T*, T*);        \
-  template void multi_bicgstab_direction<T>(                                                               \
-      const Context&, const T*, const T*, const T*, const T*, MultiVectorView<const T>,                    \
-      MultiVectorView<const T>, VectorView<const T>, MultiVectorView<T>, MultiVectorView<T>, const T*);    \
-  template void multi_multiply<T>(const Context&, VectorView<const T>, MultiVectorView<const T>,           \
-                                  MultiVectorView<T>, const T*);                                           \
-  template void multi_cg_residual<T>(const Context&, const T*, const T*, MultiVectorView<const T>,         \
-                                     VectorView<const T>, MultiVectorView<T>, const T*, T*, T*);           \
-  template void multi_cg_direction<T>(const Context&, const T*, const T*, const T*, VectorView<const T>,   \
-                                      MultiVectorView<const T>, MultiVectorView<T>, MultiVectorView<T>,    \
-                                      const T*);                                                           \
-  template void multi_block_dot<T>(const Context&, MultiVectorBlock<const T>, MultiVectorView<const T>,    \
-                                   const T*, T*);                                                          \
-  template void multi_block_axpy<T>(const Context&, std::type_identity_t<T>, MultiVectorBlock<const T>,    \
-                                    const T*, MultiVectorView<T>, const T*, T*);                           \
-  template void multi_divide<T>(const Context&, const T*, MultiVectorView<T>, const T*);                   \
-  template void multi_add_product<T>(const Context&, VectorView<const T>, MultiVectorView<const T>,        \
-                                     MultiVectorView<T>, const T*);
+#define PROTEAN_INSTANTIATE(T)                                                                               \
+  template void require<T>(const MultiVectorView<const T>&, std::int64_t, std::int64_t, Space,               \
+                           std::string_view);                                                                \
+  template void detail::require_apart<T>(const MultiVectorView<const T>&, const MultiVectorView<const T>&,   \
+                                         std::string_view);                                                  \
+  template void copy_columns<T>(const Context&, MultiVectorView<const T>, MultiVectorView<T>,                \
+                                std::span<const ColumnPair>);                                                \
+  template void multi_scale<T>(const Context&, std::type_identity_t<T>, MultiVectorView<T>);                 \
+  template void multi_residual<T>(const Context&, MultiVectorView<const T>, MultiVectorView<T>,              \
+                                  std::span<const ColumnPair>, T*);                                          \
+  template void multi_dot<T>(const Context&, MultiVectorView<const T>, MultiVectorView<const T>, const T*,   \
+                             T*);                                                                            \
+  template void multi_dot_pair<T>(const Context&, MultiVectorView<const T>, MultiVectorView<const T>,        \
+                                  const T*, T*, T*);                                                         \
+  template void multi_scalar_product<T>(const Context&, std::int64_t, Coefficient<T>, Coefficient<T>,        \
+                                        const T*, T*);                                                       \
+  template void multi_axpby<T>(const Context&, Coefficient<T>, MultiVectorView<const T>, Coefficient<T>,     \
+                               MultiVectorView<T>, const T*, T*);                                            \
+  template void multi_bicgstab_half<T>(const Context&, Coefficient<T>, MultiVectorView<const T>,             \
+                                       VectorView<const T>, MultiVectorView<T>, MultiVectorView<T>,          \
+                                       const T*, T*);                                                        \
+  template void multi_bicgstab_update<T>(const Context&, Coefficient<T>, MultiVectorView<const T>,           \
+                                         Coefficient<T>, MultiVectorView<const T>, MultiVectorView<const T>, \
+                                         MultiVectorView<const T>, MultiVectorView<T>, MultiVectorView<T>,   \
+                                         const T*, T*, T*);                                                  \
+  template void multi_bicgstab_direction<T>(const Context&, MultiVectorView<const T>, Coefficient<T>,        \
+                                            Coefficient<T>, MultiVectorView<const T>, VectorView<const T>,   \
+                                            MultiVectorView<T>, MultiVectorView<T>, const T*);               \
+  template void multi_multiply<T>(const Context&, VectorView<const T>, MultiVectorView<const T>,             \
+                                  MultiVectorView<T>, const T*);                                             \
+  template void multi_cg_residual<T>(const Context&, Coefficient<T>, MultiVectorView<const T>,               \
+                                     VectorView<const T>, MultiVectorView<T>, const T*, T*, T*);             \
+  template void multi_cg_direction<T>(const Context&, Coefficient<T>, VectorView<const T>,                   \
+                                      MultiVectorView<const T>, Coefficient<T>, MultiVectorView<T>,          \
+                                      MultiVectorView<T>, const T*);                                         \
+  template void multi_block_dot<T>(const Context&, MultiVectorBlock<const T>, MultiVectorView<const T>,      \
+                                   const T*, T*);                                                            \
+  template void multi_block_axpy<T>(const Context&, std::type_identity_t<T>, MultiVectorBlock<const T>,      \
+                                    const T*, MultiVectorView<T>, const T*, T*);                             \
+  template void multi_divide<T>(const Context&, const T*, MultiVectorView<T>, const T*);
 PROTEAN_INSTANTIATE(float)
 PROTEAN_INSTANTIATE(double)
 #undef PROTEAN_INSTANTIATE

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <type_traits>
 
+#include <protean/core/blas1.hpp>
 #include <protean/core/context.hpp>
 #include <protean/core/export.hpp>
 #include <protean/core/multi_vector.hpp>
@@ -19,10 +20,12 @@ namespace PROTEAN_EXPORT protean {
 template <class T>
 PROTEAN_EXPORT void require(const MultiVectorView<const T>& view, std::int64_t rows, std::int64_t columns,
                             Space space, std::string_view what);
+namespace PROTEAN_HIDDEN detail {
 // Throws BadArgument if the memory between the first and the last entry of both overlaps.
 template <class T>
-PROTEAN_EXPORT void require_apart(const MultiVectorView<const T>& a, const MultiVectorView<const T>& b,
-                                  std::string_view names);
+void require_apart(const MultiVectorView<const T>& a, const MultiVectorView<const T>& b,
+                   std::string_view names);
+}  // namespace detail
 
 // to(:, to) := from(:, from); 0 if from is negative.
 struct ColumnPair {
@@ -47,8 +50,19 @@ PROTEAN_EXPORT void multi_residual(const Context& context, MultiVectorView<const
                                    std::span<const ColumnPair> pairs, T* result);
 
 // In the following functions `running` has one number for each vector: if it is 0, the vector and its results stay as
-// they are.
+// they are. Coefficients are those of blas1.hpp with one value for each vector: their pointers are to the numbers of
+// vector 0, which the numbers of the other vectors follow.
 
+// result[j] := a_j b_j for that many vectors; a and b may read result.
+template <class T>
+PROTEAN_EXPORT void multi_scalar_product(const Context& context, std::int64_t vectors, Coefficient<T> a,
+                                         Coefficient<T> b, const T* running, T* result);
+// y_j := a_j x_j + b_j y_j and, unless result is null, result[j] := y_j . y_j. A coefficient of exactly Coefficient(0)
+// does not read its vectors. X may be Y.
+template <class T>
+PROTEAN_EXPORT void multi_axpby(const Context& context, Coefficient<T> a, MultiVectorView<const T> X,
+                                Coefficient<T> b, MultiVectorView<T> Y, const T* running,
+                                T* result = nullptr);
 // result[j] := x_j . y_j
 template <class T>
 PROTEAN_EXPORT void multi_dot(const Context& context, MultiVectorView<const T> X, MultiVectorView<const T> Y,
@@ -61,40 +75,37 @@ PROTEAN_EXPORT void multi_dot_pair(const Context& context, MultiVectorView<const
 template <class T>
 PROTEAN_EXPORT void multi_multiply(const Context& context, VectorView<const T> d, MultiVectorView<const T> X,
                                    MultiVectorView<T> Y, const T* running);
-// CG: r_j := r_j - a_j q_j with a_j = rz[j] / pq[j], or 0 if pq[j] is not positive; rr[j] := r_j . r_j and, unless next
-// is null, next[j] := r_j . (d .* r_j). An empty d stands for ones.
+// CG: r_j := r_j - a_j q_j; rr[j] := r_j . r_j and, unless next is null, next[j] := r_j . (d .* r_j). An empty d stands
+// for ones.
 template <class T>
-PROTEAN_EXPORT void multi_cg_residual(const Context& context, const T* rz, const T* pq,
-                                      MultiVectorView<const T> Q, VectorView<const T> d, MultiVectorView<T> R,
-                                      const T* running, T* rr, T* next);
-// CG: x_j := x_j + a_j p_j, then p_j := d .* z_j + b_j p_j with b_j = next[j] / rz[j], or 0 if rz[j] is not positive.
-// An empty d stands for ones.
+PROTEAN_EXPORT void multi_cg_residual(const Context& context, Coefficient<T> a, MultiVectorView<const T> Q,
+                                      VectorView<const T> d, MultiVectorView<T> R, const T* running, T* rr,
+                                      T* next);
+// CG: x_j := x_j + a_j p_j, then p_j := d .* z_j + b_j p_j. An empty d stands for ones.
 template <class T>
-PROTEAN_EXPORT void multi_cg_direction(const Context& context, const T* rz, const T* pq, const T* next,
-                                       VectorView<const T> d, MultiVectorView<const T> Z,
-                                       MultiVectorView<T> X, MultiVectorView<T> P, const T* running);
+PROTEAN_EXPORT void multi_cg_direction(const Context& context, Coefficient<T> a, VectorView<const T> d,
+                                       MultiVectorView<const T> Z, Coefficient<T> b, MultiVectorView<T> X,
+                                       MultiVectorView<T> P, const T* running);
 
-// BiCGStab. In the next three functions a_j = rho[j] / r0v[j], or 0 if r0v[j] is 0; w_j = ts[j] / tt[j], or 0 if tt[j]
-// is not positive. r_j := r_j - a_j v_j, ss[j] := r_j . r_j and, unless d is empty, z_j := d .* r_j.
+// BiCGStab: p_j := r_j + b_j (p_j - w_j v_j) and, unless d is empty, z_j := d .* p_j.
 template <class T>
-PROTEAN_EXPORT void multi_bicgstab_half(const Context& context, const T* rho, const T* r0v,
-                                        MultiVectorView<const T> V, VectorView<const T> d,
-                                        MultiVectorView<T> R, MultiVectorView<T> Z, const T* running, T* ss);
-// x_j := x_j + a_j p_j + w_j s_j, r_j := r_j - w_j t_j, rr[j] := r_j . r_j, next[j] := r0_j . r_j. S may be R; next may
-// be rho.
+PROTEAN_EXPORT void multi_bicgstab_direction(const Context& context, MultiVectorView<const T> R,
+                                             Coefficient<T> b, Coefficient<T> w, MultiVectorView<const T> V,
+                                             VectorView<const T> d, MultiVectorView<T> P,
+                                             MultiVectorView<T> Z, const T* running);
+// BiCGStab: r_j := r_j + a_j v_j, rr[j] := r_j . r_j and, unless d is empty, z_j := d .* r_j.
 template <class T>
-PROTEAN_EXPORT void multi_bicgstab_update(const Context& context, const T* rho, const T* r0v, const T* ts,
-                                          const T* tt, MultiVectorView<const T> P, MultiVectorView<const T> S,
-                                          MultiVectorView<const T> Tv, MultiVectorView<const T> R0,
-                                          MultiVectorView<T> X, MultiVectorView<T> R, const T* running, T* rr,
-                                          T* next);
-// p_j := r_j + b_j (p_j - w_j v_j) with b_j = a_j tt[j] / ts[j], or 0 if ts[j] is 0, and, unless d is empty, z_j := d
-// .* p_j.
+PROTEAN_EXPORT void multi_bicgstab_half(const Context& context, Coefficient<T> a, MultiVectorView<const T> V,
+                                        VectorView<const T> d, MultiVectorView<T> R, MultiVectorView<T> Z,
+                                        const T* running, T* rr);
+// BiCGStab: x_j := x_j + a_j p_j + w_j s_j, r_j := r_j - w_j t_j, rr[j] := r_j . r_j, next[j] := r0_j . r_j. s may
+// be r.
 template <class T>
-PROTEAN_EXPORT void multi_bicgstab_direction(const Context& context, const T* rho, const T* r0v, const T* ts,
-                                             const T* tt, MultiVectorView<const T> R,
-                                             MultiVectorView<const T> V, VectorView<const T> d,
-                                             MultiVectorView<T> P, MultiVectorView<T> Z, const T* running);
+PROTEAN_EXPORT void multi_bicgstab_update(const Context& context, Coefficient<T> a,
+                                          MultiVectorView<const T> P, Coefficient<T> w,
+                                          MultiVectorView<const T> S, MultiVectorView<const T> Tv,
+                                          MultiVectorView<const T> R0, MultiVectorView<T> X,
+                                          MultiVectorView<T> R, const T* running, T* rr, T* next);
 
 // GMRES: `count` groups of vectors, one group after another at distances of `stride`; each has the layout of the
 // operations above. Vector j of group i is v_ij.
@@ -127,9 +138,5 @@ PROTEAN_EXPORT void multi_block_axpy(const Context& context, std::type_identity_
 // 0, and its numbers neither grow nor shrink.
 template <class T>
 PROTEAN_EXPORT void multi_divide(const Context& context, const T* s, MultiVectorView<T> V, const T* running);
-// x_j := x_j + d .* u_j; an empty d stands for ones.
-template <class T>
-PROTEAN_EXPORT void multi_add_product(const Context& context, VectorView<const T> d,
-                                      MultiVectorView<const T> U, MultiVectorView<T> X, const T* running);
 
 }  // namespace protean

@@ -55,6 +55,35 @@ void dot_pair(Size begin, Size end, Size w, const T* x, const T* y, T* sums) {
 }
 
 template <class T>
+void axpby(Size begin, Size end, Size w, const T* run, const T* a, const T* x, const T* b, T* y, T* sums) {
+  for_chunks(w, [=]<int W>(Size c) HWY_ATTR {
+    using L = Lanes<T, W>;
+    const L av = a ? L::load(a + c) : L::zero(), bv = b ? L::load(b + c) : L::zero(),
+            runs = run ? L::load(run + c) : L::zero();
+    const auto update = [=](Size i) HWY_ATTR {
+      const Size at = i * w + c;
+      const L old = b || run ? L::load(y + at) : L::zero();
+      L yi = b ? bv * old : L::zero();
+      if (a && b)
+        yi.add_product(av, L::load(x + at));
+      else if (a)
+        yi = av * L::load(x + at);
+      if (run) yi = L::select(runs, yi, old);
+      yi.store(y + at);
+      return yi;
+    };
+    if (!sums) {
+      for (Size i = begin; i < end; ++i) update(i);
+      return;
+    }
+    sum_rows<L>(begin, end, [=](Size i, L& sum) HWY_ATTR {
+      const L yi = update(i);
+      sum.add_product(yi, yi);
+    }).store(sums + c);
+  });
+}
+
+template <class T>
 void cg_residual(Size begin, Size end, Size w, const T* run, const T* a, const T* q, const T* d, T* r,
                  T* sums) {
   for_chunks(w, [=]<int W>(Size c) HWY_ATTR {
@@ -115,7 +144,7 @@ void bicgstab_half(Size begin, Size end, Size w, const T* run, const T* a, const
       const Size at = i * w + c;
       const L old = L::load(r + at);
       L ri = old;
-      ri.subtract_product(av, L::load(v + at));
+      ri.add_product(av, L::load(v + at));
       if (d) {
         L zi = L::all(d[i]) * ri;
         if (run) zi = L::select(runs, zi, L::load(z + at));
@@ -279,23 +308,9 @@ void scale(Size begin, Size end, Size w, const T* run, const T* a, T* v) {
 }
 
 template <class T>
-void add_product(Size begin, Size end, Size w, const T* run, const T* d, const T* u, T* x) {
-  for_chunks(w, [=]<int W>(Size c) HWY_ATTR {
-    using L = Lanes<T, W>;
-    const L runs = run ? L::load(run + c) : L::zero();
-    for (Size r = begin; r < end; ++r) {
-      const L old = L::load(x + r * w + c);
-      L xr = old;
-      xr.add_product(d ? d[r] : T(1), L::load(u + r * w + c));
-      if (run) xr = L::select(runs, xr, old);
-      xr.store(x + r * w + c);
-    }
-  });
-}
-
-template <class T>
 constexpr MultiLoops<T> loops = {.dot = dot<T>,
                                  .dot_pair = dot_pair<T>,
+                                 .axpby = axpby<T>,
                                  .cg_residual = cg_residual<T>,
                                  .cg_direction = cg_direction<T>,
                                  .bicgstab_half = bicgstab_half<T>,
@@ -303,8 +318,7 @@ constexpr MultiLoops<T> loops = {.dot = dot<T>,
                                  .bicgstab_direction = bicgstab_direction<T>,
                                  .block_dot = block_dot<T>,
                                  .block_axpy = block_axpy<T>,
-                                 .scale = scale<T>,
-                                 .add_product = add_product<T>};
+                                 .scale = scale<T>};
 
 const MultiLoops<float>* multi_loops_f32() { return &loops<float>; }
 const MultiLoops<double>* multi_loops_f64() { return &loops<double>; }

@@ -14,6 +14,10 @@ struct MultiLoops {
   // sums[j] = x_j . y_j, sums[w + j] = x_j . x_j
   void (*dot_pair)(Size begin, Size end, Size w, const T* x, const T* y, T* sums);
   // In what follows, vectors j with run[j] = 0 stay as they are, bit for bit; run may be null (all run).
+  // y_j := a[j] x_j + b[j] y_j; unless sums is null, sums[j] = y_j . y_j. a or b may be null (zeros): its vectors are
+  // not read then. x may be y.
+  void (*axpby)(Size begin, Size end, Size w, const T* run, const T* a, const T* x, const T* b, T* y,
+                T* sums);
   // r_j := r_j - a[j] q_j; sums[j] = r_j . r_j, sums[w + j] = r_j . (d .* r_j). d may be null: the second sums are not
   // written then.
   void (*cg_residual)(Size begin, Size end, Size w, const T* run, const T* a, const T* q, const T* d, T* r,
@@ -21,7 +25,7 @@ struct MultiLoops {
   // x_j := x_j + a[j] p_j, p_j := d .* z_j + b[j] p_j; d may be null (ones).
   void (*cg_direction)(Size begin, Size end, Size w, const T* run, const T* a, const T* b, const T* d,
                        const T* z, T* x, T* p);
-  // r_j := r_j - a[j] v_j, z_j := d .* r_j unless d is null; sums[j] = r_j . r_j
+  // r_j := r_j + a[j] v_j, z_j := d .* r_j unless d is null; sums[j] = r_j . r_j
   void (*bicgstab_half)(Size begin, Size end, Size w, const T* run, const T* a, const T* v, const T* d, T* r,
                         T* z, T* sums);
   // x_j := x_j + a[j] p_j + o[j] s_j, r_j := r_j - o[j] t_j; sums[j] = r_j . r_j, sums[w + j] = r0_j . r_j; s may be r
@@ -37,8 +41,6 @@ struct MultiLoops {
                      Size count, T* x, T* sums);
   // v_j := a[j] v_j, and 0 for vectors with run[j] = 0; run may be null (all run).
   void (*scale)(Size begin, Size end, Size w, const T* run, const T* a, T* v);
-  // x_j := x_j + d .* u_j; d may be null (ones).
-  void (*add_product)(Size begin, Size end, Size w, const T* run, const T* d, const T* u, T* x);
 };
 
 template <class T>

@@ -14,99 +14,135 @@
 // An iteration is all of it: 4 products. With M the sum of the corrections y is kept, and x := x + M^-1 y at the end,
 // as in GMRES. Vectors of n that an iteration reads + writes, without the matrix: 43 + 14 without M, with M 4 + 4 more
 // (and M four times where it is no diagonal).
-#include "solvers/method.hpp"
+#include "solvers/forms.hpp"
 #include "solvers/methods.hpp"
-#include "solvers/scalar_work.hpp"
 
 namespace protean::detail {
-namespace {
 
-template <class T>
-class BiCgStab2 final : public Method<T> {
+template <class L>
+class BiCgStab2 final : public StepsOf<L> {
+  using Base = StepsOf<L>;
+  using typename Base::T, typename Base::View, typename Base::Input, typename Base::System,
+      typename Base::Start;
+
  public:
   static constexpr std::string_view id = "bicgstab2";
-  static constexpr bool symmetric_preconditioner = false;
-  BiCgStab2(const SolverOptions&, const WorkspaceLayout& layout) : numbers_(layout.context, Count) {
-    const ContextPtr& context = layout.context;
-    for (Vector<T>* v : {&r_, &r0_, &u_, &v_, &w_, &s_, &t_}) *v = make_vector<T>(context, layout.n);
-    if (layout.preconditioning != WorkspaceLayout::Preconditioning::none)
-      for (Vector<T>* v : {&y_, &z_}) *v = make_vector<T>(context, layout.n);
-    fill<T>(*context, T(0), numbers_);
-  }
-  VectorView<T> scratch() noexcept override { return t_; }
-  std::array<VectorView<T>, 2> spare() noexcept override { return {v_.view(), w_.view()}; }
+  static constexpr int products = 4;
+  static constexpr bool finishes = true;
+  enum Signal {
+    SignalRR,
+    SignalR0V,
+    SignalR0W,
+    SignalNumerator,
+    SignalTT,
+    SignalHalfRR,
+    SignalRho,
+    SignalR0R0,
+    SignalCount
+  };
+  // The divisors of this step and the next; the last two count as zero when the vectors of the dot product are
+  // orthogonal up to rounding. omega_2 = 0 also where s and t are parallel.
+  static constexpr LaneGuard guards[] = {{.value = SignalR0V,
+                                          .test = Test::nonzero,
+                                          .reason = StopReason::breakdown,
+                                          .meaning = "r0 . A M^-1 u"},
+                                         {.value = SignalR0W,
+                                          .test = Test::nonzero,
+                                          .reason = StopReason::breakdown,
+                                          .meaning = "r0 . A M^-1 v"},
+                                         {.value = SignalNumerator,
+                                          .test = Test::nonzero,
+                                          .reason = StopReason::breakdown,
+                                          .meaning = "omega_2 = 0: t . r",
+                                          .epsilons = 1,
+                                          .scale_a = SignalTT,
+                                          .scale_b = SignalHalfRR},
+                                         {.value = SignalRho,
+                                          .test = Test::nonzero,
+                                          .reason = StopReason::breakdown,
+                                          .meaning = "rho = r0 . r",
+                                          .epsilons = 1,
+                                          .scale_a = SignalR0R0,
+                                          .scale_b = SignalRR}};
 
-  std::vector<VectorView<T>> kept_vectors(bool) override {
-    std::vector<VectorView<T>> kept{r_.view(), r0_.view(), u_.view()};
-    if (y_.size() > 0) kept.push_back(y_.view());
+  BiCgStab2(L& lanes, const SolverOptions&) : Base(lanes) {
+    for (LaneVectors<T>* v : {&r_, &r0_, &u_, &v_, &w_, &s_, &t_}) lanes.add(*v);
+    if (lanes.preconditioned())
+      for (LaneVectors<T>* v : {&y_, &z_}) lanes.add(*v);
+    lanes.add_numbers(Count);
+  }
+  View scratch() noexcept { return lanes_.vector(t_); }
+  std::array<View, 2> spare() noexcept { return {lanes_.vector(v_), lanes_.vector(w_)}; }
+  std::vector<View> kept(bool) {
+    std::vector<View> kept{lanes_.vector(r_), lanes_.vector(r0_), lanes_.vector(u_)};
+    if (lanes_.preconditioned()) kept.push_back(lanes_.vector(y_));
     return kept;
   }
 
-  void begin(const System<T>& s, VectorView<const T> r) override {
-    const Context& context = s.context();
-    copy<T>(context, r, r_);
-    copy<T>(context, r, r0_);
-    fill<T>(context, T(0), u_), fill<T>(context, T(0), numbers_);
-    if (s.M) fill<T>(context, T(0), y_);
+  void begin(const System& s, const Start& start) {
+    const View r = lanes_.vector(r_), r0 = lanes_.vector(r0_);
+    lanes_.take(start, r);
+    lanes_.take(start, r0);
+    lanes_.zero(u_), lanes_.zero_numbers();
+    if (s.M) lanes_.zero(y_);
     // r . r and rho = r0 . r
-    dot_pair<T>(context, r_, r_, r0_, at(RR));
-    set_scalar<T>(context, at(R0R0), {1, at(RR)});
-    guard_count_ = 0;
+    lanes_.dot_pair(r, r, r0, at(RR));
+    lanes_.set(at(R0R0), {1, at(RR)});
   }
 
-  void step(const System<T>& s) override {
-    const Context& context = s.context();
-    const VectorView<T> x = s.M ? y_.view() : s.x;
+  void step(const System& system) {
+    const View x = system.M ? lanes_.vector(y_) : lanes_.x(system), r = lanes_.vector(r_),
+               r0 = lanes_.vector(r0_), u = lanes_.vector(u_), v = lanes_.vector(v_), w = lanes_.vector(w_),
+               s = lanes_.vector(s_), t = lanes_.vector(t_);
     // The first step of BiCG.
-    axpby<T>(context, T(1), r_, {-1, at(Beta)}, u_);
-    product(s, u_, v_);
-    dot<T>(context, r0_, v_, at(R0V));
-    set_scalar<T>(context, at(Alpha), {1, at(Rho), at(R0V), Demand::nonzero});
-    axpy<T>(context, {-1, at(Alpha)}, v_, r_);
-    axpy<T>(context, {1, at(Alpha)}, u_, x);
-    product(s, r_, s_);
+    lanes_.axpby(T(1), r, {-1, at(Beta)}, u);
+    product(system, u, v);
+    lanes_.dot(r0, v, at(R0V));
+    lanes_.set(at(Alpha), {1, at(Rho), at(R0V), Demand::nonzero});
+    lanes_.axpy({-1, at(Alpha)}, v, r);
+    lanes_.axpy({1, at(Alpha)}, u, x);
+    product(system, r, s);
     // The second one.
-    dot<T>(context, r0_, s_, at(Rho1));
-    set_scalar<T>(context, at(Beta), {1, at(Rho1), at(R0V), Demand::nonzero});
-    axpby<T>(context, T(1), s_, {-1, at(Beta)}, v_);
-    product(s, v_, w_);
-    dot<T>(context, r0_, w_, at(R0W));
-    set_scalar<T>(context, at(Alpha), {1, at(Rho1), at(R0W), Demand::nonzero});
-    axpby<T>(context, T(1), r_, {-1, at(Beta)}, u_);
-    axpy_dot<T>(context, {-1, at(Alpha)}, v_, r_, at(HalfRR));
-    axpy<T>(context, {-1, at(Alpha)}, w_, s_);
-    product(s, s_, t_);
-    minimise(context);
+    lanes_.dot(r0, s, at(Rho1));
+    lanes_.set(at(Beta), {1, at(Rho1), at(R0V), Demand::nonzero});
+    lanes_.axpby(T(1), s, {-1, at(Beta)}, v);
+    product(system, v, w);
+    lanes_.dot(r0, w, at(R0W));
+    lanes_.set(at(Alpha), {1, at(Rho1), at(R0W), Demand::nonzero});
+    lanes_.axpby(T(1), r, {-1, at(Beta)}, u);
+    lanes_.axpy_dot({-1, at(Alpha)}, v, r, at(HalfRR));
+    lanes_.axpy({-1, at(Alpha)}, w, s);
+    product(system, s, t);
+    minimise(r, s, t);
     // x, r, and r . r, rho = r0 . r
-    axpy<T>(context, {1, at(Omega1)}, r_, x);
-    axpy<T>(context, {-1, at(Omega1)}, s_, r_);
-    bicgstab_update<T>(context, {1, at(Alpha)}, u_, {1, at(Omega2)}, s_, t_, r0_, x, r_, at(RR));
+    lanes_.axpy({1, at(Omega1)}, r, x);
+    lanes_.axpy({-1, at(Omega1)}, s, r);
+    lanes_.bicgstab_update({1, at(Alpha)}, u, {1, at(Omega2)}, s, t, r0, x, r, at(RR));
     // beta = -alpha_2 rho / (omega_2 rho_1) = -(rho / r0.w) / omega_2
-    set_scalar<T>(context, at(Beta), {-1, at(Rho), at(R0W), Demand::nonzero},
-                  {1, nullptr, at(Omega2), Demand::nonzero});
-    axpy<T>(context, {-1, at(Omega1)}, v_, u_);
-    axpy<T>(context, {-1, at(Omega2)}, w_, u_);
-    guard_step();
+    lanes_.set(at(Beta), {-1, at(Rho), at(R0W), Demand::nonzero}, {1, nullptr, at(Omega2), Demand::nonzero});
+    lanes_.axpy({-1, at(Omega1)}, v, u);
+    lanes_.axpy({-1, at(Omega2)}, w, u);
   }
 
-  void finish(const System<T>& s) override {
+  void finish(const System& s, std::int64_t) {
     if (!s.M) return;
     // x := x + M^-1 y
-    s.precondition(y_, z_);
-    axpy<T>(s.context(), T(1), z_, s.x);
-    fill<T>(s.context(), T(0), y_);
+    lanes_.precondition(s, lanes_.vector(y_), lanes_.vector(z_));
+    lanes_.axpy(T(1), lanes_.vector(z_), lanes_.x(s));
+    lanes_.zero(y_);
   }
 
-  std::int64_t period() const noexcept override { return 1; }
-  std::int64_t phase() const noexcept override { return 0; }
-  void set_phase(std::int64_t) noexcept override { guard_step(); }
-
-  Signals<T> signals() const noexcept override {
-    return {.residual_squared = numbers_.data() + RR, .guards = {guards_, guard_count_}};
+  T* signal(int number, bool) noexcept {
+    constexpr Place places[] = {RR, R0V, R0W, Numerator, TT, HalfRR, Rho, R0R0};
+    return at(places[number]);
   }
-  VectorView<const T> residual() noexcept override { return r_; }
+  std::span<const LaneGuard> tested(bool first) const noexcept {
+    return first ? std::span<const LaneGuard>() : guards;
+  }
+  Input residual() noexcept { return lanes_.vector(r_); }
 
  private:
+  using Base::at, Base::lanes_;
   enum Place {
     RR,
     Rho,
@@ -129,61 +165,41 @@ class BiCgStab2 final : public Method<T> {
     Gate,
     Count
   };
-  T* at(Place place) noexcept { return numbers_.data() + place; }
 
-  void product(const System<T>& s, VectorView<const T> v, VectorView<T> kv) {
-    if (s.M) s.precondition(v, z_);
-    s.product(s.M ? VectorView<const T>(z_.view()) : v, kv);
+  void product(const System& s, Input v, View kv) {
+    if (s.M) lanes_.precondition(s, v, lanes_.vector(z_));
+    lanes_.product(s, s.M ? Input(lanes_.vector(z_)) : v, kv);
   }
 
   // The normal equations [s.s s.t; s.t t.t] (omega_1, omega_2) = (s.r, t.r) by elimination. Where s and t are parallel
   // up to rounding, omega_2 = 0 and s alone is used.
-  void minimise(const Context& context) {
-    dot_pair<T>(context, s_, r_, s_, at(SR));
-    dot_pair<T>(context, t_, r_, s_, at(TR));
-    dot<T>(context, t_, t_, at(TT));
+  void minimise(Input r, Input s, Input t) {
+    lanes_.dot_pair(s, r, s, at(SR));
+    lanes_.dot_pair(t, r, s, at(TR));
+    lanes_.dot(t, t, at(TT));
     // pivot = t.t - (s.t / s.s) s.t, numerator = t.r - (s.t / s.s) s.r
     const Coefficient<T> ratio{-1, at(TS), at(SS), Demand::positive};
-    set_scalar<T>(context, at(Pivot), {1, at(TT)});
-    add_scalar<T>(context, at(Pivot), ratio, at(TS));
-    set_scalar<T>(context, at(Numerator), {1, at(TR)});
-    add_scalar<T>(context, at(Numerator), ratio, at(SR));
+    lanes_.set(at(Pivot), {1, at(TT)});
+    lanes_.add(at(Pivot), ratio, at(TS));
+    lanes_.set(at(Numerator), {1, at(TR)});
+    lanes_.add(at(Numerator), ratio, at(SR));
     // Zero where the pivot is not above its rounding.
-    set_scalar<T>(context, at(Omega2), {1, at(Pivot)});
-    add_scalar<T>(context, at(Omega2), -8 * std::numeric_limits<T>::epsilon(), at(TT));
-    is_positive<T>(context, at(Gate), at(Omega2));
-    set_scalar<T>(context, at(Numerator), {1, at(Numerator)}, {1, at(Gate)});
-    set_scalar<T>(context, at(Omega2), {1, at(Numerator), at(Pivot), Demand::positive});
+    lanes_.set(at(Omega2), {1, at(Pivot)});
+    lanes_.add(at(Omega2), -8 * std::numeric_limits<T>::epsilon(), at(TT));
+    lanes_.is_positive(at(Gate), at(Omega2));
+    lanes_.set(at(Numerator), {1, at(Numerator)}, {1, at(Gate)});
+    lanes_.set(at(Omega2), {1, at(Numerator), at(Pivot), Demand::positive});
     // omega_1 = (s.r - s.t omega_2) / s.s
-    set_scalar<T>(context, at(Omega1), {1, at(SR), at(SS), Demand::positive});
-    add_scalar<T>(context, at(Omega1), ratio, at(Omega2));
+    lanes_.set(at(Omega1), {1, at(SR), at(SS), Demand::positive});
+    lanes_.add(at(Omega1), ratio, at(Omega2));
   }
 
-  // The divisors of this step and the next; the last two count as zero when the vectors of the dot product are
-  // orthogonal up to rounding. omega_2 = 0 also where s and t are parallel.
-  void guard_step() noexcept {
-    constexpr T eps = std::numeric_limits<T>::epsilon();
-    constexpr StopReason bad = StopReason::breakdown;
-    guards_[0] = {at(R0V), Test::nonzero, bad, "r0 . A M^-1 u"};
-    guards_[1] = {at(R0W), Test::nonzero, bad, "r0 . A M^-1 v"};
-    guards_[2] = {at(Numerator), Test::nonzero, bad, "omega_2 = 0: t . r", eps, at(TT), at(HalfRR)};
-    guards_[3] = {at(Rho), Test::nonzero, bad, "rho = r0 . r", eps, at(R0R0), at(RR)};
-    guard_count_ = 4;
-  }
-
-  Vector<T> r_, r0_, u_, v_, w_, s_, t_, y_, z_, numbers_;
-  Guard<T> guards_[4];
-  std::size_t guard_count_ = 0;
+  LaneVectors<T> r_, r0_, u_, v_, w_, s_, t_, y_, z_;
 };
 
-}  // namespace
-
-constinit const SolverEntry bicgstab2{
-    BiCgStab2<double>::id,
+constinit const SolverEntry bicgstab2 = solver_entry<BiCgStab2>(
     "BiCGStab(2), for any matrix, also where its eigenvalues are nearly imaginary; short recurrences",
-    "Sleijpen and Fokkema, Electron. Trans. Numer. Anal. 1 (1993) 11",
-    make_solver_of<double, BiCgStab2>,
-    make_solver_of<float, BiCgStab2>,
-    4};
+    "Sleijpen and Fokkema, Electron. Trans. Numer. Anal. 1 (1993) 11");
+constinit const MultiMethodEntry bicgstab2_of_columns = columns_entry<BiCgStab2>();
 
 }  // namespace protean::detail

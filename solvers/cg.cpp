@@ -9,102 +9,103 @@
 //   z := M^-1 r, r . z               -         -            1 + 1 (+ M, + 2 where M cannot fuse the dot)
 //   x, p := z + beta p               3 + 2     4 + 2        3 + 2
 //   sum                              10        12           12 and more
-#include "solvers/method.hpp"
+#include "solvers/forms.hpp"
 #include "solvers/methods.hpp"
 
 namespace protean::detail {
-namespace {
 
-template <class T>
-class Cg final : public Method<T>, public HasCgState<T> {
+template <class L>
+class Cg final : public StepsOf<L> {
+  using Base = StepsOf<L>;
+  using typename Base::T, typename Base::View, typename Base::Input, typename Base::System,
+      typename Base::Start;
+
  public:
   static constexpr std::string_view id = "cg";
-  static constexpr bool symmetric_preconditioner = true;
-  Cg(const SolverOptions&, const WorkspaceLayout& layout) : scalars_(make_vector<T>(layout.context, 5)) {
-    for (Vector<T>* v : {&r_, &p_, &q_}) *v = make_vector<T>(layout.context, layout.n);
-    if (layout.preconditioning == WorkspaceLayout::Preconditioning::general)
-      z_ = make_vector<T>(layout.context, layout.n);
-  }
-  VectorView<T> scratch() noexcept override { return q_; }
-  std::array<VectorView<T>, 2> spare() noexcept override { return {r_.view(), p_.view()}; }
+  static constexpr bool symmetric = true, symmetric_preconditioner = true, scalars_in_coefficients = true;
+  enum Signal { SignalRR, SignalPQ, SignalRZ, SignalCount };
+  static constexpr LaneGuard guards[] = {{.value = SignalPQ,
+                                          .test = Test::positive,
+                                          .reason = StopReason::indefinite_operator,
+                                          .meaning = "p . A p"},
+                                         {.value = SignalRZ,
+                                          .test = Test::positive,
+                                          .reason = StopReason::indefinite_preconditioner,
+                                          .meaning = "r . M^-1 r",
+                                          .at_begin = true}};
 
+  Cg(L& lanes, const SolverOptions&) : Base(lanes) {
+    for (LaneVectors<T>* v : {&r_, &p_, &q_}) lanes.add(*v);
+    if (lanes.general_preconditioner()) lanes.add(z_);
+    lanes.add_numbers(Count);
+  }
+  View scratch() noexcept { return lanes_.vector(q_); }
+  std::array<View, 2> spare() noexcept { return {lanes_.vector(r_), lanes_.vector(p_)}; }
   // q and z are computed anew in each step.
-  std::vector<VectorView<T>> kept_vectors(bool) override { return {r_.view(), p_.view()}; }
+  std::vector<View> kept(bool) { return {lanes_.vector(r_), lanes_.vector(p_)}; }
 
-  void begin(const System<T>& s, VectorView<const T> r) override {
-    parity_ = 0;
+  void begin(const System& s, const Start& start) {
+    if (L::single) parity_ = 0;
+    const View r = lanes_.vector(r_), p = lanes_.vector(p_);
     // r := b - A x
-    copy<T>(s.context(), r, r_);
+    lanes_.take(start, r);
     // p := z = M^-1 r
-    s.precondition(r_, p_);
+    lanes_.precondition(s, r, p);
     // r . r, r . z
-    dot_pair<T>(s.context(), r_, r_, p_, now());
-    guards_[0] = {&now()[1], Test::positive, StopReason::indefinite_preconditioner, "r . M^-1 r"};
-    guard_count_ = 1;
+    lanes_.dot_pair(r, r, p, at(rr()));
   }
 
-  void step(const System<T>& s) override {
-    T* const pq = scalars_.data();
-    const T* const rz = &now()[1];
+  void step(const System& s) {
+    const bool general = s.general_preconditioner();
+    const View r = lanes_.vector(r_), p = lanes_.vector(p_), q = lanes_.vector(q_),
+               z = general ? lanes_.vector(z_) : r;
+    const T* const rz = at(rr() + 1);
     parity_ = 1 - parity_;
-    T* const rz_next = &now()[1];
+    T* const rz_next = at(rr() + 1);
     // q := A p, p . q
-    s.product_dot(p_, q_, pq);
+    lanes_.product_dot(s, p, q, at(PQ));
     // alpha = r.z / p.q;  r := r - alpha q;  r . r, r . z
-    const Coefficient<T> alpha{1, rz, pq, Demand::positive};
-    cg_residual<T>(s.context(), alpha, q_, s.d, r_, now());
+    const Coefficient<T> alpha{1, rz, at(PQ), Demand::positive};
+    lanes_.cg_residual(alpha, q, s.d, r, at(rr()), !general);
     // z := M^-1 r, r . z where M is no diagonal
-    if (s.general_preconditioner()) s.precondition_dot(r_, z_, rz_next);
+    if (general) lanes_.precondition_dot(s, r, z, rz_next);
     // beta = r.z / old r.z;  x := x + alpha p;  p := z + beta p
-    const Coefficient<T> beta{1, rz_next, rz, Demand::positive};
-    cg_direction<T>(s.context(), alpha, s.d, s.general_preconditioner() ? z_ : r_, beta, s.x, p_);
-    guard_step();
+    lanes_.cg_direction(alpha, s.d, z, {1, rz_next, rz, Demand::positive}, lanes_.x(s), p);
   }
 
-  std::int64_t period() const noexcept override { return 2; }
-  std::int64_t phase() const noexcept override { return parity_; }
-  void set_phase(std::int64_t phase) noexcept override {
-    parity_ = static_cast<int>(phase % 2);
-    guard_step();
+  std::int64_t period() const noexcept { return 2; }
+  std::int64_t position() const noexcept { return parity_; }
+  void set_position(std::int64_t position) noexcept { parity_ = static_cast<int>(position % 2); }
+  T* signal(int number, bool) noexcept {
+    return at(number == SignalPQ ? PQ : rr() + (number == SignalRZ ? 1 : 0));
   }
-
-  // A general preconditioner is the caller's operator, which may compute r . z in any way.
-  bool scalars_in_coefficients(const System<T>& s) const noexcept override {
-    return !s.general_preconditioner();
+  std::span<const LaneGuard> tested(bool first) const noexcept {
+    return std::span(guards).subspan(first ? 1 : 0);
   }
-
-  CgState<T> cg_state() noexcept override { return {r_.view(), p_.view(), scalars_.data()}; }
-
-  Signals<T> signals() const noexcept override {
-    return {.residual_squared = scalars_.data() + 1 + 2 * parity_, .guards = {guards_, guard_count_}};
-  }
-  VectorView<const T> residual() noexcept override { return r_; }
+  Input residual() noexcept { return lanes_.vector(r_); }
+  CgState<T> state() noexcept { return {lanes_.vector(r_), lanes_.vector(p_), at(0)}; }
 
  private:
-  // {r . r, r . z} of the present step. The pairs of even and odd steps lie in two places, since alpha and
-  // beta need r . z of the step before.
-  T* now() noexcept { return scalars_.data() + 1 + 2 * parity_; }
+  using Base::at, Base::lanes_;
+  // {p . A p, r . r, r . z, r . r, r . z}: the pairs of even and odd steps lie in two places, since alpha and beta need
+  // r . z of the step before.
+  enum Place : std::int64_t { PQ, FirstPair, Count = 5 };
+  std::int64_t rr() const noexcept { return FirstPair + 2 * parity_; }
 
-  void guard_step() noexcept {
-    guards_[0] = {scalars_.data(), Test::positive, StopReason::indefinite_operator, "p . A p"};
-    guards_[1] = {&now()[1], Test::positive, StopReason::indefinite_preconditioner, "r . M^-1 r"};
-    guard_count_ = 2;
-  }
-
-  Vector<T> r_, p_, q_, z_, scalars_;
+  LaneVectors<T> r_, p_, q_, z_;
   int parity_ = 0;
-  Guard<T> guards_[2];
-  std::size_t guard_count_ = 0;
 };
 
-}  // namespace
+template <class T>
+class OneCg final : public OneVector<T, Cg>, public HasCgState<T> {
+ public:
+  using OneVector<T, Cg>::OneVector;
+  CgState<T> cg_state() noexcept override { return this->steps_.state(); }
+};
 
-constinit const SolverEntry cg{Cg<double>::id,
-                               "Conjugate gradients, for symmetric positive definite matrices",
-                               "Hestenes and Stiefel, J. Res. NBS 49 (1952) 409; Saad 2003, algorithm 9.1",
-                               make_solver_of<double, Cg>,
-                               make_solver_of<float, Cg>,
-                               1,
-                               true};
+constinit const SolverEntry cg =
+    solver_entry<Cg, OneCg>("Conjugate gradients, for symmetric positive definite matrices",
+                            "Hestenes and Stiefel, J. Res. NBS 49 (1952) 409; Saad 2003, algorithm 9.1");
+constinit const MultiMethodEntry cg_of_columns = columns_entry<Cg>();
 
 }  // namespace protean::detail

@@ -111,10 +111,11 @@ std::string in_words(const Norms& n) {
                      n.z, n.q, sizeof(T) == 4 ? "single" : "double");
 }
 
-// f(row, entry) for all entries of v, on the host. No memory is taken.
+// f(row, entry) for all entries of v, on the host. No memory is taken except on the stack: a piece is large enough that
+// the copies of a vector on a device, each of which the host waits for, take not much longer than one copy.
 template <class T, class F>
 void in_pieces(const Context& context, VectorView<const T> v, F&& f) {
-  std::array<T, 1024> some;
+  std::array<T, 8192> some;
   for (std::int64_t begin = 0; begin < v.size; begin += std::ssize(some)) {
     const std::int64_t count = std::min<std::int64_t>(std::ssize(some), v.size - begin);
     copy<T>(context, VectorView<const T>{v.data + begin, count, v.space}, {some.data(), count});
@@ -144,15 +145,8 @@ std::optional<DiagonalSigns> diagonal_signs(Method<T>& method, const System<T>& 
 
 // v := numbers that look random; another `seed` gives others.
 template <class T>
-void fill_hashed(const Context& context, std::uint64_t seed, VectorView<T> v) {
-  std::array<T, 1024> some;
-  for (std::int64_t begin = 0; begin < v.size; begin += std::ssize(some)) {
-    const std::int64_t count = std::min<std::int64_t>(std::ssize(some), v.size - begin);
-    for (std::int64_t i = 0; i < count; ++i)
-      some[static_cast<std::size_t>(i)] =
-          static_cast<T>(hashed((seed << 40) + static_cast<std::uint64_t>(begin + i)));
-    copy<T>(context, VectorView<const T>{some.data(), count, Space::host}, {v.data + begin, count, v.space});
-  }
+void fill_random(const Context& context, std::uint64_t seed, VectorView<T> v) {
+  fill_hashed<T>(context, seed << 40, v);
 }
 
 }  // namespace
@@ -239,7 +233,7 @@ std::optional<bool> is_symmetric(Method<T>& method, const System<T>& system, Vec
   const Context& context = system.context();
   const auto [v, w] = method.spare();
   const VectorView<T> product = method.scratch();
-  fill_hashed<T>(context, 1, v), fill_hashed<T>(context, 2, w);
+  fill_random<T>(context, 1, v), fill_random<T>(context, 2, w);
   const auto bilinear = [&](VectorView<T> left, VectorView<T> right, double& size) {
     system.A.apply(right, product);
     size += norm<T>(context, left, number) * norm<T>(context, product, number);
@@ -270,7 +264,7 @@ Diagnosis check_least_squares(Method<T>& method, const System<T>& system, Vector
   };
   system.precondition(method.scratch(), z);
   const double of_residual = growth();
-  fill_hashed<T>(context, 3, z);
+  fill_random<T>(context, 3, z);
   const double size = growth(), ratio = size > 0 ? of_residual / size : 0;
   constexpr auto rounding = static_cast<double>(std::numeric_limits<T>::epsilon());
   const std::string found =
@@ -339,7 +333,7 @@ std::optional<Diagnosis> find_inconsistent(Method<T>& method, const System<T>& s
   constexpr auto rounding = 10 * static_cast<double>(std::numeric_limits<T>::epsilon());
   if (!std::isfinite(floor) || floor <= std::max(tolerance, 10 * rounding * rhs)) return std::nullopt;
   // The sum of the entries of A v is v . A^T 1. What belongs to few rows shows in A 1 alone.
-  fill_hashed<T>(context, 4, v);
+  fill_random<T>(context, 4, v);
   system.A.apply(v, q);
   const double size = norm<T>(context, q, number);
   if (!std::isfinite(size) || size == 0 || sum_with_ones(q) > rounding * root * size) return std::nullopt;
@@ -360,13 +354,13 @@ std::string fault_of_preconditioner(Method<T>& method, const System<T>& system, 
   const std::array<VectorView<T>, 2> spare = method.spare();
   const VectorView<T> v = spare[0], z = spare[1];
   // ||A v|| and ||v||
-  fill_hashed<T>(context, 5, v);
+  fill_random<T>(context, 5, v);
   system.A.apply(v, z);
   const double of_v = norm<T>(context, v, number), of_product = norm<T>(context, z, number);
   // The rows in which M^-1 v is 0 for two such v: sums may cancel once.
   std::vector<std::int64_t> zeros;
   for (const std::uint64_t seed : {5, 6}) {
-    fill_hashed<T>(context, seed, v);
+    fill_random<T>(context, seed, v);
     system.precondition(v, z);
     if (const auto bad = first_not_finite<T>(context, z, number))
       return fmt::format("M^-1 v is {} in row {} (from 0) for a v of entries below 1", bad->value, bad->row);

@@ -25,135 +25,125 @@
 // p takes two passes over the other directions, those after and those before its own place, and m + 2 + 2 where one of
 // the two has none. The kernels of a GPU take 8, 4, 2 or 1 of the z . q_i at a time and read z for each of these
 // groups; for m > 8 cuBLAS takes all of them.
-#include "solvers/method.hpp"
+#include "solvers/forms.hpp"
 #include "solvers/methods.hpp"
-#include "solvers/scalar_work.hpp"
 
 namespace protean::detail {
-namespace {
 
-template <class T>
-class Fcg final : public Method<T> {
+template <class L>
+class Fcg final : public StepsOf<L> {
+  using Base = StepsOf<L>;
+  using typename Base::T, typename Base::View, typename Base::Input, typename Base::System,
+      typename Base::Start;
+
  public:
   static constexpr std::string_view id = "fcg";
-  static constexpr bool symmetric_preconditioner = false;
-  Fcg(const SolverOptions& options, const WorkspaceLayout& layout)
-      : m_(options.directions), stride_((layout.n + 15) / 16 * 16) {
-    const ContextPtr& context = layout.context;
-    for (Vector<T>* v : {&p_, &q_}) *v = make_vector<T>(context, m_ * stride_);
-    for (Vector<T>* v : {&r_, &z_}) *v = make_vector<T>(context, layout.n);
-    numbers_ = Vector<T>(context, Count + 2 * m_);
-    fill<T>(*context, T(0), numbers_);
-  }
-  VectorView<T> scratch() noexcept override { return z_; }
-  std::array<VectorView<T>, 2> spare() noexcept override {
-    return {r_.view(), VectorView<T>{p_.data(), r_.size(), p_.space()}};
-  }
+  static constexpr bool symmetric = true, turns = true;
+  enum Signal { SignalRR, SignalRP, SignalPQ, SignalRZ, SignalCount };
+  // p is 0 where the kept directions span M^-1 r: then p . A p says nothing of A.
+  static constexpr LaneGuard guards[] = {
+      {.value = SignalRP, .test = Test::nonzero, .reason = StopReason::breakdown, .meaning = "r . p"},
+      {.value = SignalPQ,
+       .test = Test::positive,
+       .reason = StopReason::indefinite_operator,
+       .meaning = "p . A p"},
+      {.value = SignalRZ,
+       .test = Test::positive,
+       .reason = StopReason::indefinite_preconditioner,
+       .meaning = "r . M^-1 r",
+       .at_begin = true}};
 
-  std::vector<VectorView<T>> kept_vectors(bool) override {
-    std::vector<VectorView<T>> kept{r_.view()};
-    for (std::int64_t i = 0; i < m_; ++i) {
-      kept.push_back(block(p_).column(i));
-      kept.push_back(block(q_).column(i));
-    }
+  Fcg(L& lanes, const SolverOptions& options) : Base(lanes), m_(options.directions) {
+    lanes.add_block(p_, m_), lanes.add_block(q_, m_);
+    lanes.add(r_), lanes.add(z_);
+    lanes.add_numbers(Count + 2 * m_);
+  }
+  View scratch() noexcept { return lanes_.vector(z_); }
+  std::array<View, 2> spare() noexcept { return {lanes_.vector(r_), lanes_.vector(p_)}; }
+  std::vector<View> kept(bool) {
+    std::vector<View> kept{lanes_.vector(r_)};
+    for (std::int64_t i = 0; i < m_; ++i)
+      kept.push_back(lanes_.vector(p_, i)), kept.push_back(lanes_.vector(q_, i));
     return kept;
   }
+  std::string size_in_words() const { return fmt::format("directions {}", m_); }
 
-  void begin(const System<T>& s, VectorView<const T> r) override {
-    const Context& context = s.context();
-    slot_ = 0;
+  void begin(const System& s, const Start& start) {
+    if (L::single) slot_ = 0;
     // Slots without a direction are 0.
-    fill<T>(context, T(0), p_), fill<T>(context, T(0), q_), fill<T>(context, T(0), numbers_);
-    copy<T>(context, r, r_);
+    lanes_.zero(p_), lanes_.zero(q_), lanes_.zero_numbers();
+    const View r = lanes_.vector(r_), p = lanes_.vector(p_, slot_);
+    lanes_.take(start, r);
     // p := z = M^-1 r;  r . r, r . z
-    const VectorView<T> p = block(p_).column(0);
-    s.precondition(r_, p);
-    dot_pair<T>(context, r_, r_, p, at(RR));
-    guards_[0] = {at(RZ), Test::positive, StopReason::indefinite_preconditioner, "r . M^-1 r"};
-    guard_count_ = 1;
+    lanes_.precondition(s, r, p);
+    lanes_.dot_pair(r, r, p, at(RR));
   }
 
-  void step(const System<T>& s) override {
-    const Context& context = s.context();
-    const VectorBlock<T> P = block(p_), Q = block(q_);
+  void step(const System& s) {
     const std::int64_t now = slot_, next = (slot_ + 1) % m_;
     slot_ = next;
-    T* const pq = at(Count) + now;
+    const View p = lanes_.vector(p_, now), q = lanes_.vector(q_, now), r = lanes_.vector(r_),
+               z = s.M ? lanes_.vector(z_) : r, new_p = lanes_.vector(p_, next);
+    const std::int64_t pq = Count, c = Count + m_;
     // q := A p, p . q;  alpha = r . p / p . q
-    s.product_dot(P.column(now), Q.column(now), pq);
-    dot<T>(context, r_, P.column(now), at(RP));
-    const Coefficient<T> alpha{1, at(RP), pq, Demand::positive};
-    axpy<T>(context, alpha, P.column(now), s.x);
-    set_scalar<T>(context, at(PQ), {1, pq});
+    lanes_.product_dot(s, p, q, at(pq + now));
+    lanes_.dot(r, p, at(RP));
+    lanes_.axpy({1, at(RP), at(pq + now), Demand::positive}, p, lanes_.x(s));
+    lanes_.set(at(PQ), {1, at(pq + now)});
     // r := r - alpha q, r . r
-    axpy_dot<T>(context, {-1, at(RP), pq, Demand::positive}, Q.column(now), r_, at(RR));
+    lanes_.axpy_dot({-1, at(RP), at(pq + now), Demand::positive}, q, r, at(RR));
     // z := M^-1 r, r . z
     if (!s.M) {
-      set_scalar<T>(context, at(RZ), {1, at(RR)});
+      lanes_.set(at(RZ), {1, at(RR)});
     } else if (s.general_preconditioner()) {
-      s.precondition_dot(r_, z_, at(RZ));
+      lanes_.precondition_dot(s, r, z, at(RZ));
     } else {
-      s.precondition(r_, z_);
-      dot<T>(context, r_, z_, at(RZ));
+      lanes_.precondition(s, r, z);
+      lanes_.dot(r, z, at(RZ));
     }
     // c_i = z . q_i / p_i . q_i
-    const VectorView<T> z = s.M ? z_.view() : r_.view();
-    T* const c = at(Count) + m_;
-    block_dot<T>(context, Q, z, c);
-    for (std::int64_t i = 0; i < m_; ++i)
-      set_scalar<T>(context, c + i, {1, c + i, at(Count) + i, Demand::positive});
+    lanes_.block_dot(lanes_.part(q_, 0, m_), z, at(c));
+    for (std::int64_t i = 0; i < m_; ++i) lanes_.set(at(c + i), {1, at(c + i), at(pq + i), Demand::positive});
     // p := z - sum_i c_i p_i, in the place of the oldest one
-    axpby<T>(context, T(1), z, {-1, c + next}, P.column(next));
-    if (next > 0) block_axpy<T>(context, T(-1), P.first(next), c, P.column(next));
-    if (next + 1 < m_) block_axpy<T>(context, T(-1), after(P, next), c + next + 1, P.column(next));
-    guard_step();
+    lanes_.axpby(T(1), z, {-1, at(c + next)}, new_p);
+    if (next > 0) lanes_.block_axpy(T(-1), lanes_.part(p_, 0, next), at(c), new_p);
+    if (const std::int64_t after = m_ - next - 1; after > 0)
+      lanes_.block_axpy(T(-1), lanes_.part(p_, next + 1, after), at(c + next + 1), new_p);
   }
 
-  std::int64_t period() const noexcept override { return m_; }
-  std::int64_t phase() const noexcept override { return slot_; }
-  void set_phase(std::int64_t phase) noexcept override {
-    slot_ = phase % m_;
-    guard_step();
+  std::int64_t period() const noexcept { return m_; }
+  std::int64_t position() const noexcept { return slot_; }
+  void set_position(std::int64_t position) noexcept { slot_ = position % m_; }
+  std::vector<std::vector<View>> turning() {
+    std::vector<std::vector<View>> groups(3);
+    for (std::int64_t i = 0; i < m_; ++i) {
+      groups[0].push_back(lanes_.vector(p_, i)), groups[1].push_back(lanes_.vector(q_, i));
+      groups[2].push_back(lanes_.numbers(Count + i, 1));
+    }
+    return groups;
   }
-
-  Signals<T> signals() const noexcept override {
-    return {.residual_squared = numbers_.data() + RR, .guards = {guards_, guard_count_}};
+  T* signal(int number, bool) noexcept {
+    constexpr Place places[] = {RR, RP, PQ, RZ};
+    return at(places[number]);
   }
-  VectorView<const T> residual() noexcept override { return r_; }
+  std::span<const LaneGuard> tested(bool first) const noexcept {
+    return std::span(guards).subspan(first ? 2 : 0);
+  }
+  Input residual() noexcept { return lanes_.vector(r_); }
 
  private:
+  using Base::at, Base::lanes_;
   // p_i . q_i and c_i follow, one of each for a slot.
   enum Place { RR, RZ, RP, PQ, Count };
-  T* at(Place place) noexcept { return numbers_.data() + place; }
-  VectorBlock<T> block(Vector<T>& v) const noexcept { return {v.data(), r_.size(), stride_, m_, v.space()}; }
-  static VectorBlock<T> after(const VectorBlock<T>& V, std::int64_t j) noexcept {
-    return {V.data + (j + 1) * V.stride, V.size, V.stride, V.count - j - 1, V.space};
-  }
 
-  // p is 0 where the kept directions span M^-1 r: then p . A p says nothing of A.
-  void guard_step() noexcept {
-    guards_[0] = {at(RP), Test::nonzero, StopReason::breakdown, "r . p"};
-    guards_[1] = {at(PQ), Test::positive, StopReason::indefinite_operator, "p . A p"};
-    guards_[2] = {at(RZ), Test::positive, StopReason::indefinite_preconditioner, "r . M^-1 r"};
-    guard_count_ = 3;
-  }
-
-  const std::int64_t m_, stride_;
+  const std::int64_t m_;
   std::int64_t slot_ = 0;
-  Vector<T> p_, q_, r_, z_, numbers_;
-  Guard<T> guards_[3];
-  std::size_t guard_count_ = 0;
+  LaneVectors<T> p_, q_, r_, z_;
 };
 
-}  // namespace
-
-constinit const SolverEntry fcg{Fcg<double>::id,
-                                "Flexible conjugate gradients, for positive definite matrices and a "
-                                "preconditioner that changes from step to step",
-                                "Notay, SIAM J. Sci. Comput. 22 (2000) 1444",
-                                make_solver_of<double, Fcg>,
-                                make_solver_of<float, Fcg>,
-                                1,
-                                true};
+constinit const SolverEntry fcg = solver_entry<Fcg>(
+    "Flexible conjugate gradients, for positive definite matrices and a preconditioner that changes from step to step",
+    "Notay, SIAM J. Sci. Comput. 22 (2000) 1444");
+constinit const MultiMethodEntry fcg_of_columns = columns_entry<Fcg>();
 
 }  // namespace protean::detail

@@ -24,199 +24,190 @@
 // Flexible GMRES: Saad, SIAM J. Sci. Comput. 14 (1993) 461, doi:10.1137/0914028. M may be another one in each step: the
 // vectors z_j = M_j^-1 v_j are kept, and x := x + Z y instead of x + M^-1 V y. With the same M in each step it is
 // GMRES. Memory: with M another (m - 1) n.
-#include "solvers/gmres_scalars.hpp"
-#include "solvers/method.hpp"
+//
+// Several columns share the position in the cycle, so that w = A M^-1 v_j of all of them lies in the next place of the
+// basis, and nothing is copied. A column that ends leaves its lane, where zeros take its place. A column that must
+// begin again in the middle of the cycle waits until the others have ended or begin again, too; meanwhile its lane does
+// not run, and the steps of the others do not count for it.
+#include "solvers/forms.hpp"
 #include "solvers/methods.hpp"
-#include "solvers/scalar_work.hpp"
 
 namespace protean::detail {
-namespace {
 
-template <class T, bool flexible>
-class GmresOf : public Method<T> {
+template <class L, bool flexible>
+class GmresOf : public StepsOf<L> {
+  using Base = StepsOf<L>;
+  using typename Base::T, typename Base::View, typename Base::Input, typename Base::System,
+      typename Base::Start;
+
  public:
-  static constexpr bool symmetric_preconditioner = false;
-  GmresOf(const SolverOptions& options, const WorkspaceLayout& layout)
-      : twice_(options.orthogonalization == "cgs2"),
-        // Each column begins at a cache line.
-        stride_((layout.n + 15) / 16 * 16) {
-    const auto& [context, n, preconditioning] = layout;
-    // In exact arithmetic n steps are enough.
-    scalars_.m = std::min(options.restart, std::max<std::int64_t>(n, 1));
-    basis_ = make_vector<T>(context, stride_ * (scalars_.m + 1));
-    u_ = make_vector<T>(context, n);
-    if (preconditioning != WorkspaceLayout::Preconditioning::none)
-      z_ = make_vector<T>(context, flexible ? stride_ * scalars_.m : n);
-    if (weighs_residuals(options)) r_ = make_vector<T>(context, n);
-    numbers_ = Vector<T>(context, GmresScalars<T>::size(scalars_.m) + Count);
-    // cuBLAS loads the result of a product before it overwrites it.
-    fill<T>(*context, T(0), numbers_);
-    scalars_.data = numbers_.data();
-  }
-  VectorView<T> scratch() noexcept override { return u_; }
-  std::array<VectorView<T>, 2> spare() noexcept override {
-    const VectorBlock<T> V{basis_.data(), u_.size(), stride_, 2, basis_.space()};
-    return {V.column(0), V.column(1)};
-  }
+  static constexpr bool cycles = true, finishes = true;
+  enum Signal { SignalRR, SignalNext, SignalColumn, SignalCount };
+  // No new direction, h_j+1,j <= 16 eps ||A M^-1 v_j||: the Krylov space holds the solution (happy breakdown), or A is
+  // singular. Both sides are squared, since squares are what is stored.
+  static constexpr LaneGuard guards[] = {{.value = SignalNext,
+                                          .test = Test::nonzero,
+                                          .reason = StopReason::breakdown,
+                                          .meaning = "h(j+1,j)^2",
+                                          .epsilons = 16,
+                                          .scale_a = SignalColumn,
+                                          .scale_b = SignalColumn,
+                                          .squared = true}};
 
+  GmresOf(L& lanes, const SolverOptions& options)
+      : Base(lanes),
+        twice_(options.orthogonalization == "cgs2"),
+        // In exact arithmetic n steps are enough.
+        m_(std::min(options.restart, std::max<std::int64_t>(lanes.rows(), 1))) {
+    lanes.add_block(basis_, m_ + 1, false);
+    lanes.add(u_);
+    if (lanes.preconditioned()) {
+      if (flexible)
+        lanes.add_block(z_, m_, false);
+      else
+        lanes.add(z_);
+    }
+    if (weighs_residuals(options)) lanes.add(r_);
+    // cuBLAS loads the result of a product before it overwrites it.
+    lanes.add_numbers(GmresScalars<T>::size(m_) + Count);
+  }
+  View scratch() noexcept { return lanes_.vector(u_); }
+  std::array<View, 2> spare() noexcept { return {lanes_.vector(basis_, 0), lanes_.vector(basis_, 1)}; }
   // The basis as far as it has grown, and M^-1 times it where that is kept.
-  std::vector<VectorView<T>> kept_vectors(bool ahead) override {
-    const std::int64_t grown = ahead ? scalars_.m : j_;
-    const VectorBlock<T> V{basis_.data(), u_.size(), stride_, grown + 1, basis_.space()};
-    std::vector<VectorView<T>> kept;
-    for (std::int64_t i = 0; i <= grown; ++i) kept.push_back(V.column(i));
-    if (flexible && z_.size() > 0)
-      for (std::int64_t i = 0; i < grown; ++i)
-        kept.push_back({z_.data() + i * stride_, u_.size(), z_.space()});
-    if (r_.size() > 0) kept.push_back(r_.view());
+  std::vector<View> kept(bool ahead) {
+    const std::int64_t grown = ahead ? m_ : j_;
+    std::vector<View> kept;
+    for (std::int64_t i = 0; i <= grown; ++i) kept.push_back(lanes_.vector(basis_, i));
+    if (flexible && lanes_.preconditioned())
+      for (std::int64_t i = 0; i < grown; ++i) kept.push_back(lanes_.vector(z_, i));
+    if (r_.count > 0) kept.push_back(lanes_.vector(r_));
     return kept;
   }
+  std::string size_in_words() const { return fmt::format("restart {}", m_); }
 
-  void begin(const System<T>& s, VectorView<const T> r) override {
-    const VectorView<T> v = basis(s).column(0);
-    if (r_.size() > 0) copy<T>(s.context(), r, r_);
+  void begin(const System&, const Start& start) {
+    const GmresScalars<T> scalars = this->scalars();
+    const View v = lanes_.vector(basis_);
+    if (r_.count > 0) lanes_.take(start, lanes_.vector(r_));
     // v_0 := r / ||r||, g := ||r|| e_1
-    copy<T>(s.context(), r, v);
-    dot<T>(s.context(), v, v, scalars_.w_squared());
-    gmres_begin<T>(s.context(), scalars_);
-    scale<T>(s.context(), {1, nullptr, scalars_.next(), Demand::nonzero}, v);
+    lanes_.take(start, v);
+    lanes_.dot(v, v, scalars.w_squared());
+    gmres_begin<T>(lanes_.context(), scalars, lanes_.gmres_lanes());
+    lanes_.divide(scalars.next(), v);
     j_ = 0;
   }
 
-  void step(const System<T>& s) override {
-    const VectorBlock<T> V = basis(s).first(j_ + 1);
-    const VectorView<T> w = basis(s).column(j_ + 1);
+  void step(const System& s) {
+    const GmresScalars<T> scalars = this->scalars();
+    const View v = lanes_.vector(basis_, j_), w = lanes_.vector(basis_, j_ + 1);
     // w := A M^-1 v_j
-    const VectorView<T> z = s.M ? preconditioned(s, j_) : V.column(j_);
-    if (s.M) s.precondition(V.column(j_), z);
-    s.product(z, w);
+    const View z = s.M ? lanes_.vector(z_, flexible ? j_ : 0) : v;
+    if (s.M) lanes_.precondition(s, v, z);
+    lanes_.product(s, z, w);
     // h_ij := v_i . w, w := w - sum_i h_ij v_i, w . w
     if (twice_)
-      classical_twice(s, V, w);
+      classical_twice(scalars, w);
     else
-      modified(s, V, w);
+      modified(scalars, w);
     // h_j+1,j := ||w||; rotations; the residual norm is |g_j+1|
-    gmres_rotate<T>(s.context(), scalars_, j_, twice_);
+    gmres_rotate<T>(lanes_.context(), scalars, j_, twice_, lanes_.gmres_lanes());
     // v_j+1 := w / h_j+1,j
-    scale<T>(s.context(), {1, nullptr, scalars_.next(), Demand::nonzero}, w);
-    if (r_.size() > 0) carry_residual(s.context(), w);
+    lanes_.divide(scalars.next(), w);
+    if (r_.count > 0) carry_residual(scalars, w);
     ++j_;
-    guard_step();
   }
 
-  void finish(const System<T>& s) override {
-    if (j_ == 0) return;
+  void finish(const System& s, std::int64_t steps) {
+    if (steps == 0) return;
+    const GmresScalars<T> scalars = this->scalars();
     // y := R^-1 g
-    gmres_solve<T>(s.context(), scalars_, j_);
+    gmres_solve<T>(lanes_.context(), scalars, steps, lanes_.gmres_lanes());
     // u := V y, or Z y
     const bool from_z = flexible && s.M;
-    const VectorBlock<T> Z{z_.data(), s.x.size, stride_, scalars_.m, z_.space()};
-    fill<T>(s.context(), T(0), u_);
-    block_axpy<T>(s.context(), T(1), from_z ? Z.first(j_) : basis(s).first(j_), scalars_.y(), u_);
+    const View u = lanes_.vector(u_);
+    lanes_.zero(u_);
+    lanes_.block_axpy(T(1), lanes_.part(from_z ? z_ : basis_, 0, steps), scalars.y(), u);
     // x := x + M^-1 u, or x + u
     const bool last = s.M && !from_z;
-    if (last) s.precondition(u_, z_);
-    axpy<T>(s.context(), T(1), last ? z_.view() : u_.view(), s.x);
-    j_ = 0;
+    if (last) lanes_.precondition(s, u, lanes_.vector(z_));
+    lanes_.axpy(T(1), last ? lanes_.vector(z_) : u, lanes_.x(s));
   }
 
-  std::int64_t period() const noexcept override { return scalars_.m; }
-  bool cycles_end() const noexcept override { return true; }
-  std::int64_t phase() const noexcept override { return j_; }
-  void set_phase(std::int64_t phase) noexcept override {
-    j_ = phase;
-    guard_step();
+  std::int64_t period() const noexcept { return m_; }
+  std::int64_t position() const noexcept { return j_; }
+  void set_position(std::int64_t position) noexcept { j_ = position; }
+  bool cycle_ended() const noexcept { return j_ == m_; }
+  T* signal(int number, bool) noexcept {
+    const GmresScalars<T> scalars = this->scalars();
+    return number == SignalRR     ? scalars.residual_squared()
+           : number == SignalNext ? scalars.w_squared()
+                                  : scalars.column_squared();
   }
-
-  Signals<T> signals() const noexcept override {
-    return {.residual_squared = scalars_.residual_squared(),
-            .guards = {&guard_, j_ > 0 ? std::size_t{1} : std::size_t{0}},
-            .cycle_ended = j_ == scalars_.m,
-            .resumable = false};
+  std::span<const LaneGuard> tested(bool) const noexcept {
+    return j_ > 0 ? std::span<const LaneGuard>(guards) : std::span<const LaneGuard>();
   }
-  VectorView<const T> residual() noexcept override { return r_; }
+  Input residual() noexcept { return lanes_.vector(r_); }
 
  private:
+  using Base::at, Base::lanes_;
   // They follow those of GmresScalars.
   enum Place { SS, GC, Count };
-  T* at(Place place) noexcept { return numbers_.data() + GmresScalars<T>::size(scalars_.m) + place; }
+  T* number(Place place) noexcept { return at(GmresScalars<T>::size(m_) + place); }
+  GmresScalars<T> scalars() noexcept { return lanes_.gmres_scalars(0, m_); }
 
   // After rotation j_, with v_j+1.
-  void carry_residual(const Context& context, VectorView<const T> v) {
-    const T *const c = scalars_.cosines() + j_, *const sine = scalars_.sines() + j_;
-    set_scalar<T>(context, at(SS), {1, sine}, {1, sine});
-    set_scalar<T>(context, at(GC), {1, scalars_.g() + j_ + 1}, {1, c});
-    axpby<T>(context, {1, at(GC)}, v, {1, at(SS)}, r_);
+  void carry_residual(const GmresScalars<T>& scalars, Input v) {
+    const std::int64_t step = scalars.step;
+    const T *const c = scalars.cosines() + j_ * step, *const sine = scalars.sines() + j_ * step;
+    lanes_.set(number(SS), {1, sine}, {1, sine});
+    lanes_.set(number(GC), {1, scalars.g() + (j_ + 1) * step}, {1, c});
+    lanes_.axpby({1, number(GC)}, v, {1, number(SS)}, lanes_.vector(r_));
   }
 
-  VectorBlock<T> basis(const System<T>& s) noexcept {
-    return {basis_.data(), s.x.size, stride_, scalars_.m + 1, basis_.space()};
+  void classical_twice(const GmresScalars<T>& scalars, View w) {
+    const auto V = lanes_.part(basis_, 0, j_ + 1);
+    lanes_.block_dot(V, w, scalars.column(j_));
+    lanes_.block_axpy(T(-1), V, scalars.column(j_), w);
+    lanes_.block_dot(V, w, scalars.correction());
+    lanes_.block_axpy(T(-1), V, scalars.correction(), w, scalars.w_squared());
   }
 
-  // Where M^-1 v_j goes.
-  VectorView<T> preconditioned(const System<T>& s, std::int64_t j) noexcept {
-    return {z_.data() + (flexible ? j * stride_ : 0), s.x.size, z_.space()};
-  }
-
-  void guard_step() noexcept {
-    // No new direction, h_j+1,j <= 16 eps ||A M^-1 v_j||: the Krylov space holds the solution (happy
-    // breakdown), or A is singular. Both sides are squared, since squares are what is stored.
-    constexpr T rounding = 16 * std::numeric_limits<T>::epsilon();
-    guard_ = {scalars_.w_squared(),     Test::nonzero,
-              StopReason::breakdown,    "h(j+1,j)^2",
-              rounding * rounding,      scalars_.column_squared(),
-              scalars_.column_squared()};
-  }
-
-  void classical_twice(const System<T>& s, VectorBlock<T> V, VectorView<T> w) {
-    block_dot<T>(s.context(), V, w, scalars_.column(j_));
-    block_axpy<T>(s.context(), T(-1), V, scalars_.column(j_), w);
-    block_dot<T>(s.context(), V, w, scalars_.correction());
-    block_axpy<T>(s.context(), T(-1), V, scalars_.correction(), w, scalars_.w_squared());
-  }
-
-  void modified(const System<T>& s, VectorBlock<T> V, VectorView<T> w) {
+  void modified(const GmresScalars<T>& scalars, View w) {
     for (std::int64_t i = 0; i <= j_; ++i) {
-      T* const h = scalars_.column(j_) + i;
-      dot<T>(s.context(), V.column(i), w, h);
-      axpy_dot<T>(s.context(), {-1, h}, V.column(i), w, scalars_.w_squared());
+      T* const h = scalars.column(j_) + i * scalars.step;
+      const View v = lanes_.vector(basis_, i);
+      lanes_.dot(v, w, h);
+      lanes_.axpy_dot({-1, h}, v, w, scalars.w_squared());
     }
   }
 
   const bool twice_;
-  const std::int64_t stride_;
+  const std::int64_t m_;
   std::int64_t j_ = 0;
-  Vector<T> basis_, u_, z_, r_, numbers_;
-  GmresScalars<T> scalars_;
-  Guard<T> guard_{};
+  LaneVectors<T> basis_, u_, z_, r_;
 };
 
-template <class T>
-class Gmres final : public GmresOf<T, false> {
+template <class L>
+class Gmres final : public GmresOf<L, false> {
  public:
   static constexpr std::string_view id = "gmres";
-  using GmresOf<T, false>::GmresOf;
+  using GmresOf<L, false>::GmresOf;
 };
 
-template <class T>
-class FGmres final : public GmresOf<T, true> {
+template <class L>
+class FGmres final : public GmresOf<L, true> {
  public:
   static constexpr std::string_view id = "fgmres";
-  using GmresOf<T, true>::GmresOf;
+  using GmresOf<L, true>::GmresOf;
 };
 
-}  // namespace
-
-constinit const SolverEntry fgmres{
-    FGmres<double>::id,
+constinit const SolverEntry fgmres = solver_entry<FGmres>(
     "Flexible GMRES, for a preconditioner that changes from step to step; twice the memory of gmres",
-    "Saad, SIAM J. Sci. Comput. 14 (1993) 461", make_solver_of<double, FGmres>,
-    make_solver_of<float, FGmres>};
-
-constinit const SolverEntry gmres{
-    Gmres<double>::id,
+    "Saad, SIAM J. Sci. Comput. 14 (1993) 461");
+constinit const SolverEntry gmres = solver_entry<Gmres>(
     "Generalised minimal residuals, restarted, for any matrix; memory grows with the restart",
-    "Saad and Schultz, SIAM J. Sci. Stat. Comput. 7 (1986) 856; Saad 2003, algorithms 6.11 and 9.5",
-    make_solver_of<double, Gmres>, make_solver_of<float, Gmres>};
+    "Saad and Schultz, SIAM J. Sci. Stat. Comput. 7 (1986) 856; Saad 2003, algorithms 6.11 and 9.5");
+constinit const MultiMethodEntry fgmres_of_columns = columns_entry<FGmres>(),
+                                 gmres_of_columns = columns_entry<Gmres>();
 
 }  // namespace protean::detail

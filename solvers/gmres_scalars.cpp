@@ -7,84 +7,53 @@
 #endif
 
 namespace protean::detail {
-
-template <class T>
-void gmres_begin(const Context& context, const GmresScalars<T>& scalars) {
-  const DeviceWork work(context, {scalars.data});
-#if defined(PROTEAN_HAVE_CUDA)
-  if (context.space() == Space::device && !context.simulated()) return device_gmres_begin(context, scalars);
-#endif
-  if (!work.ended()) scalars.begin();
-}
-
-template <class T>
-void gmres_rotate(const Context& context, const GmresScalars<T>& scalars, std::int64_t j, bool corrected) {
-  const DeviceWork work(context, {scalars.data});
-#if defined(PROTEAN_HAVE_CUDA)
-  if (context.space() == Space::device && !context.simulated())
-    return device_gmres_rotate(context, scalars, j, corrected);
-#endif
-  if (!work.ended()) scalars.rotate(j, corrected);
-}
-
-template <class T>
-void gmres_solve(const Context& context, const GmresScalars<T>& scalars, std::int64_t columns) {
-  const DeviceWork work(context, {scalars.data});
-#if defined(PROTEAN_HAVE_CUDA)
-  if (context.space() == Space::device && !context.simulated())
-    return device_gmres_solve(context, scalars, columns);
-#endif
-  scalars.solve(columns);
-}
-
 namespace {
 
 template <class T, class Body>
-void for_running(const GmresLanes<T>& lanes, const T* running, Body body) {
+void for_lanes(const GmresScalars<T>& scalars, const GmresLanes<T>& lanes, Body body) {
   for (std::int64_t lane = 0; lane < lanes.width; ++lane)
-    if (running[lane] != T(0)) body(lane);
+    if (lanes.run(lane)) body(scalars.of(lane));
 }
 
 }  // namespace
 
 template <class T>
-void gmres_begin(const Context& context, const GmresLanes<T>& lanes, const T* running) {
-  const DeviceWork work(context, {lanes.records, running});
+void gmres_begin(const Context& context, const GmresScalars<T>& scalars, const GmresLanes<T>& lanes) {
+  const DeviceWork work(context, {scalars.data, lanes.running});
 #if defined(PROTEAN_HAVE_CUDA)
   if (context.space() == Space::device && !context.simulated())
-    return device_gmres_begin(context, lanes, running);
+    return device_gmres_begin(context, scalars, lanes);
 #endif
-  for_running(lanes, running, [&](std::int64_t lane) { lanes.begin(lane); });
+  if (!work.ended()) for_lanes(scalars, lanes, [](const GmresScalars<T>& own) { own.begin(); });
 }
 
 template <class T>
-void gmres_rotate(const Context& context, const GmresLanes<T>& lanes, std::int64_t j, bool corrected,
-                  const T* running) {
-  const DeviceWork work(context, {lanes.records, running});
+void gmres_rotate(const Context& context, const GmresScalars<T>& scalars, std::int64_t j, bool corrected,
+                  const GmresLanes<T>& lanes) {
+  const DeviceWork work(context, {scalars.data, lanes.running});
 #if defined(PROTEAN_HAVE_CUDA)
   if (context.space() == Space::device && !context.simulated())
-    return device_gmres_rotate(context, lanes, j, corrected, running);
+    return device_gmres_rotate(context, scalars, j, corrected, lanes);
 #endif
-  for_running(lanes, running, [&](std::int64_t lane) { lanes.rotate(lane, j, corrected); });
+  if (!work.ended()) for_lanes(scalars, lanes, [=](const GmresScalars<T>& own) { own.rotate(j, corrected); });
 }
 
 template <class T>
-void gmres_solve(const Context& context, const GmresLanes<T>& lanes, std::int64_t columns, const T* running) {
-  const DeviceWork work(context, {lanes.records, running});
+void gmres_solve(const Context& context, const GmresScalars<T>& scalars, std::int64_t columns,
+                 const GmresLanes<T>& lanes) {
+  const DeviceWork work(context, {scalars.data, lanes.running});
 #if defined(PROTEAN_HAVE_CUDA)
   if (context.space() == Space::device && !context.simulated())
-    return device_gmres_solve(context, lanes, columns, running);
+    return device_gmres_solve(context, scalars, columns, lanes);
 #endif
-  for_running(lanes, running, [&](std::int64_t lane) { lanes.solve(lane, columns); });
+  for_lanes(scalars, lanes, [=](const GmresScalars<T>& own) { own.solve(columns); });
 }
 
-#define PROTEAN_INSTANTIATE(T)                                                                       \
-  template void gmres_begin<T>(const Context&, const GmresScalars<T>&);                              \
-  template void gmres_rotate<T>(const Context&, const GmresScalars<T>&, std::int64_t, bool);         \
-  template void gmres_solve<T>(const Context&, const GmresScalars<T>&, std::int64_t);                \
-  template void gmres_begin<T>(const Context&, const GmresLanes<T>&, const T*);                      \
-  template void gmres_rotate<T>(const Context&, const GmresLanes<T>&, std::int64_t, bool, const T*); \
-  template void gmres_solve<T>(const Context&, const GmresLanes<T>&, std::int64_t, const T*);
+#define PROTEAN_INSTANTIATE(T)                                                                \
+  template void gmres_begin<T>(const Context&, const GmresScalars<T>&, const GmresLanes<T>&); \
+  template void gmres_rotate<T>(const Context&, const GmresScalars<T>&, std::int64_t, bool,   \
+                                const GmresLanes<T>&);                                        \
+  template void gmres_solve<T>(const Context&, const GmresScalars<T>&, std::int64_t, const GmresLanes<T>&);
 PROTEAN_INSTANTIATE(float)
 PROTEAN_INSTANTIATE(double)
 #undef PROTEAN_INSTANTIATE

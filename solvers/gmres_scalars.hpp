@@ -15,147 +15,126 @@
 
 namespace protean::detail {
 
-// The layout of the array of scalars, for a basis of m + 1 vectors.
+// The layout of the array of scalars, for a basis of m + 1 vectors. Of k lanes side by side, number i of all lanes lies
+// at data + i step, with step = k; number i of a group, such as g(), lies i steps after the pointer to it.
 template <class T>
 struct GmresScalars {
+  using Size = std::int64_t;
   T* data = nullptr;
-  std::int64_t m = 0;
+  Size m = 0, step = 1;
   // Of minres, else null: the largest squared norm of a column since begin(), and 1, or 0 where the last column was
   // dropped.
   T* null_test = nullptr;
 
-  PROTEAN_HOST_DEVICE static std::int64_t size(std::int64_t m) { return (m + 1) * m + 5 * (m + 1) + 4; }
+  PROTEAN_HOST_DEVICE static Size size(Size m) { return (m + 1) * m + 5 * (m + 1) + 4; }
 
-  PROTEAN_HOST_DEVICE T* column(std::int64_t j) const {
-    return data + j * (m + 1);
-  }                                                                     // h_0j .. h_j+1,j; R after rotation
-  PROTEAN_HOST_DEVICE T* g() const { return data + (m + 1) * m; }       // m + 1: rotated right-hand side
-  PROTEAN_HOST_DEVICE T* cosines() const { return g() + (m + 1); }      // m
-  PROTEAN_HOST_DEVICE T* sines() const { return cosines() + (m + 1); }  // m
-  PROTEAN_HOST_DEVICE T* correction() const { return sines() + (m + 1); }  // m: second pass of Gram-Schmidt
-  PROTEAN_HOST_DEVICE T* y() const { return correction() + (m + 1); }      // m
-  PROTEAN_HOST_DEVICE T* residual_squared() const { return y() + (m + 1); }
-  PROTEAN_HOST_DEVICE T* w_squared() const { return residual_squared() + 1; }       // after orthogonalisation
-  PROTEAN_HOST_DEVICE T* next() const { return residual_squared() + 2; }            // h_j+1,j
-  PROTEAN_HOST_DEVICE T* column_squared() const { return residual_squared() + 3; }  // ||A M^-1 v_j||^2
+  PROTEAN_HOST_DEVICE T* group(Size i) const { return data + i * (m + 1) * step; }
+  PROTEAN_HOST_DEVICE T* column(Size j) const { return group(j); }    // h_0j .. h_j+1,j; R after rotation
+  PROTEAN_HOST_DEVICE T* g() const { return group(m); }               // m + 1: rotated right-hand side
+  PROTEAN_HOST_DEVICE T* cosines() const { return group(m + 1); }     // m
+  PROTEAN_HOST_DEVICE T* sines() const { return group(m + 2); }       // m
+  PROTEAN_HOST_DEVICE T* correction() const { return group(m + 3); }  // m: second pass of Gram-Schmidt
+  PROTEAN_HOST_DEVICE T* y() const { return group(m + 4); }           // m
+  PROTEAN_HOST_DEVICE T* residual_squared() const { return group(m + 5); }
+  PROTEAN_HOST_DEVICE T* w_squared() const { return group(m + 5) + step; }  // after orthogonalisation
+  PROTEAN_HOST_DEVICE T* next() const { return group(m + 5) + 2 * step; }   // h_j+1,j
+  PROTEAN_HOST_DEVICE T* column_squared() const { return group(m + 5) + 3 * step; }  // ||A M^-1 v_j||^2
+
+  // Those of one lane.
+  PROTEAN_HOST_DEVICE GmresScalars of(Size lane) const {
+    return {data + lane, m, step, null_test ? null_test + lane : nullptr};
+  }
 
   // From w_squared = ||r||^2: g = ||r|| e_1; next = ||r||.
   PROTEAN_HOST_DEVICE void begin() const {
     *next() = g()[0] = std::sqrt(*w_squared());
     *residual_squared() = *w_squared();
-    if (null_test) null_test[0] = T(0), null_test[1] = T(1);
+    if (null_test) null_test[0] = T(0), null_test[step] = T(1);
   }
 
   // On entry column j holds h_0j .. h_jj, and w_squared holds h_j+1,j^2. Applies the former rotations to the
   // column, computes rotation j and applies it to the column and to g. `corrected`: correction() is added to
   // the column first.
-  PROTEAN_HOST_DEVICE void rotate(std::int64_t j, bool corrected) const {
+  PROTEAN_HOST_DEVICE void rotate(Size j, bool corrected) const {
     T* const h = column(j);
     T squares = *w_squared();
-    for (std::int64_t i = 0; i <= j; ++i) {
-      if (corrected) h[i] += correction()[i];
-      squares += h[i] * h[i];
+    for (Size i = 0; i <= j; ++i) {
+      T& entry = h[i * step];
+      if (corrected) entry += correction()[i * step];
+      squares += entry * entry;
     }
     *column_squared() = squares;
-    *next() = h[j + 1] = std::sqrt(*w_squared());
-    for (std::int64_t i = 0; i < j; ++i) {
-      const T upper = cosines()[i] * h[i] + sines()[i] * h[i + 1];
-      h[i + 1] = cosines()[i] * h[i + 1] - sines()[i] * h[i];
-      h[i] = upper;
+    *next() = h[(j + 1) * step] = std::sqrt(*w_squared());
+    for (Size i = 0; i < j; ++i) {
+      const T turn = cosines()[i * step], sine = sines()[i * step];
+      T &high = h[i * step], &low = h[(i + 1) * step];
+      const T upper = turn * high + sine * low;
+      low = turn * low - sine * high;
+      high = upper;
     }
-    const T length = std::hypot(h[j], h[j + 1]);
+    T &pivot = h[j * step], below = h[(j + 1) * step];
+    const T length = std::hypot(pivot, below);
     // A zero column (a singular matrix) does not reduce the residual: |g_j+1| := |g_j|.
     const bool null_vector = null_test && residual_is_null_vector(j, squares);
     const bool dropped = null_vector || length == T(0);
-    const T c = dropped ? T(0) : h[j] / length, s = dropped ? T(-1) : h[j + 1] / length;
-    cosines()[j] = c, sines()[j] = s;
-    h[j] = length;
-    g()[j + 1] = -s * g()[j];
-    g()[j] = c * g()[j];
-    *residual_squared() = g()[j + 1] * g()[j + 1];
+    const T c = dropped ? T(0) : pivot / length, s = dropped ? T(-1) : below / length;
+    cosines()[j * step] = c, sines()[j * step] = s;
+    pivot = length;
+    T &now = g()[j * step], &later = g()[(j + 1) * step];
+    later = -s * now;
+    now = c * now;
+    *residual_squared() = later * later;
   }
 
   // Of minres (the formulas are there), before rotation j, whose column has this squared norm.
-  PROTEAN_HOST_DEVICE bool residual_is_null_vector(std::int64_t j, T squares) const {
+  PROTEAN_HOST_DEVICE bool residual_is_null_vector(Size j, T squares) const {
     constexpr T epsilon = std::numeric_limits<T>::epsilon(), few = sizeof(T) == 4 ? 16 : 1000;
     null_test[0] = squares > null_test[0] ? squares : null_test[0];
-    const T size = std::sqrt(null_test[0]), before = cosines()[j - 1], *const h = column(j);
+    const T size = std::sqrt(null_test[0]), before = cosines()[(j - 1) * step], pivot = column(j)[j * step],
+            below = column(j)[(j + 1) * step];
     // Where squares overflow nothing is known of ||A||.
     const bool found = null_test[0] <= std::numeric_limits<T>::max() &&
-                       std::abs(before * h[j]) <= few * epsilon * size &&
-                       std::hypot(h[j], before * h[j + 1]) <= std::sqrt(few / 10 * epsilon) * size;
-    null_test[1] = found ? T(0) : T(1);
+                       std::abs(before * pivot) <= few * epsilon * size &&
+                       std::hypot(pivot, before * below) <= std::sqrt(few / 10 * epsilon) * size;
+    null_test[step] = found ? T(0) : T(1);
     return found;
   }
 
   // y := R^-1 g. Only the leading columns that are finite are used; y is 0 for the others and where the pivot
   // of R counts as zero (a singular matrix).
-  PROTEAN_HOST_DEVICE void solve(std::int64_t columns) const {
-    std::int64_t k = 0;
+  PROTEAN_HOST_DEVICE void solve(Size columns) const {
+    Size k = 0;
     T largest = 0;
-    for (; k < columns && std::isfinite(column(k)[k]) && std::isfinite(g()[k]); ++k)
-      largest = std::max(largest, std::abs(column(k)[k]));
-    std::fill_n(y(), columns, T(0));
-    for (std::int64_t i = k - 1; i >= 0; --i) {
-      T sum = g()[i];
-      for (std::int64_t j = i + 1; j < k; ++j) sum -= column(j)[i] * y()[j];
-      const T pivot = column(i)[i];
-      y()[i] = std::abs(pivot) > 4 * std::numeric_limits<T>::epsilon() * largest ? sum / pivot : T(0);
+    for (; k < columns && std::isfinite(column(k)[k * step]) && std::isfinite(g()[k * step]); ++k)
+      largest = std::max(largest, std::abs(column(k)[k * step]));
+    for (Size i = k; i < columns; ++i) y()[i * step] = T(0);
+    for (Size i = k - 1; i >= 0; --i) {
+      T sum = g()[i * step];
+      for (Size j = i + 1; j < k; ++j) sum -= column(j)[i * step] * y()[j * step];
+      const T pivot = column(i)[i * step];
+      y()[i * step] = std::abs(pivot) > 4 * std::numeric_limits<T>::epsilon() * largest ? sum / pivot : T(0);
     }
   }
 };
 
-// The scalars of several columns side by side. Each lane has GmresScalars of its own, one after another in `records`.
-// What vector operations and the driver read and write has one number for each lane, side by side.
+// Which lanes have scalars, all in the memory space of the context: those with running[lane] != 0; null: one lane.
 template <class T>
 struct GmresLanes {
-  T* records = nullptr;
-  std::int64_t m = 0, width = 0;
-  T *h = nullptr, *correction = nullptr;  // (m + 1) x width: the sums of Gram-Schmidt; h also y
-  T *residual_squared = nullptr, *w_squared = nullptr, *column_squared = nullptr, *next = nullptr;  // width
+  std::int64_t width = 1;
+  const T* running = nullptr;
 
-  PROTEAN_HOST_DEVICE GmresScalars<T> of(std::int64_t lane) const {
-    return {records + lane * GmresScalars<T>::size(m), m};
-  }
-  PROTEAN_HOST_DEVICE void begin(std::int64_t lane) const {
-    const GmresScalars<T> own = of(lane);
-    *own.w_squared() = w_squared[lane];
-    own.begin();
-    residual_squared[lane] = *own.residual_squared(), next[lane] = *own.next();
-  }
-  PROTEAN_HOST_DEVICE void rotate(std::int64_t lane, std::int64_t j, bool corrected) const {
-    const GmresScalars<T> own = of(lane);
-    for (std::int64_t i = 0; i <= j; ++i) {
-      own.column(j)[i] = h[i * width + lane];
-      if (corrected) own.correction()[i] = correction[i * width + lane];
-    }
-    *own.w_squared() = w_squared[lane];
-    own.rotate(j, corrected);
-    residual_squared[lane] = *own.residual_squared(), next[lane] = *own.next();
-    column_squared[lane] = *own.column_squared();
-  }
-  PROTEAN_HOST_DEVICE void solve(std::int64_t lane, std::int64_t columns) const {
-    const GmresScalars<T> own = of(lane);
-    own.solve(columns);
-    for (std::int64_t i = 0; i < columns; ++i) h[i * width + lane] = own.y()[i];
-  }
+  PROTEAN_HOST_DEVICE bool run(std::int64_t lane) const { return !running || running[lane] != T(0); }
 };
 
-// begin(), rotate() and solve() in the memory space of the context, queued after its other work.
+// begin(), rotate() and solve() of these lanes, queued after the other work of the context. Other lanes stay as they
+// are.
 template <class T>
-void gmres_begin(const Context& context, const GmresScalars<T>& scalars);
+void gmres_begin(const Context& context, const GmresScalars<T>& scalars, const GmresLanes<T>& lanes = {});
 template <class T>
-void gmres_rotate(const Context& context, const GmresScalars<T>& scalars, std::int64_t j, bool corrected);
+void gmres_rotate(const Context& context, const GmresScalars<T>& scalars, std::int64_t j, bool corrected,
+                  const GmresLanes<T>& lanes = {});
 template <class T>
-void gmres_solve(const Context& context, const GmresScalars<T>& scalars, std::int64_t columns);
-
-// The same for all lanes with running[lane] != 0; others stay as they are.
-template <class T>
-void gmres_begin(const Context& context, const GmresLanes<T>& lanes, const T* running);
-template <class T>
-void gmres_rotate(const Context& context, const GmresLanes<T>& lanes, std::int64_t j, bool corrected,
-                  const T* running);
-template <class T>
-void gmres_solve(const Context& context, const GmresLanes<T>& lanes, std::int64_t columns, const T* running);
+void gmres_solve(const Context& context, const GmresScalars<T>& scalars, std::int64_t columns,
+                 const GmresLanes<T>& lanes = {});
 
 }  // namespace protean::detail

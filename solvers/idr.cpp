@@ -18,211 +18,219 @@
 //
 // Memory: 3 s + 3 vectors of n, with M one more. Vectors of n that a step reads + writes on average for s = 4, without
 // the matrix: 33 + 10.
-#include "solvers/gmres_scalars.hpp"
+#include "solvers/forms.hpp"
 #include "solvers/hashed.hpp"
-#include "solvers/method.hpp"
 #include "solvers/methods.hpp"
-#include "solvers/scalar_work.hpp"
 
 namespace protean::detail {
-namespace {
 
-template <class T>
-class Idr final : public Method<T> {
+template <class L>
+class Idr final : public StepsOf<L> {
+  using Base = StepsOf<L>;
+  using typename Base::T, typename Base::View, typename Base::Input, typename Base::System,
+      typename Base::Start;
+
  public:
   static constexpr std::string_view id = "idr";
-  static constexpr bool symmetric_preconditioner = false;
-  Idr(const SolverOptions& options, const WorkspaceLayout& layout)
-      // No more than n vectors are independent.
-      : s_(std::min(options.s, std::max<std::int64_t>(layout.n, 1))), stride_((layout.n + 15) / 16 * 16) {
-    const ContextPtr& context = layout.context;
-    for (Vector<T>* v : {&p_, &g_, &u_}) *v = make_vector<T>(context, s_ * stride_);
-    for (Vector<T>* v : {&r_, &v_, &t_}) *v = make_vector<T>(context, layout.n);
-    if (layout.preconditioning != WorkspaceLayout::Preconditioning::none)
-      z_ = make_vector<T>(context, layout.n);
-    numbers_ = Vector<T>(context, Count + s_ * (s_ + 2) + GmresScalars<T>::size(1));
-    fill<T>(*context, T(0), numbers_);
-    root_.data = L() + s_ * (s_ + 2), root_.m = 1;
-    choose_shadow(*context);
-  }
-  VectorView<T> scratch() noexcept override { return t_; }
-  std::array<VectorView<T>, 2> spare() noexcept override { return {r_.view(), v_.view()}; }
+  static constexpr bool turns = true;
+  enum Signal { SignalRR, SignalPivot, SignalTR, SignalTT, SignalOldRR, SignalCount };
+  // omega counts as zero where t and r are orthogonal up to rounding.
+  static constexpr LaneGuard guards[] = {
+      {.value = SignalPivot, .test = Test::nonzero, .reason = StopReason::breakdown, .meaning = "p_k . g_k"},
+      {.value = SignalTR,
+       .test = Test::nonzero,
+       .reason = StopReason::breakdown,
+       .meaning = "omega = 0: t . r",
+       .epsilons = 1,
+       .scale_a = SignalTT,
+       .scale_b = SignalOldRR}};
 
-  std::vector<VectorView<T>> kept_vectors(bool) override {
-    std::vector<VectorView<T>> kept{r_.view()};
-    for (Vector<T>* v : {&p_, &g_, &u_})
-      for (std::int64_t i = 0; i < s_; ++i) kept.push_back(block(*v).column(i));
+  Idr(L& lanes, const SolverOptions& options)
+      // No more than n vectors are independent.
+      : Base(lanes), s_(std::min(options.s, std::max<std::int64_t>(lanes.rows(), 1))) {
+    for (LaneVectors<T>* v : {&p_, &g_, &u_}) lanes.add_block(*v, s_);
+    for (LaneVectors<T>* v : {&r_, &v_, &t_}) lanes.add(*v);
+    if (lanes.preconditioned()) lanes.add(z_);
+    lanes.add_numbers(root() + GmresScalars<T>::size(1));
+  }
+  void prepare() { choose_shadow(); }
+  View scratch() noexcept { return lanes_.vector(t_); }
+  std::array<View, 2> spare() noexcept { return {lanes_.vector(r_), lanes_.vector(v_)}; }
+  std::vector<View> kept(bool) {
+    std::vector<View> kept{lanes_.vector(r_)};
+    for (LaneVectors<T>* v : {&p_, &g_, &u_})
+      for (std::int64_t i = 0; i < s_; ++i) kept.push_back(lanes_.vector(*v, i));
     return kept;
   }
-  void order_changed() noexcept override { shadow_moved_ = true; }
+  void order_changed() noexcept { shadow_moved_ = true; }
+  std::string size_in_words() const { return fmt::format("s {}", s_); }
 
-  void begin(const System<T>& s, VectorView<const T> r) override {
-    const Context& context = s.context();
-    k_ = 0;
+  // A lane that begins in the middle of a cycle of others has a shorter first cycle, with vectors g and u that are 0.
+  void begin(const System&, const Start& start) {
+    if (L::single) k_ = 0;
     if (shadow_moved_) {
-      choose_shadow(context);
+      choose_shadow();
       shadow_moved_ = false;
     }
-    copy<T>(context, r, r_);
-    fill<T>(context, T(0), g_), fill<T>(context, T(0), u_), fill<T>(context, T(0), numbers_);
+    const View r = lanes_.vector(r_);
+    lanes_.take(start, r);
+    lanes_.zero(g_), lanes_.zero(u_), lanes_.zero_numbers();
     // L := I, omega := 1, f := P^T r
-    for (std::int64_t i = 0; i < s_; ++i) set_scalar<T>(context, L() + i * s_ + i, T(1));
-    set_scalar<T>(context, at(Omega), T(1));
-    dot<T>(context, r_, r_, at(RR));
-    dots(context, block(p_), r_, f());
-    guard_count_ = 0;
+    for (std::int64_t i = 0; i < s_; ++i) lanes_.set(at(matrix(i, i)), T(1));
+    lanes_.set(at(Omega), T(1));
+    lanes_.dot(r, r, at(RR));
+    dots(p_, 0, r, f());
+    // Of several lanes both tests are made after each step.
+    if (!L::single)
+      for (const Place place : {Pivot, TR}) lanes_.set(at(place), T(1));
   }
 
-  void step(const System<T>& s) override {
+  void step(const System& s) {
     if (k_ < s_)
       within_space(s);
     else
       into_next_space(s);
     k_ = (k_ + 1) % (s_ + 1);
-    guard_step();
   }
 
-  std::int64_t period() const noexcept override { return s_ + 1; }
-  std::int64_t phase() const noexcept override { return k_; }
-  void set_phase(std::int64_t phase) noexcept override {
-    k_ = phase % (s_ + 1);
-    guard_step();
+  std::int64_t period() const noexcept { return s_ + 1; }
+  std::int64_t position() const noexcept { return k_; }
+  void set_position(std::int64_t position) noexcept { k_ = position % (s_ + 1); }
+  // k_ is that of the next step.
+  T* signal(int number, bool) noexcept {
+    if (L::single && number == SignalPivot) return at(matrix(k_ - 1, k_ - 1));
+    constexpr Place places[] = {RR, Pivot, TR, TT, OldRR};
+    return at(places[number]);
   }
-
-  Signals<T> signals() const noexcept override {
-    return {.residual_squared = numbers_.data() + RR, .guards = {&guard_, guard_count_}};
+  std::span<const LaneGuard> tested(bool first) const noexcept {
+    return first ? std::span<const LaneGuard>() : std::span(guards).subspan(k_ == 0 ? 1 : 0, 1);
   }
-  VectorView<const T> residual() noexcept override { return r_; }
+  Input residual() noexcept { return lanes_.vector(r_); }
 
  private:
+  using Base::at, Base::lanes_;
   // L, f, c and the numbers of the root follow.
-  enum Place { RR, Omega, Projection, TR, TT, OldRR, Cosine, Gate, Count };
-  T* at(Place place) noexcept { return numbers_.data() + place; }
-  T* L() noexcept { return numbers_.data() + Count; }
-  T* f() noexcept { return L() + s_ * s_; }
-  T* c() noexcept { return f() + s_; }
-  VectorBlock<T> block(Vector<T>& v) const noexcept { return {v.data(), r_.size(), stride_, s_, v.space()}; }
+  enum Place { RR, Omega, Projection, TR, TT, OldRR, Cosine, Gate, Pivot, Count };
+  std::int64_t matrix(std::int64_t i, std::int64_t j) const noexcept { return Count + j * s_ + i; }
+  std::int64_t f() const noexcept { return Count + s_ * s_; }
+  std::int64_t c() const noexcept { return f() + s_; }
+  std::int64_t root() const noexcept { return c() + s_; }
 
-  // block_dot() in pieces that heed the end of a solve on a device.
-  static void dots(const Context& context, const VectorBlock<const T>& V, VectorView<const T> w, T* result) {
-    constexpr std::int64_t piece = 8;
-    for (std::int64_t j = 0; j < V.count; j += piece)
-      block_dot<T>(context, from(V, j).first(std::min(piece, V.count - j)), w, result + j);
-  }
-  template <class Value>
-  static VectorBlock<Value> from(const VectorBlock<Value>& V, std::int64_t j) noexcept {
-    return {V.data + j * V.stride, V.size, V.stride, V.count - j, V.space};
-  }
-
-  void within_space(const System<T>& s) {
-    const Context& context = s.context();
-    const VectorBlock<T> P = block(p_), G = block(g_), U = block(u_);
-    const std::int64_t k = k_, rest = s_ - k;
-    const VectorView<T> g = G.column(k), u = U.column(k);
-    T* const pivot = L() + k * s_ + k;
-    // c := L^-1 f
-    axpby<T>(context, T(1), {f() + k, rest, numbers_.space()}, T(0), {c() + k, rest, numbers_.space()});
-    solve_lower<T>(context, pivot, s_, rest, c() + k);
-    // v := r - G c
-    axpby<T>(context, T(1), r_, T(0), v_);
-    block_axpy<T>(context, T(-1), from(G, k), c() + k, v_);
-    if (s.M) s.precondition(v_, z_);
-    // u := omega M^-1 v + U c
-    axpby<T>(context, {1, at(Omega)}, s.M ? z_ : v_, {1, c() + k}, u);
-    if (rest > 1) block_axpy<T>(context, T(1), from(U, k + 1), c() + k + 1, u);
-    s.product(u, g);
-    for (std::int64_t i = 0; i < k; ++i) {
-      const Coefficient<T> a{-1, at(Projection), L() + i * s_ + i, Demand::nonzero};
-      dot<T>(context, P.column(i), g, at(Projection));
-      axpy<T>(context, a, G.column(i), g);
-      axpy<T>(context, a, U.column(i), u);
+  // numbers from `result` on := V_j . w, j >= first; in pieces that heed the end of a solve on a device.
+  void dots(LaneVectors<T>& V, std::int64_t first, Input w, std::int64_t result) {
+    for (std::int64_t j = first; j < s_; j += most_heeding_dots) {
+      const std::int64_t piece = std::min(most_heeding_dots, s_ - j);
+      lanes_.block_dot(lanes_.part(V, j, piece), w, at(result + j - first));
     }
-    dots(context, from(P, k), g, pivot);
-    // beta = f_k / L_kk
-    axpy_dot<T>(context, {-1, f() + k, pivot, Demand::nonzero}, g, r_, at(RR));
-    if (rest > 1)
-      axpy<T>(context, {-1, f() + k, pivot, Demand::nonzero}, {pivot + 1, rest - 1, numbers_.space()},
-              {f() + k + 1, rest - 1, numbers_.space()});
-    axpy<T>(context, {1, f() + k, pivot, Demand::nonzero}, u, s.x);
   }
 
-  void into_next_space(const System<T>& s) {
-    const Context& context = s.context();
-    if (s.M) s.precondition(r_, z_);
-    const VectorView<T> v = s.M ? z_.view() : v_.view();
+  void within_space(const System& s) {
+    const std::int64_t k = k_, rest = s_ - k, pivot = matrix(k, k);
+    const View r = lanes_.vector(r_), v = lanes_.vector(v_), g = lanes_.vector(g_, k),
+               u = lanes_.vector(u_, k);
+    // c := L^-1 f
+    lanes_.axpby(T(1), lanes_.numbers(f() + k, rest), T(0), lanes_.numbers(c() + k, rest));
+    solve_lower(lanes_, pivot, s_, rest, c() + k);
+    // v := r - G c
+    lanes_.axpby(T(1), r, T(0), v);
+    lanes_.block_axpy(T(-1), lanes_.part(g_, k, rest), at(c() + k), v);
+    if (s.M) lanes_.precondition(s, v, lanes_.vector(z_));
+    // u := omega M^-1 v + U c
+    lanes_.axpby({1, at(Omega)}, s.M ? lanes_.vector(z_) : v, {1, at(c() + k)}, u);
+    if (rest > 1) lanes_.block_axpy(T(1), lanes_.part(u_, k + 1, rest - 1), at(c() + k + 1), u);
+    lanes_.product(s, u, g);
+    for (std::int64_t i = 0; i < k; ++i) {
+      const Coefficient<T> a{-1, at(Projection), at(matrix(i, i)), Demand::nonzero};
+      lanes_.dot(lanes_.vector(p_, i), g, at(Projection));
+      lanes_.axpy(a, lanes_.vector(g_, i), g);
+      lanes_.axpy(a, lanes_.vector(u_, i), u);
+    }
+    dots(p_, k, g, pivot);
+    if (!L::single) lanes_.set(at(Pivot), {1, at(pivot)});
+    // beta = f_k / L_kk
+    lanes_.axpy_dot({-1, at(f() + k), at(pivot), Demand::nonzero}, g, r, at(RR));
+    if (rest > 1)
+      lanes_.axpy({-1, at(f() + k), at(pivot), Demand::nonzero}, lanes_.numbers(pivot + 1, rest - 1),
+                  lanes_.numbers(f() + k + 1, rest - 1));
+    lanes_.axpy({1, at(f() + k), at(pivot), Demand::nonzero}, u, lanes_.x(s));
+  }
+
+  void into_next_space(const System& s) {
+    const View r = lanes_.vector(r_), t = lanes_.vector(t_), v = lanes_.vector(s.M ? z_ : v_);
+    if (s.M) lanes_.precondition(s, r, v);
     // x is updated last, when r is another one.
-    if (!s.M) axpby<T>(context, T(1), r_, T(0), v_);
-    s.product(v, t_);
-    dot_pair<T>(context, t_, r_, t_, at(TR));
-    choose_omega(context);
-    set_scalar<T>(context, at(OldRR), {1, at(RR)});
-    axpy_dot<T>(context, {-1, at(Omega)}, t_, r_, at(RR));
-    dots(context, block(p_), r_, f());
-    axpy<T>(context, {1, at(Omega)}, v, s.x);
+    if (!s.M) lanes_.axpby(T(1), r, T(0), v);
+    lanes_.product(s, v, t);
+    lanes_.dot_pair(t, r, t, at(TR));
+    choose_omega();
+    lanes_.set(at(OldRR), {1, at(RR)});
+    lanes_.axpy_dot({-1, at(Omega)}, t, r, at(RR));
+    dots(p_, 0, r, f());
+    lanes_.axpy({1, at(Omega)}, v, lanes_.x(s));
   }
 
   // omega = t.r / t.t max(1, kappa / |cosine|) = t.r / t.t sqrt(1 + max(0, kappa^2 / cosine^2 - 1))
-  void choose_omega(const Context& context) {
+  void choose_omega() {
     constexpr T kappa = T(0.7);
+    const GmresScalars<T> root = lanes_.gmres_scalars(this->root(), 1);  // for its square root
     // (kappa / cosine)^2 = kappa^2 (r.r / t.r) (t.t / t.r)
-    set_scalar<T>(context, at(Cosine), {kappa * kappa, at(RR), at(TR), Demand::nonzero},
-                  {1, at(TT), at(TR), Demand::nonzero});
-    set_scalar<T>(context, root_.w_squared(), T(-1));
-    add_scalar<T>(context, root_.w_squared(), T(1), at(Cosine));
-    is_positive<T>(context, at(Gate), root_.w_squared());
-    set_scalar<T>(context, at(Cosine), {1, at(Gate)}, {1, root_.w_squared()});
-    set_scalar<T>(context, root_.w_squared(), T(1));
-    add_scalar<T>(context, root_.w_squared(), T(1), at(Cosine));
-    gmres_begin<T>(context, root_);
-    set_scalar<T>(context, at(Omega), {1, at(TR), at(TT), Demand::positive}, {1, root_.next()});
+    lanes_.set(at(Cosine), {kappa * kappa, at(RR), at(TR), Demand::nonzero},
+               {1, at(TT), at(TR), Demand::nonzero});
+    lanes_.set(root.w_squared(), T(-1));
+    lanes_.add(root.w_squared(), T(1), at(Cosine));
+    lanes_.is_positive(at(Gate), root.w_squared());
+    lanes_.set(at(Cosine), {1, at(Gate)}, {1, root.w_squared()});
+    lanes_.set(root.w_squared(), T(1));
+    lanes_.add(root.w_squared(), T(1), at(Cosine));
+    gmres_begin<T>(lanes_.context(), root, lanes_.gmres_lanes());
+    lanes_.set(at(Omega), {1, at(TR), at(TT), Demand::positive}, {1, root.next()});
   }
 
-  // k_ is that of the next step. omega counts as zero where t and r are orthogonal up to rounding.
-  void guard_step() noexcept {
-    constexpr StopReason bad = StopReason::breakdown;
-    constexpr T eps = std::numeric_limits<T>::epsilon();
-    if (k_ == 0)
-      guard_ = {at(TR), Test::nonzero, bad, "omega = 0: t . r", eps, at(TT), at(OldRR)};
-    else
-      guard_ = {L() + (k_ - 1) * (s_ + 1), Test::nonzero, bad, "p_k . g_k"};
-    guard_count_ = 1;
+  // P: hashed numbers, made orthonormal by modified Gram-Schmidt done twice. The same in all lanes.
+  void choose_shadow() {
+    if constexpr (L::single) {
+      orthonormal(lanes_, p_, Projection, root());
+    } else {
+      if (!one_) {
+        auto one = std::make_unique<OneLane<T>>(lanes_.layout());
+        LaneVectors<T> shadow;
+        one->add_block(shadow, s_);
+        one->add_numbers(1 + GmresScalars<T>::size(1));
+        orthonormal(*one, shadow, 0, 1);
+        one_ = std::move(one), shadow_ = std::move(shadow);
+      }
+      for (std::int64_t j = 0; j < s_; ++j) lanes_.spread(one_->vector(shadow_, j), lanes_.vector(p_, j));
+    }
   }
-
-  // P: hashed numbers, made orthonormal by modified Gram-Schmidt done twice.
-  void choose_shadow(const Context& context) {
-    const VectorBlock<T> P = block(p_);
-    const std::int64_t n = r_.size();
-    std::vector<T> column(static_cast<std::size_t>(n));
-    for (std::int64_t j = 0; j < s_; ++j) {
-      for (std::int64_t i = 0; i < n; ++i)
-        column[i] = static_cast<T>(hashed(static_cast<std::uint64_t>(j * n + i)));
-      const VectorView<T> p = P.column(j);
-      copy<T>(context, VectorView<const T>{column.data(), n, Space::host}, p);
+  static void orthonormal(OneLane<T>& lanes, LaneVectors<T>& P, std::int64_t projection,
+                          std::int64_t numbers) {
+    const GmresScalars<T> root = lanes.gmres_scalars(numbers, 1);
+    for (std::int64_t j = 0; j < P.count; ++j) {
+      const VectorView<T> p = lanes.vector(P, j);
+      fill_hashed<T>(lanes.context(), static_cast<std::uint64_t>(j * lanes.rows()), p);
       for (int pass = 0; pass < 2; ++pass)
         for (std::int64_t i = 0; i < j; ++i) {
-          dot<T>(context, P.column(i), p, at(Projection));
-          axpy<T>(context, {-1, at(Projection)}, P.column(i), p);
+          lanes.dot(lanes.vector(P, i), p, lanes.at(projection));
+          lanes.axpy({-1, lanes.at(projection)}, lanes.vector(P, i), p);
         }
-      dot<T>(context, p, p, root_.w_squared());
-      gmres_begin<T>(context, root_);
-      scale<T>(context, {1, nullptr, root_.next(), Demand::nonzero}, p);
+      lanes.dot(p, p, root.w_squared());
+      gmres_begin<T>(lanes.context(), root);
+      lanes.scale({1, nullptr, root.next(), Demand::nonzero}, p);
     }
   }
 
-  const std::int64_t s_, stride_;
+  const std::int64_t s_;
   std::int64_t k_ = 0;
   bool shadow_moved_ = false;  // by a change of the order of the rows; the next run begins with P again
-  Vector<T> p_, g_, u_, r_, v_, t_, z_, numbers_;
-  GmresScalars<T> root_;  // for its square root
-  Guard<T> guard_{};
-  std::size_t guard_count_ = 0;
+  LaneVectors<T> p_, g_, u_, r_, v_, t_, z_;
+  // Of several lanes: P once.
+  std::unique_ptr<OneLane<T>> one_;
+  LaneVectors<T> shadow_;
 };
 
-}  // namespace
-
-constinit const SolverEntry idr{Idr<double>::id,
-                                "Induced dimension reduction, IDR(s), for any matrix; short recurrences",
-                                "van Gijzen and Sonneveld, ACM Trans. Math. Softw. 38 (2011) 5:1",
-                                make_solver_of<double, Idr>, make_solver_of<float, Idr>};
+constinit const SolverEntry idr =
+    solver_entry<Idr>("Induced dimension reduction, IDR(s), for any matrix; short recurrences",
+                      "van Gijzen and Sonneveld, ACM Trans. Math. Softw. 38 (2011) 5:1");
+constinit const MultiMethodEntry idr_of_columns = columns_entry<Idr>();
 
 }  // namespace protean::detail

@@ -32,14 +32,13 @@ struct LaneJudgement {
 // Where the scalars of all lanes lie, and the guards of the method, as an argument of kernels.
 template <class T>
 struct LaneTests {
-  static constexpr int most_guards = 3;
   struct Test {
     int value, scale_a, scale_b;
     bool positive;
     double factor;
   };
   const T* scalars[most_lane_scalars];
-  Test tests[most_guards];
+  Test tests[most_lane_guards];
   int scalar_count = 0, test_count = 0;
 
   explicit LaneTests(MultiMethod<T>& method) {

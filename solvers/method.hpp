@@ -235,20 +235,20 @@ class HasCgState {
   virtual CgState<T> cg_state() noexcept = 0;
 };
 
-template <class T, template <class> class M>
+template <class T, class M>
 class SolverOf final : public Solver<T> {
  public:
   explicit SolverOf(const SolverOptions& options) : Solver<T>(options) {}
-  std::string_view name() const noexcept override { return M<T>::id; }
-  bool needs_symmetric_preconditioner() const noexcept override { return M<T>::symmetric_preconditioner; }
+  std::string_view name() const noexcept override { return M::id; }
+  bool needs_symmetric_preconditioner() const noexcept override { return M::symmetric_preconditioner; }
 
  private:
   std::unique_ptr<Method<T>> make_method(const WorkspaceLayout& layout) const override {
-    return std::make_unique<M<T>>(this->options(), layout);
+    return std::make_unique<M>(this->options(), layout);
   }
 };
 
-template <class T, template <class> class M>
+template <class T, class M>
 std::unique_ptr<Solver<T>> make_solver_of(const SolverOptions& options) {
   return std::make_unique<SolverOf<T, M>>(options);
 }

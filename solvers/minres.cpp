@@ -41,189 +41,215 @@
 //   r, r . r                                       -         3 + 1        3 + 1
 //   q_k+1, z_k+1 divided by beta; x                3 + 2     4 + 3        4 + 3
 //   sum                                            20        31           28 and more
-#include "solvers/gmres_scalars.hpp"
-#include "solvers/method.hpp"
+#include "solvers/forms.hpp"
 #include "solvers/methods.hpp"
-#include "solvers/scalar_work.hpp"
 
 namespace protean::detail {
-namespace {
 
-template <class T>
-class MinRes final : public Method<T> {
+template <class L>
+class MinRes final : public StepsOf<L> {
+  using Base = StepsOf<L>;
+  using typename Base::T, typename Base::View, typename Base::Input, typename Base::System,
+      typename Base::Start;
+
  public:
   static constexpr std::string_view id = "minres";
-  static constexpr bool symmetric_preconditioner = true;
-  MinRes(const SolverOptions& options, const WorkspaceLayout& layout)
-      : preconditioned_(layout.preconditioning != WorkspaceLayout::Preconditioning::none),
-        carries_residual_(preconditioned_ || weighs_residuals(options)) {
-    const ContextPtr& context = layout.context;
-    for (Vector<T>* v : {&q_[0], &q_[1], &d_[0], &d_[1], &scratch_}) *v = make_vector<T>(context, layout.n);
-    if (preconditioned_)
-      for (Vector<T>* v : {&z_[0], &z_[1]}) *v = make_vector<T>(context, layout.n);
-    if (carries_residual_) r_ = make_vector<T>(context, layout.n);
-    numbers_ = Vector<T>(context, GmresScalars<T>::size(window) + Count);
-    fill<T>(*context, T(0), numbers_);
-    rotations_.data = numbers_.data(), rotations_.m = window, rotations_.null_test = at(Largest);
-  }
-  VectorView<T> scratch() noexcept override { return scratch_; }
-  std::array<VectorView<T>, 2> spare() noexcept override { return {q_[0].view(), q_[1].view()}; }
+  static constexpr bool symmetric = true, symmetric_preconditioner = true, turns = true;
+  enum Signal { SignalRR, SignalSign, SignalGoesOn, SignalBeta, SignalColumn, SignalCount };
+  // q . z, to which the step has added what counts as 0: negative where M is indefinite, not by rounding. No new
+  // direction, as in GMRES: the space holds the solution, or A is singular.
+  static constexpr LaneGuard guards[] = {{.value = SignalSign,
+                                          .test = Test::positive,
+                                          .reason = StopReason::indefinite_preconditioner,
+                                          .meaning = "r . M^-1 r",
+                                          .at_begin = true},
+                                         {.value = SignalGoesOn,
+                                          .test = Test::nonzero,
+                                          .reason = StopReason::inconsistent,
+                                          .meaning = "b - A x is a null vector of A; further steps"},
+                                         {.value = SignalBeta,
+                                          .test = Test::nonzero,
+                                          .reason = StopReason::breakdown,
+                                          .meaning = "beta(k+1)^2",
+                                          .epsilons = 16,
+                                          .scale_a = SignalColumn,
+                                          .scale_b = SignalColumn,
+                                          .squared = true}};
 
-  std::vector<VectorView<T>> kept_vectors(bool ahead) override {
-    std::vector<VectorView<T>> kept{q_[0].view(), q_[1].view(), d_[0].view(), d_[1].view()};
+  MinRes(L& lanes, const SolverOptions& options)
+      : Base(lanes),
+        preconditioned_(lanes.preconditioned()),
+        carries_residual_(preconditioned_ || weighs_residuals(options)) {
+    for (LaneVectors<T>* v : {&q_[0], &q_[1], &d_[0], &d_[1], &scratch_}) lanes.add(*v);
+    if (preconditioned_)
+      for (LaneVectors<T>* v : {&z_[0], &z_[1]}) lanes.add(*v);
+    if (carries_residual_) lanes.add(r_);
+    lanes.add_numbers(GmresScalars<T>::size(window) + Count);
+  }
+  View scratch() noexcept { return lanes_.vector(scratch_); }
+  std::array<View, 2> spare() noexcept { return {lanes_.vector(q_[0]), lanes_.vector(q_[1])}; }
+  std::vector<View> kept(bool ahead) {
+    std::vector<View> kept;
+    for (LaneVectors<T>* v : {&q_[0], &q_[1], &d_[0], &d_[1]}) kept.push_back(lanes_.vector(*v));
     if (preconditioned_) {
-      kept.push_back(z_[parity_].view());
-      if (ahead) kept.push_back(z_[1 - parity_].view());
+      kept.push_back(lanes_.vector(z_[parity_]));
+      if (ahead) kept.push_back(lanes_.vector(z_[1 - parity_]));
     }
-    if (carries_residual_) kept.push_back(r_.view());
+    if (carries_residual_) kept.push_back(lanes_.vector(r_));
     return kept;
   }
 
-  void begin(const System<T>& s, VectorView<const T> r) override {
-    const Context& context = s.context();
-    parity_ = 0;
+  void begin(const System& s, const Start& start) {
+    if (L::single) parity_ = 0;
+    const int now = parity_, other = 1 - parity_;
+    const View q = lanes_.vector(q_[now]), z = lanes_.vector(z_[now]), r = lanes_.vector(r_);
     // q_1 := r / beta_1, z_1 := M^-1 q_1, with beta_1^2 = r . M^-1 r
-    copy<T>(context, r, q_[0]);
-    if (carries_residual_) copy<T>(context, r, r_);
+    lanes_.take(start, q);
+    if (carries_residual_) lanes_.take(start, r);
     if (preconditioned_) {
-      s.precondition(q_[0], z_[0]);
-      dot_pair<T>(context, r_, r_, z_[0], at(RR));
+      lanes_.precondition(s, q, z);
+      lanes_.dot_pair(r, r, z, number(RR));
     } else {
-      dot<T>(context, q_[0], q_[0], at(RZ));
+      lanes_.dot(q, q, number(RZ));
     }
-    fill<T>(context, T(0), q_[1]);
-    fill<T>(context, T(0), d_[0]), fill<T>(context, T(0), d_[1]);
-    square_of_beta(context);
-    gmres_begin<T>(context, rotations_);
+    lanes_.zero(q_[other]);
+    lanes_.zero(d_[0]), lanes_.zero(d_[1]);
+    const GmresScalars<T> rotations = this->rotations();
+    square_of_beta(rotations);
+    gmres_begin<T>(lanes_.context(), rotations, lanes_.gmres_lanes());
     // No column before this one: rotations by 0, beta 0.
     for (int k : {0, 1}) {
-      set_scalar<T>(context, rotations_.cosines() + k, T(1));
-      set_scalar<T>(context, rotations_.sines() + k, T(0));
+      lanes_.set(nth(rotations.cosines(), k), T(1));
+      lanes_.set(nth(rotations.sines(), k), T(0));
     }
-    set_scalar<T>(context, rotations_.g() + last, {1, rotations_.g()});
-    set_scalar<T>(context, at(Beta), T(0));
-    normalise(context, 0);
-    guards_[0] = {at(RZ), Test::positive, StopReason::indefinite_preconditioner, "r . M^-1 r"};
-    guard_count_ = preconditioned_ ? 1 : 0;
+    lanes_.set(nth(rotations.g(), last), {1, rotations.g()});
+    lanes_.set(number(Beta), T(0));
+    normalise(rotations, now);
+    // Of one lane the test reads r . z itself.
+    if (!L::single) lanes_.set(number(Sign), preconditioned_ ? Coefficient<T>{1, number(RZ)} : T(1));
   }
 
-  void step(const System<T>& s) override {
-    const Context& context = s.context();
+  void step(const System& s) {
     const int now = parity_, next = 1 - parity_;
     parity_ = next;
-    T* const h = rotations_.column(last);
-    const VectorView<T> z = preconditioned_ ? z_[now].view() : q_[now].view();
+    const GmresScalars<T> rotations = this->rotations();
+    T *const h = rotations.column(last), *const h1 = nth(h, 1), *const h2 = nth(h, 2);
+    const View q = lanes_.vector(q_[now]), new_q = lanes_.vector(q_[next]), new_z = lanes_.vector(z_[next]),
+               z = preconditioned_ ? lanes_.vector(z_[now]) : q, d = lanes_.vector(d_[now]),
+               r = lanes_.vector(r_);
     // q_k+1 := A z_k - beta_k q_k-1, alpha_k = z_k . q_k+1, q_k+1 := q_k+1 - alpha_k q_k
-    scale<T>(context, {1, at(Beta)}, q_[next]);
-    s.product(T(1), z, T(-1), q_[next]);
-    set_scalar<T>(context, h, T(0));
-    set_scalar<T>(context, h + 1, {1, at(Beta)});
-    dot<T>(context, z, q_[next], h + 2);
-    axpy_dot<T>(context, {-1, h + 2}, q_[now], q_[next], at(RZ));
+    lanes_.product_minus(s, z, number(Beta), new_q);
+    lanes_.set(h, T(0));
+    lanes_.set(h1, {1, number(Beta)});
+    lanes_.dot(z, new_q, h2);
+    lanes_.axpy_dot({-1, h2}, q, new_q, number(RZ));
     // z_k+1 := M^-1 q_k+1, beta_k+1^2 = q_k+1 . z_k+1
     if (s.general_preconditioner()) {
-      s.precondition_dot(q_[next], z_[next], at(RZ));
+      lanes_.precondition_dot(s, new_q, new_z, number(RZ));
     } else if (preconditioned_) {
-      s.precondition(q_[next], z_[next]);
-      dot<T>(context, q_[next], z_[next], at(RZ));
+      lanes_.precondition(s, new_q, new_z);
+      lanes_.dot(new_q, new_z, number(RZ));
     }
-    square_of_beta(context);
-    gmres_rotate<T>(context, rotations_, last, false);
+    square_of_beta(rotations);
+    gmres_rotate<T>(lanes_.context(), rotations, last, false, lanes_.gmres_lanes());
     if (preconditioned_) {
-      set_scalar<T>(context, at(Sign), std::numeric_limits<T>::min());
-      add_scalar<T>(context, at(Sign), T(1), at(RZ));
-      add_scalar<T>(context, at(Sign), rounding * rounding, rotations_.column_squared());
+      lanes_.set(number(Sign), std::numeric_limits<T>::min());
+      add(number(Sign), T(1), number(RZ));
+      add(number(Sign), rounding * rounding, rotations.column_squared());
     }
     // d_k := (z_k - h1 d_k-1 - h0 d_k-2) / h2
-    axpby<T>(context, {1, nullptr, h + 2, Demand::nonzero}, z, {-1, h, h + 2, Demand::nonzero}, d_[now]);
-    axpy<T>(context, {-1, h + 1, h + 2, Demand::nonzero}, d_[next], d_[now]);
+    lanes_.axpby({1, nullptr, h2, Demand::nonzero}, z, {-1, h, h2, Demand::nonzero}, d);
+    lanes_.axpy({-1, h1, h2, Demand::nonzero}, lanes_.vector(d_[next]), d);
     if (carries_residual_) {
       // r := s_k^2 r + (g_k+1 c_k / beta_k+1) q_k+1, r . r
-      const T *const c = rotations_.cosines() + last, *const sine = rotations_.sines() + last;
-      set_scalar<T>(context, at(SS), {1, sine}, {1, sine});
-      set_scalar<T>(context, at(GC), {1, rotations_.g() + last + 1}, {1, c});
-      axpby<T>(context, {1, at(GC), rotations_.next(), Demand::nonzero}, q_[next], {1, at(SS)}, r_);
+      const T *const c = nth(rotations.cosines(), last), *const sine = nth(rotations.sines(), last);
+      lanes_.set(number(SS), {1, sine}, {1, sine});
+      lanes_.set(number(GC), {1, nth(rotations.g(), last + 1)}, {1, c});
+      lanes_.axpby({1, number(GC), rotations.next(), Demand::nonzero}, new_q, {1, number(SS)}, r);
     }
-    if (preconditioned_) dot<T>(context, r_, r_, at(RR));
-    normalise(context, next);
+    if (preconditioned_) lanes_.dot(r, r, number(RR));
+    normalise(rotations, next);
     // The window moves on by one column.
-    set_scalar<T>(context, at(Step), {1, rotations_.g() + last});
-    set_scalar<T>(context, rotations_.g() + last, {1, rotations_.g() + last + 1});
-    set_scalar<T>(context, at(Beta), {1, rotations_.next()});
-    for (T* turn : {rotations_.cosines(), rotations_.sines()})
-      for (int k : {0, 1}) set_scalar<T>(context, turn + k, {1, turn + k + 1});
+    lanes_.set(number(Step), {1, nth(rotations.g(), last)});
+    lanes_.set(nth(rotations.g(), last), {1, nth(rotations.g(), last + 1)});
+    lanes_.set(number(Beta), {1, rotations.next()});
+    for (T* turn : {rotations.cosines(), rotations.sines()})
+      for (int k : {0, 1}) lanes_.set(nth(turn, k), {1, nth(turn, k + 1)});
     // x := x + g_k d_k
-    axpy<T>(context, {1, at(Step)}, d_[now], s.x);
-    guard_step();
+    lanes_.axpy({1, number(Step)}, d, lanes_.x(s));
   }
 
-  std::int64_t period() const noexcept override { return 2; }
-  std::int64_t phase() const noexcept override { return parity_; }
-  void set_phase(std::int64_t phase) noexcept override {
-    parity_ = static_cast<int>(phase % 2);
-    guard_step();
+  std::int64_t period() const noexcept { return 2; }
+  std::int64_t position() const noexcept { return parity_; }
+  void set_position(std::int64_t position) noexcept { parity_ = static_cast<int>(position % 2); }
+  std::vector<std::vector<View>> turning() {
+    std::vector<std::vector<View>> groups;
+    for (auto* const pair : {&q_, &d_, &z_})
+      if ((*pair)[0].count > 0) groups.push_back({lanes_.vector((*pair)[0]), lanes_.vector((*pair)[1])});
+    return groups;
   }
-
-  Signals<T> signals() const noexcept override {
-    return {.residual_squared = preconditioned_ ? numbers_.data() + GmresScalars<T>::size(window) + RR
-                                                : rotations_.residual_squared(),
-            .guards = {guards_, guard_count_}};
+  T* signal(int which, bool first) noexcept {
+    const GmresScalars<T> rotations = this->rotations();
+    switch (which) {
+      case SignalRR:
+        return preconditioned_ ? number(RR) : rotations.residual_squared();
+      case SignalSign:
+        return number(L::single && first ? RZ : Sign);
+      case SignalGoesOn:
+        return number(GoesOn);
+      case SignalBeta:
+        return rotations.w_squared();
+      default:
+        return rotations.column_squared();
+    }
   }
-  VectorView<const T> residual() noexcept override { return r_; }
+  std::span<const LaneGuard> tested(bool first) const noexcept {
+    const std::span<const LaneGuard> all = guards;
+    return all.subspan(preconditioned_ ? 0 : 1, (preconditioned_ ? 1 : 0) + (first ? 0 : 2));
+  }
+  Input residual() noexcept { return lanes_.vector(r_); }
 
  private:
+  using Base::at, Base::lanes_;
   // Columns of the window of rotations, and the one that is computed.
   static constexpr std::int64_t window = 3, last = 2;
   enum Place { RR, RZ, Beta, Step, SS, GC, Gate, Sign, Largest, GoesOn, Count };
   // What counts as 0 beside the norm of a column.
   static constexpr T rounding = 16 * std::numeric_limits<T>::epsilon();
-  T* at(Place place) noexcept { return numbers_.data() + GmresScalars<T>::size(window) + place; }
+  T* number(Place place) noexcept { return at(GmresScalars<T>::size(window) + place); }
+  GmresScalars<T> rotations() noexcept {
+    GmresScalars<T> rotations = lanes_.gmres_scalars(0, window);
+    rotations.null_test = number(Largest);
+    return rotations;
+  }
+  // Number i after this one.
+  T* nth(T* first, std::int64_t i) noexcept { return first + (at(i) - at(0)); }
+  // result := result + a * x
+  void add(T* result, Coefficient<T> a, const T* x) { lanes_.add(result, a, x); }
 
   // w_squared := |q . z|, so that no root of a negative number is taken. Not 0 where q . z is negative: r would become
   // 0, which ends a solve as if it had converged.
-  void square_of_beta(const Context& context) {
-    is_positive<T>(context, at(Gate), at(RZ));
-    set_scalar<T>(context, rotations_.w_squared(), T(-1));
-    add_scalar<T>(context, rotations_.w_squared(), T(2), at(Gate));
-    set_scalar<T>(context, rotations_.w_squared(), {1, rotations_.w_squared()}, {1, at(RZ)});
+  void square_of_beta(const GmresScalars<T>& rotations) {
+    T* const w_squared = rotations.w_squared();
+    lanes_.is_positive(number(Gate), number(RZ));
+    lanes_.set(w_squared, T(-1));
+    add(w_squared, T(2), number(Gate));
+    lanes_.set(w_squared, {1, w_squared}, {1, number(RZ)});
   }
-  void normalise(const Context& context, int which) {
-    const Coefficient<T> by{1, nullptr, rotations_.next(), Demand::nonzero};
-    scale<T>(context, by, q_[which]);
-    if (preconditioned_) scale<T>(context, by, z_[which]);
-  }
-
-  // q . z, to which the step has added what counts as 0: negative where M is indefinite, not by rounding.
-  void guard_step() noexcept {
-    guard_count_ = 0;
-    if (preconditioned_)
-      guards_[guard_count_++] = {at(Sign), Test::positive, StopReason::indefinite_preconditioner,
-                                 "r . M^-1 r"};
-    guards_[guard_count_++] = {at(GoesOn), Test::nonzero, StopReason::inconsistent,
-                               "b - A x is a null vector of A; further steps"};
-    // No new direction, as in GMRES: the space holds the solution, or A is singular.
-    guards_[guard_count_++] = {rotations_.w_squared(),     Test::nonzero,
-                               StopReason::breakdown,      "beta(k+1)^2",
-                               rounding * rounding,        rotations_.column_squared(),
-                               rotations_.column_squared()};
+  void normalise(const GmresScalars<T>& rotations, int which) {
+    const Coefficient<T> by{1, nullptr, rotations.next(), Demand::nonzero};
+    lanes_.scale(by, lanes_.vector(q_[which]));
+    if (preconditioned_) lanes_.scale(by, lanes_.vector(z_[which]));
   }
 
   const bool preconditioned_, carries_residual_;
-  Vector<T> q_[2], z_[2], d_[2], r_, scratch_, numbers_;
-  GmresScalars<T> rotations_;
+  LaneVectors<T> q_[2], z_[2], d_[2], r_, scratch_;
   int parity_ = 0;
-  Guard<T> guards_[3];
-  std::size_t guard_count_ = 0;
 };
 
-}  // namespace
-
-constinit const SolverEntry minres{MinRes<double>::id,
-                                   "Minimal residuals, for symmetric matrices, also indefinite ones",
-                                   "Paige and Saunders, SIAM J. Numer. Anal. 12 (1975) 617",
-                                   make_solver_of<double, MinRes>,
-                                   make_solver_of<float, MinRes>,
-                                   1,
-                                   true};
+constinit const SolverEntry minres =
+    solver_entry<MinRes>("Minimal residuals, for symmetric matrices, also indefinite ones",
+                         "Paige and Saunders, SIAM J. Numer. Anal. 12 (1975) 617");
+constinit const MultiMethodEntry minres_of_columns = columns_entry<MinRes>();
 
 }  // namespace protean::detail

@@ -16,32 +16,15 @@
 
 #include "core/multi_blas1.hpp"
 #include "core/vector.hpp"
-#include "operators/multi_product.hpp"
-#include "preconditioners/preconditioner.hpp"
+#include "solvers/lanes.hpp"
 #include "solvers/method.hpp"
 
 namespace protean::detail {
 
-template <class T>
-struct MultiSystem {
-  const LinearOperator<T>& A;
-  MultiVectorView<const T> B;
-  MultiVectorView<T> X;
-  const Preconditioner<T>* M;
-  VectorView<const T> d;  // the entries of M^-1 where M^-1 is a diagonal, else empty
+// The most scalars of a lane that decide whether it goes on, and the most tests of them.
+constexpr int most_lane_scalars = 8, most_lane_guards = 4;
 
-  const Context& context() const noexcept { return *A.context(); }
-  bool general_preconditioner() const noexcept { return M && d.size == 0; }
-  WorkspaceLayout::Preconditioning preconditioning() const noexcept {
-    using enum WorkspaceLayout::Preconditioning;
-    return general_preconditioner() ? general : M ? diagonal : none;
-  }
-};
-
-// The most scalars that a method keeps for a lane.
-constexpr int most_lane_scalars = 7;
-
-// Guard (method.hpp) by the places of its numbers among the scalars of a lane. scale_a < 0: only 0 counts as zero.
+// Guard (method.hpp) by the places of its numbers among these scalars. scale_a < 0: only 0 counts as zero.
 struct LaneGuard {
   int value;
   Test test;
@@ -63,12 +46,12 @@ struct MultiMethodTraits {
   std::string_view id;
   int products = 1;  // of a step
   bool symmetric_preconditioner = false;
-  int scalars = 0;                    // of a lane; number 0 is r . r
-  std::span<const LaneGuard> guards;  // at most three
-  // Steps come in cycles of at most period(). All lanes begin a cycle together, x is the iterate after finish(), and a
-  // lane that finish() was called for goes on with begin() only. Otherwise x is the iterate after each step, and lanes
-  // begin one by one.
+  int scalars = 0;  // of a lane; number 0 is r . r
+  std::span<const LaneGuard> guards;
+  // Steps come in cycles of at most period(). All lanes begin a cycle together, and a lane that finish() was called for
+  // goes on with begin() only. Otherwise lanes begin one by one.
   bool cycles = false;
+  bool finishes = false;  // x is the iterate after finish() only; of all methods with cycles
 };
 
 // How many steps a lane has done since begin().
@@ -81,64 +64,45 @@ struct LaneSteps {
 template <class T>
 using LaneScalars = std::array<T, most_lane_scalars>;
 
+// The form of a method for several columns: forms.hpp makes it.
 template <class T>
 class MultiMethod {
  public:
-  // Room for vectors of n entries in up to `most` lanes.
-  MultiMethod(const MultiMethodTraits& traits, const ContextPtr& context, std::int64_t n, std::int64_t most)
-      : traits_(traits), context_(context), n_(n), most_(most), flags_(context, 2 * most) {
-    fill<T>(*context, T(0), flags_);
-  }
+  MultiMethod(const MultiMethodTraits& traits, const WorkspaceLayout& layout, std::int64_t most)
+      : lanes_(layout, most), traits_(traits), context_(layout.context) {}
   MultiMethod(const MultiMethod&) = delete;
   MultiMethod& operator=(const MultiMethod&) = delete;
   virtual ~MultiMethod() = default;
 
   const MultiMethodTraits& traits() const noexcept { return traits_; }
   const ContextPtr& context() const noexcept { return context_; }
-  std::int64_t rows() const noexcept { return n_; }
-  std::int64_t most() const noexcept { return most_; }
-  std::int64_t width() const noexcept { return width_; }
+  std::int64_t rows() const noexcept { return lanes_.rows(); }
+  std::int64_t most() const noexcept { return lanes_.most(); }
+  std::int64_t width() const noexcept { return lanes_.width(); }
 
-  // All lanes are 0 in all vectors, and none runs.
-  void reset(std::int64_t width) {
-    width_ = width;
-    for (Vector<T>* v : vectors())
-      if (v->size() > 0) fill<T>(*context_, T(0), VectorView<T>{v->data(), n_ * width_, v->space()});
-    fill<T>(*context_, T(0), flags_);
-    forget_scalars();
+  MultiVectorView<T> x() noexcept { return lanes_.x(); }
+  T* running() noexcept { return lanes_.running(); }
+  T* chosen() noexcept { return lanes_.chosen(); }
+  void mark(T* where, std::span<const ColumnPair> pairs) { lanes_.mark(where, pairs); }
+  void product(const LinearOperator<T>& A, MultiVectorView<const T> X, MultiVectorView<T> Y,
+               std::span<const ColumnPair> lanes) {
+    lanes_.multiply(A, X, Y, lanes);
   }
-  // Keeps the lanes keep[i].from as lanes keep[i].to of `width` lanes. The scalars must be set again.
-  void pack(std::int64_t width, std::span<const ColumnPair> keep) {
-    for (Vector<T>* v : kept()) {
-      const MultiVectorView<T> to = view(free_, width);
-      fill<T>(*context_, T(0), VectorView<T>{to.data, n_ * width, to.space});
-      copy_columns<T>(*context_, view(*v, width_), to, keep);
-      std::swap(*v, free_);
-    }
-    pack_more(width, keep);
-    width_ = width;
-    forget_scalars();
-  }
-
-  MultiVectorView<T> x() noexcept { return view(x_, width_); }
   // Not used between two steps. `second`: the half that begins after the first `width` lanes.
   MultiVectorView<T> free(std::int64_t width, bool second = false) noexcept {
-    MultiVectorView<T> v = view(free_, width);
-    if (second) v.data += n_ * width;
-    return v;
-  }
-  // 1 for the lanes that run, else 0; and the same for the lanes of a call of begin().
-  T* running() noexcept { return flags_.data(); }
-  T* chosen() noexcept { return flags_.data() + most_; }
-  // Makes them so: where[pairs[i].to] := 1, and 0 for other lanes.
-  void mark(T* where, std::span<const ColumnPair> pairs) {
-    std::vector<T> flags(static_cast<std::size_t>(width_), T(0));
-    for (const ColumnPair pair : pairs) flags[static_cast<std::size_t>(pair.to)] = T(1);
-    copy<T>(*context_, VectorView<const T>{flags.data(), width_, Space::host},
-            {where, width_, context_->space()});
+    return {free_data() + (second ? rows() * width : 0),
+            rows(),
+            width,
+            width,
+            VectorLayout::interleaved,
+            context_->space()};
   }
 
-  // Where scalar number s of all lanes lies: width() numbers.
+  // All lanes are 0 in all vectors, and none runs.
+  virtual void reset(std::int64_t width) = 0;
+  // Keeps the lanes keep[i].from as lanes keep[i].to of `width` lanes.
+  virtual void pack(std::int64_t width, std::span<const ColumnPair> keep) = 0;
+  // Where scalar number s of all lanes lies: width() numbers. Of some methods it is another place after each step.
   virtual T* scalars(int s) noexcept = 0;
 
   // r := the vectors of `from`, and what follows from it, for lanes pairs[i].to. chosen() has 1 for them, else 0.
@@ -146,64 +110,30 @@ class MultiMethod {
                      std::span<const ColumnPair> pairs) = 0;
   // One step of the lanes that run, which are `lanes`.
   virtual void step(const MultiSystem<T>& s, std::span<const ColumnPair> lanes) = 0;
-  // Of methods with cycles: makes x the iterate in these lanes. chosen() changes.
-  virtual void finish(const MultiSystem<T>&, std::span<const LaneSteps>) {}
+  // Of methods that need it: makes x the iterate in these lanes. chosen() changes.
+  virtual void finish(const MultiSystem<T>& s, std::span<const LaneSteps> of) = 0;
   // The steps of a cycle, and those that step() has done or queued since begin().
-  virtual std::int64_t period() const noexcept { return std::numeric_limits<std::int64_t>::max(); }
-  virtual std::int64_t phase() const noexcept { return 0; }
-
-  // Y := A X in the given lanes; others may be computed, too.
-  void product(const LinearOperator<T>& A, MultiVectorView<const T> X, MultiVectorView<T> Y,
-               std::span<const ColumnPair> lanes) {
-    if (X.columns == 1 || column_by_column(A).empty()) return multi_apply<T>(A, T(1), X, T(0), Y, &scratch_);
-    for (const ColumnPair lane : lanes)
-      multi_apply<T>(A, T(1), X.part(lane.to, 1), T(0), Y.part(lane.to, 1), &scratch_);
-  }
+  virtual std::int64_t period() const noexcept = 0;
+  virtual std::int64_t phase() const noexcept = 0;
+  // How many steps the method has done or queued since reset().
+  std::int64_t steps() const noexcept { return steps_; }
+  // Of methods without cycles: whether a lane that stopped while others did so many steps goes on with its next one.
+  // What it keeps is moved to where the method expects it now, if that is possible; otherwise it must begin again.
+  virtual bool go_on(std::int32_t lane, std::int64_t missed) = 0;
 
  protected:
-  // All vectors; and those that must outlive a step, without free_. A vector without entries is not used.
-  virtual std::vector<Vector<T>*> vectors() = 0;
-  virtual std::vector<Vector<T>*> kept() = 0;
-  virtual void forget_scalars() = 0;
-  // For pack(), while width_ is still the old one: what kept() does not name. free_ may be used.
-  virtual void pack_more(std::int64_t, std::span<const ColumnPair>) {}
-
-  void allocate(std::initializer_list<Vector<T>*> list) {
-    for (Vector<T>* v : list) *v = Vector<T>(context_, n_ * most_);
-  }
-  MultiVectorView<T> view(Vector<T>& v, std::int64_t width) noexcept {
-    return {v.data(), n_, width, width, VectorLayout::interleaved, v.space()};
-  }
-  MultiVectorView<T> view(Vector<T>& v) noexcept { return view(v, width_); }
-  // Of one lane.
-  VectorView<T> single(Vector<T>& v) noexcept { return {v.data(), n_, v.space()}; }
-  // A single lane has the vector operations of a solve of its own.
-  bool is_single() const noexcept { return width_ == 1 && context_->space() == Space::host; }
-
-  const MultiMethodTraits& traits_;
-  const ContextPtr context_;
-  const std::int64_t n_, most_;
-  std::int64_t width_ = 0;
-  Vector<T> x_, free_;
+  virtual T* free_data() noexcept = 0;
+  ManyLanes<T> lanes_;
+  std::int64_t steps_ = 0;
 
  private:
-  Vector<T> flags_;
-  MultiScratch<T> scratch_;
+  const MultiMethodTraits& traits_;
+  const ContextPtr context_;
 };
 
-// The pairs (lane, lane) of pairs[i].to.
-inline std::vector<ColumnPair> own_lanes(std::span<const ColumnPair> pairs) {
-  std::vector<ColumnPair> own;
-  for (const ColumnPair pair : pairs) own.push_back({pair.to, pair.to});
-  return own;
-}
-
-// A method with a form for several columns: multi_cg.cpp, multi_bicgstab.cpp, multi_gmres.cpp.
 template <class T>
 using MakeMultiMethod = std::unique_ptr<MultiMethod<T>> (*)(const SolverOptions& options,
-                                                            const ContextPtr& context, std::int64_t n,
-                                                            std::int64_t most,
-                                                            WorkspaceLayout::Preconditioning preconditioning);
+                                                            const WorkspaceLayout& layout, std::int64_t most);
 struct MultiMethodEntry {
   MultiMethodTraits traits;
   MakeMultiMethod<double> make_f64;
@@ -217,7 +147,6 @@ struct MultiMethodEntry {
       return make_f32;
   }
 };
-extern const MultiMethodEntry multi_cg, multi_bicgstab, multi_gmres;
 
 // The lanes for so many columns: no more than three are left over. SIMD and cache lines like 4 and 8.
 inline std::int64_t multi_width(std::int64_t columns) noexcept {

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
 #include <functional>
@@ -19,6 +20,7 @@
 #include "solvers/diagnosis.hpp"
 #include "solvers/iteration_control.hpp"
 #include "solvers/lane_judge.hpp"
+#include "solvers/methods.hpp"
 #include "solvers/multi_diagnosis.hpp"
 #include "solvers/multi_method.hpp"
 #include "solvers/null_space.hpp"
@@ -29,26 +31,22 @@ namespace detail {
 
 template <class T>
 struct MultiWorkspace {
-  MultiWorkspace(MakeMultiMethod<T> make, const SolverOptions& options, const ContextPtr& context,
-                 std::int64_t n, std::int64_t most, WorkspaceLayout::Preconditioning of)
-      : method(make(options, context, n, most, of)),
-        number(context, 1),
-        squares(context, most),
-        preconditioning(of) {}
+  MultiWorkspace(MakeMultiMethod<T> make, const SolverOptions& options, const WorkspaceLayout& of,
+                 std::int64_t most)
+      : layout(of), method(make(options, of, most)), number(of.context, 1), squares(of.context, most) {}
   ~MultiWorkspace() {
     const DeviceScope scope(*method->context());
     device_steps.reset();
   }
-  bool fits(const MultiSystem<T>& system, std::int64_t n, std::int64_t most) const {
-    return method->context() == system.A.context() && method->rows() == n && method->most() >= most &&
-           preconditioning == system.preconditioning();
+  bool fits(const WorkspaceLayout& of, std::int64_t most) const {
+    return layout == of && method->most() >= most;
   }
-  std::unique_ptr<MultiMethod<T>> method;
+  const WorkspaceLayout layout;
+  const std::unique_ptr<MultiMethod<T>> method;
   Vector<T> number;                // norms are left there
   Vector<T> squares;               // of norms, one for each lane
   Vector<T> column;                // made when a norm is out of the range of squares
   Vector<T> constant, components;  // of a null space
-  WorkspaceLayout::Preconditioning preconditioning;
   std::unique_ptr<MultiDeviceSteps<T>> device_steps;
   Vector<T> ordered_b, ordered_x, ordered_null_space;  // in the order of the operator
 };
@@ -78,8 +76,8 @@ class MultiRun {
   static void require_memory_of(std::int64_t k) {
     constexpr std::size_t each = sizeof(Column) + sizeof(SolveReport) + 2 * sizeof(double);
     const bool possible = static_cast<std::size_t>(k) <= unlimited_memory / each;
-    require_memory(possible ? static_cast<std::size_t>(k) * each : unlimited_memory,
-                   fmt::format("the results of {} right-hand sides", k));
+    detail::require_memory(possible ? static_cast<std::size_t>(k) * each : unlimited_memory,
+                           fmt::format("the results of {} right-hand sides", k));
   }
 
   MultiSolveReport operator()() {
@@ -127,6 +125,8 @@ class MultiRun {
     bool first = true;     // no step since begin()
     bool waiting = false;  // for the others, to begin again together; its x is the iterate
     std::int64_t steps_since_begin = 0;
+    // MultiMethod::steps() at begin(), and the steps of others that it missed since
+    std::int64_t begun_at = 0;
     double begun_from = 0;  // the true residual at begin()
     bool asked = false;     // whether x exists at all, between two cycles
     double smallest_restart = std::numeric_limits<double>::infinity();
@@ -278,7 +278,7 @@ class MultiRun {
     method_.begin(system_, truth_, pairs);
     const std::vector<LaneScalars<T>> now = read_scalars();
     for (Column* c : of) {
-      c->first = true, c->waiting = false, c->steps_since_begin = 0;
+      c->first = true, c->waiting = false, c->steps_since_begin = 0, c->begun_at = method_.steps();
       c->begun_from = c->report.true_residual;
       c->scalars = now[static_cast<std::size_t>(c->lane)];
       c->history.assign(1, std::sqrt(static_cast<double>(c->scalars[0])));
@@ -388,9 +388,8 @@ class MultiRun {
     pack();
   }
   bool cycle_ended(const Column& c) const { return runs(c) && c.steps_since_begin == method_.period(); }
-  // Of methods with cycles.
   void form_iterates(const std::vector<Column*>& of) {
-    if (!method_.traits().cycles) return;
+    if (!method_.traits().finishes) return;
     std::vector<LaneSteps> steps;
     for (const Column* c : of)
       if (runs(*c)) steps.push_back({c->lane, c->steps_since_begin});
@@ -422,6 +421,7 @@ class MultiRun {
   bool act(Column& c, bool new_values) {
     const double truth = c.report.true_residual;
     if (const StopReason good = c.control->satisfied(truth); converged(good)) return end(c, good, {});
+    if (c.reason == StopReason::inconsistent) look_at_least_squares(c);
     if (c.waiting && c.reason == StopReason::running) {
       if (new_values) c.control->restart(truth, c.report.iterations);
       return true;
@@ -448,7 +448,7 @@ class MultiRun {
       ++c.report.restarts;
       return true;
     }
-    if (c.verdict.reached && truth <= 2 * c.verdict.residual && !method_.traits().cycles) {
+    if (c.verdict.reached && truth <= 2 * c.verdict.residual && can_go_on(c)) {
       c.control->aim_lower(c.verdict.residual, truth);
       return false;
     }
@@ -465,6 +465,26 @@ class MultiRun {
     ++c.report.restarts;
     c.control->restart(truth, c.report.iterations);
     return true;
+  }
+
+  // Whether its next step may follow its last one. On a device it may have stopped some steps before the others.
+  bool can_go_on(Column& c) {
+    if (method_.traits().cycles) return false;
+    const std::int64_t missed = method_.steps() - c.begun_at - c.steps_since_begin;
+    c.begun_at += missed;
+    return method_.go_on(c.lane, missed);
+  }
+
+  // Solver: the recurrences say that b - A x is a null vector of A.
+  void look_at_least_squares(Column& c) {
+    ThreeVectors<T> vectors(method_.context(), method_.rows());
+    Vector<T> x(method_.context(), method_.rows());
+    take_out(truth_, truth_index_[static_cast<std::size_t>(number_of(c))], vectors.scratch());
+    take_out(method_.x(), c.lane, x);
+    const System<T> system{system_.A, vectors.scratch(), x.view(), system_.M, system_.d};
+    const double residual = norm<T>(context(), vectors.scratch(), workspace_.number);
+    Diagnosis found = check_least_squares<T>(vectors, system, workspace_.number, residual, c.report.rhs_norm);
+    c.reason = found.reason, c.detail = std::move(found.detail);
   }
 
   std::optional<Diagnosis> no_solution(const Column& c, ThreeVectors<T>& vectors) {
@@ -548,8 +568,7 @@ class MultiRun {
         if (c.lane >= 0) keep.push_back({c.lane, next}), c.lane = next++;
       method_.pack(width, keep);
     }
-    // On a GPU a lane may have stopped some steps before the others, where these have gone on with the scalars of other
-    // steps.
+    // On a GPU a lane may have stopped some steps before the others, whose scalars may lie in other places by now.
     for (int place = 0; place < method_.traits().scalars; ++place) {
       std::vector<T> numbers(static_cast<std::size_t>(method_.width()));
       for (const Column& c : columns_)
@@ -647,8 +666,9 @@ MultiSolveReport solve_in_order(const MultiSystem<T>& callers, const HasOrder<T>
   return MultiRun<T>(system, workspace, observer, rules, rule, callers, null_space, M ? &*M : nullptr)();
 }
 
-constexpr const MultiMethodEntry* entries[] = {&multi_cg, &multi_bicgstab, &multi_gmres};
-constexpr std::string_view names[] = {"cg", "bicgstab", "gmres"};
+constexpr const MultiMethodEntry* entries[] = {
+    &cg_of_columns,        &fcg_of_columns, &minres_of_columns, &bicgstab_of_columns,
+    &bicgstab2_of_columns, &idr_of_columns, &gmres_of_columns,  &fgmres_of_columns};
 
 }  // namespace
 }  // namespace detail
@@ -657,19 +677,21 @@ bool MultiSolveReport::converged() const noexcept {
   return std::all_of(columns.begin(), columns.end(), [](const SolveReport& c) { return c.converged(); });
 }
 
-std::span<const std::string_view> multi_methods() noexcept { return detail::names; }
+std::span<const std::string_view> multi_methods() noexcept {
+  static const auto names = [] {
+    std::array<std::string_view, std::size(detail::entries)> all;
+    std::transform(std::begin(detail::entries), std::end(detail::entries), all.begin(),
+                   [](const detail::MultiMethodEntry* entry) { return entry->traits.id; });
+    return all;
+  }();
+  return names;
+}
 
 template <class T>
 MultiSolver<T>::MultiSolver(std::string_view method, const SolverOptions& options) : options_(options) {
   (void)make_solver<T>(method, options);  // refuses names and numbers
   for (const detail::MultiMethodEntry* entry : detail::entries)
     if (entry->traits.id == method) entry_ = entry;
-  if (!entry_)
-    throw BadArgument(fmt::format(
-        "method {} has no form for several right-hand sides; there are cg, for symmetric positive "
-        "definite matrices, and bicgstab and gmres, for any. Solve the columns one after another with a "
-        "Solver, which keeps its memory between solves",
-        method));
   if (detail::weighs_residuals(options))
     throw BadArgument(
         fmt::format("residual_norm is {}; solves with several right-hand sides take the 2-norm alone: take "
@@ -701,7 +723,7 @@ MultiSolveReport MultiSolver<T>::solve(const LinearOperator<T>& A, MultiVectorVi
   require<T>(X, n, k, space, "X");
   detail::require_device_memory(*context, B.data, "B");
   detail::require_device_memory(*context, X.data, "X");
-  require_apart<T>(B, X, "B and X of a solve");
+  detail::require_apart<T>(B, X, "B and X of a solve");
   if (!rules.empty() && std::ssize(rules) != k)
     throw ShapeMismatch(
         fmt::format("{} stopping rules for {} columns; give one for each, or none", rules.size(), k));
@@ -744,10 +766,11 @@ MultiSolveReport MultiSolver<T>::solve(const LinearOperator<T>& A, MultiVectorVi
   const detail::MultiSystem<T> system{A, B, X, M, d};
   detail::MultiRun<T>::require_memory_of(k);
   const std::int64_t most = std::max<std::int64_t>(1, detail::multi_width(k));
-  if (!workspace_ || !workspace_->fits(system, n, most)) {
+  const detail::WorkspaceLayout layout{context, n, system.preconditioning()};
+  if (!workspace_ || !workspace_->fits(layout, most)) {
     workspace_.reset();  // before the new one, so that memory holds one of them at most
-    workspace_ = std::make_unique<detail::MultiWorkspace<T>>(entry_->template make<T>(), options_, context, n,
-                                                             most, system.preconditioning());
+    workspace_ =
+        std::make_unique<detail::MultiWorkspace<T>>(entry_->template make<T>(), options_, layout, most);
   }
   const VectorBlock<const T> N = detail::null_space_of<T>(options_, null_space_, context, n,
                                                           workspace_->constant, workspace_->components);

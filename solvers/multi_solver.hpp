@@ -12,42 +12,10 @@
 #include <protean/core/multi_vector.hpp>
 #include <protean/operators/linear_operator.hpp>
 #include <protean/preconditioners/preconditioner.hpp>
+#include <protean/solvers/solve_report.hpp>
 #include <protean/solvers/solver.hpp>
 
 namespace PROTEAN_EXPORT protean {
-
-struct MultiIterationInfo {
-  std::int64_t iteration = 0;  // 0: the initial guesses
-  std::int64_t running = 0;    // columns that have not ended
-  std::int64_t broken = 0;     // columns ended by a breakdown or an indefinite preconditioner
-  // For each column the 2-norm of its recurrence residual, and the norm divided by the baseline of its rule. The
-  // numbers of a column that has ended stay.
-  std::span<const double> residuals, relative_residuals;
-  double seconds = 0;  // since the solve began
-};
-
-// Called between two iterations, also after iteration 0. A device computes some iterations ahead and reports several of
-// them in one call. Only here may an operator change its storage format or its values; columns then begin again from b
-// - A x with the new A. Return false to end all columns with StopReason::interrupted.
-class MultiSolveObserver {
- public:
-  virtual ~MultiSolveObserver() = default;
-  virtual bool on_iteration(const MultiIterationInfo& info) = 0;
-};
-
-struct MultiSolveReport {
-  // One report for each column. seconds: when that column ended, since the solve began.
-  std::vector<SolveReport> columns;
-  std::int64_t iterations = 0;  // of the column with the most
-  // Products with several vectors: each reads the operator once if `product` is "in one pass".
-  std::int64_t products = 0;
-  // "in one pass", or "column by column: " and why.
-  std::string product, preconditioner;  // preconditioner: empty without one; "diagonal" if M^-1 is one
-  std::string steps;                    // as SolveReport::steps: "host", "simulated", on a GPU "queued"
-  double seconds = 0;
-  // True for no columns.
-  bool converged() const noexcept;
-};
 
 namespace PROTEAN_HIDDEN detail {
 template <class T>
@@ -55,7 +23,7 @@ struct MultiWorkspace;
 struct MultiMethodEntry;
 }  // namespace detail
 
-// Methods that have a form for several right-hand sides: cg, bicgstab and gmres.
+// Methods that have a form for several right-hand sides: all of solvers(), in that order.
 std::span<const std::string_view> multi_methods() noexcept;
 
 // Solves A x_j = b_j for all columns j at the same time, so that one pass over A serves all of them. Each column has
@@ -71,21 +39,23 @@ std::span<const std::string_view> multi_methods() noexcept;
 // three ended columns stay in the block of vectors; their numbers are not changed. With more of them the
 // remaining columns are packed together.
 //
-// gmres: all columns begin their restart cycles together. A column may have to restart within a cycle, because its
-// recurrence was wrong or broke down. It then waits for the end of the common cycle; the steps of the others in that
-// time do not count as steps of this column. The basis of each column is read as often as in a solve of its own, so
-// only the products gain. Single solves may be faster if the basis of one column fits into the caches and the bases of
-// all do not.
+// gmres, fgmres: all columns begin their restart cycles together. A column may have to restart within a cycle, because
+// its recurrence was wrong or broke down. It then waits for the end of the common cycle; the steps of the others in
+// that time do not count as steps of this column. The basis of each column is read as often as in a solve of its own,
+// so only the products gain. Single solves may be faster if the basis of one column fits into the caches and the bases
+// of all do not.
 //
-// Memory for each column: cg 4 vectors, 5 with a preconditioner that is not a diagonal; bicgstab 6, 8 with a
-// preconditioner; gmres 3 + restart, 4 + restart with a preconditioner. Products or M^-1 column by column take 2 more
-// vectors. The solver keeps the memory between solves, and uses it again for the same size and context and no more
-// columns. It refuses to take more than the host has (OutOfMemory): give fewer columns at a time, or a smaller restart.
-// Two threads must not use one solver at the same time (BadArgument).
+// idr: a column that restarts while others are in the middle of a cycle of s + 1 steps has a shorter first cycle. Its
+// iterations may be others than those of a solve of its own.
+//
+// Memory for each column: one vector more than the method takes for one (solvers()). Products or M^-1 column by column
+// take 2 more vectors, idr s more. The solver keeps the memory between solves, and uses it again for the same size and
+// context and no more columns. It refuses to take more than the host has (OutOfMemory): give fewer columns at a time,
+// or a smaller restart. Two threads must not use one solver at the same time (BadArgument).
 template <class T>
 class MultiSolver {
  public:
-  // Throws BadArgument for a method without a form for several right-hand sides, for options out of range, and for
+  // Throws BadArgument for an unknown method, for options out of range or that the method does not read, and for
   // device_steps and residual_norm other than auto and euclidean.
   explicit MultiSolver(std::string_view method = "cg", const SolverOptions& options = {});
   ~MultiSolver();
@@ -101,8 +71,9 @@ class MultiSolver {
                          std::span<const StoppingRule> rules = {});
 
   // Solver::set_null_space() for all columns: a column whose b has a part in the null space above its tolerance ends
-  // with StopReason::inconsistent. For method cg. Option null_space "constant" is for all columns, too. The columns are
-  // projected one after another when a recurrence begins and when it ends, which takes one more vector.
+  // with StopReason::inconsistent. For methods cg, fcg and minres. Option null_space "constant" is for all columns,
+  // too. The columns are projected one after another when a recurrence begins and when it ends, which takes one more
+  // vector.
   void set_null_space(VectorBlock<const T> N);
 
   const SolverOptions& options() const noexcept { return options_; }

@@ -10,6 +10,7 @@
 #include "operators/callers_order.hpp"
 #include "operators/multi_product.hpp"
 #include "operators/order.hpp"
+#include "operators/transposed_product.hpp"
 #include "operators/wrapper.hpp"
 #include "preconditioners/preconditioner.hpp"
 
@@ -91,7 +92,8 @@ template <class T>
 class InFixedOrder final : public Wrapper<T>,
                            public HasDiagonal<T>,
                            public HasApplyDot<T>,
-                           public HasMultiProduct<T> {
+                           public HasMultiProduct<T>,
+                           public HasTransposedProduct<T> {
  public:
   InFixedOrder(const LinearOperator<T>& A, const HasOrder<T>& ordered)
       : Wrapper<T>(A.context(), A.shape()), A_(A), ordered_(ordered), permutation_(ordered.order()) {}
@@ -120,12 +122,27 @@ class InFixedOrder final : public Wrapper<T>,
       multi_apply<T>(A_, alpha, px, beta, py);
     });
   }
+  // A has this ability where this has: change().
+  std::string_view no_transposed_product() const noexcept override {
+    return A_.abilities().transposed_product->no_transposed_product();
+  }
+  void prepare_transposed() const override { protean::prepare_transposed(A_); }
+  std::size_t transposed_bytes() const noexcept override {
+    return A_.abilities().transposed_product->transposed_bytes();
+  }
+  void do_apply_transposed(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const override {
+    if (kept()) return apply_transposed<T>(ordered_.in_order(), alpha, x, beta, y);
+    callers().multiply(x, beta, y, [&](VectorView<const T> px, VectorView<T> py) {
+      apply_transposed<T>(A_, alpha, px, beta, py);
+    });
+  }
 
  protected:
   void change(Abilities<T>& set) const noexcept override {
     if (set.diagonal) set.diagonal = this;
     if (set.apply_dot) set.apply_dot = this;
     if (set.multi_product) set.multi_product = this;
+    if (set.transposed_product) set.transposed_product = this;
     constexpr std::string_view why = "its vectors stay in the order in which the solve began";
     if (set.rows) set.rows = Ability<HasRows<T>>::refused(why);
     if (set.row_arrays) set.row_arrays = Ability<HasRowArrays<T>>::refused(why);

@@ -15,6 +15,7 @@
 #include "core/device_checks.hpp"
 #include "core/error.hpp"
 #include "core/multi_blas1.hpp"
+#include "core/option_checks.hpp"
 #include "operators/kernel_loading.hpp"
 #include "operators/order.hpp"
 #include "operators/row_arrays.hpp"
@@ -595,7 +596,7 @@ const SolverEntry& find_solver(std::string_view method) {
     ids.push_back(entry.id);
   }
   throw BadArgument(fmt::format("there is no method '{}'; there are {}.{}", method, fmt::join(ids, ", "),
-                                did_you_mean(method, ids)));
+                                detail::did_you_mean(method, ids)));
 }
 
 template <class T>

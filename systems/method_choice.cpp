@@ -105,7 +105,7 @@ std::string_view unsymmetric_preconditioner(std::string_view id, const std::vect
   return {};
 }
 
-MethodChoice choose_method(const MethodTraits& traits, bool several_columns, std::string_view unsymmetric) {
+MethodChoice choose_method(const MethodTraits& traits, std::string_view unsymmetric) {
   if (!traits.symmetric)
     return {"gmres", fmt::format("gmres: the matrix is not symmetric; {}", traits.difference)};
   if (!unsymmetric.empty())
@@ -116,7 +116,6 @@ MethodChoice choose_method(const MethodTraits& traits, bool several_columns, std
       "the matrix is symmetric, and {} of its diagonal entries {} not positive, so it is not positive "
       "definite",
       traits.not_positive, traits.not_positive == 1 ? "is" : "are");
-  if (several_columns) return {"gmres", fmt::format("gmres: {}; minres takes one column", because)};
   return {"minres", fmt::format("minres: {}", because)};
 }
 

@@ -2,7 +2,7 @@
 //
 //   cg      for a symmetric matrix with a positive diagonal
 //   minres  for a symmetric one whose diagonal has an entry that is not positive, since it is not positive definite
-//   gmres   for any other, where the preconditioner is not symmetric, and for several columns in place of minres
+//   gmres   for any other, and where the preconditioner is not symmetric
 //
 // Entries are looked at once for each set of values, in the time of a few products. Of an operator without entries two
 // products with random vectors show whether it is symmetric.
@@ -49,6 +49,6 @@ struct MethodChoice {
   std::string reason;
 };
 // unsymmetric: as unsymmetric_preconditioner().
-MethodChoice choose_method(const MethodTraits& traits, bool several_columns, std::string_view unsymmetric);
+MethodChoice choose_method(const MethodTraits& traits, std::string_view unsymmetric);
 
 }  // namespace protean::detail

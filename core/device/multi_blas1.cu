@@ -212,20 +212,66 @@ struct DotPairBody : DotBody<T> {
   }
 };
 
-// top / bottom where the bottom is positive, else 0.
+// Coefficient::value() of a lane.
 template <class T>
-__device__ inline T positive_ratio(const T* top, const T* bottom, int lane) {
-  return bottom[lane] > T(0) ? top[lane] / bottom[lane] : T(0);
+__device__ inline T value(const Coefficient<T>& c, int lane) {
+  const T top = c.numerator ? c.numerator[lane] : T(1), bottom = c.denominator ? c.denominator[lane] : T(1);
+  if (c.demand == Demand::positive && !(bottom > T(0))) return T(0);
+  if (c.demand == Demand::nonzero && (bottom == T(0) || bottom != bottom)) return T(0);
+  return c.factor * top / bottom;
+}
+
+// One thread for each lane. The factors may read what the product overwrites.
+template <class T>
+__global__ void __launch_bounds__(multi_threads)
+    scalar_product_kernel(int w, Coefficient<T> a, Coefficient<T> b, const T* running, T* result,
+                          const int* stop) {
+  if (stopped(stop)) return;
+  const int lane = static_cast<int>(threadIdx.x);
+  if (lane < w && running[lane] != T(0)) result[lane] = value(a, lane) * value(b, lane);
+}
+
+// x or y is null where it is not read; `out` is y otherwise.
+template <class T>
+struct AxpbyBody : RunningBody<T> {
+  Coefficient<T> a, b;
+  const T *x, *y;
+  T *out, av, bv;
+  __device__ void begin(int lane) { av = value(a, lane), bv = value(b, lane); }
+  __device__ T update(std::int64_t i, int lane) const {
+    const std::int64_t at = i * this->w + lane;
+    T yi = y ? bv * y[at] : T(0);
+    if (x) yi = y ? yi + av * x[at] : av * x[at];
+    out[at] = yi;
+    return yi;
+  }
+  __device__ void add(std::int64_t i, int lane, T (&sums)[1]) const {
+    const T yi = update(i, lane);
+    sums[0] += yi * yi;
+  }
+};
+
+template <class T>
+__global__ void __launch_bounds__(multi_threads)
+    axpby_kernel(std::int64_t n, AxpbyBody<T> body, const int* stop) {
+  if (stopped(stop)) return;
+  const int rows = multi_threads / body.w, lane = static_cast<int>(threadIdx.x) % body.w,
+            r = static_cast<int>(threadIdx.x) / body.w;
+  if (r >= rows || !body.active(lane)) return;
+  body.begin(lane);
+  for (std::int64_t i = std::int64_t{blockIdx.x} * rows + r; i < n; i += std::int64_t{gridDim.x} * rows)
+    body.update(i, lane);
 }
 
 template <class T>
 struct CgResidualBody : RunningBody<T> {
-  const T *rz, *pq, *q, *d;
-  T *r, a;
-  __device__ void begin(int lane) { a = positive_ratio(rz, pq, lane); }
+  Coefficient<T> a;
+  const T *q, *d;
+  T *r, av;
+  __device__ void begin(int lane) { av = value(a, lane); }
   __device__ T update(std::int64_t i, int lane) const {
     const std::int64_t at = i * this->w + lane;
-    const T ri = r[at] - a * q[at];
+    const T ri = r[at] - av * q[at];
     r[at] = ri;
     return ri * ri;
   }
@@ -236,41 +282,31 @@ struct CgResidualBody : RunningBody<T> {
   }
 };
 
-// The scalars of BiCGStab, one for each lane, and its coefficients.
-template <class T>
-struct BiCgStabScalars {
-  const T *rho, *r0v, *ts, *tt;
-  __device__ T alpha(int lane) const { return r0v[lane] != T(0) ? rho[lane] / r0v[lane] : T(0); }
-  __device__ T omega(int lane) const { return positive_ratio(ts, tt, lane); }
-  __device__ T beta(int lane) const { return ts[lane] != T(0) ? alpha(lane) * (tt[lane] / ts[lane]) : T(0); }
-};
-
 template <class T>
 struct BiCgStabHalfBody : RunningBody<T> {
-  BiCgStabScalars<T> scalars;
+  Coefficient<T> a;
   const T *v, *d;
-  T *r, *z, a;
-  __device__ void begin(int lane) { a = scalars.alpha(lane); }
+  T *r, *z, av;
+  __device__ void begin(int lane) { av = value(a, lane); }
   __device__ void add(std::int64_t i, int lane, T (&sums)[1]) const {
     const std::int64_t at = i * this->w + lane;
-    const T ri = r[at] - a * v[at];
+    const T ri = r[at] + av * v[at];
     r[at] = ri;
     if (d) z[at] = d[i] * ri;
     sums[0] += ri * ri;
   }
 };
 
-// The last block writes the new rho, after all threads have read the old one in begin().
 template <class T>
 struct BiCgStabUpdateBody : RunningBody<T> {
-  BiCgStabScalars<T> scalars;
+  Coefficient<T> a, o;
   const T *p, *s, *t, *r0;
-  T *x, *r, a, o;
-  __device__ void begin(int lane) { a = scalars.alpha(lane), o = scalars.omega(lane); }
+  T *x, *r, av, ov;
+  __device__ void begin(int lane) { av = value(a, lane), ov = value(o, lane); }
   __device__ void add(std::int64_t i, int lane, T (&sums)[2]) const {
     const std::int64_t at = i * this->w + lane;
-    x[at] += a * p[at] + o * s[at];
-    const T ri = r[at] - o * t[at];
+    x[at] += av * p[at] + ov * s[at];
+    const T ri = r[at] - ov * t[at];
     r[at] = ri;
     sums[0] += ri * ri, sums[1] += r0[at] * ri;
   }
@@ -278,16 +314,16 @@ struct BiCgStabUpdateBody : RunningBody<T> {
 
 template <class T>
 __global__ void __launch_bounds__(multi_threads)
-    bicgstab_direction_kernel(std::int64_t n, int w, BiCgStabScalars<T> scalars, const T* r, const T* v,
-                              const T* d, T* p, T* z, const T* running, const int* stop) {
+    bicgstab_direction_kernel(std::int64_t n, int w, const T* r, Coefficient<T> b, Coefficient<T> o,
+                              const T* v, const T* d, T* p, T* z, const T* running, const int* stop) {
   if (stopped(stop)) return;
   const int rows = multi_threads / w, lane = static_cast<int>(threadIdx.x) % w,
             first = static_cast<int>(threadIdx.x) / w;
   if (first >= rows || running[lane] == T(0)) return;
-  const T b = scalars.beta(lane), o = scalars.omega(lane);
+  const T bv = value(b, lane), ov = value(o, lane);
   for (std::int64_t i = std::int64_t{blockIdx.x} * rows + first; i < n; i += std::int64_t{gridDim.x} * rows) {
     const std::int64_t at = i * w + lane;
-    const T pi = r[at] + b * (p[at] - o * v[at]);
+    const T pi = r[at] + bv * (p[at] - ov * v[at]);
     p[at] = pi;
     if (d) z[at] = d[i] * pi;
   }
@@ -342,8 +378,8 @@ __global__ void __launch_bounds__(multi_threads)
     v[i * w + lane] = keep ? a * v[i * w + lane] : T(0);
 }
 
-// y := D x, or y += D x; D is the identity where d is null.
-template <bool Add, class T>
+// y := D x; D is the identity where d is null.
+template <class T>
 __global__ void __launch_bounds__(multi_threads)
     multi_multiply_kernel(std::int64_t n, int w, const T* d, const T* x, T* y, const T* running,
                           const int* stop) {
@@ -353,35 +389,24 @@ __global__ void __launch_bounds__(multi_threads)
   if (r >= rows || running[lane] == T(0)) return;
   for (std::int64_t i = std::int64_t{blockIdx.x} * rows + r; i < n; i += std::int64_t{gridDim.x} * rows) {
     const std::int64_t at = i * w + lane;
-    const T product = d ? d[i] * x[at] : x[at];
-    y[at] = Add ? y[at] + product : product;
+    y[at] = d ? d[i] * x[at] : x[at];
   }
-}
-
-template <bool Add, class T>
-void launch_multiply(const Context& context, VectorView<const T> d, MultiVectorView<const T> X,
-                     MultiVectorView<T> Y, const T* running) {
-  check_width(Y.columns);
-  const DeviceState& state = context.device_state();
-  launch(state, multi_multiply_kernel<Add, T>, blocks_of_rows(state, Y.rows, static_cast<int>(Y.columns)),
-         multi_threads, Y.rows, static_cast<int>(Y.columns), d.size > 0 ? d.data : nullptr, X.data, Y.data,
-         running, state.stop);
 }
 
 template <class T>
 __global__ void __launch_bounds__(multi_threads)
-    cg_direction_kernel(std::int64_t n, int w, const T* rz, const T* pq, const T* next, const T* d,
-                        const T* z, T* x, T* p, const T* running, const int* stop) {
+    cg_direction_kernel(std::int64_t n, int w, Coefficient<T> a, const T* d, const T* z, Coefficient<T> b,
+                        T* x, T* p, const T* running, const int* stop) {
   if (stopped(stop)) return;
   const int rows = multi_threads / w, lane = static_cast<int>(threadIdx.x) % w,
             r = static_cast<int>(threadIdx.x) / w;
   if (r >= rows || running[lane] == T(0)) return;
-  const T a = positive_ratio(rz, pq, lane), b = positive_ratio(next, rz, lane);
+  const T av = value(a, lane), bv = value(b, lane);
   for (std::int64_t i = std::int64_t{blockIdx.x} * rows + r; i < n; i += std::int64_t{gridDim.x} * rows) {
     const std::int64_t at = i * w + lane;
     const T pi = p[at], zi = d ? d[i] * z[at] : z[at];
-    x[at] += a * pi;
-    p[at] = zi + b * pi;
+    x[at] += av * pi;
+    p[at] = zi + bv * pi;
   }
 }
 
@@ -422,16 +447,41 @@ void multi_dot(const Context& context, MultiVectorView<const T> X, MultiVectorVi
 }
 
 template <class T>
-void multi_multiply(const Context& context, VectorView<const T> d, MultiVectorView<const T> X,
-                    MultiVectorView<T> Y, const T* running) {
-  launch_multiply<false>(context, d, X, Y, running);
+void multi_scalar_product(const Context& context, std::int64_t vectors, Coefficient<T> a, Coefficient<T> b,
+                          const T* running, T* result) {
+  check_width(vectors);
+  const DeviceState& state = context.device_state();
+  launch(state, scalar_product_kernel<T>, 1, multi_threads, static_cast<int>(vectors), a, b, running, result,
+         state.stop);
 }
 
 template <class T>
-void multi_cg_residual(const Context& context, const T* rz, const T* pq, MultiVectorView<const T> Q,
+void multi_axpby(const Context& context, Coefficient<T> a, bool read_x, MultiVectorView<const T> X,
+                 Coefficient<T> b, bool read_y, MultiVectorView<T> Y, const T* running, T* result) {
+  check_width(Y.columns);
+  const DeviceState& state = context.device_state();
+  const int w = static_cast<int>(Y.columns);
+  const AxpbyBody<T> body{{running, w}, a,    b,   read_x ? X.data : nullptr, read_y ? Y.data : nullptr,
+                          Y.data,       T(0), T(0)};
+  if (result) return reduce_vectors<1>(context, Y.rows, Y.columns, body, result);
+  launch(state, axpby_kernel<T>, blocks_of_rows(state, Y.rows, w), multi_threads, Y.rows, body, state.stop);
+}
+
+template <class T>
+void multi_multiply(const Context& context, VectorView<const T> d, MultiVectorView<const T> X,
+                    MultiVectorView<T> Y, const T* running) {
+  check_width(Y.columns);
+  const DeviceState& state = context.device_state();
+  launch(state, multi_multiply_kernel<T>, blocks_of_rows(state, Y.rows, static_cast<int>(Y.columns)),
+         multi_threads, Y.rows, static_cast<int>(Y.columns), d.size > 0 ? d.data : nullptr, X.data, Y.data,
+         running, state.stop);
+}
+
+template <class T>
+void multi_cg_residual(const Context& context, Coefficient<T> a, MultiVectorView<const T> Q,
                        VectorView<const T> d, MultiVectorView<T> R, const T* running, T* rr, T* next) {
   check_width(R.columns);
-  const CgResidualBody<T> body{{running, static_cast<int>(R.columns)}, rz,     pq,  Q.data,
+  const CgResidualBody<T> body{{running, static_cast<int>(R.columns)}, a,      Q.data,
                                d.size > 0 ? d.data : nullptr,          R.data, T(0)};
   if (next)
     reduce_vectors<2>(context, R.rows, R.columns, body, rr, next);
@@ -440,14 +490,14 @@ void multi_cg_residual(const Context& context, const T* rz, const T* pq, MultiVe
 }
 
 template <class T>
-void multi_cg_direction(const Context& context, const T* rz, const T* pq, const T* next,
-                        VectorView<const T> d, MultiVectorView<const T> Z, MultiVectorView<T> X,
+void multi_cg_direction(const Context& context, Coefficient<T> a, VectorView<const T> d,
+                        MultiVectorView<const T> Z, Coefficient<T> b, MultiVectorView<T> X,
                         MultiVectorView<T> P, const T* running) {
   check_width(P.columns);
   const DeviceState& state = context.device_state();
   launch(state, cg_direction_kernel<T>, blocks_of_rows(state, P.rows, static_cast<int>(P.columns)),
-         multi_threads, P.rows, static_cast<int>(P.columns), rz, pq, next, d.size > 0 ? d.data : nullptr,
-         Z.data, X.data, P.data, running, state.stop);
+         multi_threads, P.rows, static_cast<int>(P.columns), a, d.size > 0 ? d.data : nullptr, Z.data, b,
+         X.data, P.data, running, state.stop);
 }
 
 template <class T>
@@ -459,28 +509,24 @@ void multi_dot_pair(const Context& context, MultiVectorView<const T> X, MultiVec
 }
 
 template <class T>
-void multi_bicgstab_half(const Context& context, const T* rho, const T* r0v, MultiVectorView<const T> V,
+void multi_bicgstab_half(const Context& context, Coefficient<T> a, MultiVectorView<const T> V,
                          VectorView<const T> d, MultiVectorView<T> R, MultiVectorView<T> Z, const T* running,
-                         T* ss) {
+                         T* rr) {
   check_width(R.columns);
-  const BiCgStabHalfBody<T> body{{running, static_cast<int>(R.columns)},
-                                 {rho, r0v, nullptr, nullptr},
-                                 V.data,
-                                 d.size > 0 ? d.data : nullptr,
-                                 R.data,
-                                 Z.data,
-                                 T(0)};
-  reduce_vectors<1>(context, R.rows, R.columns, body, ss);
+  const BiCgStabHalfBody<T> body{
+      {running, static_cast<int>(R.columns)}, a, V.data, d.size > 0 ? d.data : nullptr, R.data, Z.data, T(0)};
+  reduce_vectors<1>(context, R.rows, R.columns, body, rr);
 }
 
 template <class T>
-void multi_bicgstab_update(const Context& context, const T* rho, const T* r0v, const T* ts, const T* tt,
-                           MultiVectorView<const T> P, MultiVectorView<const T> S,
-                           MultiVectorView<const T> Tv, MultiVectorView<const T> R0, MultiVectorView<T> X,
-                           MultiVectorView<T> R, const T* running, T* rr, T* next) {
+void multi_bicgstab_update(const Context& context, Coefficient<T> a, MultiVectorView<const T> P,
+                           Coefficient<T> w, MultiVectorView<const T> S, MultiVectorView<const T> Tv,
+                           MultiVectorView<const T> R0, MultiVectorView<T> X, MultiVectorView<T> R,
+                           const T* running, T* rr, T* next) {
   check_width(R.columns);
   const BiCgStabUpdateBody<T> body{{running, static_cast<int>(R.columns)},
-                                   {rho, r0v, ts, tt},
+                                   a,
+                                   w,
                                    P.data,
                                    S.data,
                                    Tv.data,
@@ -493,14 +539,14 @@ void multi_bicgstab_update(const Context& context, const T* rho, const T* r0v, c
 }
 
 template <class T>
-void multi_bicgstab_direction(const Context& context, const T* rho, const T* r0v, const T* ts, const T* tt,
-                              MultiVectorView<const T> R, MultiVectorView<const T> V, VectorView<const T> d,
+void multi_bicgstab_direction(const Context& context, MultiVectorView<const T> R, Coefficient<T> b,
+                              Coefficient<T> w, MultiVectorView<const T> V, VectorView<const T> d,
                               MultiVectorView<T> P, MultiVectorView<T> Z, const T* running) {
   check_width(P.columns);
   const DeviceState& state = context.device_state();
   launch(state, bicgstab_direction_kernel<T>, blocks_of_rows(state, P.rows, static_cast<int>(P.columns)),
-         multi_threads, P.rows, static_cast<int>(P.columns), BiCgStabScalars<T>{rho, r0v, ts, tt}, R.data,
-         V.data, d.size > 0 ? d.data : nullptr, P.data, Z.data, running, state.stop);
+         multi_threads, P.rows, static_cast<int>(P.columns), R.data, b, w, V.data,
+         d.size > 0 ? d.data : nullptr, P.data, Z.data, running, state.stop);
 }
 
 namespace {
@@ -549,46 +595,42 @@ void multi_divide(const Context& context, const T* s, MultiVectorView<T> V, cons
          multi_threads, V.rows, static_cast<int>(V.columns), s, V.data, running, state.stop);
 }
 
-template <class T>
-void multi_add_product(const Context& context, VectorView<const T> d, MultiVectorView<const T> U,
-                       MultiVectorView<T> X, const T* running) {
-  launch_multiply<true>(context, d, U, X, running);
-}
-
-#define PROTEAN_INSTANTIATE(T)                                                                             \
-  template void copy_columns<T>(const Context&, MultiVectorView<const T>, MultiVectorView<T>,              \
-                                std::span<const ColumnPair>);                                              \
-  template void multi_scale<T>(const Context&, T, MultiVectorView<T>);                                     \
-  template void multi_residual<T>(const Context&, MultiVectorView<const T>, MultiVectorView<T>,            \
-                                  std::span<const ColumnPair>, T*);                                        \
-  template void multi_dot<T>(const Context&, MultiVectorView<const T>, MultiVectorView<const T>, const T*, \
-                             T*);                                                                          \
-  template void multi_dot_pair<T>(const Context&, MultiVectorView<const T>, MultiVectorView<const T>,      \
-                                  const T*, T*, T*);                                                       \
-  template void multi_bicgstab_half<T>(const Context&, const T*, const T*, MultiVectorView<const T>,       \
-                                       VectorView<const T>, MultiVectorView<T>, MultiVectorView<T>,        \
-                                       const T*, T*);                                                      \
-  template void multi_bicgstab_update<T>(const Context&, const T*, const T*, const T*, const T*,           \
-                                         MultiVectorView<const T>, MultiVectorView<const T>,               \
-                                         MultiVectorView<const T>, MultiVectorView<const T>,               \
-                                         MultiVectorView<T>, MultiVectorView<T>, const T*, T*, T*);        \
-  template void multi_bicgstab_direction<T>(                                                               \
-      const Context&, const T*, const T*, const T*, const T*, MultiVectorView<const T>,                    \
-      MultiVectorView<const T>, VectorView<const T>, MultiVectorView<T>, MultiVectorView<T>, const T*);    \
-  template void multi_multiply<T>(const Context&, VectorView<const T>, MultiVectorView<const T>,           \
-                                  MultiVectorView<T>, const T*);                                           \
-  template void multi_cg_residual<T>(const Context&, const T*, const T*, MultiVectorView<const T>,         \
-                                     VectorView<const T>, MultiVectorView<T>, const T*, T*, T*);           \
-  template void multi_cg_direction<T>(const Context&, const T*, const T*, const T*, VectorView<const T>,   \
-                                      MultiVectorView<const T>, MultiVectorView<T>, MultiVectorView<T>,    \
-                                      const T*);                                                           \
-  template void multi_block_dot<T>(const Context&, MultiVectorBlock<const T>, MultiVectorView<const T>,    \
-                                   const T*, T*);                                                          \
-  template void multi_block_axpy<T>(const Context&, T, MultiVectorBlock<const T>, const T*,                \
-                                    MultiVectorView<T>, const T*, T*);                                     \
-  template void multi_divide<T>(const Context&, const T*, MultiVectorView<T>, const T*);                   \
-  template void multi_add_product<T>(const Context&, VectorView<const T>, MultiVectorView<const T>,        \
-                                     MultiVectorView<T>, const T*);
+#define PROTEAN_INSTANTIATE(T)                                                                               \
+  template void copy_columns<T>(const Context&, MultiVectorView<const T>, MultiVectorView<T>,                \
+                                std::span<const ColumnPair>);                                                \
+  template void multi_scale<T>(const Context&, T, MultiVectorView<T>);                                       \
+  template void multi_residual<T>(const Context&, MultiVectorView<const T>, MultiVectorView<T>,              \
+                                  std::span<const ColumnPair>, T*);                                          \
+  template void multi_dot<T>(const Context&, MultiVectorView<const T>, MultiVectorView<const T>, const T*,   \
+                             T*);                                                                            \
+  template void multi_dot_pair<T>(const Context&, MultiVectorView<const T>, MultiVectorView<const T>,        \
+                                  const T*, T*, T*);                                                         \
+  template void multi_scalar_product<T>(const Context&, std::int64_t, Coefficient<T>, Coefficient<T>,        \
+                                        const T*, T*);                                                       \
+  template void multi_axpby<T>(const Context&, Coefficient<T>, bool, MultiVectorView<const T>,               \
+                               Coefficient<T>, bool, MultiVectorView<T>, const T*, T*);                      \
+  template void multi_bicgstab_half<T>(const Context&, Coefficient<T>, MultiVectorView<const T>,             \
+                                       VectorView<const T>, MultiVectorView<T>, MultiVectorView<T>,          \
+                                       const T*, T*);                                                        \
+  template void multi_bicgstab_update<T>(const Context&, Coefficient<T>, MultiVectorView<const T>,           \
+                                         Coefficient<T>, MultiVectorView<const T>, MultiVectorView<const T>, \
+                                         MultiVectorView<const T>, MultiVectorView<T>, MultiVectorView<T>,   \
+                                         const T*, T*, T*);                                                  \
+  template void multi_bicgstab_direction<T>(const Context&, MultiVectorView<const T>, Coefficient<T>,        \
+                                            Coefficient<T>, MultiVectorView<const T>, VectorView<const T>,   \
+                                            MultiVectorView<T>, MultiVectorView<T>, const T*);               \
+  template void multi_multiply<T>(const Context&, VectorView<const T>, MultiVectorView<const T>,             \
+                                  MultiVectorView<T>, const T*);                                             \
+  template void multi_cg_residual<T>(const Context&, Coefficient<T>, MultiVectorView<const T>,               \
+                                     VectorView<const T>, MultiVectorView<T>, const T*, T*, T*);             \
+  template void multi_cg_direction<T>(const Context&, Coefficient<T>, VectorView<const T>,                   \
+                                      MultiVectorView<const T>, Coefficient<T>, MultiVectorView<T>,          \
+                                      MultiVectorView<T>, const T*);                                         \
+  template void multi_block_dot<T>(const Context&, MultiVectorBlock<const T>, MultiVectorView<const T>,      \
+                                   const T*, T*);                                                            \
+  template void multi_block_axpy<T>(const Context&, T, MultiVectorBlock<const T>, const T*,                  \
+                                    MultiVectorView<T>, const T*, T*);                                       \
+  template void multi_divide<T>(const Context&, const T*, MultiVectorView<T>, const T*);
 PROTEAN_INSTANTIATE(float)
 PROTEAN_INSTANTIATE(double)
 #undef PROTEAN_INSTANTIATE

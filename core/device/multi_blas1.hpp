@@ -23,25 +23,30 @@ template <class T>
 void multi_dot_pair(const Context&, MultiVectorView<const T> X, MultiVectorView<const T> Y, const T* running,
                     T* xy, T* xx);
 template <class T>
-void multi_bicgstab_half(const Context&, const T* rho, const T* r0v, MultiVectorView<const T> V,
-                         VectorView<const T> d, MultiVectorView<T> R, MultiVectorView<T> Z, const T* running,
-                         T* ss);
+void multi_scalar_product(const Context&, std::int64_t vectors, Coefficient<T> a, Coefficient<T> b,
+                          const T* running, T* result);
+// read_x, read_y: whether the coefficient is another one than Coefficient(0).
 template <class T>
-void multi_bicgstab_update(const Context&, const T* rho, const T* r0v, const T* ts, const T* tt,
-                           MultiVectorView<const T> P, MultiVectorView<const T> S,
-                           MultiVectorView<const T> Tv, MultiVectorView<const T> R0, MultiVectorView<T> X,
-                           MultiVectorView<T> R, const T* running, T* rr, T* next);
+void multi_axpby(const Context&, Coefficient<T> a, bool read_x, MultiVectorView<const T> X, Coefficient<T> b,
+                 bool read_y, MultiVectorView<T> Y, const T* running, T* result);
 template <class T>
-void multi_bicgstab_direction(const Context&, const T* rho, const T* r0v, const T* ts, const T* tt,
-                              MultiVectorView<const T> R, MultiVectorView<const T> V, VectorView<const T> d,
-                              MultiVectorView<T> P, MultiVectorView<T> Z, const T* running);
+void multi_bicgstab_direction(const Context&, MultiVectorView<const T> R, Coefficient<T> b, Coefficient<T> w,
+                              MultiVectorView<const T> V, VectorView<const T> d, MultiVectorView<T> P,
+                              MultiVectorView<T> Z, const T* running);
 template <class T>
-void multi_cg_residual(const Context&, const T* rz, const T* pq, MultiVectorView<const T> Q,
-                       VectorView<const T> d, MultiVectorView<T> R, const T* running, T* rr, T* next);
+void multi_bicgstab_half(const Context&, Coefficient<T> a, MultiVectorView<const T> V, VectorView<const T> d,
+                         MultiVectorView<T> R, MultiVectorView<T> Z, const T* running, T* rr);
 template <class T>
-void multi_cg_direction(const Context&, const T* rz, const T* pq, const T* next, VectorView<const T> d,
-                        MultiVectorView<const T> Z, MultiVectorView<T> X, MultiVectorView<T> P,
-                        const T* running);
+void multi_bicgstab_update(const Context&, Coefficient<T> a, MultiVectorView<const T> P, Coefficient<T> w,
+                           MultiVectorView<const T> S, MultiVectorView<const T> Tv,
+                           MultiVectorView<const T> R0, MultiVectorView<T> X, MultiVectorView<T> R,
+                           const T* running, T* rr, T* next);
+template <class T>
+void multi_cg_residual(const Context&, Coefficient<T> a, MultiVectorView<const T> Q, VectorView<const T> d,
+                       MultiVectorView<T> R, const T* running, T* rr, T* next);
+template <class T>
+void multi_cg_direction(const Context&, Coefficient<T> a, VectorView<const T> d, MultiVectorView<const T> Z,
+                        Coefficient<T> b, MultiVectorView<T> X, MultiVectorView<T> P, const T* running);
 template <class T>
 void multi_block_dot(const Context&, MultiVectorBlock<const T> V, MultiVectorView<const T> W,
                      const T* running, T* result);
@@ -50,8 +55,5 @@ void multi_block_axpy(const Context&, T factor, MultiVectorBlock<const T> V, con
                       const T* running, T* result);
 template <class T>
 void multi_divide(const Context&, const T* s, MultiVectorView<T> V, const T* running);
-template <class T>
-void multi_add_product(const Context&, VectorView<const T> d, MultiVectorView<const T> U,
-                       MultiVectorView<T> X, const T* running);
 
 }  // namespace protean::device

@@ -73,11 +73,11 @@ void check_cg(const ContextPtr& context) {
         const VectorView<const T> dv = diagonal ? pd.read() : VectorView<const T>{};
 
         multi_dot<T>(*context, P.read(), Q.read(), running.data(), dots.data());
-        multi_cg_residual<T>(*context, prz.data(), ppq.data(), Q.read(), dv, R.view(), running.data(),
-                             rr.data(), rdr.data());
+        const Coefficient<T> alpha{1, prz.data(), ppq.data(), Demand::positive},
+            beta{1, pnext.data(), prz.data(), Demand::positive};
+        multi_cg_residual<T>(*context, alpha, Q.read(), dv, R.view(), running.data(), rr.data(), rdr.data());
         const auto found_r = R.fetch();
-        multi_cg_direction<T>(*context, prz.data(), ppq.data(), pnext.data(), dv, R.read(), X.view(),
-                              P.view(), running.data());
+        multi_cg_direction<T>(*context, alpha, dv, R.read(), beta, X.view(), P.view(), running.data());
         const auto found_x = X.fetch(), found_p = P.fetch();
         const auto found_dot = dots.fetch(), found_rr = rr.fetch(), found_rdr = rdr.fetch();
         for (std::size_t j = 0; j < static_cast<std::size_t>(w); ++j) {
@@ -116,7 +116,7 @@ void check_cg(const ContextPtr& context) {
 TEST_P(MultiBlas1, StepsOfCgInDouble) { check_cg<double>(context_); }
 TEST_P(MultiBlas1, StepsOfCgInFloat) { check_cg<float>(context_); }
 
-// The three updates of BiCGStab in the order of a step; next is written where rho lies, as the method does.
+// The three updates of BiCGStab in the order of a step.
 template <class T>
 void check_bicgstab(const ContextPtr& context) {
   const T inf = std::numeric_limits<T>::infinity(), eps = std::numeric_limits<T>::epsilon();
@@ -142,20 +142,24 @@ void check_bicgstab(const ContextPtr& context) {
         Placed<T> pd(context, d), prho(context, rho), pr0v(context, r0v), pts(context, ts), ptt(context, tt),
             running(context, all_but<T>(w, dead));
         const std::vector<T> seven(static_cast<std::size_t>(w), T(7));
-        Placed<T> ss(context, seven), rr(context, seven), xy(context, seven), xx(context, seven);
+        Placed<T> ss(context, seven), rr(context, seven), xy(context, seven), xx(context, seven),
+            pnext(context, seven);
         const VectorView<const T> dv = diagonal ? pd.read() : VectorView<const T>{};
 
-        multi_bicgstab_half<T>(*context, prho.data(), pr0v.data(), V.read(), dv, R.view(), Z.view(),
-                               running.data(), ss.data());
+        const Coefficient<T> alpha{1, prho.data(), pr0v.data(), Demand::nonzero},
+            minus_alpha{-1, prho.data(), pr0v.data(), Demand::nonzero},
+            omega{1, pts.data(), ptt.data(), Demand::positive},
+            beta{1, pts.data(), ptt.data(), Demand::nonzero};
+        multi_bicgstab_half<T>(*context, minus_alpha, V.read(), dv, R.view(), Z.view(), running.data(),
+                               ss.data());
         const auto found_s = R.fetch(), found_z = Z.fetch();
         multi_dot_pair<T>(*context, Tv.read(), R.read(), running.data(), xy.data(), xx.data());
-        multi_bicgstab_update<T>(*context, prho.data(), pr0v.data(), pts.data(), ptt.data(), P.read(),
-                                 diagonal ? Z.read() : R.read(), Tv.read(), R0.read(), X.view(), R.view(),
-                                 running.data(), rr.data(), prho.data());
+        multi_bicgstab_update<T>(*context, alpha, P.read(), omega, diagonal ? Z.read() : R.read(), Tv.read(),
+                                 R0.read(), X.view(), R.view(), running.data(), rr.data(), pnext.data());
         const auto found_r = R.fetch(), found_x = X.fetch();
-        const auto next = prho.fetch();
-        multi_bicgstab_direction<T>(*context, prho.data(), pr0v.data(), pts.data(), ptt.data(), R.read(),
-                                    V.read(), dv, P.view(), Z.view(), running.data());
+        const auto next = pnext.fetch();
+        multi_bicgstab_direction<T>(*context, R.read(), beta, omega, V.read(), dv, P.view(), Z.view(),
+                                    running.data());
         const auto found_p = P.fetch(), last_z = Z.fetch();
         const auto found_ss = ss.fetch(), found_rr = rr.fetch(), found_xy = xy.fetch(), found_xx = xx.fetch();
         const auto expect_close = [&](T found, T expected, T size) {
@@ -167,12 +171,12 @@ void check_bicgstab(const ContextPtr& context) {
             EXPECT_EQ(found_x[j], x[j]);
             EXPECT_EQ(found_p[j], p[j]);
             EXPECT_EQ(last_z[j], z[j]);
-            for (const auto& numbers : {found_ss, found_rr, found_xy, found_xx}) EXPECT_EQ(numbers[j], T(7));
-            EXPECT_EQ(next[j], rho[j]);
+            for (const auto& numbers : {found_ss, found_rr, found_xy, found_xx, next})
+              EXPECT_EQ(numbers[j], T(7));
             continue;
           }
           const T a = r0v[j] != 0 ? rho[j] / r0v[j] : T(0), o = tt[j] > 0 ? ts[j] / tt[j] : T(0);
-          const T b = r0v[j] != 0 && ts[j] != 0 ? next[j] / r0v[j] * (tt[j] / ts[j]) : T(0);
+          const T b = tt[j] != 0 ? ts[j] / tt[j] : T(0);
           long double s2 = 0, ty = 0, ty_size = 0, t2 = 0, r2 = 0, r0r = 0, r0r_size = 0;
           for (std::size_t i = 0; i < static_cast<std::size_t>(n); ++i) {
             const T si = found_s[j][i], zi = diagonal ? d[i] * si : si;
@@ -276,32 +280,132 @@ TEST_P(MultiBlas1, GroupsInDouble) { check_groups<double>(context_); }
 TEST_P(MultiBlas1, GroupsInFloat) { check_groups<float>(context_); }
 
 // A vector that does not run, or whose number is 0, becomes 0, whatever it holds.
-TEST_P(MultiBlas1, DividedAndAdded) {
+TEST_P(MultiBlas1, Divided) {
   const double inf = std::numeric_limits<double>::infinity();
   for (const std::int64_t n : {1, 77, 1500})
     for (const std::int64_t w : {1, 3, 8, 13}) {
-      auto v = sample_columns<double>(n, w, 1), u = sample_columns<double>(n, w, 2);
-      const auto d = sample_vector<double>(n, 3);
+      auto v = sample_columns<double>(n, w, 1);
       std::vector<double> s;
       for (std::int64_t j = 0; j < w; ++j) s.push_back(j == 2 ? 0 : 4);
-      if (w > 2) v[1][0] = v[2][0] = u[1][0] = inf;
-      PlacedColumns<double> V(context_, v, n, interleaved), U(context_, u, n, interleaved);
+      if (w > 2) v[1][0] = v[2][0] = inf;
+      PlacedColumns<double> V(context_, v, n, interleaved);
       Placed<double> running(context_, all_but<double>(w, 1)), ps(context_, s);
-      const Placed<double> pd(context_, d);
       multi_divide<double>(*context_, ps.data(), V.view(), running.data());
       const auto divided = V.fetch();
-      multi_add_product<double>(*context_, pd.read(), U.read(), V.view(), running.data());
-      const auto first = V.fetch();
-      multi_add_product<double>(*context_, {}, U.read(), V.view(), running.data());
-      const auto second = V.fetch();
       for (std::size_t j = 0; j < static_cast<std::size_t>(w); ++j)
-        for (std::size_t i = 0; i < static_cast<std::size_t>(n); ++i) {
+        for (std::size_t i = 0; i < static_cast<std::size_t>(n); ++i)
           ASSERT_EQ(divided[j][i], j == 1 || j == 2 ? 0 : v[j][i] / 4);
-          const double size = 8 * (std::abs(first[j][i]) + std::abs(u[j][i]) * (1 + std::abs(d[i])));
-          ASSERT_NEAR(first[j][i], j == 1 ? 0 : divided[j][i] + d[i] * u[j][i], j == 1 ? 0 : 1e-16 * size);
-          ASSERT_NEAR(second[j][i], j == 1 ? 0 : first[j][i] + u[j][i], j == 1 ? 0 : 1e-16 * size);
-        }
     }
+}
+
+// Updates with a coefficient for each vector: all uses of the two, with and without the squares. What a coefficient of
+// 0 belongs to holds NaN, and so does a vector that does not run.
+template <class T>
+void check_axpby(const ContextPtr& context) {
+  const T nan = std::numeric_limits<T>::quiet_NaN(), eps = std::numeric_limits<T>::epsilon();
+  for (const std::int64_t n : sizes)
+    for (const std::int64_t w : widths)
+      for (const bool with_x : {false, true})
+        for (const bool with_y : {false, true})
+          for (const bool in_place : {false, true}) {
+            if (in_place && (with_x || !with_y)) continue;
+            SCOPED_TRACE(std::to_string(n) + " rows, " + std::to_string(w) + " vectors" +
+                         (with_x ? ", x" : "") + (with_y ? ", y" : "") + (in_place ? ", X is Y" : ""));
+            constexpr std::int64_t dead = 1;
+            auto x = sample_columns<T>(n, w, 1), y = sample_columns<T>(n, w, 2);
+            const Columns<T> all_nan(static_cast<std::size_t>(w),
+                                     std::vector<T>(static_cast<std::size_t>(n), nan));
+            if (!with_x && !in_place) x = all_nan;
+            if (!with_y) y = all_nan;
+            std::vector<T> top, bottom, factor;
+            for (std::int64_t j = 0; j < w; ++j) {
+              top.push_back(j == dead ? nan : static_cast<T>(3 + j));
+              bottom.push_back(j == dead ? nan : static_cast<T>(j == 2 ? 0 : j == 3 ? -2 : 8));
+              factor.push_back(j == dead ? nan : static_cast<T>(j == 4 ? -1 : 0.75));
+            }
+            Placed<T> ptop(context, top), pbottom(context, bottom), pfactor(context, factor),
+                running(context, all_but<T>(w, dead)),
+                squares(context, std::vector<T>(static_cast<std::size_t>(w), T(7)));
+            PlacedColumns<T> X(context, x, n, interleaved), Y(context, y, n, interleaved),
+                same(context, y, n, interleaved);
+            const Coefficient<T> a = with_x
+                                         ? Coefficient<T>{-2, ptop.data(), pbottom.data(), Demand::positive}
+                                         : Coefficient<T>(0);
+            const Coefficient<T> b = with_y ? Coefficient<T>{1, pfactor.data()} : Coefficient<T>(0);
+            multi_axpby<T>(*context, a, in_place ? Y.read() : X.read(), b, Y.view(), running.data(),
+                           squares.data());
+            multi_axpby<T>(*context, a, in_place ? same.read() : X.read(), b, same.view(), running.data());
+            const auto found = Y.fetch(), without = same.fetch();
+            const auto found_squares = squares.fetch();
+            for (std::size_t j = 0; j < static_cast<std::size_t>(w); ++j) {
+              if (static_cast<std::int64_t>(j) == dead) {
+                EXPECT_EQ(found_squares[j], T(7));
+                for (std::size_t i = 0; i < static_cast<std::size_t>(n); ++i)
+                  EXPECT_TRUE(with_y ? found[j][i] == y[j][i] : std::isnan(found[j][i]));
+                continue;
+              }
+              EXPECT_EQ(without[j], found[j]) << "with and without the squares";
+              const T aj = with_x && bottom[j] > 0 ? -2 * top[j] / bottom[j] : T(0);
+              long double square = 0;
+              for (std::size_t i = 0; i < static_cast<std::size_t>(n); ++i) {
+                const long double ax = with_x ? static_cast<long double>(aj) * x[j][i] : 0,
+                                  by = with_y ? static_cast<long double>(factor[j]) * y[j][i] : 0;
+                EXPECT_LE(std::fabs(found[j][i] - (ax + by)), 4 * eps * (std::fabs(ax) + std::fabs(by)));
+                square += static_cast<long double>(found[j][i]) * found[j][i];
+              }
+              EXPECT_TRUE(near<T>(found_squares[j], square, square, n));
+            }
+            if (testing::Test::HasFailure()) return;
+          }
+}
+TEST_P(MultiBlas1, UpdatesInDouble) { check_axpby<double>(context_); }
+TEST_P(MultiBlas1, UpdatesInFloat) { check_axpby<float>(context_); }
+
+TEST_P(MultiBlas1, ProductsOfScalars) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  for (const std::int64_t w : {1, 2, 3, 8, 17, 70}) {
+    const auto at = [](std::int64_t j) { return static_cast<double>(j); };
+    std::vector<double> top, bottom, other;
+    for (std::int64_t j = 0; j < w; ++j) {
+      top.push_back(j == 1 ? nan : 1 + at(j)), bottom.push_back(j == 2 ? 0 : j == 3 ? nan : 4);
+      other.push_back(j == 1 ? nan : 0.5 - at(j));
+    }
+    Placed<double> ptop(context_, top), pbottom(context_, bottom), pother(context_, other),
+        running(context_, all_but<double>(w, 1)),
+        result(context_, std::vector<double>(static_cast<std::size_t>(w), 7.0));
+    multi_scalar_product<double>(*context_, w, {2, ptop.data(), pbottom.data(), Demand::nonzero},
+                                 {1, pother.data()}, running.data(), result.data());
+    // In place.
+    multi_scalar_product<double>(*context_, w, {1, pother.data()}, {1, pother.data()}, running.data(),
+                                 pother.data());
+    const auto found = result.fetch(), squares = pother.fetch();
+    for (std::size_t j = 0; j < static_cast<std::size_t>(w); ++j) {
+      EXPECT_EQ(found[j], j == 1 ? 7 : j == 2 || j == 3 ? 0 : 2 * top[j] / 4 * other[j]) << j;
+      if (j != 1) { EXPECT_EQ(squares[j], other[j] * other[j]) << j; }
+    }
+    if (w > 1) { EXPECT_TRUE(std::isnan(squares[1])); }
+  }
+}
+
+// Vectors, except sums, have the bits of the operation for one vector.
+TEST(MultiUpdates, OfOneVectorHaveTheBitsOfTheSingleOperation) {
+  const ContextPtr context = test_context();
+  const std::int64_t n = 1501;
+  const auto x = sample_columns<double>(n, 1, 1), y = sample_columns<double>(n, 1, 2);
+  const std::vector<double> numbers = {0.3, 7, -1.7};
+  const Coefficient<double> a{-1, &numbers[0], &numbers[1], Demand::positive}, b{1, &numbers[2]};
+  const std::vector<double> running = {1};
+  for (const Coefficient<double>& of_y : {b, Coefficient<double>(1), Coefficient<double>(0)}) {
+    PlacedColumns<double> X(context, x, n, interleaved), Y(context, y, n, interleaved);
+    multi_axpby<double>(*context, a, X.read(), of_y, Y.view(), running.data());
+    std::vector<double> single = y[0];
+    axpby<double>(*context, a, {x[0].data(), n}, of_y, {single.data(), n});
+    EXPECT_EQ(Y.fetch()[0], single);
+  }
+  double product = 0, same = 0;
+  multi_scalar_product<double>(*context, 1, a, b, running.data(), &product);
+  scalar_product<double>(*context, a, b, &same);
+  EXPECT_EQ(product, same);
 }
 
 TEST_P(MultiBlas1, ColumnsAreCopiedBetweenLayouts) {
@@ -399,6 +503,8 @@ TEST_P(MultiBlas1, WhatDoesNotFitIsRefused) {
   EXPECT_THROW(multi_dot<double>(*context_, a, b.view(), number.data(), number.data()), ShapeMismatch);
   EXPECT_THROW(multi_dot<double>(*context_, c, c.view(), number.data(), number.data()), BadArgument)
       << "layout";
+  EXPECT_THROW(multi_axpby<double>(*context_, 1.0, a, 1.0, b.view(), number.data()), ShapeMismatch);
+  EXPECT_THROW(multi_axpby<double>(*context_, 1.0, c, 1.0, c.view(), number.data()), BadArgument);
   const ColumnPair pair{0, 0};
   EXPECT_THROW(copy_columns<double>(*context_, a, b.view(), {&pair, 1}), ShapeMismatch);
   const auto block = [&](std::int64_t rows, std::int64_t stride) {
@@ -446,8 +552,8 @@ INSTANTIATE_TEST_SUITE_P(All, MultiBlas1, testing::Values(Space::host, Space::de
 TEST(MultiSums, HaveTheSameBitsForAnyNumberOfThreads) {
   const std::int64_t n = 20000, w = 6;
   const auto x = sample_columns<double>(n, w, 1), y = sample_columns<double>(n, w, 2);
-  std::vector<double> first, squares;
-  Columns<double> vectors;
+  std::vector<double> first, squares, update_squares;
+  Columns<double> vectors, updates;
   for (const int threads : {1, 2, 5}) {
     const ContextPtr context = Context::host(threads);
     PlacedColumns<double> X(context, x, n, interleaved), Y(context, y, n, interleaved);
@@ -456,6 +562,14 @@ TEST(MultiSums, HaveTheSameBitsForAnyNumberOfThreads) {
     multi_dot<double>(*context, X.read(), Y.read(), running.data(), sums.data());
     if (first.empty()) first = sums.fetch();
     EXPECT_EQ(sums.fetch(), first) << threads;
+    // y - (x . y) x with its squares.
+    Placed<double> of_update(context, std::vector<double>(static_cast<std::size_t>(w)));
+    PlacedColumns<double> updated(context, y, n, interleaved);
+    multi_axpby<double>(*context, {-1, sums.data()}, X.read(), 1.0, updated.view(), running.data(),
+                        of_update.data());
+    if (update_squares.empty()) update_squares = of_update.fetch(), updates = updated.fetch();
+    EXPECT_EQ(of_update.fetch(), update_squares) << threads;
+    EXPECT_EQ(updated.fetch(), updates) << threads;
     // Of the groups of GMRES: X as a group of its own, so the same dots, and vectors from them.
     Placed<double> dots(context, std::vector<double>(static_cast<std::size_t>(w)));
     const MultiVectorBlock<const double> group{X.view().data, n, w, n * w, 1, Space::host};

@@ -505,7 +505,7 @@ class AfterEndOfColumns : public testing::TestWithParam<std::tuple<bool, const c
 TEST_P(AfterEndOfColumns, NothingIsSeenWithAnyPreconditioner) {
   for (const PreconditionerEntry& entry : preconditioners()) {
     if (!entry.unavailable.empty()) continue;
-    if (method() == std::string("cg") && !entry.symmetric) continue;
+    if (!entry.symmetric && make_solver<double>(method())->needs_symmetric_preconditioner()) continue;
     same_in_batches("csr", Use::plain, entry.id, false, false);
     if (entry.id == "ssor" || entry.id == "ilu0") same_in_batches("csr", Use::plain, entry.id, true, false);
   }
@@ -525,6 +525,8 @@ TEST_P(AfterEndOfColumns, NothingIsSeenWithAnyOperator) {
 
 // Columns whose tolerance no solve reaches begin again, and end by stagnation, while others are in the middle of steps.
 TEST_P(AfterEndOfColumns, NothingIsSeenWhereColumnsBeginAgain) {
+  if (method() == std::string("idr"))
+    GTEST_SKIP() << "its first cycle is as long as what is left of the others' cycle";
   for (const char* preconditioner : {"none", "jacobi", "chebyshev"})
     for (const Use use : {Use::plain, Use::user})
       same_in_batches("csr", use, preconditioner, preconditioner == std::string("chebyshev"), true);
@@ -532,7 +534,7 @@ TEST_P(AfterEndOfColumns, NothingIsSeenWhereColumnsBeginAgain) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, AfterEndOfColumns,
-                         testing::Combine(testing::Bool(), testing::Values("cg", "bicgstab", "gmres")),
+                         testing::Combine(testing::Bool(), testing::ValuesIn(all_methods())),
                          [](const auto& instance) {
                            return std::string(std::get<1>(instance.param)) +
                                   (std::get<0>(instance.param) ? "_simulated" : "_simulated_foreign");

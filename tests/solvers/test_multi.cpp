@@ -13,6 +13,7 @@
 #include "operators/multi_product.hpp"
 #include "preconditioners/preconditioner.hpp"
 #include "solvers/multi_solver.hpp"
+#include "solvers/multi_solves.hpp"
 #include "solvers/options.hpp"
 #include "solvers/systems.hpp"
 #include "support/fake_device.hpp"
@@ -20,97 +21,6 @@
 
 namespace protean::test {
 namespace {
-
-constexpr MultiShape by_columns{VectorLayout::columns, 0}, interleaved{VectorLayout::interleaved, 0};
-
-template <class T>
-CsrMatrix<T> system_of(const std::string& name, std::int64_t n) {
-  const CsrMatrix<double> csr = generate(test_context(), name, {{"n", static_cast<double>(n)}});
-  if constexpr (sizeof(T) == 8)
-    return csr;
-  else
-    return convert_values<float>(test_context(), csr);
-}
-
-template <class T>
-Columns<T> zeros(std::int64_t rows, std::int64_t count) {
-  return Columns<T>(static_cast<std::size_t>(count), std::vector<T>(static_cast<std::size_t>(rows), T(0)));
-}
-
-template <class T>
-struct MultiSolved {
-  MultiSolveReport report;
-  Columns<T> x;
-};
-
-template <class T>
-MultiSolved<T> solve_all(MultiSolver<T>& solver, const ContextPtr& context, const LinearOperator<T>& A,
-                         const Columns<T>& b, const Columns<T>& x0, const MultiShape& shape = by_columns,
-                         const Preconditioner<T>* M = nullptr, std::span<const StoppingRule> rules = {},
-                         MultiSolveObserver* observer = nullptr) {
-  PlacedColumns<T> B(context, b, A.rows(), shape), X(context, x0, A.rows(), shape);
-  MultiSolved<T> solved;
-  solved.report = solver.solve(A, B.read(), X.view(), M, observer, rules);
-  solved.x = X.fetch();
-  EXPECT_TRUE(X.gaps_are_untouched());
-  EXPECT_EQ(solved.report.columns.size(), b.size());
-  return solved;
-}
-
-template <class T>
-struct OneSolved {
-  SolveReport report;
-  std::vector<T> x;
-};
-template <class T>
-OneSolved<T> solve_one(const ContextPtr& context, const LinearOperator<T>& A, const std::vector<T>& b,
-                       const std::vector<T>& x0, const Preconditioner<T>* M, const SolverOptions& options,
-                       std::string_view method = "cg") {
-  const Placed<T> pb(context, b);
-  Placed<T> px(context, x0);
-  OneSolved<T> solved;
-  solved.report = make_solver<T>(method, options)->solve(A, pb.read(), px.view(), M);
-  solved.x = px.fetch();
-  return solved;
-}
-
-// Each column against a solve of its own. BiCGStab amplifies the rounding of sums in another order, by a factor of 10
-// to 100 in each step: its first steps are compared, and of long solves the results.
-template <class T>
-void expect_like_single_solves(const CsrMatrix<T>& csr, const ContextPtr& context, const LinearOperator<T>& A,
-                               const MultiSolved<T>& solved, const Columns<T>& b, const Columns<T>& x0,
-                               const Preconditioner<T>* M, const SolverOptions& options,
-                               std::span<const StoppingRule> rules = {}, std::string_view method = "cg") {
-  for (std::size_t j = 0; j < b.size(); ++j) {
-    SCOPED_TRACE("column " + std::to_string(j));
-    SolverOptions own = options;
-    if (!rules.empty()) own.stopping = rules[j];
-    const OneSolved<T> one = solve_one<T>(context, A, b[j], x0[j], M, own, method);
-    const SolveReport& found = solved.report.columns[j];
-    EXPECT_EQ(to_string(found.reason), to_string(one.report.reason)) << found.detail;
-    const bool exact = method != "bicgstab" || one.report.iterations <= 5;
-    if (exact) {
-      EXPECT_LE(std::abs(found.iterations - one.report.iterations), 1);
-      EXPECT_EQ(found.restarts, one.report.restarts);
-    } else {
-      EXPECT_LE(found.iterations, 2 * one.report.iterations + 5);
-      EXPECT_GE(found.iterations, one.report.iterations / 2 - 5);
-    }
-    if (!std::isfinite(one.report.true_residual)) continue;
-    EXPECT_NEAR(found.rhs_norm, one.report.rhs_norm, 1e-5 * one.report.rhs_norm);
-    // The report describes the x that was returned: a column that changed after its end would not pass.
-    const double eps = std::numeric_limits<T>::epsilon();
-    EXPECT_NEAR(found.true_residual, residual_of(csr, b[j], solved.x[j]), 200 * eps * found.rhs_norm + 1e-30);
-    if (found.iterations != one.report.iterations || !exact) continue;
-    // The same number of steps of the same recurrences: the same x within rounding.
-    double difference = 0, size = 0;
-    for (std::size_t i = 0; i < one.x.size(); ++i) {
-      difference = std::max(difference, std::abs(static_cast<double>(solved.x[j][i]) - one.x[i]));
-      size = std::max(size, std::abs(static_cast<double>(one.x[i])));
-    }
-    EXPECT_LE(difference, std::min(method != "bicgstab" ? 1e4 * eps : 1e7 * eps, 1e-3) * size);
-  }
-}
 
 class MultiSolve : public testing::TestWithParam<Space> {
  protected:
@@ -557,11 +467,13 @@ TEST_P(MultiSolve, ReuseInAnyOrderHasTheBitsOfANewSolver) {
   matrices.push_back(make_matrix(find_format("sell-c-sigma"), placed(context_, large), context_));
   matrices.push_back(make_matrix(find_format("csr5"), placed(context_, large), context_));
   SolverOptions options;
-  options.restart = 12;
-  MultiSolver<double> of_cg, of_bicgstab("bicgstab"), of_gmres("gmres", options);
+  options.restart = 12, options.directions = 3;
+  std::vector<std::unique_ptr<MultiSolver<double>>> solvers;
+  for (const std::string_view method : multi_methods())
+    solvers.push_back(std::make_unique<MultiSolver<double>>(method, options_read_by(method, options)));
   std::mt19937 random(11);
-  for (int round = 0; round < 90; ++round) {
-    MultiSolver<double>& solver = *std::array{&of_cg, &of_bicgstab, &of_gmres}[random() % 3];
+  for (int round = 0; round < 160; ++round) {
+    MultiSolver<double>& solver = *solvers[random() % solvers.size()];
     const auto& A = *matrices[random() % matrices.size()];
     const std::int64_t k = std::array<std::int64_t, 6>{0, 1, 2, 3, 8, 17}[random() % 6];
     const char* id = std::array{"none", "jacobi", "ssor"}[random() % 3];
@@ -621,18 +533,20 @@ TEST_P(MultiSolve, WhatDoesNotFitIsRefused) {
 INSTANTIATE_TEST_SUITE_P(All, MultiSolve, testing::Values(Space::host, Space::device),
                          [](const auto& instance) { return std::string(to_string(instance.param)); });
 
-TEST(MultiSolvers, AMethodWithoutAFormForColumnsSaysWhatToDo) {
-  try {
-    MultiSolver<double> solver("minres");
-    FAIL();
-  } catch (const BadArgument& error) {
-    EXPECT_NE(std::string(error.what()).find("minres"), std::string::npos);
-    EXPECT_NE(std::string(error.what()).find("one after another"), std::string::npos);
-  }
+TEST(MultiSolvers, WhatIsForOneColumnIsRefused) {
   EXPECT_THROW(MultiSolver<double>("cgg"), BadArgument);
   SolverOptions resident;
   resident.device_steps = "resident";
   EXPECT_THROW(MultiSolver<double>("cg", resident), BadArgument);
+  EXPECT_THROW(MultiSolver<double>("minres", {.residual_norm = "diagonal"}), BadArgument);
+}
+
+TEST(MultiSolvers, AllMethodsHaveAFormForColumns) {
+  std::vector<std::string_view> all;
+  for (const SolverEntry& entry : solvers()) all.push_back(entry.id);
+  const auto known = multi_methods();
+  EXPECT_EQ(std::vector<std::string_view>(known.begin(), known.end()), all);
+  for (const std::string_view method : known) EXPECT_EQ(MultiSolver<double>(method).name(), method);
 }
 
 // New values in the middle of a solve: all columns begin again at once from the residual of the new matrix, as single
@@ -766,7 +680,7 @@ TEST(MultiSolvers, RelativeResidualsAreThoseOfTheReport) {
   auto far = sample_columns<double>(csr.rows(), 3, 2);
   for (auto& column : far)
     for (double& value : column) value *= 1e10;
-  for (const char* method : {"cg", "bicgstab", "gmres"})
+  for (const std::string_view method : multi_methods())
     for (const Baseline baseline : {Baseline::rhs, Baseline::initial_residual}) {
       SolverOptions options;
       options.stopping.baseline = baseline, options.stopping.max_iterations = 25;
@@ -799,7 +713,7 @@ TEST(MultiSolvers, NormsAreExactWhereSquaresAreOutOfRange) {
   Columns<double> b(exponents.size(), unit);
   for (std::size_t j = 0; j < b.size(); ++j)
     for (double& v : b[j]) v = std::ldexp(v, exponents[j]);
-  for (const char* method : {"cg", "bicgstab", "gmres"}) {
+  for (const std::string_view method : multi_methods()) {
     SolverOptions options;
     options.stopping.max_iterations = 0;
     MultiSolver<double> solver(method, options_read_by(method, options));
@@ -827,7 +741,7 @@ TEST(MultiSolvers, WithNewValuesTheWindowOfStagnationBeginsAnew) {
   const auto csr = system_of<double>("poisson-2d", 20);
   const auto other = deep_copy(test_context(), csr);
   for (std::int64_t k = 0; k < csr.nonzeros(); ++k) const_cast<double*>(other.values)[k] *= 2;
-  for (const char* method : {"cg", "bicgstab", "gmres"}) {
+  for (const std::string_view method : multi_methods()) {
     const auto A = make_matrix(find_format("csr"), csr, test_context());
     changer.A = A.get(), changer.values = &other;
     SolverOptions options;
@@ -947,7 +861,7 @@ TEST(MultiSolvers, OnAFakeDevice) {
   const auto A = make_matrix(fake_format("csr"), placed(device, csr), device);
   SolverOptions options;
   options.restart = 10;
-  for (const char* method : {"cg", "bicgstab", "gmres"})
+  for (const std::string_view method : multi_methods())
     for (const char* id : {"none", "jacobi"}) {
       const auto M = make_preconditioner<double>(id, *A);
       if (M) M->ensure(*A);

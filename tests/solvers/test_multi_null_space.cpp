@@ -93,35 +93,38 @@ TEST_P(MultiNullSpace, ColumnsAreThoseOfSingleSolves) {
       const auto M = preconditioned ? make_preconditioner<double>("jacobi", *A) : nullptr;
       if (M) M->ensure(*A);
       const SolverOptions options{.stopping = {.relative_tolerance = 1e-10}};
-      MultiSolver<double> solver("cg", options);
-      const auto alone = make_solver<double>("cg", options);
-      solver.set_null_space(vectors), alone->set_null_space(vectors);
-      // Twice, since vectors are kept.
-      for (int round = 0; round < 2; ++round) {
-        PlacedColumns<double> B(context_, b, n, shape), X(context_, x0, n, shape);
-        const MultiSolveReport report = solver.solve(*A, B.read(), X.view(), M.get());
-        const Columns<double> x = X.fetch();
-        for (std::size_t j = 0; j < b.size(); ++j) {
-          SCOPED_TRACE("column " + std::to_string(j));
-          const Placed<double> own_b(context_, b[j]);
-          Placed<double> own_x(context_, x0[j]);
-          const SolveReport one = alone->solve(*A, own_b.read(), own_x.view(), M.get());
-          const SolveReport& column = report.columns[j];
-          EXPECT_EQ(to_string(column.reason), to_string(one.reason)) << column.detail;
-          EXPECT_LE(std::abs(column.iterations - one.iterations), 1);
-          EXPECT_NEAR(column.initial_residual, one.initial_residual, 1e-12 * (1 + one.initial_residual));
-          for (const bool second : {false, true}) EXPECT_NEAR(sum_of(x[j], second), 0, 1e-11);
-          if (j == 1) {
-            EXPECT_NE(column.detail.find("the part of b in the null space has norm"), std::string::npos)
-                << column.detail;
+      for (const char* method : {"cg", "fcg", "minres"}) {
+        SCOPED_TRACE(method);
+        MultiSolver<double> solver(method, options);
+        const auto alone = make_solver<double>(method, options);
+        solver.set_null_space(vectors), alone->set_null_space(vectors);
+        // Twice, since vectors are kept.
+        for (int round = 0; round < 2; ++round) {
+          PlacedColumns<double> B(context_, b, n, shape), X(context_, x0, n, shape);
+          const MultiSolveReport report = solver.solve(*A, B.read(), X.view(), M.get());
+          const Columns<double> x = X.fetch();
+          for (std::size_t j = 0; j < b.size(); ++j) {
+            SCOPED_TRACE("column " + std::to_string(j));
+            const Placed<double> own_b(context_, b[j]);
+            Placed<double> own_x(context_, x0[j]);
+            const SolveReport one = alone->solve(*A, own_b.read(), own_x.view(), M.get());
+            const SolveReport& column = report.columns[j];
+            EXPECT_EQ(to_string(column.reason), to_string(one.reason)) << column.detail;
+            EXPECT_LE(std::abs(column.iterations - one.iterations), 1);
+            EXPECT_NEAR(column.initial_residual, one.initial_residual, 1e-12 * (1 + one.initial_residual));
+            for (const bool second : {false, true}) EXPECT_NEAR(sum_of(x[j], second), 0, 1e-11);
+            if (j == 1) {
+              EXPECT_NE(column.detail.find("the part of b in the null space has norm"), std::string::npos)
+                  << column.detail;
+            }
+            if (!column.converged()) continue;
+            EXPECT_LE(residual_of(csr_, b[j], x[j]), 1.01e-10 * column.rhs_norm + 1e-30);
+            const std::vector<double> same = own_x.fetch();
+            for (std::size_t i = 0; i < same.size(); ++i) ASSERT_NEAR(x[j][i], same[i], 1e-8);
           }
-          if (!column.converged()) continue;
-          EXPECT_LE(residual_of(csr_, b[j], x[j]), 1.01e-10 * column.rhs_norm + 1e-30);
-          const std::vector<double> same = own_x.fetch();
-          for (std::size_t i = 0; i < same.size(); ++i) ASSERT_NEAR(x[j][i], same[i], 1e-8);
+          EXPECT_EQ(report.columns[1].reason, StopReason::inconsistent);
+          EXPECT_TRUE(report.columns[0].converged() && report.columns[3].converged());
         }
-        EXPECT_EQ(report.columns[1].reason, StopReason::inconsistent);
-        EXPECT_TRUE(report.columns[0].converged() && report.columns[3].converged());
       }
     }
 }
