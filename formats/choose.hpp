@@ -10,6 +10,7 @@
 #include <protean/core/csr.hpp>
 #include <protean/core/export.hpp>
 #include <protean/core/permutation.hpp>
+#include <protean/formats/choice_record.hpp>
 #include <protean/operators/assembled_matrix.hpp>
 #include <protean/operators/policy/cost_model.hpp>
 
@@ -21,8 +22,6 @@ struct FormatChoice {
   FormatParams parameters = {};  // that the selector has chosen; defaults for the others
 };
 
-// The selector behind `format: auto` if none is named.
-inline constexpr std::string_view default_selector = "model";
 // The number of formats next to csr that a policy considers, from the ranking of a named selector.
 inline constexpr int policy_candidates = 3;
 
@@ -118,25 +117,6 @@ struct RankedFormat {
 // catalogue. The pattern lies in host memory. Takes the time of a few products.
 std::vector<RankedFormat> rank_formats(const SparsityPattern& pattern, const CostModel& model,
                                        const ChoiceOptions& options = {});
-
-// A format in the ranking of a selector, as it was when the choice was made.
-struct ConsideredFormat {
-  std::string format;
-  FormatParams parameters;  // that the selector names; those left out are the defaults
-  // Seconds of a product and of the conversion; 0 if the selector predicts none. uncertainty: relative, of the product.
-  double product_seconds = 0, convert_seconds = 0, uncertainty = 0;
-  std::string reason;  // for a person
-};
-
-// What format "auto" wanted and took. All are empty if a format was named.
-struct ChoiceRecord {
-  std::string wanted;   // the format that the selector named; csr if a policy begins in csr
-  std::string refused;  // why that format could not be made; empty if it could
-  std::string taken;    // the format in which the solve began
-  // The selector, and its ranking with the best first. Both are empty if no format was looked at.
-  std::string selector = {};
-  std::vector<ConsideredFormat> ranking = {};
-};
 
 // A matrix in the format that `auto` stands for, and why.
 template <class T>

@@ -71,6 +71,10 @@ FormatSchedule<T>::FormatSchedule(AdaptiveOperator<T>& A, std::vector<SchedulePo
       on_event_(std::move(on_event)),
       failures_seen_(A.failures().size()) {
   for (const SchedulePoint& point : points_) {
+    if (!point.to.entry && !point.format.empty())
+      throw BadArgument(fmt::format(
+          "the schedule names format {} at {}; a FormatSchedule takes to.entry = &find_format(name)",
+          point.format, place(point)));
     if (!point.to.entry && !point.to.elements && point.to.order.empty())
       throw BadArgument(fmt::format("the schedule names neither format nor order at {}", place(point)));
     if (!(point.at >= 0))

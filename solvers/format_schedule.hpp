@@ -3,47 +3,14 @@
 #include <cstdint>
 #include <functional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include <protean/core/export.hpp>
 #include <protean/operators/policy/adaptive_operator.hpp>
+#include <protean/solvers/schedule.hpp>
 #include <protean/solvers/solver.hpp>
 
 namespace PROTEAN_EXPORT protean {
-
-// The condition of a point of a schedule.
-enum class ScheduleTrigger : unsigned char {
-  iteration,  // iteration >= at
-  residual,   // relative residual (of the recurrence) <= at
-  seconds     // seconds since the solve began >= at
-};
-// "at_iteration", "at_residual", "after_seconds": as in the problem file.
-std::string_view to_string(ScheduleTrigger trigger) noexcept;
-
-struct SchedulePoint {
-  ScheduleTrigger trigger = ScheduleTrigger::iteration;
-  double at = 0;
-  FormatSpec to;
-  // True: the matrix is built beside the solve and adopted when it is ready. False: the solve waits for it.
-  bool overlapped = true;
-};
-
-// What happened to the points of the schedule, in order of time.
-struct ScheduleEvent {
-  enum class Action : unsigned char {
-    begun,       // a build beside the solve began
-    switched,    // the solve continues in the new format
-    stayed,      // the matrix had this format (and order) already
-    failed,      // refused, out of memory, wrong product or cancelled: the solve continues in the old format
-    not_reached  // the solve ended before the point
-  } action = Action::begun;
-  std::int64_t iteration = 0;
-  double seconds = 0, relative_residual = 0;  // of the solve at that time
-  std::string to;                             // FormatSpec::name()
-  std::string reason;                         // the point, or the reason of a failure
-};
-std::string_view to_string(ScheduleEvent::Action action) noexcept;
 
 // The observer that carries out a schedule in one solve: give it to Solver::solve() with the operator, and
 // call finish() afterwards. Points are independent of each other, and each is carried out once. If a point

@@ -1,11 +1,10 @@
-// Measures how long an iteration of a running solve takes, from the times at which iterations are reported.
+// Measures how long an iteration of a running solve takes, from the times at which iterations are reported. Private to
+// solvers/.
 #pragma once
 #include <cstdint>
 #include <vector>
 
-#include <protean/core/export.hpp>
-
-namespace PROTEAN_EXPORT protean {
+namespace protean {
 
 // The median of mean times over a few iterations each. So neither an interruption by the machine nor the
 // growing cycle of GMRES distorts it. A device reports iterations in bursts: the first report of a burst

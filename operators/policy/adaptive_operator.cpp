@@ -147,6 +147,7 @@ class AdaptiveOperator<T>::InOrder final : public Wrapper<T>,
                                            public HasDiagonal<T>,
                                            public HasApplyDot<T>,
                                            public HasMultiProduct<T>,
+                                           public HasTransposedProduct<T>,
                                            public HasRows<T>,
                                            public HasRowArrays<T> {
  public:
@@ -164,14 +165,21 @@ class AdaptiveOperator<T>::InOrder final : public Wrapper<T>,
     A_.count_products(X.columns);
     A_.multi_product(alpha, X, beta, Y);
   }
+  std::string_view no_transposed_product() const noexcept override { return A_.no_transposed_product(); }
+  void prepare_transposed() const override { A_.prepare_transposed(); }
+  std::size_t transposed_bytes() const noexcept override { return A_.transposed_bytes(); }
+  void do_apply_transposed(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const override {
+    A_.count_products(1);
+    apply_transposed<T>(A_.running(), alpha, x, beta, y);
+  }
   CsrMatrix<T> rows_as_csr() const override { return A_.rows_in_order(); }
   RowArrays<T> row_arrays() const noexcept override { return A_.rows_of_running(); }
   void keep_rows(bool kept) const noexcept override { A_.keep_rows(kept); }
 
  protected:
   void change(Abilities<T>& set) const noexcept override {
-    set.diagonal = this, set.apply_dot = this, set.multi_product = this, set.rows = this,
-    set.row_arrays = this;
+    set.diagonal = this, set.apply_dot = this, set.multi_product = this, set.transposed_product = this,
+    set.rows = this, set.row_arrays = this;
     set.order = Ability<HasOrder<T>>::refused("its vectors are in the order of the matrix already");
   }
   void do_apply(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const override {
@@ -366,6 +374,29 @@ void AdaptiveOperator<T>::multi_product(T alpha, MultiVectorView<const T> X, T b
 }
 
 template <class T>
+std::string_view AdaptiveOperator<T>::no_transposed_product() const noexcept {
+  return running().abilities().transposed_product->no_transposed_product();
+}
+
+template <class T>
+void AdaptiveOperator<T>::prepare_transposed() const {
+  protean::prepare_transposed(running());
+}
+
+template <class T>
+std::size_t AdaptiveOperator<T>::transposed_bytes() const noexcept {
+  return running().abilities().transposed_product->transposed_bytes();
+}
+
+template <class T>
+void AdaptiveOperator<T>::do_apply_transposed(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const {
+  if (!callers_order_) return apply_transposed<T>(running(), alpha, x, beta, y);
+  callers_order_->multiply(x, beta, y, [&](VectorView<const T> px, VectorView<T> py) {
+    apply_transposed<T>(running(), alpha, px, beta, py);
+  });
+}
+
+template <class T>
 CsrMatrix<T> AdaptiveOperator<T>::rows_in_order() const {
   if (running_is_exact() && source_assembled()) return ordered_source();
   return *csr_of(running());
@@ -382,8 +413,8 @@ CsrMatrix<T> AdaptiveOperator<T>::rows_as_csr() const {
 
 template <class T>
 void AdaptiveOperator<T>::change(Abilities<T>& set) const noexcept {
-  set.diagonal = this, set.apply_dot = this, set.multi_product = this, set.rows = this, set.row_arrays = this;
-  set.order = this;
+  set.diagonal = this, set.apply_dot = this, set.multi_product = this, set.transposed_product = this;
+  set.rows = this, set.row_arrays = this, set.order = this;
 }
 
 template <class T>

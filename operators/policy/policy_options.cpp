@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "core/option_checks.hpp"
+
 namespace protean {
 namespace {
 

@@ -1,14 +1,12 @@
-// What each candidate would cost and save: the cost model and the forecast of an order, scaled by what was measured.
-#include "solvers/auto_switcher.hpp"
+#include "solvers/switcher/predict.hpp"
 
 #include <algorithm>
 #include <cmath>
 
-#include "core/ordering.hpp"
 #include "core/transfer.hpp"
 #include "operators/kernel_loading.hpp"
 
-namespace protean {
+namespace protean::detail {
 namespace {
 
 // Of a build on a device, beside the conversion: memory and waits; the bounds of the comparison of products, and a
@@ -16,191 +14,189 @@ namespace {
 constexpr double around_a_build = 70e-6, products_around_a_build = 1.5;
 constexpr double unlike_machine = 0.3;  // relative uncertainty of times measured on another machine
 constexpr double beyond_plan = 1.25;    // time of a conversion / time of the part in plan_seconds
-// Relative, of OrderForecast::ratio(): what a line of x costs differs between machines.
-constexpr double order_uncertainty = unlike_machine;
-constexpr std::string_view callers_order = "none";
 
 }  // namespace
 
-// What earlier solves took is a better forecast than the first residuals of this one.
 template <class T>
-Forecast AutoSwitcher<T>::remaining() const {
-  Forecast result = forecast_.remaining(options_.goal, options_.max_iterations);
-  const double left =
-      static_cast<double>(options_.expected_iterations - std::max<std::int64_t>(last_iteration_, 0));
-  if (2 * left >= static_cast<double>(options_.expected_iterations) && left > 0)
-    result = {left / 2, left, 2 * left, true};
-  // As many again are likely, and half of them are taken for certain.
-  const double following = options_.following_iterations;
-  if (result.known) result.low += following / 2, result.likely += following, result.high += 4 * following;
-  return result;
+double Prices<T>::product(std::size_t i) const {
+  const SwitchCandidate& candidate = s_.candidates[i].seen;
+  return candidate.product_seconds - order_.permuting(candidate.order);
 }
 
 // Sizes of the assembled matrix; before it is assembled, as the survey estimated them.
 template <class T>
-CostQuery AutoSwitcher<T>::query(const std::string& order) const {
-  const CsrMatrix<T>& source = A_.source();
-  CostQuery query{A_.rows(), source.nonzeros(), source.bytes()};
-  if (A_.source_assembled()) query.row_changes = row_changes(source.pattern);
-  for (std::size_t i = 0; i < candidates_.size(); ++i) {
-    if (candidates_[i].order != order) continue;
-    const std::size_t bytes = candidates_[i].bytes;
-    if (formats_[i] == "sell-packed") query.packed_bytes = bytes;
-    if (formats_[i] != "csr" || A_.source_assembled()) continue;
+CostQuery Prices<T>::query(const std::string& order) const {
+  const AdaptiveOperator<T>& A = s_.A;
+  const CsrMatrix<T>& source = A.source();
+  CostQuery query{A.rows(), source.nonzeros(), source.bytes()};
+  if (A.source_assembled()) query.row_changes = row_changes(source.pattern);
+  for (const Candidate& candidate : s_.candidates) {
+    if (candidate.seen.order != order) continue;
+    const std::size_t bytes = candidate.seen.bytes;
+    if (candidate.format == "sell-packed") query.packed_bytes = bytes;
+    if (candidate.format != "csr" || A.source_assembled()) continue;
     query.csr_bytes = bytes;
     query.nonzeros =
-        (static_cast<std::int64_t>(bytes) - 4 * (A_.rows() + 1)) / static_cast<std::int64_t>(sizeof(T) + 4);
+        (static_cast<std::int64_t>(bytes) - 4 * (A.rows() + 1)) / static_cast<std::int64_t>(sizeof(T) + 4);
   }
   return query;
 }
 
-// Whether times are those of a GPU, not of a test.
-template <class T>
-bool AutoSwitcher<T>::has_real_device() const {
-  return on_device() && !A_.context()->simulated() && A_.has_machine_clock();
-}
-
 // What the first build of a format in the process takes longer than another one.
 template <class T>
-double AutoSwitcher<T>::loading(std::size_t candidate) const {
-  const FormatEntry* const entry = targets_[candidate].spec.entry;
-  if (!entry || candidate == current_ || !has_real_device()) return 0;
-  return detail::loading_seconds(*A_.context(), *entry, sizeof(T));
+double Prices<T>::loading(std::size_t i) const {
+  const FormatEntry* const entry = s_.candidates[i].target.spec.entry;
+  if (!entry || i == s_.candidates.current() || !s_.has_real_device()) return 0;
+  return loading_seconds(*s_.A.context(), *entry, sizeof(T));
 }
+
 template <class T>
-bool AutoSwitcher<T>::needs_loading(std::size_t candidate) const {
-  const FormatEntry* const entry = targets_[candidate].spec.entry;
-  return entry && has_real_device() && detail::needs_loading(*A_.context(), *entry, sizeof(T));
+bool Prices<T>::needs_loading(std::size_t i) const {
+  const FormatEntry* const entry = s_.candidates[i].target.spec.entry;
+  return entry && s_.has_real_device() && detail::needs_loading(*s_.A.context(), *entry, sizeof(T));
 }
 
 // The candidate whose measured product scales the predictions for an order: the one that ran last in that order. If
 // none has run in it, the current candidate, together with the forecast of the order.
 template <class T>
-std::size_t AutoSwitcher<T>::reference_for(const std::string& order) const {
-  const auto last = last_in_.find(order);
-  return order == candidates_[current_].order || last == last_in_.end() ? current_ : last->second;
+std::size_t Prices<T>::reference_for(const std::string& order) const {
+  const std::size_t current = s_.candidates.current(), last = s_.candidates.last_measured_in(order);
+  return order == s_.candidates[current].seen.order || last == s_.candidates.size() ? current : last;
 }
 
-// The part of the predictions that depends on the current format but not on measured times. It takes longer
-// than a product of a small matrix, so it is computed once for each format that runs. Measured times scale
+// The part of the predictions that depends on the current candidate but not on measured times. It takes longer
+// than a product of a small matrix, so it is computed once for each candidate that runs. Measured times scale
 // it.
 template <class T>
-void AutoSwitcher<T>::estimate() {
-  if (estimated_) return;
-  estimated_ = true;
-  estimates_.assign(candidates_.size(), {});
-  const std::string first_order = candidates_[first_].order;
-  std::vector<std::string> all{first_order};
-  if (candidates_.back().order != first_order) all.push_back(candidates_.back().order);
-  for (const std::string& order : all) {
-    const std::size_t by = reference_for(order);
-    const bool same_order = candidates_[by].order == order;
-    const CostQuery asked = query(order);
-    const CostModel::Reference running = model_.reference(asked, formats_[by], candidates_[by].bytes);
-    for (std::size_t i = 0; i < candidates_.size(); ++i) {
-      const SwitchCandidate& candidate = candidates_[i];
-      if (!candidate.admitted || candidate.order != order) continue;
-      Estimate& e = estimates_[i];
-      e.reference = by;
-      e.cost = model_.relative(asked, formats_[i], candidate.bytes, running, 1);
-      if (!same_order && e.cost.known) {
-        // The gain of the order is a part of the time of the product, which is larger where the matrix has fewer bytes.
-        e.cost.product_seconds *=
-            order_forecast_.ratio(static_cast<double>(candidate.bytes) / static_cast<double>(A_.rows()));
-        e.cost.uncertainty = std::hypot(e.cost.uncertainty, order_uncertainty);
-      }
-      // The table has no times of element matrices. Take the times of the table's machine, with a larger
-      // uncertainty.
-      if (!e.cost.known && A_.on_elements() && i != current_) {
-        e.cost = model_.absolute(asked, formats_[i], candidate.bytes);
-        e.cost.uncertainty = std::hypot(e.cost.uncertainty, unlike_machine);
-        e.relative = false;
-      }
+void Prices<T>::estimate() {
+  Candidates& candidates = s_.candidates;
+  if (candidates.estimated()) return;
+  candidates.estimates_made();
+  for (Candidate& candidate : candidates) candidate.estimate = {};
+  const std::string first_order = candidates[candidates.first()].seen.order,
+                    last_order = candidates[candidates.size() - 1].seen.order;
+  estimate_in(first_order);
+  if (last_order == first_order) return;
+  estimate_in(last_order);
+  order_.estimate(query(candidates[candidates.current()].seen.order));
+}
+
+template <class T>
+void Prices<T>::estimate_in(const std::string& order) {
+  const std::size_t by = reference_for(order), current = s_.candidates.current();
+  const Candidate& reference = s_.candidates[by];
+  const CostQuery asked = query(order);
+  const CostModel::Reference running = s_.model.reference(asked, reference.format, reference.seen.bytes);
+  for (std::size_t i = 0; i < s_.candidates.size(); ++i) {
+    Candidate& candidate = s_.candidates[i];
+    if (!candidate.seen.admitted || candidate.seen.order != order) continue;
+    Candidate::Estimate& e = candidate.estimate;
+    e.reference = by;
+    e.cost = s_.model.relative(asked, candidate.format, candidate.seen.bytes, running, 1);
+    if (reference.seen.order != order && e.cost.known) e.cost = order_.in_it(e.cost, candidate.seen.bytes);
+    // The table has no times of element matrices. Take the times of the table's machine, with a larger
+    // uncertainty.
+    if (!e.cost.known && s_.A.on_elements() && i != current) {
+      e.cost = s_.model.absolute(asked, candidate.format, candidate.seen.bytes);
+      e.cost.uncertainty = std::hypot(e.cost.uncertainty, unlike_machine);
+      e.relative = false;
     }
   }
-  if (all.size() > 1)
-    order_estimate_ = model_.ordering(query(candidates_[current_].order), options_.order, formats_[current_],
-                                      candidates_[current_].bytes, 1);
-}
-
-// Seconds to find the other order and to permute the matrix.
-template <class T>
-double AutoSwitcher<T>::order_price(double product_seconds) const {
-  const double by_products = order_scale_ * order_estimate_.convert_seconds * product_seconds;
-  if (!on_device()) return by_products;
-  // On a device levels and rows are the price, not products.
-  const double estimate = order_scale_ * order_seconds_on_device(order_forecast_.levels, A_.rows());
-  return model_.knows_order(options_.order) ? std::max(by_products, estimate) : estimate;
 }
 
 template <class T>
-void AutoSwitcher<T>::predict() {
-  const SwitchCandidate& current = candidates_[current_];
-  if (!current.measured) return;
+bool Prices<T>::pays_after(int products) {
+  const Candidates& candidates = s_.candidates;
+  // An iteration, in which a product is counted, since the time of a product is not known yet: it takes longer.
+  const double pace = s_.time.first_pace();
+  if (!(pace > 0)) return true;
   estimate();
-  const auto product = [&](std::size_t i) {  // without permutations
-    return candidates_[i].product_seconds - permuting(candidates_[i].order);
-  };
-  if (current.order == candidates_[first_].order) {
-    order_seconds_ = order_price(product(current_));
-    if (!permute_measured_)
-      permute_seconds_ =
-          order_forecast_.permutation_share(sizeof(T)) * order_estimate_.product_seconds * product(current_);
+  const Forecast left = s_.iterations.remaining();
+  const double likely = left.known ? left.likely : static_cast<double>(s_.iterations.last());
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    const Candidate& candidate = candidates[i];
+    const CostPrediction& predicted = candidate.estimate.cost;
+    if (i == candidates.current() || !candidate.seen.admitted || !predicted.known) continue;
+    if (!candidate.estimate.relative) return true;
+    double cost = predicted.scaled(pace).convert_seconds / pace + 2 + products;
+    if (candidate.seen.order != candidates[candidates.current()].seen.order)
+      cost += order_.seconds(pace) / pace;
+    cost += (s_.record_seconds + loading(i)) / pace;
+    if (likely * (1 - predicted.product_seconds) > cost) return true;
   }
-  // A first change from element matrices includes their assembly.
-  double assembly = 0;
-  if (!A_.source_assembled())
-    if (const CostPrediction p =
-            model_.assembly(query(current.order), formats_[current_], current.bytes, current.product_seconds);
-        p.known)
-      assembly = p.convert_seconds;
-  for (std::size_t i = 0; i < candidates_.size(); ++i) {
-    SwitchCandidate& candidate = candidates_[i];
+  return false;
+}
+
+// A first change from element matrices includes their assembly.
+template <class T>
+double Prices<T>::assembly() const {
+  if (s_.A.source_assembled()) return 0;
+  const Candidate& current = s_.candidates[s_.candidates.current()];
+  const CostPrediction p = s_.model.assembly(query(current.seen.order), current.format, current.seen.bytes,
+                                             current.seen.product_seconds);
+  return p.known ? p.convert_seconds : 0;
+}
+
+template <class T>
+void Prices<T>::predict() {
+  Candidates& candidates = s_.candidates;
+  const std::size_t first = candidates.first(), current = candidates.current();
+  const SwitchCandidate& running = candidates[current].seen;
+  if (!running.measured) return;
+  estimate();
+  if (running.order == candidates[first].seen.order) order_.predict(product(current));
+  const double assembly_seconds = assembly();
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    Candidate& known = candidates[i];
+    SwitchCandidate& candidate = known.seen;
     if (!candidate.admitted || candidate.lost) continue;
-    CostPrediction p = estimates_[i].cost;
-    if (estimates_[i].relative) p = p.scaled(product(estimates_[i].reference));
-    p.convert_seconds = std::max(p.convert_seconds, beyond_plan * targets_[i].plan_seconds /
-                                                        static_cast<double>(A_.context()->threads()));
+    CostPrediction p = known.estimate.cost;
+    if (known.estimate.relative) p = p.scaled(product(known.estimate.reference));
+    p.convert_seconds = std::max(p.convert_seconds, beyond_plan * known.target.plan_seconds /
+                                                        static_cast<double>(s_.A.context()->threads()));
     if (!p.known) {
-      if (i == current_ || i == first_) continue;
-      candidate.admitted = false;
-      candidate.why = text_of({.reason = Reason::not_in_table});
-      records_[i].admitted = false, records_[i].why = candidate.why;
+      if (i != current && i != first) candidates.exclude(i, {.reason = Reason::not_in_table});
       continue;
     }
     if (!candidate.measured)
-      candidate.product_seconds = p.product_seconds + permuting(candidate.order),
+      candidate.product_seconds = p.product_seconds + order_.permuting(candidate.order),
       candidate.uncertainty = p.uncertainty;
-    candidate.convert_seconds = built_[i] > 0               ? built_[i]
-                                : targets_[i].spec.elements ? 0
-                                : i == first_               ? p.convert_seconds
-                                              : (assembly + p.convert_seconds) * conversion_scale_;
+    const bool elements = known.target.spec.elements;
+    candidate.convert_seconds = known.built_seconds > 0 ? known.built_seconds
+                                : elements              ? 0
+                                : i == first            ? p.convert_seconds
+                                             : (assembly_seconds + p.convert_seconds) * conversion_scale_;
     candidate.load_seconds = loading(i);
     candidate.convert_seconds += candidate.load_seconds;
-    if (built_[i] == 0 && !targets_[i].spec.elements && has_real_device())
-      candidate.convert_seconds += around_a_build + products_around_a_build * product(current_);
-    if (candidate.order != current.order && candidate.order != callers_order)
-      candidate.convert_seconds += order_seconds_;
-    if (!records_[i].ran) {
-      records_[i].predicted_product = candidate.product_seconds;
-      records_[i].predicted_convert = candidate.convert_seconds;
-      records_[i].uncertainty = candidate.uncertainty;
+    if (known.built_seconds == 0 && !elements && s_.has_real_device())
+      candidate.convert_seconds += around_a_build + products_around_a_build * product(current);
+    if (candidate.order != running.order && candidate.order != callers_order)
+      candidate.convert_seconds += order_.seconds();
+    if (!known.ran) {
+      known.predicted_product = candidate.product_seconds;
+      known.predicted_convert = candidate.convert_seconds;
+      known.predicted_uncertainty = candidate.uncertainty;
     }
   }
 }
 
-#define PROTEAN_INSTANTIATE(T)                                                         \
-  template Forecast AutoSwitcher<T>::remaining() const;                                \
-  template CostQuery AutoSwitcher<T>::query(const std::string& order) const;           \
-  template bool AutoSwitcher<T>::has_real_device() const;                              \
-  template bool AutoSwitcher<T>::needs_loading(std::size_t candidate) const;           \
-  template double AutoSwitcher<T>::loading(std::size_t candidate) const;               \
-  template std::size_t AutoSwitcher<T>::reference_for(const std::string& order) const; \
-  template void AutoSwitcher<T>::estimate();                                           \
-  template double AutoSwitcher<T>::order_price(double product_seconds) const;          \
-  template void AutoSwitcher<T>::predict();
-PROTEAN_INSTANTIATE(float)
-PROTEAN_INSTANTIATE(double)
-#undef PROTEAN_INSTANTIATE
+template <class T>
+void Prices<T>::learn(std::size_t i, const SwitchRecord& change, bool loaded) {
+  Candidate& known = s_.candidates[i];
+  // Beside the solve a build has fewer threads, so its time is scaled to all threads.
+  const double stretch = change.overlapped ? s_.options.policy.overlap_stretch : 1;
+  const double built = (change.convert_seconds - change.order_seconds) / stretch;
+  // Where kernels were loaded, that says nothing of the next time.
+  if (loaded) count_loading();
+  // In a change of order the conversion is the smaller part, of which little can be learnt.
+  if (!loaded && change.from_order == change.to_order && known.predicted_convert > 0)
+    conversion_scale_ *= std::clamp(built / known.predicted_convert, 0.25, 4.0);
+  if (!loaded) known.built_seconds = built;
+  known.measured_convert = change.convert_seconds;
+  known.seen.convert_seconds = built;
+}
 
-}  // namespace protean
+template class Prices<float>;
+template class Prices<double>;
+
+}  // namespace protean::detail

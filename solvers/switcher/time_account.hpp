@@ -1,9 +1,9 @@
 // The account of a solve that changes its format: how long it has lasted, and how long the same iterations would have
-// taken in the first format. Times are seconds of one clock; the caller reads it.
+// taken in the first format. Times are seconds of one clock; the caller reads it. Private to solvers/.
 #pragma once
 #include <cstdint>
 
-#include <protean/solvers/iteration_pace.hpp>
+#include "solvers/iteration_pace.hpp"
 
 namespace protean::detail {
 

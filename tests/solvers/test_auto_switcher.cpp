@@ -19,8 +19,11 @@
 #include "core/permutation.hpp"
 #include "formats/catalogue.hpp"
 #include "formats/survey.hpp"
+#include "operators/policy/adaptive_operator.hpp"
 #include "operators/policy/builtin_machine.hpp"
+#include "operators/policy/cost_model.hpp"
 #include "preconditioners/preconditioner.hpp"
+#include "solvers/solver.hpp"
 #include "support/fake_device.hpp"
 #include "support/space.hpp"
 

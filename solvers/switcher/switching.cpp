@@ -1,0 +1,198 @@
+#include "solvers/switcher/switching.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace protean::detail {
+namespace {
+
+constexpr std::int64_t first_look = 8;  // iteration of the first decision
+
+}  // namespace
+
+template <class T>
+Switching<T>::Switching(AdaptiveOperator<T>& A, const CostModel& model, FormatSurvey survey,
+                        const AutoSwitchOptions& options, SolveObserver* inner,
+                        const std::function<void(const std::string&)>& listener)
+    : s_(A, model, options, listener),
+      inner_(inner),
+      order_(s_),
+      surveys_(s_, std::move(survey), order_),
+      prices_(s_, order_),
+      measurements_(s_, order_),
+      next_look_(first_look) {
+  check_policy(s_.options.policy);
+  // The solver may then run the whole solve in one kernel in shared memory, which is faster than products in
+  // any format.
+  s_.A.show_rows(true);
+}
+
+template <class T>
+Switching<T>::~Switching() {
+  if (!finished_) s_.A.show_rows(false);
+  s_.leaving = true;
+  wait_for_threads();
+}
+
+template <class T>
+void Switching<T>::begin(const AutoSwitchOptions& options, SolveObserver* inner) {
+  check_policy(options.policy);
+  finish();
+  s_.options = options, inner_ = inner, finished_ = false, s_.leaving = false;
+  s_.time.begin_another(s_.A.now());
+  s_.iterations.begin(options), s_.log.begin(), to_be_recorded_ = false;
+  surveys_.begin_another(), order_.begin_another();
+  const Candidates& candidates = s_.candidates;
+  next_look_ = surveys_.done() && candidates[candidates.current()].seen.measured ? 1 : first_look;
+  s_.A.show_rows(true);
+}
+
+template <class T>
+void Switching<T>::charge(const IterationInfo& info, double now) {
+  if (!s_.time.begun()) {
+    s_.time.begin(now, info.seconds);
+    s_.iterations.first(info);
+    first_products_ = s_.A.products();
+    return;
+  }
+  const bool undisturbed = !build_.running && !s_.A.abandoned();
+  // The first recording after a change is a part of its price, also in the first format.
+  const bool recorded_anew = to_be_recorded_ && info.record_seconds != s_.record_seconds;
+  s_.time.charge(now, undisturbed, undisturbed && (!surveys_.done() || s_.candidates.in_first()),
+                 recorded_anew ? info.record_seconds : 0);
+  if (recorded_anew) to_be_recorded_ = false;
+}
+
+template <class T>
+bool Switching<T>::on_iteration(const IterationInfo& info) {
+  const double now = s_.A.now();
+  charge(info, now);
+  s_.record_seconds = info.record_seconds;
+  if (inner_) {
+    const bool go_on = inner_->on_iteration(info);
+    s_.time.charge_any_format(s_.A.now() - now);  // the caller's observer takes as long in every format
+    if (!go_on) {
+      finish();
+      return false;
+    }
+  }
+  s_.iterations.add(info);
+  const double before = s_.A.now();
+  // A cancelled build that has not ended yet disturbs the measured times, so there is no decision until then.
+  if (s_.A.rows_kept())
+    record_rows_kept(info);
+  else if (build_.running || (info.iteration >= next_look_ && !s_.A.abandoned()))
+    look(info);
+  s_.time.leave(before, s_.A.now());
+  return true;
+}
+
+template <class T>
+void Switching<T>::record(const SwitchDecision& decision, const IterationInfo& info) {
+  s_.log.add(decision, s_.candidates[decision.candidate].seen.name, info.iteration,
+             s_.time.since_begin(s_.A.now()));
+}
+
+// Once for each solve.
+template <class T>
+void Switching<T>::record_rows_kept(const IterationInfo& info) {
+  if (s_.log.empty())
+    s_.log.add_stay(std::string(s_.A.running().name()), {.reason = Reason::rows_kept}, info.iteration,
+                    s_.elapsed());
+}
+
+template <class T>
+SwitchDecision Switching<T>::stay(Why why) const {
+  SwitchDecision result;
+  result.candidate = s_.candidates.current(), result.why = std::move(why);
+  return result;
+}
+
+template <class T>
+void Switching<T>::look(const IterationInfo& info) {
+  if (!build_.running) next_look_ = next_look(info.iteration);
+  if (!surveys_.ready()) return;
+  if (!s_.options.alone) return decide_now(info);
+  if (!s_.options.alone([&] { decide_now(info); })) record(stay({.reason = Reason::shared}), info);
+}
+
+template <class T>
+void Switching<T>::decide_now(const IterationInfo& info) {
+  BuildState build = BuildState::none;
+  if (build_.running) {
+    const Preparation preparation = s_.A.preparation();
+    build = preparation == Preparation::running ? BuildState::running : BuildState::ready;
+    if (preparation == Preparation::failed || preparation == Preparation::none) {
+      (void)s_.A.adopt_prepared(info.iteration);  // records why
+      s_.candidates.fail(build_.candidate, failure());
+      build_.running = false, s_.time.disturbed();
+      return;
+    }
+  } else {
+    if (s_.on_device()) order_.ask();
+    order_.take();
+    surveys_.again_in_new_order();
+    if (!measurements_.pays(prices_)) {
+      SwitchDecision none = stay({.reason = Reason::no_gain_by_table});
+      none.remaining = s_.iterations.remaining();
+      return record(none, info);
+    }
+    if (!measurements_.make()) next_look_ = s_.iterations.last() + s_.options.policy.trial_products;
+    prices_.predict();
+  }
+  const PolicyState now = state(info, build);
+  SwitchDecision decision = decide(s_.options.policy, now);
+  if (const SwitchCandidate& chosen = s_.candidates[decision.candidate].seen;
+      decision.action == SwitchAction::begin && s_.options.approve &&
+      !s_.options.approve(now.candidates[now.current].product_seconds, chosen.product_seconds)) {
+    decision = stay({.reason = Reason::not_approved, .name = chosen.name});
+    decision.remaining = now.remaining;
+    next_look_ = info.iteration + 1;
+  }
+  record(decision, info);
+  act(decision, info.iteration);
+}
+
+// What the rule is given.
+template <class T>
+PolicyState Switching<T>::state(const IterationInfo& info, BuildState build) {
+  PolicyState state;
+  state.iteration = info.iteration, state.seconds = s_.elapsed();
+  state.stay_seconds = s_.time.stay_seconds(), state.iteration_seconds = s_.time.pace();
+  const double products = info.iteration > 0 ? static_cast<double>(s_.A.products() - first_products_) /
+                                                   static_cast<double>(info.iteration)
+                                             : 1;
+  state.products_per_iteration = std::max(1.0, std::round(products));
+  state.permute_seconds = order_.permuting_at_change();
+  state.record_seconds = s_.record_seconds;
+  state.remaining = s_.iterations.remaining();
+  state.candidates = s_.candidates.seen();
+  state.first = s_.candidates.first(), state.current = s_.candidates.current();
+  state.switches = s_.log.switches(), state.build = build, state.building = build_.candidate;
+  state.granted = build_.granted, state.price = build_.price, state.excess_before = build_.excess_before;
+  return state;
+}
+
+template <class T>
+void Switching<T>::finish() {
+  if (finished_) return;
+  finished_ = true;
+  s_.leaving = true;
+  s_.time.end(s_.A.now());
+  s_.A.show_rows(false);
+  wait_for_threads();
+  if (build_.running) {
+    build_.running = false;
+    s_.A.cancel(s_.iterations.last(), "the solve ended first");
+    s_.candidates[build_.candidate].seen.why = text_of({.reason = Reason::solve_ended});
+  }
+  // For the record only. On a device it takes time, which nobody has asked for where nothing changed.
+  if (surveys_.done() && (!s_.on_device() || (!s_.candidates.in_first() && measurements_.is_little())))
+    (void)measurements_.make();
+}
+
+template class Switching<float>;
+template class Switching<double>;
+
+}  // namespace protean::detail
