@@ -7,6 +7,7 @@
 
 #include "core/device_checks.hpp"
 #include "core/error.hpp"
+#include "core/option_checks.hpp"
 #include "core/partition.hpp"
 #include "preconditioners/common/makers.hpp"
 #include "preconditioners/options.hpp"
@@ -111,7 +112,7 @@ std::unique_ptr<Preconditioner<T>> make_preconditioner(std::string_view id, cons
                                          [&](const PreconditionerEntry& one) { return one.id == id; });
   if (entry == std::end(entries))
     throw BadArgument(fmt::format("there is no preconditioner '{}'; there are {}.{}", id,
-                                  fmt::join(ids, ", "), did_you_mean(id, ids)));
+                                  fmt::join(ids, ", "), detail::did_you_mean(id, ids)));
   check_options(preconditioner_options(), options);
   require_read(preconditioner_options(), options, "preconditioner", id);
   if (options.near_null_space && !reads_near_null_space(id))

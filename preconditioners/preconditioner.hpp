@@ -11,6 +11,7 @@
 #include <protean/core/export.hpp>
 #include <protean/core/multi_vector.hpp>
 #include <protean/operators/linear_operator.hpp>
+#include <protean/preconditioners/preconditioner_options.hpp>
 
 namespace PROTEAN_EXPORT protean {
 
@@ -53,147 +54,6 @@ class Preconditioner : public LinearOperator<T> {
   std::uint64_t built_for_ = 0;  // serial of the operator, 0 for none
   Revision built_from_;
   std::uint64_t setups_ = 0;
-};
-
-// What happens to a row whose diagonal entry is missing, zero, or so small that its inverse is not finite. The option
-// concerns each M that divides by the diagonal: all except block-jacobi. An entry that is not finite is always refused.
-enum class ZeroDiagonal : unsigned char {
-  error,  // throw BadMatrix, which names the first such rows
-  one     // use 1 in place of the entry
-};
-
-// Which rows form a block of block-jacobi.
-enum class DiagonalBlocks : unsigned char {
-  equal,  // block_size rows
-  found   // neighbouring rows with the same columns, such as the unknowns of a node; at most block_size rows
-};
-inline constexpr DiagonalBlocks diagonal_blocks[] = {DiagonalBlocks::equal, DiagonalBlocks::found};
-std::string_view to_string(DiagonalBlocks blocks) noexcept;  // "equal", "found"
-
-// How ic, ic0, ilu and ilu0 solve with their triangular factors. levels and cusparse are exact up to rounding, sweeps
-// is not.
-enum class TriangularSolve : unsigned char {
-  automatic,  // levels on a host; on a GPU the faster of levels and cusparse, measured once for a pattern
-  levels,     // rows that do not wait for each other are solved at the same time
-  cusparse,   // cusparseSpSV; GPU only
-  sweeps      // a fixed number of Jacobi sweeps for each triangle
-};
-inline constexpr TriangularSolve triangular_solves[] = {TriangularSolve::automatic, TriangularSolve::levels,
-                                                        TriangularSolve::cusparse, TriangularSolve::sweeps};
-std::string_view to_string(TriangularSolve solve) noexcept;  // "auto", "levels", "cusparse", "sweeps"
-
-// When a kept system (LinearSystem) sets its preconditioner up again for new values of its matrix. Whatever the option
-// says, it does so before the next solve if a solve did not converge with an M of old values, or took more than twice
-// the iterations of the first solve after a setup. A composition is set up if one of its parts asks for it.
-enum class Refresh : unsigned char {
-  automatic,    // every; when_slower for type auto
-  every,        // for each set of new values
-  when_slower,  // when the extra iterations caused by its age have cost as much time as a setup
-  never         // not while it works
-};
-inline constexpr Refresh refreshes[] = {Refresh::automatic, Refresh::every, Refresh::when_slower,
-                                        Refresh::never};
-std::string_view to_string(Refresh refresh) noexcept;  // "auto", "every", "when-slower", "never"
-
-// The order in which ic0 and ilu0 eliminate the rows.
-enum class FactorOrdering : unsigned char {
-  automatic,  // natural on a host; on a GPU colours if `solve` is automatic and there are at most 64 of them
-  natural,    // the order of the rows
-  colours     // colour after colour; rows of one colour are not coupled. cusparse is refused then
-};
-inline constexpr FactorOrdering factor_orderings[] = {FactorOrdering::automatic, FactorOrdering::natural,
-                                                      FactorOrdering::colours};
-std::string_view to_string(FactorOrdering ordering) noexcept;  // "auto", "natural", "colours"
-
-// Which rows form a subdomain of subdomain-ic0 and subdomain-ilu0.
-enum class SubdomainPartition : unsigned char {
-  order,  // rows that follow each other
-  metis   // the parts of METIS' k-way partition of the graph of A, in a build with METIS
-};
-inline constexpr SubdomainPartition subdomain_partitions[] = {SubdomainPartition::order,
-                                                              SubdomainPartition::metis};
-std::string_view to_string(SubdomainPartition partition) noexcept;  // "order", "metis"
-// Empty if this build has it; otherwise the reason and what to do.
-std::string_view unavailable(SubdomainPartition partition) noexcept;
-
-// How amg makes its coarser levels.
-enum class AmgSetup : unsigned char {
-  aggregation,  // our own smoothed aggregation
-  classical     // BoomerAMG of hypre, in a build with hypre
-};
-inline constexpr AmgSetup amg_setups[] = {AmgSetup::aggregation, AmgSetup::classical};
-std::string_view to_string(AmgSetup setup) noexcept;  // "aggregation", "classical"
-// Empty if this build has it; otherwise the reason and what to do.
-std::string_view unavailable(AmgSetup setup) noexcept;
-
-// The storage format of the matrices of amg's coarser levels with setup aggregation.
-enum class LevelFormat : unsigned char {
-  automatic,  // the format that `format: auto` chooses for each level
-  csr
-};
-inline constexpr LevelFormat level_formats[] = {LevelFormat::automatic, LevelFormat::csr};
-std::string_view to_string(LevelFormat format) noexcept;  // "auto", "csr"
-
-// How amg with setup classical chooses the points of the next coarser level. hmis is the cheapest in most cases,
-// falgout keeps more points.
-enum class Coarsening : unsigned char { hmis, pmis, falgout };
-inline constexpr Coarsening coarsenings[] = {Coarsening::hmis, Coarsening::pmis, Coarsening::falgout};
-std::string_view to_string(Coarsening coarsening) noexcept;  // "hmis", "pmis", "falgout"
-
-// What amg does on each level before and after the coarser level. Both steps together are symmetric if A is.
-enum class Smoother : unsigned char {
-  l1_jacobi,     // Jacobi with row sums of |a_ij| as the diagonal; it converges for each positive definite A
-  gauss_seidel,  // forward before, backward after
-  chebyshev      // a polynomial in D^-1/2 A D^-1/2, for symmetric positive definite A
-};
-inline constexpr Smoother smoothers[] = {Smoother::l1_jacobi, Smoother::gauss_seidel, Smoother::chebyshev};
-std::string_view to_string(Smoother smoother) noexcept;  // "l1-jacobi", "gauss-seidel", "chebyshev"
-
-// The options of all types. preconditioner_options() of preconditioners/options.hpp and `protean help problem
-// preconditioner` say which type reads which option, and in which range.
-struct PreconditionerOptions {
-  Refresh refresh = Refresh::automatic;  // all types, in a kept system
-  std::int64_t solves = 0;               // auto: expected number of solves with one pattern; 0: not known
-  ZeroDiagonal zero_diagonal = ZeroDiagonal::error;
-  std::int64_t fill = 1;  // ic, ilu: largest level of fill that is kept, 0 or more
-  FactorOrdering ordering = FactorOrdering::automatic;  // ic0, ilu0
-  TriangularSolve solve = TriangularSolve::automatic;   // ic0, ic, ilu0, ilu
-  std::int64_t sweeps = 4;  // ic0, ic, ilu0, ilu with solve sweeps: Jacobi sweeps for each triangle, 1 to 100
-  // block-jacobi: rows of a block (with blocks found: the most rows), 1 to 64. 0: the number of unknowns of a node,
-  // found in the pattern.
-  std::int64_t block_size = 0;
-  DiagonalBlocks blocks = DiagonalBlocks::found;  // block-jacobi
-  std::int64_t power = 1;  // isai, isai-lu: power of the pattern of their triangles, 1 to 4
-  // subdomain-ic0, subdomain-ilu0: rows of a subdomain, about that many with partition metis. 0: a number that suits
-  // the threads, or fits into the shared memory of a thread block.
-  std::int64_t subdomain_size = 0;
-  SubdomainPartition partition = SubdomainPartition::order;  // subdomain-ic0, subdomain-ilu0
-  std::int64_t overlap = 0;      // subdomain-ilu0: 1: a subdomain also computes with the rows next to its own
-  double omega = 1;              // ssor: relaxation, between 0 and 2, both excluded
-  std::int64_t degree = 4;       // chebyshev: products of A for each M^-1 r, 1 to 100
-  double eigenvalue_ratio = 30;  // chebyshev: largest over smallest eigenvalue of its interval, more than 1
-  AmgSetup setup = AmgSetup::aggregation;    // amg
-  Smoother smoother = Smoother::l1_jacobi;   // amg
-  Coarsening coarsening = Coarsening::hmis;  // amg with setup classical
-  // amg with setup classical: row i depends on j if -a_ij > strong_threshold max_k(-a_ik). Between 0 and 1, both
-  // excluded.
-  double strong_threshold = 0.25;
-  // amg with setup classical: number of finest levels that keep far fewer points, 0 to 100.
-  std::int64_t aggressive_levels = 0;
-  // amg with setup aggregation: nodes i and j are coupled if |a_ij| > strength sqrt |a_ii a_jj|. Norms of blocks take
-  // the place of entries for nodes of several unknowns. Each coarser level uses half of the value; a level on which
-  // more than half of the nodes would not be coupled uses less, down to a sixteenth. 0 or more, below 1.
-  double strength = 0.08;
-  LevelFormat level_format = LevelFormat::automatic;  // amg with setup aggregation
-  std::int64_t max_levels = 25;                       // amg: most levels, the finest included, 1 to 100
-  std::int64_t cycles = 1;                            // amg: V-cycles for each M^-1 r, 1 to 100
-  std::int64_t unknowns = 1;  // amg, auto: unknowns of a node, whose rows follow each other, 1 to 64
-  // amg with setup aggregation, auto: vectors that A nearly maps to zero, such as rigid_body_modes() of an elastic
-  // body. Rows of A x 1 to 64 vectors in host memory, in any layout, linearly independent; their lengths do not matter.
-  // The coarser levels represent them instead of the constants. amg copies them. A preconditioner auto or a system does
-  // not: the vectors must live as long as it does. Null: the constants. preconditioner_options() has no entry for them.
-  const MultiVector<double>* near_null_space = nullptr;
-  bool operator==(const PreconditionerOptions&) const = default;
 };
 
 struct PreconditionerEntry {
@@ -294,21 +154,6 @@ PROTEAN_EXPORT std::unique_ptr<Preconditioner<T>> make_amg(const LinearOperator<
 PROTEAN_EXPORT MultiVector<double> rigid_body_modes(const ContextPtr& host,
                                                     MultiVectorView<const double> coordinates);
 
-// How several preconditioners M_1 .. M_k of one A make a new one:
-//   additive        M^-1 r = M_1^-1 r + ... + M_k^-1 r
-//   multiplicative  z := M_1^-1 r, then z := z + M_i^-1 (r - A z) for i = 2 .. k; k - 1 products of A. Not symmetric.
-//   symmetric       the same, then again for i = k - 1 .. 1; 2 k - 2 products. M is symmetric if A and all M_i are; it
-//                   is positive definite if A and all M_i are and the iteration with M^-1 converges.
-// Memory: the parts and one vector of n; multiplicative and symmetric have one more vector for the residual.
-enum class Composition : unsigned char { additive, multiplicative, symmetric };
-inline constexpr Composition compositions[] = {Composition::additive, Composition::multiplicative,
-                                               Composition::symmetric};
-std::string_view to_string(Composition composition) noexcept;
-struct PreconditionerPart {
-  std::string id;  // one of preconditioners() except "none"
-  PreconditionerOptions options = {};
-  bool operator==(const PreconditionerPart&) const = default;
-};
 // Whether such an M is symmetric if A is.
 bool is_symmetric(std::span<const PreconditionerPart> parts, Composition composition) noexcept;
 

@@ -2,7 +2,6 @@
 #pragma once
 #include <atomic>
 #include <cstdint>
-#include <limits>
 #include <memory>
 #include <span>
 #include <string>
@@ -13,41 +12,11 @@
 #include <protean/core/vector.hpp>
 #include <protean/operators/linear_operator.hpp>
 #include <protean/preconditioners/preconditioner.hpp>
+#include <protean/solvers/solve_report.hpp>
+#include <protean/solvers/solver_options.hpp>
 #include <protean/solvers/stopping.hpp>
 
 namespace PROTEAN_EXPORT protean {
-
-struct IterationInfo {
-  std::int64_t iteration = 0;    // 0: the initial guess
-  double residual = 0;           // norm of the recurrence residual, by SolverOptions::residual_norm
-  double relative_residual = 0;  // the norm divided by the baseline of the stopping rule
-  double seconds = 0;            // since the solve began
-  std::int64_t restarts = 0;     // the number of restarts from the true residual so far
-  // Seconds of the host that recording the steps is expected to take after a change of format or order: the time of the
-  // last recording (capture, graph, and surplus of the first launch). After a first recording, a third of graph and
-  // launch counts. 0 before the first recording, and if steps are not recorded (on a host, and on a device in one
-  // kernel or without graphs).
-  double record_seconds = 0;
-};
-
-// Called between two iterations, also after iteration 0. Only here may an operator change its storage format or its
-// values: a solver that finds A.revision() changed starts again from b - A x with the new A. Return false to end the
-// solve with StopReason::interrupted.
-class SolveObserver {
- public:
-  virtual ~SolveObserver() = default;
-  virtual bool on_iteration(const IterationInfo& info) = 0;
-  // A device computes some iterations ahead of the calls of on_iteration(). It does not compute beyond iteration
-  // next_stop() before on_iteration() was called for that iteration. The solver asks each time before it queues more
-  // iterations, so a stop must be known that early. A stop in the past has no effect.
-  virtual std::int64_t next_stop() const noexcept { return std::numeric_limits<std::int64_t>::max(); }
-  // Whether on_iteration(info), which follows, reads the x of the solve. A solve in another order of the rows keeps its
-  // own x, and copies it to the caller's x if the observer says so.
-  virtual bool reads_solution(const IterationInfo& info) const noexcept {
-    (void)info;
-    return false;
-  }
-};
 
 namespace PROTEAN_HIDDEN detail {
 template <class T>
@@ -56,55 +25,6 @@ template <class T>
 struct Workspace;
 struct WorkspaceLayout;
 }  // namespace detail
-
-struct SolveReport {
-  StopReason reason = StopReason::running;
-  std::int64_t iterations = 0;
-  // How often the method started again from b - A x: because the recurrence residual was too small, the method broke
-  // down, new values came, or a cycle of the method was complete.
-  std::int64_t restarts = 0;
-  // Norms by SolverOptions::residual_norm; true_residual belongs to the returned x.
-  double rhs_norm = 0, initial_residual = 0;
-  double recurrence_residual = 0, true_residual = 0;
-  double recurrence_relative = 0, true_relative = 0;  // divided by the baseline norm
-  double seconds = 0;
-  // On a device: how often steps were recorded into a graph, and how often that needed a new graph instead of an update
-  // of the existing one. 0 if the graph of the last solve was used again.
-  std::int64_t graphs_recorded = 0, graphs_made = 0;
-  // How the steps ran: "host"; on a device "graph" or "resident" (SolverOptions::device_steps). steps_reason says why a
-  // solve that tried "resident" has other steps.
-  std::string steps, steps_reason;
-  std::string detail;  // the numbers behind the reason; may be empty
-  // What to do, for this method, preconditioner and matrix. Empty if the solve converged.
-  std::string advice;
-  bool converged() const noexcept { return protean::converged(reason); }
-};
-
-// The options of all methods. solver_options() of solvers/options.hpp and `protean help problem solver` say which
-// method reads which option, and in which range.
-struct SolverOptions {
-  StoppingRule stopping = {};
-  std::int64_t restart = 30;               // gmres, fgmres: basis vectors before a restart
-  std::string orthogonalization = "cgs2";  // gmres, fgmres: cgs2 | mgs
-  std::int64_t directions = 5;  // fcg: last directions to which a new one is made conjugate, 1 to 100
-  std::int64_t s = 4;           // idr: dimension of the shadow space, 1 to 16
-  // cg, fcg, minres: none | constant. constant says that the null space of A has the vectors with equal entries and no
-  // others, as in Neumann problems and graph Laplacians. set_null_space() gives another null space.
-  std::string null_space = "none";
-  // On a device: auto | graph | resident. On a host solve() throws BadArgument for any value except auto.
-  // - graph: some steps are recorded into a CUDA graph, which is replayed; for any method and operator.
-  // - resident: one kernel does many steps and keeps matrix and vectors in the shared memory of the processors. For cg
-  //   without preconditioner or with a diagonal one, if the operator has HasRowArrays and all fits; otherwise solve()
-  //   throws BadArgument.
-  // - auto: resident if possible, else graph.
-  // Each way gives the same bits in every run; the results of the two differ by rounding.
-  std::string device_steps = "auto";
-  // euclidean | diagonal: the norm of b, of b - A x and of the recurrence residual in tolerances, limits and reports
-  // (docs/methods.md). diagonal is ||D^-1 v||. D is the diagonal of A as the solve begins, with 1 for an entry that is
-  // 0 or whose inverse is not finite. It needs HasDiagonal, two vectors (gmres, fgmres, and minres without M: three),
-  // and in each iteration a pass over three vectors and one over one.
-  std::string residual_norm = "euclidean";
-};
 
 // A solver keeps its workspace between solves and uses it again while size and context are the same. On a device it
 // also keeps the recorded graph. It replays the graph while the operator, the preconditioner and x are the same and

@@ -9,6 +9,9 @@
 #include "core/csr_view.hpp"
 #include "core/error.hpp"
 #include "core/words.hpp"
+#include "operators/elements/element_operator.hpp"
+#include "systems/system_matrix.hpp"
+#include "systems/system_solver.hpp"
 
 namespace protean {
 namespace {

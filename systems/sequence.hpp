@@ -5,9 +5,9 @@
 
 #include "preconditioners/choice/choice.hpp"
 #include "preconditioners/choice/chosen.hpp"
-#include "systems/linear_system.hpp"
 #include "systems/method_choice.hpp"
 #include "systems/refresh.hpp"
+#include "systems/system_solver.hpp"
 
 namespace protean {
 

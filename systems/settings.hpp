@@ -10,18 +10,19 @@
 
 #include <protean/core/context.hpp>
 #include <protean/core/export.hpp>
-#include <protean/formats/choose.hpp>
-#include <protean/operators/assembled_matrix.hpp>
-#include <protean/operators/policy/adaptive_operator.hpp>
-#include <protean/operators/policy/cost_model.hpp>
+#include <protean/formats/choice_record.hpp>
+#include <protean/operators/format_params.hpp>
 #include <protean/operators/policy/switch_policy.hpp>
-#include <protean/preconditioners/preconditioner.hpp>
-#include <protean/solvers/auto_switcher.hpp>
-#include <protean/solvers/format_schedule.hpp>
-#include <protean/solvers/multi_solver.hpp>
-#include <protean/solvers/solver.hpp>
+#include <protean/operators/policy/switch_records.hpp>
+#include <protean/preconditioners/preconditioner_options.hpp>
+#include <protean/solvers/decision_records.hpp>
+#include <protean/solvers/schedule.hpp>
+#include <protean/solvers/solve_report.hpp>
+#include <protean/solvers/solver_options.hpp>
 
 namespace PROTEAN_EXPORT protean {
+
+struct MachineTable;  // operators/policy/cost_model.hpp
 
 // The settings of a solve. Methods, preconditioners, formats and orders have the names of their catalogues. A key of a
 // problem file has the same name and meaning as the member here.

@@ -448,7 +448,7 @@ void SystemMatrix<T>::require_csr() const {
 template <class T>
 void SystemMatrix<T>::require_same_pattern(const CsrMatrix<T>& csr) {
   const SparsityPattern &given = given_.pattern, &now = csr.pattern;
-  if (same_arrays(given, now)) {
+  if (detail::same_arrays(given, now)) {
     if (given.owner && given.owner == now.owner) return;
     if (!pattern_ && given.space == csr_.pattern.space) return;
   }
@@ -460,7 +460,7 @@ template <class T>
 void SystemMatrix<T>::update_values(const CsrMatrix<T>& csr) {
   require_csr();
   check_values(csr);
-  accept_values(csr);  // names what has changed in arrays that are watched
+  detail::accept_values(csr);  // names what has changed in arrays that are watched
   require_same_pattern(csr);
   take_values(csr);
 }

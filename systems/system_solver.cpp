@@ -1,4 +1,4 @@
-#include "systems/linear_system.hpp"
+#include "systems/system_solver.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -10,10 +10,12 @@
 #include "core/csr_view.hpp"
 #include "core/error.hpp"
 #include "core/multi_blas1.hpp"
+#include "core/option_checks.hpp"
 #include "core/words.hpp"
 #include "formats/catalogue.hpp"
 #include "operators/policy/policy_options.hpp"
 #include "preconditioners/options.hpp"
+#include "solvers/format_schedule.hpp"
 #include "solvers/options.hpp"
 #include "systems/continued.hpp"
 #include "systems/method_choice.hpp"
@@ -40,6 +42,21 @@ class Finished {
   Observer& observer_;
 };
 
+// The point with the entry of the format that it names, and with parameters that the format has.
+SchedulePoint with_entry(SchedulePoint point) {
+  if (point.format.empty()) return point;
+  if (point.to.entry || point.to.elements)
+    throw BadArgument(fmt::format("a point of the schedule names format {} and another one in `to`; name one",
+                                  point.format));
+  point.to.entry = &find_format(point.format);
+  (void)resolve_params(*point.to.entry, point.to.params);
+  return point;
+}
+std::vector<SchedulePoint> with_entries(std::vector<SchedulePoint> points) {
+  for (SchedulePoint& point : points) point = with_entry(std::move(point));
+  return points;
+}
+
 // While it lives the solver is solving.
 class Busy {
  public:
@@ -61,7 +78,7 @@ void require_preconditioner(std::string_view id) {
   }
   if (std::find(ids.begin(), ids.end(), id) == ids.end())
     throw BadArgument(fmt::format("there is no preconditioner '{}'; there are {}.{}", id,
-                                  fmt::join(ids, ", "), did_you_mean(id, ids)));
+                                  fmt::join(ids, ", "), detail::did_you_mean(id, ids)));
 }
 
 void require_preconditioner(const SolveSettings& settings) {
@@ -92,8 +109,10 @@ void check(const SolveSettings& settings) {
     require_no_policy(settings.policy_options);
   if (settings.format != "auto") (void)resolve_params(find_format(settings.format), settings.parameters);
   require_order(settings.order);
-  for (const SchedulePoint& point : settings.schedule)
+  for (const SchedulePoint& point : settings.schedule) {
     if (!point.to.order.empty()) require_order(point.to.order, false);
+    (void)with_entry(point);
+  }
   if (settings.expected_iterations < 0)
     throw BadArgument(
         fmt::format("expected_iterations is {}; it must be 0 or more", settings.expected_iterations));
@@ -162,7 +181,7 @@ void SystemSolver<T>::name_method() noexcept {
 
 // Of method auto. Entries are looked at once for each set of values.
 template <class T>
-void SystemSolver<T>::choose_method(const SystemMatrix<T>& matrix, std::int64_t columns) {
+void SystemSolver<T>::choose_method(const SystemMatrix<T>& matrix) {
   if (settings_.method != detail::automatic_method) return;
   Sequence& now = *sequence_;
   const LinearOperator<T>& A = matrix.A();
@@ -178,7 +197,7 @@ void SystemSolver<T>::choose_method(const SystemMatrix<T>& matrix, std::int64_t 
                      : detail::method_traits<T>(A, matrix.known_symmetric());
     now.seen_serial = A.serial(), now.seen = A.revision();
   }
-  take_method(detail::choose_method(*now.traits, columns > 1, unsymmetric_preconditioner()));
+  take_method(detail::choose_method(*now.traits, unsymmetric_preconditioner()));
 }
 
 template <class T>
@@ -273,7 +292,7 @@ auto SystemSolver<T>::set_up_matrix(SystemMatrix<T>& matrix, std::int64_t column
         settings_.selector));
   const auto seconds = matrix.settle(expected, settings_.on_stage);
   before_.order += seconds.order, before_.convert += seconds.convert;
-  choose_method(matrix, columns);
+  choose_method(matrix);
   if (columns == 1 && !solver_) {
     solver_ = make_solver<T>(method_, options_of_method());
     solver_->set_null_space(null_space_);
@@ -397,7 +416,7 @@ SolveResult SystemSolver<T>::solve(SystemMatrix<T>& matrix, VectorView<const T> 
   result.policy = changes == Changes::policy;
   std::optional<FormatSchedule<T>> schedule;
   if (changes == Changes::schedule)
-    schedule.emplace(*matrix.adaptive(), settings_.schedule, observer, settings_.on_event);
+    schedule.emplace(*matrix.adaptive(), with_entries(settings_.schedule), observer, settings_.on_event);
   detail::Numbered numbered(schedule ? &*schedule : observer);
   Stopwatch clock;
   double seconds = 0;
