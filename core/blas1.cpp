@@ -249,11 +249,6 @@ void max_abs(const Context& context, VectorView<const T> x, T* result) {
 }
 
 template <class T>
-T dot_serial(const T* x, const T* y, std::int64_t n) noexcept {
-  return blas1_loops<T>().dot(n, x, y);
-}
-
-template <class T>
 void scalar_product([[maybe_unused]] const Context& context, Coefficient<T> a, Coefficient<T> b, T* result) {
   PROTEAN_ON_DEVICE(scalar_product<T>(context, a, b, result), a.numerator, a.denominator, b.numerator,
                     b.denominator, result);
@@ -432,7 +427,6 @@ void block_axpy(const Context& context, T factor, VectorBlock<const T> V, const 
   template void multiply<T>(const Context&, VectorView<const T>, VectorView<const T>, VectorView<T>);      \
   template void reciprocal<T>(const Context&, VectorView<T>, T*);                                          \
   template void max_abs<T>(const Context&, VectorView<const T>, T*);                                       \
-  template T dot_serial<T>(const T*, const T*, std::int64_t) noexcept;                                     \
   template void scalar_product<T>(const Context&, Coefficient<T>, Coefficient<T>, T*);                     \
   template void dot<T>(const Context&, VectorView<const T>, VectorView<const T>, T*);                      \
   template void dot_pair<T>(const Context&, VectorView<const T>, VectorView<const T>, VectorView<const T>, \

@@ -68,10 +68,6 @@ PROTEAN_EXPORT void reciprocal(const Context& context, VectorView<T> d, T* resul
 // result[0] := the largest |x_i|, 0 for an empty x, NaN if an entry is NaN
 template <class T>
 PROTEAN_EXPORT void max_abs(const Context& context, VectorView<const T> x, T* result);
-// x . y of n entries of host memory on the calling thread alone, in SIMD: for products that fuse a dot of
-// each part's rows.
-template <class T>
-PROTEAN_EXPORT T dot_serial(const T* x, const T* y, std::int64_t n) noexcept;
 // result[0] := a * b, for scalars that are quotients of several others
 template <class T>
 PROTEAN_EXPORT void scalar_product(const Context& context, Coefficient<T> a, Coefficient<T> b, T* result);

@@ -12,6 +12,7 @@
 #include "core/error.hpp"
 #include "core/parallel.hpp"
 #include "core/simulated_device.hpp"
+#include "core/words.hpp"
 
 namespace protean {
 namespace {

@@ -11,7 +11,12 @@
 #include <utility>
 #include <vector>
 
+#include "core/device_checks.hpp"
 #include "core/parallel.hpp"
+#include "core/simulated_device.hpp"
+#if defined(PROTEAN_HAVE_CUDA)
+#include "core/device/transpose.hpp"
+#endif
 
 namespace protean {
 namespace {
@@ -109,7 +114,7 @@ CsrMatrix<T> CsrBuilder<T>::freeze() {
   return result;
 }
 
-void validate(const Context& context, const SparsityPattern& pattern) {
+void validate_sorted(const Context& context, const SparsityPattern& pattern) {
   if (pattern.row_ptr[0] != 0)
     throw BadMatrix(fmt::format("row_ptr[0] is {}; it must be 0 (indices count from 0)", pattern.row_ptr[0]));
   if (pattern.row_ptr[pattern.rows] != pattern.nonzeros)
@@ -248,9 +253,36 @@ CsrMatrix<T> sorted_copy(const ContextPtr& context, const CsrMatrix<T>& matrix, 
       context, p.rows, p.cols, ptr, entries, [&](std::int64_t k) { return matrix.values[k]; }, duplicates);
 }
 
+namespace {
+
+template <class T>
+CsrMatrix<T> transpose_on_device(const ContextPtr& context, const CsrMatrix<T>& matrix) {
+#if defined(PROTEAN_HAVE_CUDA)
+  if (!context->simulated()) {
+    const detail::DeviceScope scope(*context);
+    CsrBuilder<T> builder(context, matrix.cols(), matrix.rows(), matrix.nonzeros());
+    if (builder.row_ptr32())
+      device::transpose(*context, matrix, builder.row_ptr32(), builder.col(), builder.values());
+    else
+      device::transpose(*context, matrix, builder.row_ptr64(), builder.col(), builder.values());
+    return builder.freeze();
+  }
+#endif
+  const ContextPtr host = Context::host(1);
+  return upload(context, transpose(host, download(host, *context, matrix)));
+}
+
+}  // namespace
+
 template <class T>
 CsrMatrix<T> transpose(const ContextPtr& context, const CsrMatrix<T>& matrix) {
   const SparsityPattern& p = matrix.pattern;
+  if (p.space != context->space())
+    throw WrongSpace(
+        fmt::format("the matrix lies in {} memory and is to be transposed in {} memory; upload() or "
+                    "download() it first",
+                    to_string(p.space), to_string(context->space())));
+  if (p.space == Space::device) return transpose_on_device(context, matrix);
   // Each thread counts and places the entries of its rows. The counts of all take no more memory than the matrix.
   const int most = useful_parts(*context, p.nonzeros);
   const auto workers = static_cast<int>(std::clamp<std::int64_t>(p.nonzeros / (p.cols + 1), 1, most));

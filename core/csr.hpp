@@ -163,18 +163,20 @@ PROTEAN_EXPORT CsrMatrix<T> csr_from_triplets(const ContextPtr& context, std::in
                                               std::span<const Triplet<T>> triplets,
                                               Duplicates duplicates = Duplicates::sum);
 
-// Throws BadMatrix, with row and entry, unless row pointers start at 0, never decrease and end with the
-// number of entries, and columns are in range and strictly ascending in each row. Parallel; reads the whole
-// pattern once. Memory outside of the arrays is never read, whatever the row pointers are.
-void validate(const Context& context, const SparsityPattern& pattern);
+// Throws BadMatrix, with row and entry, unless the pattern is canonical: row pointers start at 0, never decrease and
+// end with the number of entries, and columns are in range and strictly ascending in each row. For a pattern in host
+// memory; values are not read. Parallel; reads the whole pattern once. Memory outside of the arrays is never read,
+// whatever the row pointers are.
+void validate_sorted(const Context& context, const SparsityPattern& pattern);
 // Throws BadMatrix, naming row and column (from 0) of the first entry that is infinite or NaN. The pattern
 // must be valid. Parallel; reads the values once.
 template <class T>
 PROTEAN_EXPORT void require_finite(const Context& context, const CsrMatrix<T>& matrix);
 
-// Throws BadMatrix unless products with the matrix are right: row pointers as above, columns in range, finite values.
-// The columns of a row may be in any order; on the host no column may be there twice. The matrix lies in the space of
-// the context; on a device the host waits. Reads all arrays once.
+// Throws BadMatrix unless products with the matrix are right: row pointers as for validate_sorted(), columns in range,
+// finite values. The columns of a row may be in any order; on the host no column may be there twice. The matrix lies in
+// the space of the context; on a device the host waits. Reads all arrays once. Throws BadArgument for arrays that are
+// null.
 template <class T>
 PROTEAN_EXPORT void validate(const ContextPtr& context, const CsrMatrix<T>& matrix);
 // The same for the values alone; the pattern must be valid.
@@ -190,7 +192,9 @@ template <class T>
 PROTEAN_EXPORT CsrMatrix<T> sorted_copy(const ContextPtr& context, const CsrMatrix<T>& matrix,
                                         Duplicates duplicates = Duplicates::refuse);
 
-// A^T, sorted. One counting sort, O(nnz + rows + cols).
+// A^T, sorted, in the space of the context, in which A lies. On the host one counting sort, O(nnz + rows + cols); on a
+// device one stable sort by columns, which is queued and takes 8 bytes an entry (16 from 2^31 entries on) meanwhile.
+// Throws WrongSpace, OutOfMemory.
 template <class T>
 PROTEAN_EXPORT CsrMatrix<T> transpose(const ContextPtr& context, const CsrMatrix<T>& matrix);
 

@@ -121,24 +121,9 @@ class FormatRefused : public Error {
   std::size_t bytes_;
 };
 
-// `value` converted to Target. Throws BadArgument, which names `what`, if Target cannot hold it.
-template <class Target, class Source>
-Target narrow(Source value, std::string_view what, SourceLocation where = SourceLocation::current()) {
-  const auto result = static_cast<Target>(value);
-  if (static_cast<Source>(result) != value || ((result < Target{}) != (value < Source{})))
-    throw BadArgument(std::string(what) + " = " + std::to_string(value) + " does not fit its integer type",
-                      where);
-  return result;
-}
-
-// The candidate that other programs call `word` (core/other_names.def); otherwise the one with the smallest edit
-// distance, and nothing if that distance is too large for a typing error.
-std::string_view nearest_name(std::string_view word, std::span<const std::string_view> candidates);
-
+namespace detail {
 // " Did you mean 'x'?" or an empty string.
 std::string did_you_mean(std::string_view word, std::span<const std::string_view> candidates);
-
-// "1.5 GiB"
-std::string human_bytes(std::size_t bytes);
+}  // namespace detail
 
 }  // namespace protean

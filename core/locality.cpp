@@ -276,7 +276,7 @@ OrderForecast forecast_order(const SparsityPattern& pattern, std::size_t value_b
   return forecast_order(*Context::host(1), pattern, value_bytes);
 }
 
-std::string lines_text(const OrderForecast& forecast) {
+std::string detail::lines_text(const OrderForecast& forecast) {
   return fmt::format("rows now read {:.2g} lines of x each, and with near rows together {:.2g}",
                      forecast.lines_now, forecast.lines_reached);
 }

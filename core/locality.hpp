@@ -55,8 +55,10 @@ struct OrderForecast {
     return product > 0 ? (4 + static_cast<double>(value_bytes) + line_bytes) / product : 0;
   }
 };
+namespace PROTEAN_HIDDEN detail {
 // "rows now read 6 lines of x each, and with near rows together 1.3"
 std::string lines_text(const OrderForecast& forecast);
+}  // namespace detail
 
 // The present lines are counted in some stretches of lines_rows consecutive rows. For the lines that an order can
 // reach, breadth-first balls of lines_rows rows are grown around some rows. If the rows of a ball followed each other,

@@ -11,6 +11,7 @@
 
 #include "core/control_groups.hpp"
 #include "core/error.hpp"
+#include "core/words.hpp"
 
 namespace protean {
 namespace {
@@ -76,11 +77,13 @@ std::size_t soft_limit(int resource) noexcept {
 
 }  // namespace
 
-ProcessLimits process_limits() noexcept { return {soft_limit(RLIMIT_AS), soft_limit(RLIMIT_DATA)}; }
+detail::ProcessLimits detail::process_limits() noexcept {
+  return {soft_limit(RLIMIT_AS), soft_limit(RLIMIT_DATA)};
+}
 
-std::size_t available_memory() { return available_memory("", process_limits()); }
+std::size_t available_memory() { return detail::available_memory("", detail::process_limits()); }
 
-std::size_t available_memory(const std::string& root, const ProcessLimits& limits) {
+std::size_t detail::available_memory(const std::string& root, const ProcessLimits& limits) {
   std::size_t least = unlimited_memory;
   if (const auto kib = number_in(root + "/proc/meminfo", "MemAvailable:")) least = *kib * 1024;
   const std::string status = root + "/proc/self/status";
@@ -92,13 +95,13 @@ std::size_t available_memory(const std::string& root, const ProcessLimits& limit
   return left_in_groups(root, least);
 }
 
-void require_memory(std::size_t bytes, std::string_view what, std::size_t limit) {
+void detail::require_memory(std::size_t bytes, std::string_view what, std::size_t limit) {
   if (limit > 0 && bytes > limit)
     throw OutOfMemory(
         fmt::format("{} needs {}; the limit set is {}", what, human_bytes(bytes), human_bytes(limit)), bytes);
   // For a small size the question would cost more than it is worth.
   if (bytes < (std::size_t{64} << 20)) return;
-  const std::size_t available = available_memory();
+  const std::size_t available = protean::available_memory();
   if (bytes > available)
     throw OutOfMemory(fmt::format("{} needs {} of memory; {} are available", what, human_bytes(bytes),
                                   human_bytes(available)),

@@ -11,13 +11,6 @@ namespace PROTEAN_EXPORT protean {
 
 inline constexpr std::size_t unlimited_memory = std::numeric_limits<std::size_t>::max();
 
-// The limits that setrlimit() puts on a process, in bytes.
-struct ProcessLimits {
-  std::size_t address_space = unlimited_memory;  // RLIMIT_AS: all mappings together
-  std::size_t data = unlimited_memory;           // RLIMIT_DATA: private writable mappings and the heap
-};
-ProcessLimits process_limits() noexcept;
-
 // Bytes of host memory that this process can still take without swapping and without being killed. It is the smallest
 // of
 //   - MemAvailable of /proc/meminfo,
@@ -28,11 +21,21 @@ ProcessLimits process_limits() noexcept;
 // unlimited_memory if nothing is known. Linux.
 std::size_t available_memory();
 
-// The same for system files below the folder `root`, and for these limits. For tests.
+namespace PROTEAN_HIDDEN detail {
+
+// The limits that setrlimit() puts on a process, in bytes.
+struct ProcessLimits {
+  std::size_t address_space = unlimited_memory;  // RLIMIT_AS: all mappings together
+  std::size_t data = unlimited_memory;           // RLIMIT_DATA: private writable mappings and the heap
+};
+ProcessLimits process_limits() noexcept;
+
+// available_memory() for system files below the folder `root`, and for these limits. For tests.
 std::size_t available_memory(const std::string& root, const ProcessLimits& limits);
 
 // Throws OutOfMemory, which names `what`, if `bytes` is more than available_memory(), or more than `limit` if that is
 // not 0. Below 64 MiB only `limit` is checked.
 void require_memory(std::size_t bytes, std::string_view what, std::size_t limit = 0);
 
+}  // namespace detail
 }  // namespace protean

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "core/error.hpp"
+#include "core/option_checks.hpp"
 
 namespace protean {
 namespace {
@@ -79,7 +80,7 @@ void require_allowed(const OptionInfo& option, const OptionValue& value, std::st
   const auto* const word = std::get_if<std::string_view>(&value);
   throw BadArgument(fmt::format("{} is {}; it must be {}{}.{}", called.empty() ? option.name : called,
                                 value_text(option, value), option.zero.empty() ? "" : "0 for ",
-                                allowed_text(option), word ? did_you_mean(*word, option.words) : ""));
+                                allowed_text(option), word ? detail::did_you_mean(*word, option.words) : ""));
 }
 
 OptionValue number_value(const OptionInfo& option, double number, std::string_view called) {

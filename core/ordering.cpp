@@ -30,7 +30,7 @@ void require_known(std::string_view id) {
   for (const OrderingEntry& entry : orderings()) ids.push_back(entry.id);
   if (std::find(ids.begin(), ids.end(), id) == ids.end())
     throw BadArgument(fmt::format("there is no order '{}'; there are {}.{}", id, fmt::join(ids, ", "),
-                                  did_you_mean(id, ids)));
+                                  detail::did_you_mean(id, ids)));
 }
 
 // A bijection of 64 bits that leaves no pattern (the finalizer of MurmurHash3).

@@ -54,7 +54,7 @@ std::uint64_t hash_of(const Context& context, const SparsityPattern& pattern) {
   return all;
 }
 
-bool same_arrays(const SparsityPattern& a, const SparsityPattern& b) noexcept {
+bool detail::same_arrays(const SparsityPattern& a, const SparsityPattern& b) noexcept {
   return a.row_ptr.p32 == b.row_ptr.p32 && a.row_ptr.p64 == b.row_ptr.p64 && a.col == b.col;
 }
 

@@ -17,8 +17,10 @@ struct SamePattern {};
 // number.
 std::uint64_t hash_of(const Context& context, const SparsityPattern& pattern);
 
+namespace PROTEAN_HIDDEN detail {
 // Whether both are the very same arrays. Nothing is read.
 bool same_arrays(const SparsityPattern& a, const SparsityPattern& b) noexcept;
+}  // namespace detail
 
 // Sizes, hash and addresses of a pattern. It keeps no array alive.
 class PatternMark {

@@ -316,7 +316,7 @@ void PermutedMatrix<T>::make_on_host(const ContextPtr& host, const CsrMatrix<T>&
 
 template <class T>
 void PermutedMatrix<T>::check_values(const CsrMatrix<T>& from) const {
-  accept_values(from);
+  detail::accept_values(from);
   const Context& context = *permutation_.context();
   if (from.rows() != matrix_.rows() || from.cols() != matrix_.cols() || from.nonzeros() != matrix_.nonzeros())
     throw ShapeMismatch(fmt::format(

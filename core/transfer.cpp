@@ -8,6 +8,7 @@
 #include "core/device_checks.hpp"
 #include "core/error.hpp"
 #include "core/simulated_device.hpp"
+#include "core/words.hpp"
 #if defined(PROTEAN_HAVE_CUDA)
 #include "core/device/copy.hpp"
 #include "core/device/read_rows.hpp"

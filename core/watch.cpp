@@ -199,7 +199,7 @@ void check_arrays(const CsrMatrix<T>& matrix) {
   if (matrix.watch) matrix.watch->check(matrix, true);
 }
 template <class T>
-void accept_values(const CsrMatrix<T>& matrix) {
+void detail::accept_values(const CsrMatrix<T>& matrix) {
   if (matrix.watch) matrix.watch->check(matrix, false);
 }
 
@@ -213,7 +213,7 @@ std::shared_ptr<ArrayWatch> watch_of_values(const std::shared_ptr<ArrayWatch>& w
 #define PROTEAN_INSTANTIATE(T)                                                                        \
   template CsrMatrix<T> watched<T>(const ContextPtr&, const CsrMatrix<T>&);                           \
   template void check_arrays<T>(const CsrMatrix<T>&);                                                 \
-  template void accept_values<T>(const CsrMatrix<T>&);                                                \
+  template void detail::accept_values<T>(const CsrMatrix<T>&);                                        \
   template std::shared_ptr<ArrayWatch> detail::watch_of_values<T>(const std::shared_ptr<ArrayWatch>&, \
                                                                   const T*);
 PROTEAN_INSTANTIATE(float)

@@ -34,11 +34,11 @@ PROTEAN_EXPORT CsrMatrix<T> watched(const ContextPtr& context, const CsrMatrix<T
 // Throws ArraysChanged if an array has changed. Does nothing for a matrix without a watch.
 template <class T>
 PROTEAN_EXPORT void check_arrays(const CsrMatrix<T>& matrix);
-// The same for the pattern only. Then records the present values as the right ones.
-template <class T>
-PROTEAN_EXPORT void accept_values(const CsrMatrix<T>& matrix);
 
-namespace detail {
+namespace PROTEAN_HIDDEN detail {
+// check_arrays() for the pattern only. Then records the present values as the right ones.
+template <class T>
+void accept_values(const CsrMatrix<T>& matrix);
 // The watch for a matrix with the same pattern and other values; null for null.
 template <class T>
 std::shared_ptr<ArrayWatch> watch_of_values(const std::shared_ptr<ArrayWatch>& watch, const T* values);

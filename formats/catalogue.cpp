@@ -45,6 +45,10 @@ class Entries {
     }
     return &entry;
   }
+  // All matrices keep their transpose in this format.
+  void keep_transposes_in(const FormatEntry& format) {
+    for (FormatEntry& entry : entries_) entry.transposed = &format;
+  }
 
  private:
   static bool is_set(const Preset& preset, std::string_view name) {
@@ -83,6 +87,8 @@ std::vector<const FormatEntry*> make_table() {
 #include "formats/catalogue.def"
 #undef PROTEAN_FORMAT
 #undef PROTEAN_PRESET
+  for (const FormatEntry* entry : table)
+    if (entry->id == formats::entries::csr.id) entries.keep_transposes_in(*entry);
   return table;
 }
 
@@ -108,8 +114,8 @@ const FormatEntry& find_format(std::string_view id) {
     if (entry->id == id) return *entry;
     ids.push_back(entry->id);
   }
-  throw BadArgument(
-      fmt::format("there is no format '{}'.{} `protean formats` lists them.", id, did_you_mean(id, ids)));
+  throw BadArgument(fmt::format("there is no format '{}'.{} `protean formats` lists them.", id,
+                                detail::did_you_mean(id, ids)));
 }
 
 bool same_computation(const FormatEntry& one, const FormatEntry& other, const Kernel& kernel) {

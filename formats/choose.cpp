@@ -293,7 +293,7 @@ OrderChoice choose_order(const SparsityPattern& pattern, const ChoiceOptions& op
   if (static_cast<std::size_t>(pattern.rows) * value_bytes <= cached_bytes_of_x)
     return {"none", fmt::format("x of {} rows stays in the caches in any order", pattern.rows)};
   const OrderForecast forecast = forecast_order(pattern, value_bytes);
-  const std::string lines = lines_text(forecast);
+  const std::string lines = detail::lines_text(forecast);
   const double products = options.products(), saved = products * (1 - forecast.product_ratio);
   if (saved <= order_products)
     return {
@@ -316,7 +316,7 @@ void require_order(std::string_view word, bool with_auto) {
   if (std::find(words.begin(), words.end(), word) == words.end())
     throw BadArgument(fmt::format("there is no order '{}'{}; there are {}.{}", word,
                                   word == "auto" ? " here, where it must be named" : "",
-                                  fmt::join(words, ", "), did_you_mean(word, words)));
+                                  fmt::join(words, ", "), detail::did_you_mean(word, words)));
   for (const OrderingEntry& entry : orderings())
     if (entry.id == word && !entry.unavailable.empty())
       throw NotAvailable(fmt::format("order {}: {}", word, entry.unavailable));

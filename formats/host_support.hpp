@@ -8,6 +8,7 @@
 
 #include "core/blas1.hpp"
 #include "core/parallel.hpp"
+#include "core/words.hpp"
 #include "operators/assembled_matrix.hpp"
 #include "operators/layout.hpp"
 

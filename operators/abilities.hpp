@@ -13,6 +13,8 @@ class HasApplyDot;  // operators/linear_operator.hpp
 template <class T>
 class HasMultiProduct;  // operators/multi_product.hpp
 template <class T>
+class HasTransposedProduct;  // operators/transposed_product.hpp
+template <class T>
 class HasRows;  // operators/rows.hpp
 template <class T>
 class HasRowArrays;  // operators/row_arrays.hpp
@@ -54,18 +56,20 @@ struct Abilities {
   Ability<HasDiagonal<T>> diagonal;           // a_ii
   Ability<HasApplyDot<T>> apply_dot;          // A x and x . A x in one pass: called by apply_dot()
   Ability<HasMultiProduct<T>> multi_product;  // several vectors in one pass: called by multi_apply()
-  Ability<HasRows<T>> rows;                   // its entries as CSR: called by csr_of()
-  Ability<HasRowArrays<T>> row_arrays;        // where the entries of its rows lie in device memory
-  Ability<HasOrder<T>> order;                 // it computes in an order of the rows of its own
-  Ability<HasTuning> tuning;                  // what it has chosen among its options
-  Ability<HasLayout> layout;                  // copies of the arrays of its format
-  Ability<HasParts> parts;                    // the matrices that it is a sum of
+  Ability<HasTransposedProduct<T>> transposed_product;  // A^T x: called by apply_transposed()
+  Ability<HasRows<T>> rows;                             // its entries as CSR: called by csr_of()
+  Ability<HasRowArrays<T>> row_arrays;                  // where the entries of its rows lie in device memory
+  Ability<HasOrder<T>> order;                           // it computes in an order of the rows of its own
+  Ability<HasTuning> tuning;                            // what it has chosen among its options
+  Ability<HasLayout> layout;                            // copies of the arrays of its format
+  Ability<HasParts> parts;                              // the matrices that it is a sum of
 
   // f(name, ability) for each of them.
   template <class F>
   void for_each(F&& f) {
     f(std::string_view("diagonal"), diagonal), f(std::string_view("apply_dot"), apply_dot);
-    f(std::string_view("multi_product"), multi_product), f(std::string_view("rows"), rows);
+    f(std::string_view("multi_product"), multi_product);
+    f(std::string_view("transposed_product"), transposed_product), f(std::string_view("rows"), rows);
     f(std::string_view("row_arrays"), row_arrays), f(std::string_view("order"), order);
     f(std::string_view("tuning"), tuning), f(std::string_view("layout"), layout);
     f(std::string_view("parts"), parts);

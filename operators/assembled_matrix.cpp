@@ -13,6 +13,7 @@
 #include "core/device_checks.hpp"
 #include "core/error.hpp"
 #include "core/memory.hpp"
+#include "core/simulated_device.hpp"
 #include "core/words.hpp"
 #include "operators/kernel_admission.hpp"
 #include "operators/measured_params.hpp"
@@ -38,7 +39,8 @@ void check_param(const FormatEntry& entry, const ParamDoc& doc, std::string_view
     for (std::string_view word : words)
       if (word == value) return;
     throw BadArgument(fmt::format("parameter {} of format {} is '{}'; it must be one of {}.{}", doc.name,
-                                  entry.id, value, fmt::join(words, ", "), did_you_mean(value, words)));
+                                  entry.id, value, fmt::join(words, ", "),
+                                  detail::did_you_mean(value, words)));
   }
   std::int64_t number = 0;
   if (!parse_integer(value, number))
@@ -173,7 +175,7 @@ void check_name(const FormatEntry& entry, std::span<const ParamDoc> docs, const 
   throw BadArgument(
       fmt::format("format {} has no parameter '{}'; it has {}.{}", entry.id, name,
                   names.empty() ? std::string("none") : fmt::format("{}", fmt::join(names, ", ")),
-                  did_you_mean(name, names)));
+                  detail::did_you_mean(name, names)));
 }
 
 }  // namespace
@@ -243,7 +245,7 @@ const Kernel& find_kernel(const FormatEntry& entry, std::string_view name, Space
       throw NotAvailable(fmt::format("kernel {} of format {} does not run in {} memory; there are {}", name,
                                      entry.id, to_string(space), fmt::join(names, ", ")));
   throw BadArgument(fmt::format("format {} has no kernel '{}'; it has {}.{}", entry.id, name,
-                                fmt::join(names, ", "), did_you_mean(name, names)));
+                                fmt::join(names, ", "), detail::did_you_mean(name, names)));
 }
 
 // Everything but the pattern.
@@ -260,7 +262,7 @@ void AssembledMatrix<T>::check_values(const CsrMatrix<T>& csr) const {
                     to_string(csr.pattern.space), to_string(this->context()->space())));
   if (nonzeros_ > 0 && !csr.values) throw BadArgument("the new values are a null pointer");
   detail::require_device_memory(*this->context(), csr.values, "the new values");
-  accept_values(csr);
+  detail::accept_values(csr);
 }
 
 template <class T>
@@ -268,7 +270,7 @@ void AssembledMatrix<T>::require_same_pattern(const CsrMatrix<T>& csr) const {
   check_values(csr);
   if (!entry_.traits.uses_source) return pattern_.require(*this->context(), csr.pattern);
   const SparsityPattern used = to_csr().pattern;
-  if (!same_arrays(used, csr.pattern))
+  if (!detail::same_arrays(used, csr.pattern))
     PatternMark(*this->context(), used).require(*this->context(), csr.pattern);
 }
 
@@ -287,8 +289,50 @@ void AssembledMatrix<T>::update_values(const CsrMatrix<T>& csr, SamePattern) {
 template <class T>
 void AssembledMatrix<T>::take_values(const CsrMatrix<T>& csr) {
   const detail::DeviceScope scope(*this->context());
+  transposed_.reset(), transposed_bytes_ = 0;
   do_update_values(csr);
   ++revision_.values;
+}
+
+template <class T>
+std::string_view AssembledMatrix<T>::no_transposed_product() const noexcept {
+  if (is_own_transpose() || entry_.transposed) return {};
+  return "its format names none in which to keep the transpose (FormatEntry::transposed); use a format of the "
+         "catalogue";
+}
+
+// A^T with the present values. It stays until there are new ones, which nobody sets while products are computed.
+template <class T>
+const AssembledMatrix<T>& AssembledMatrix<T>::transposed() const {
+  const std::lock_guard lock(transposed_mutex_);
+  if (transposed_) return *transposed_;
+  const ContextPtr& context = this->context();
+  const detail::SimulatedDevice* const simulated =
+      context->space() == Space::device ? context->simulated() : nullptr;
+  const FormatEntry& format = simulated ? simulated->format(entry_.transposed->id) : *entry_.transposed;
+  CsrMatrix<T> rows = own_transpose();
+  const bool shared = rows.pattern.row_ptr.p32 || rows.pattern.row_ptr.p64;
+  if (!shared) rows = transpose(context, to_csr());
+  transposed_ = make_matrix(format, rows, context);
+  transposed_bytes_ = transposed_->bytes() - (shared ? std::min(transposed_->bytes(), rows.bytes()) : 0);
+  return *transposed_;
+}
+
+template <class T>
+void AssembledMatrix<T>::prepare_transposed() const {
+  if (!is_own_transpose()) (void)transposed();
+}
+
+template <class T>
+std::size_t AssembledMatrix<T>::transposed_bytes() const noexcept {
+  const std::lock_guard lock(transposed_mutex_);
+  return transposed_bytes_;
+}
+
+template <class T>
+void AssembledMatrix<T>::do_apply_transposed(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const {
+  if (is_own_transpose()) return this->do_apply(alpha, x, beta, y);
+  transposed().do_apply(alpha, x, beta, y);
 }
 
 std::size_t available_bytes([[maybe_unused]] const Context& context) {

@@ -3,8 +3,8 @@
 #include <any>
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <string_view>
@@ -13,8 +13,10 @@
 #include <protean/core/csr.hpp>
 #include <protean/core/export.hpp>
 #include <protean/core/pattern_mark.hpp>
+#include <protean/operators/format_params.hpp>
 #include <protean/operators/linear_operator.hpp>
 #include <protean/operators/rows.hpp>
+#include <protean/operators/transposed_product.hpp>
 
 namespace PROTEAN_EXPORT protean {
 
@@ -24,24 +26,6 @@ struct ParamDoc {
   std::string_view default_value;
   std::int64_t smallest = 0, largest = 0;  // integers
   std::string_view choices = {};           // "a|b|c": a choice; "a|b|...": text, and examples of it
-};
-
-// Values of a format's parameters by name. resolve_params() checks them and fills in defaults.
-class FormatParams {
- public:
-  FormatParams() = default;
-  FormatParams(std::initializer_list<std::pair<const std::string, std::string>> values) : values_(values) {}
-  void set(std::string name, std::string value) { values_[std::move(name)] = std::move(value); }
-  void set(std::string name, std::int64_t value) { set(std::move(name), std::to_string(value)); }
-  bool has(std::string_view name) const { return values_.find(name) != values_.end(); }
-  // For complete parameters only: throw BadArgument for an unknown name or a value that is not an integer.
-  std::int64_t integer(std::string_view name) const;
-  const std::string& word(std::string_view name) const;
-  const std::map<std::string, std::string, std::less<>>& all() const noexcept { return values_; }
-  bool operator==(const FormatParams&) const = default;
-
- private:
-  std::map<std::string, std::string, std::less<>> values_;
 };
 
 // The result of admit(), before anything is allocated. bytes is what bytes() of the built matrix will return.
@@ -177,11 +161,17 @@ struct FormatEntry {
   // The parameters of the base, with the ones that the preset fixes or chooses. Other fixed parameters belong to a
   // kernel, which need not be in this build.
   std::span<const ParamDoc> base_params = {};
+  // The format in which a matrix keeps A^T for products with it: csr, from the catalogue. Null for an entry that is not
+  // from the catalogue; its matrices have no such products, unless they are symmetric_only.
+  const FormatEntry* transposed = nullptr;
 };
 
 // A matrix built from CSR. Its arrays lie in the context's space.
 template <class T>
-class AssembledMatrix : public LinearOperator<T>, public HasDiagonal<T>, public HasRows<T> {
+class AssembledMatrix : public LinearOperator<T>,
+                        public HasDiagonal<T>,
+                        public HasRows<T>,
+                        public HasTransposedProduct<T> {
  public:
   explicit AssembledMatrix(const BuildRequest<T>& request)
       : LinearOperator<T>(request.context, {request.csr.rows(), request.csr.cols()}),
@@ -208,6 +198,12 @@ class AssembledMatrix : public LinearOperator<T>, public HasDiagonal<T>, public 
   // Throws whatever update_values(csr) throws before it changes anything.
   void require_same_pattern(const CsrMatrix<T>& csr) const;
 
+  // Products with A^T (HasTransposedProduct says what they keep).
+  std::string_view no_transposed_product() const noexcept final;
+  void prepare_transposed() const final;
+  std::size_t transposed_bytes() const noexcept final;
+  void do_apply_transposed(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const final;
+
   const FormatEntry& entry() const noexcept { return entry_; }
   const FormatParams& params() const noexcept { return params_; }
   std::string_view kernel() const noexcept { return kernel_; }
@@ -223,10 +219,15 @@ class AssembledMatrix : public LinearOperator<T>, public HasDiagonal<T>, public 
 
  protected:
   virtual void do_update_values(const CsrMatrix<T>& csr) = 0;
+  // If the arrays of the format are A^T in CSR, sorted: a view of them, which is valid until update_values(). Otherwise
+  // empty; A^T is then made of to_csr().
+  virtual CsrMatrix<T> own_transpose() const { return {}; }
 
  private:
   void check_values(const CsrMatrix<T>& csr) const;
   void take_values(const CsrMatrix<T>& csr);
+  bool is_own_transpose() const noexcept { return entry_.traits.symmetric_only; }
+  const AssembledMatrix& transposed() const;
 
   const FormatEntry& entry_;
   FormatParams params_;
@@ -234,6 +235,10 @@ class AssembledMatrix : public LinearOperator<T>, public HasDiagonal<T>, public 
   std::int64_t nonzeros_;
   PatternMark pattern_;  // of arrays that may be gone; empty if the matrix computes with them
   Revision revision_;
+  mutable std::mutex transposed_mutex_;  // of the next two while products are computed
+  mutable std::unique_ptr<AssembledMatrix>
+      transposed_;  // A^T with the present values; null before the first product
+  mutable std::size_t transposed_bytes_ = 0;
 };
 
 // The parameters that a user may set: the format's parameters that no preset fixes or chooses, and the parameters of

@@ -73,6 +73,17 @@ CallbackOperator<T>::CallbackOperator(ContextPtr context, Shape shape, HostProdu
                        std::move(options)) {}
 
 template <class T>
+void CallbackOperator<T>::set_transposed(ProductFunction<T> transposed) {
+  if (!transposed) return transposed_.reset();
+  transposed_.emplace(this->context(), this->cols(), std::move(transposed), callback_.options());
+}
+
+template <class T>
+void CallbackOperator<T>::set_transposed(HostProductFunction<T> transposed) {
+  set_transposed(detail::without_stream<T>(*this->context(), std::move(transposed)));
+}
+
+template <class T>
 void CallbackOperator<T>::diagonal(VectorView<T> diagonal) const {
   require<T>(diagonal, std::min(this->rows(), this->cols()), this->context()->space(), "diagonal");
   if (!diagonal_)

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -10,6 +11,7 @@
 #include <protean/core/export.hpp>
 #include <protean/core/vector.hpp>
 #include <protean/operators/linear_operator.hpp>
+#include <protean/operators/transposed_product.hpp>
 
 // CUDA's stream: cudaStream_t is a pointer to it, so this header needs no CUDA.
 struct CUstream_st;
@@ -68,7 +70,9 @@ class Callback {
 }  // namespace detail
 
 template <class T>
-class CallbackOperator final : public LinearOperator<T>, public HasDiagonal<T> {
+class CallbackOperator final : public LinearOperator<T>,
+                               public HasDiagonal<T>,
+                               public HasTransposedProduct<T> {
  public:
   // Throws BadArgument for an empty function, OutOfMemory.
   CallbackOperator(ContextPtr context, Shape shape, ProductFunction<T> product, CallbackOptions options = {})
@@ -80,6 +84,12 @@ class CallbackOperator final : public LinearOperator<T>, public HasDiagonal<T> {
 
   // Needed by preconditioners such as jacobi.
   void set_diagonal(DiagonalFunction<T> diagonal) { diagonal_ = std::move(diagonal); }
+  // Computes y := A^T x, for apply_transposed(): x has rows entries and y has cols entries; the rest is as for the
+  // product. For a symmetric operator it is the same function. An empty one takes the product with A^T away. Throws
+  // OutOfMemory.
+  void set_transposed(ProductFunction<T> transposed);
+  // The same for a host context; throws WrongSpace for a device context.
+  void set_transposed(HostProductFunction<T> transposed);
   // Call this when the function begins to compute with other numbers, or with another pattern.
   // Preconditioners are then built again, and recorded steps are recorded again.
   void changed(bool pattern = false) noexcept { ++(pattern ? revision_.pattern : revision_.values); }
@@ -91,6 +101,15 @@ class CallbackOperator final : public LinearOperator<T>, public HasDiagonal<T> {
   }
   // Throws BadArgument if set_diagonal() was not called.
   void diagonal(VectorView<T> diagonal) const override;
+  std::string_view no_transposed_product() const noexcept override {
+    return transposed_ ? "" : "it was given no function for it; call set_transposed()";
+  }
+  std::size_t transposed_bytes() const noexcept override {
+    return transposed_ ? static_cast<std::size_t>(this->cols()) * sizeof(T) : 0;
+  }
+  void do_apply_transposed(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const override {
+    transposed_->apply(alpha, x, beta, y);
+  }
 
  protected:
   void do_apply(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const override {
@@ -100,6 +119,7 @@ class CallbackOperator final : public LinearOperator<T>, public HasDiagonal<T> {
  private:
   detail::Callback<T> callback_;
   DiagonalFunction<T> diagonal_;
+  std::optional<detail::Callback<T>> transposed_;
   Revision revision_;
 };
 

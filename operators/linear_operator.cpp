@@ -13,6 +13,7 @@
 #include "operators/parts.hpp"
 #include "operators/row_arrays.hpp"
 #include "operators/rows.hpp"
+#include "operators/transposed_product.hpp"
 #include "operators/tuning.hpp"
 
 namespace protean {

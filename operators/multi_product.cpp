@@ -50,7 +50,7 @@ void multi_apply(const LinearOperator<T>& A, std::type_identity_t<T> alpha,
   if (X.columns == 0) return;
   if (X.layout != Y.layout && X.columns > 1)
     throw BadArgument("X and Y of a product have different layouts; copy_columns() changes a layout");
-  require_apart<T>(X, Y, "X and Y of a product");
+  detail::require_apart<T>(X, Y, "X and Y of a product");
   // One vector has the kernel that was made for one.
   const bool single = X.columns == 1 && X.row_step() == 1 && Y.row_step() == 1;
   const Ability<HasMultiProduct<T>> multi = A.abilities().multi_product;

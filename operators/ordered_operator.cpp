@@ -102,10 +102,37 @@ void OrderedOperator<T>::do_multi_apply(T alpha, MultiVectorView<const T> X, T b
 }
 
 template <class T>
+std::string_view OrderedOperator<T>::no_transposed_product() const noexcept {
+  const Ability<HasTransposedProduct<T>> transposed = B_->abilities().transposed_product;
+  return transposed ? transposed->no_transposed_product()
+                    : "the operator in its order has none; derive that one from HasTransposedProduct";
+}
+
+template <class T>
+void OrderedOperator<T>::prepare_transposed() const {
+  protean::prepare_transposed(*B_);
+}
+
+template <class T>
+std::size_t OrderedOperator<T>::transposed_bytes() const noexcept {
+  const Ability<HasTransposedProduct<T>> transposed = B_->abilities().transposed_product;
+  return transposed ? transposed->transposed_bytes() : 0;
+}
+
+template <class T>
+void OrderedOperator<T>::do_apply_transposed(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const {
+  if (!callers_order_) return;
+  callers_order_->multiply(x, beta, y, [&](VectorView<const T> px, VectorView<T> py) {
+    apply_transposed<T>(*B_, alpha, px, beta, py);
+  });
+}
+
+template <class T>
 void OrderedOperator<T>::change(Abilities<T>& set) const noexcept {
   if (set.diagonal) set.diagonal = this;
   if (set.apply_dot) set.apply_dot = this;
   if (set.multi_product) set.multi_product = this;
+  if (set.transposed_product) set.transposed_product = this;
   if (set.rows) set.rows = this;
   if (set.row_arrays)
     set.row_arrays = Ability<HasRowArrays<T>>::refused(

@@ -10,6 +10,7 @@
 #include <protean/operators/multi_product.hpp>
 #include <protean/operators/order.hpp>
 #include <protean/operators/rows.hpp>
+#include <protean/operators/transposed_product.hpp>
 #include <protean/operators/wrapper.hpp>
 
 namespace PROTEAN_EXPORT protean {
@@ -38,6 +39,7 @@ class OrderedOperator final : public Wrapper<T>,
                               public HasDiagonal<T>,
                               public HasApplyDot<T>,
                               public HasMultiProduct<T>,
+                              public HasTransposedProduct<T>,
                               public HasRows<T>,
                               public HasOrder<T> {
  public:
@@ -72,6 +74,11 @@ class OrderedOperator final : public Wrapper<T>,
   void do_apply_dot(VectorView<const T> x, VectorView<T> y, T* result) const override;
   std::string_view no_multi_product() const noexcept override;
   void do_multi_apply(T alpha, MultiVectorView<const T> X, T beta, MultiVectorView<T> Y) const override;
+  // P^T B^T P, if B has a product with its transpose.
+  std::string_view no_transposed_product() const noexcept override;
+  void prepare_transposed() const override;
+  std::size_t transposed_bytes() const noexcept override;
+  void do_apply_transposed(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const override;
 
  protected:
   void change(Abilities<T>& set) const noexcept override;

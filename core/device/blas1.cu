@@ -2,6 +2,7 @@
 
 #include "core/device/copy.hpp"
 #include "core/device/kernel_tools.cuh"
+#include "core/device/narrow.hpp"
 #include "core/error.hpp"
 
 namespace protean::device {

@@ -12,6 +12,7 @@
 #include "core/device_checks.hpp"
 #include "core/error.hpp"
 #include "core/simulated_device.hpp"
+#include "core/words.hpp"
 #if defined(PROTEAN_KOKKOS_CUDA)
 #include "core/blas1_kokkos.hpp"
 #include "core/kokkos_start.hpp"

@@ -329,9 +329,10 @@ CsrMatrix<double> artificial(const RowTarget& target, const GeneratorParams& par
   refuse_impossible(s);
   const auto threads = static_cast<std::size_t>(context->threads());
   const std::size_t entries = static_cast<std::size_t>(s.mean * static_cast<double>(s.rows));
-  require_memory((target.rows ? 0 : entries * 12 + static_cast<std::size_t>(s.rows) * 8) +
-                     static_cast<std::size_t>(s.rows) * 4 + static_cast<std::size_t>(s.cols) * 8 * threads,
-                 fmt::format("artificial: a matrix of {} rows and {} entries a row", s.rows, s.mean));
+  detail::require_memory((target.rows ? 0 : entries * 12 + static_cast<std::size_t>(s.rows) * 8) +
+                             static_cast<std::size_t>(s.rows) * 4 +
+                             static_cast<std::size_t>(s.cols) * 8 * threads,
+                         fmt::format("artificial: a matrix of {} rows and {} entries a row", s.rows, s.mean));
   const std::vector<std::int32_t> lengths = lengths_of(*context, s);
   const std::int64_t nonzeros = std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0});
   const Probabilities p_and_q = find_probabilities(*context, s, lengths);

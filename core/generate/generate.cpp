@@ -159,7 +159,7 @@ const GeneratorEntry& find_generator(std::string_view kind) {
     names.push_back(entry.kind);
   }
   throw BadArgument(fmt::format("no generator is called '{}'.{} There are: {}", kind,
-                                did_you_mean(kind, names), fmt::join(names, ", ")));
+                                detail::did_you_mean(kind, names), fmt::join(names, ", ")));
 }
 
 namespace {
@@ -176,7 +176,7 @@ GeneratorParams complete_params(const GeneratorEntry& entry, const GeneratorPara
     const auto found = complete.find(name);
     if (found == complete.end())
       throw BadArgument(fmt::format("{}: no parameter is called '{}'.{} There are: {}", entry.kind, name,
-                                    did_you_mean(name, names), fmt::join(names, ", ")));
+                                    detail::did_you_mean(name, names), fmt::join(names, ", ")));
     found->second = value;
   }
   for (const GeneratorParam& param : entry.params) check(entry, param, complete.find(param.name)->second);

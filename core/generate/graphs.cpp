@@ -25,8 +25,8 @@ struct Neighbours {
 template <class EdgeAt>
 Neighbours neighbours(const ContextPtr& context, std::string_view kind, std::int64_t nodes,
                       std::int64_t edges, const EdgeAt& edge) {
-  require_memory(static_cast<std::size_t>(edges) * 8 + static_cast<std::size_t>(nodes) * 12,
-                 fmt::format("{}: a graph of {} nodes and {} edges", kind, nodes, edges));
+  detail::require_memory(static_cast<std::size_t>(edges) * 8 + static_cast<std::size_t>(nodes) * 12,
+                         fmt::format("{}: a graph of {} nodes and {} edges", kind, nodes, edges));
   Neighbours g;
   g.start.assign(static_cast<std::size_t>(nodes) + 1, 0);
   g.length.assign(static_cast<std::size_t>(nodes), 0);

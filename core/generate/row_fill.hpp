@@ -69,8 +69,8 @@ CsrMatrix<double> fill_rows(const RowTarget& target, std::string_view kind, std:
   const ContextPtr& context = target.context;
   // Counting the entries of billions of rows takes seconds.
   if (!target.rows)
-    require_memory(static_cast<std::size_t>(rows) * 20,
-                   fmt::format("{}: a matrix of {} rows, with one entry in each,", kind, rows));
+    detail::require_memory(static_cast<std::size_t>(rows) * 20,
+                           fmt::format("{}: a matrix of {} rows, with one entry in each,", kind, rows));
   const int workers = useful_parts(*context, rows);
   std::vector<std::int64_t> start(static_cast<std::size_t>(workers) + 1, 0);
   parallel(workers, [&](int part, int parts) {
@@ -102,8 +102,8 @@ CsrMatrix<double> fill_rows(const RowTarget& target, std::string_view kind, std:
         });
     return {};
   }
-  require_memory(static_cast<std::size_t>(nonzeros) * 12 + static_cast<std::size_t>(rows) * 8,
-                 fmt::format("{}: a matrix of {} rows and {} entries", kind, rows, nonzeros));
+  detail::require_memory(static_cast<std::size_t>(nonzeros) * 12 + static_cast<std::size_t>(rows) * 8,
+                         fmt::format("{}: a matrix of {} rows and {} entries", kind, rows, nonzeros));
   CsrBuilder<double> builder(context, rows, rows, nonzeros);
   parallel(workers, [&](int part, int parts) {
     const Range range = even_range(rows, part, parts);

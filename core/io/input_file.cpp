@@ -14,6 +14,7 @@
 #include <cstring>
 
 #include "core/error.hpp"
+#include "core/words.hpp"
 
 namespace protean::io_detail {
 namespace {

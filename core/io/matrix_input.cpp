@@ -18,10 +18,11 @@ void check_memory(const Input& input, const Header& header, double entries, doub
                   double row_bytes, const ReadOptions& options) {
   const double bytes = entries * item_bytes + static_cast<double>(header.rows + 1) * row_bytes;
   const auto most = static_cast<double>(std::numeric_limits<std::int64_t>::max());
-  require_memory(bytes < most ? static_cast<std::size_t>(bytes) : std::numeric_limits<std::size_t>::max(),
-                 fmt::format("{}:{}: a matrix of {} x {} and {} entries", input.name, header.size_line,
-                             header.rows, header.cols, header.entries),
-                 options.memory_limit);
+  detail::require_memory(
+      bytes < most ? static_cast<std::size_t>(bytes) : std::numeric_limits<std::size_t>::max(),
+      fmt::format("{}:{}: a matrix of {} x {} and {} entries", input.name, header.size_line, header.rows,
+                  header.cols, header.entries),
+      options.memory_limit);
 }
 
 void check_rows(const Input& input, const Header& header) {

@@ -184,7 +184,7 @@ CsrMatrix<double> read_pbin(const ContextPtr& context, const std::string& path, 
     if (checksum(*context, mapping->data + header.offset[s], section_bytes(header, s)) != header.checksum[s])
       fail_checksum(path, s);
   try {
-    validate(*context, p);
+    validate_sorted(*context, p);
     if (!allow_not_finite) require_finite(*context, matrix);
   } catch (const BadMatrix& error) { fail(error.what()); }
   return matrix;

@@ -10,6 +10,7 @@
 #include "core/error.hpp"
 #include "core/io/foreign_file.hpp"
 #include "core/io/input_file.hpp"
+#include "core/words.hpp"
 
 namespace protean::io_detail {
 namespace {

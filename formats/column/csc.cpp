@@ -17,7 +17,8 @@
 // Bytes: (v + 4) nnz + p (cols + 1) + p (t - 1) cols, with v bytes a value and p = 4 or 8 bytes a pointer; v
 //   rows more in deterministic mode.
 // Parameters: none.
-// Wins: where the entries of a column are needed together. y := A x is slower than with csr.
+// Wins: where the entries of a column are needed together, such as in products with A^T: they are those of csr on these
+//   arrays. y := A x is slower than with csr.
 // Refuses: never.
 // Source: I. S. Duff, R. G. Grimes, J. G. Lewis, Sparse matrix test problems, ACM TOMS 15 (1989),
 //   doi:10.1145/62038.62043.
@@ -226,6 +227,9 @@ class Csc final : public AssembledMatrix<T>, public HasApplyDot<T>, public HasLa
       return;
     }
     parallel(parts_, [&](int part, int) { multiply(part, alpha, x.data, beta, y.data); });
+  }
+  CsrMatrix<T> own_transpose() const override {
+    return csr_view<T>(this->cols(), this->rows(), col_ptr_.data(), row_.data(), values_.data());
   }
 
  private:

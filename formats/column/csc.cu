@@ -15,6 +15,7 @@
 // csc_two_pass.cpp.
 #include <optional>
 
+#include "core/csr_view.hpp"
 #include "core/device/primitives.hpp"
 #include "formats/cusparse_support.hpp"
 #include "formats/device_support.cuh"
@@ -128,6 +129,10 @@ class CscArrays : public AssembledMatrix<T> {
   void do_update_values(const CsrMatrix<T>& csr) override {
     const Order<P> order(this->context(), csr.pattern.col, csr.nonzeros(), this->cols());
     pick(*this->context(), csr.nonzeros(), order.items.data(), csr.values, values_.data());
+  }
+  CsrMatrix<T> own_transpose() const override {
+    return csr_view<T>(this->context(), this->cols(), this->rows(), values_.size(), col_ptr_.data(),
+                       row_.data(), values_.data());
   }
 
   Buffer<P> col_ptr_;

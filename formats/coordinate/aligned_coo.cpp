@@ -36,6 +36,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "core/words.hpp"
 #include "formats/engines/view/row_view.hpp"
 #include "formats/entries.hpp"
 

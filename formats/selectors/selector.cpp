@@ -131,7 +131,7 @@ const FormatSelector& find_selector(std::string_view name) {
     if (selector->name() == name) return *selector;
   const std::vector<std::string_view> names = selector_names();
   throw BadArgument(fmt::format("there is no selector '{}'; the selectors are {}.{}", name,
-                                fmt::join(names, ", "), did_you_mean(name, names)));
+                                fmt::join(names, ", "), detail::did_you_mean(name, names)));
 }
 
 const FormatSelector& find_selector(std::string_view name, Space space) {

@@ -8,6 +8,7 @@
 #include "core/background.hpp"
 #include "core/error.hpp"
 #include "core/parallel.hpp"
+#include "core/words.hpp"
 #include "operators/assembled_matrix.hpp"
 
 namespace protean::detail {

@@ -6,10 +6,12 @@
 #include <vector>
 
 #include "core/device/copy.hpp"
+#include "core/device/narrow.hpp"
 #include "core/device/primitives.hpp"
 #include "core/device_checks.hpp"
 #include "core/error.hpp"
 #include "core/multi_blas1.hpp"
+#include "core/words.hpp"
 #include "operators/elements/element_product.cuh"
 
 namespace protean::detail {
@@ -219,6 +221,10 @@ class DeviceElements final : public ElementOperator<T> {
     add_bounds_on_device<T>(this->context(), this->symmetric(), view(), batches(), factor, bounds.data);
   }
 
+  void do_apply_transposed(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const override {
+    product(alpha, x.data, beta, y, true);
+  }
+
   void do_multi_apply(T alpha, MultiVectorView<const T> X, T beta, MultiVectorView<T> Y) const override {
     if (this->rows() == 0) return;
     const DeviceState& state = this->context()->device_state();
@@ -297,10 +303,13 @@ class DeviceElements final : public ElementOperator<T> {
             constrained_.data(), constrained_.size(), this->rows()};
   }
 
+  // With lower halves A^T is A.
   template <Target target, bool with_dot>
-  static auto kernel_of(bool symmetric) {
-    return symmetric ? element_product<true, target, with_dot, T>
-                     : element_product<false, target, with_dot, T>;
+  static auto kernel_of(bool symmetric, bool transposed = false) {
+    if constexpr (!with_dot)
+      if (transposed && !symmetric) return element_product<false, target, false, true, T>;
+    return symmetric ? element_product<true, target, with_dot, false, T>
+                     : element_product<false, target, with_dot, false, T>;
   }
 
   template <Target target>
@@ -329,6 +338,9 @@ class DeviceElements final : public ElementOperator<T> {
       allow(kernel_of<Target::atomic, true>(symmetric));
       allow(kernel_of<Target::add, false>(symmetric));
       allow(kernel_of<Target::store, false>(symmetric));
+      allow(kernel_of<Target::atomic, false>(symmetric, true));
+      allow(kernel_of<Target::add, false>(symmetric, true));
+      allow(kernel_of<Target::store, false>(symmetric, true));
       allow(multi_kernel_of<Target::atomic>(symmetric));
       allow(multi_kernel_of<Target::add>(symmetric));
     }
@@ -336,13 +348,14 @@ class DeviceElements final : public ElementOperator<T> {
   }
 
   template <Target target, bool with_dot>
-  void multiply(std::int64_t begin, std::int64_t end, T alpha, const T* x, T* y, T* result) const {
+  void multiply(std::int64_t begin, std::int64_t end, T alpha, const T* x, T* y, T* result,
+                bool transposed = false) const {
     if (begin == end && !with_dot) return;
     const DeviceState& state = this->context()->device_state();
     const std::int64_t blocks = std::max<std::int64_t>(end - begin, 1);
     const auto sums = with_dot ? device::sums_into<1>(*this->context(), blocks, result) : device::Sums<T>();
-    kernel_of<target, with_dot>(
-        this->symmetric())<<<static_cast<unsigned>(blocks), warps_ * warp, shared_bytes_, state.stream>>>(
+    const auto kernel = kernel_of<target, with_dot>(this->symmetric(), transposed);
+    kernel<<<static_cast<unsigned>(blocks), warps_ * warp, shared_bytes_, state.stream>>>(
         view(), begin, end, alpha, x, y, sums.parts, sums.arrived, sums.result, state.stop);
     PROTEAN_CUDA_CHECK(cudaGetLastError());
   }
@@ -363,19 +376,19 @@ class DeviceElements final : public ElementOperator<T> {
     PROTEAN_CUDA_CHECK(cudaGetLastError());
   }
 
-  void product(T alpha, const T* x, T beta, VectorView<T> y) const {
+  void product(T alpha, const T* x, T beta, VectorView<T> y, bool transposed = false) const {
     if (this->rows() == 0) return;
     if (this->scatter() == ElementScatter::gather) {
-      multiply<Target::store, false>(0, batches(), T(1), x, results_.data(), nullptr);
+      multiply<Target::store, false>(0, batches(), T(1), x, results_.data(), nullptr, transposed);
       add_into<false>(strided_blocks(this->rows()), alpha, x, beta, y.data, nullptr);
     } else {
       scale<T>(*this->context(), Coefficient<T>(beta), y);
       if (this->scatter() == ElementScatter::atomic) {
-        multiply<Target::atomic, false>(0, batches(), alpha, x, y.data, nullptr);
+        multiply<Target::atomic, false>(0, batches(), alpha, x, y.data, nullptr, transposed);
       } else {
         const auto& colour = this->plan().colour_ptr;
         for (std::size_t c = 0; c + 1 < colour.size(); ++c)
-          multiply<Target::add, false>(colour[c], colour[c + 1], alpha, x, y.data, nullptr);
+          multiply<Target::add, false>(colour[c], colour[c + 1], alpha, x, y.data, nullptr, transposed);
       }
     }
     constrained(alpha, x, y.data);

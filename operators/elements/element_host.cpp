@@ -138,6 +138,10 @@ class HostElements final : public ElementOperator<T> {
     *result = product(T(1), x.data, T(0), y.data);
   }
 
+  void do_apply_transposed(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const override {
+    (void)product(alpha, x.data, beta, y.data, true);
+  }
+
   void do_multi_apply(T alpha, MultiVectorView<const T> X, T beta, MultiVectorView<T> Y) const override {
     const ElementPlan& plan = this->plan();
     multi_scale<T>(*this->context(), beta, Y);
@@ -178,8 +182,8 @@ class HostElements final : public ElementOperator<T> {
   }
 
  private:
-  // Returns x . A x.
-  T product(T alpha, const T* x, T beta, T* y) const {
+  // Returns x . A x. With lower halves A^T is A.
+  T product(T alpha, const T* x, T beta, T* y, bool transposed = false) const {
     const ElementPlan& plan = this->plan();
     const Context& context = *this->context();
     const bool gathers = this->scatter() == ElementScatter::gather;
@@ -187,14 +191,9 @@ class HostElements final : public ElementOperator<T> {
     const std::unique_lock<std::mutex> alone =
         gathers ? std::unique_lock<std::mutex>(results_in_use_) : std::unique_lock<std::mutex>();
     if (!gathers) scale<T>(context, Coefficient<T>(beta), {y, plan.rows});
-    ElementWork<T> work{plan.batches.data(),
-                        values_.data(),
-                        plan.map.data(),
-                        plan.symmetric,
-                        ElementTarget::add,
-                        alpha,
-                        x,
-                        y};
+    ElementWork<T> work{
+        plan.batches.data(), values_.data(), plan.map.data(), plan.symmetric, ElementTarget::add, alpha, x, y,
+        transposed};
     if (gathers) work.target = ElementTarget::store, work.y = results_.data();
     if (this->scatter() == ElementScatter::atomic) work.target = ElementTarget::add_shared;
     T dot = 0;
@@ -318,8 +317,8 @@ std::unique_ptr<ElementOperator<T>> make_host_elements(ContextPtr context, std::
       plan_elements(context, nodes, shapes, options, host_lanes<T>,
                     scatter == ElementScatter::coloured ? Colouring::batches : Colouring::none));
   check_matrices(*plan, groups);
-  require_memory(static_cast<std::size_t>(plan->values) * sizeof(T),
-                 fmt::format("an operator of {} element matrices", plan->elements));
+  detail::require_memory(static_cast<std::size_t>(plan->values) * sizeof(T),
+                         fmt::format("an operator of {} element matrices", plan->elements));
   if (scatter == ElementScatter::atomic)
     mark_shared(*context, *plan,
                 cut(*plan, 0, static_cast<std::int64_t>(plan->batches.size()), context->threads()));

@@ -75,7 +75,32 @@ HWY_INLINE void multiply_full(std::int64_t m, const T* k, const T* x, T* y) {
   }
 }
 
-// The same from the lower halves: each entry (i, j) below the diagonal is used for row i and for row j.
+// y_e := K_e^T x_e for a batch: row i of K_e, times x_i, is added to y_e. Two rows at a time halve the traffic of y_e.
+template <class T>
+HWY_INLINE void multiply_transposed(std::int64_t m, const T* k, const T* x, T* y) {
+  constexpr int L = Line<T>::lanes;
+  for (std::int64_t j = 0; j < m; ++j) Line<T>::zero().store(y + j * L);
+  std::int64_t i = 0;
+  for (; i + 2 <= m; i += 2, k += 2 * m * L) {
+    const Line<T> first = Line<T>::load(x + i * L), second = Line<T>::load(x + (i + 1) * L);
+    for (std::int64_t j = 0; j < m; ++j) {
+      hwy::Prefetch(k + (j + prefetch_lines) * L), hwy::Prefetch(k + (m + j + prefetch_lines) * L);
+      Line<T> sum = Line<T>::load(y + j * L);
+      sum.add(Line<T>::load(k + j * L), first);
+      sum.add(Line<T>::load(k + (m + j) * L), second);
+      sum.store(y + j * L);
+    }
+  }
+  if (i == m) return;
+  const Line<T> last = Line<T>::load(x + i * L);
+  for (std::int64_t j = 0; j < m; ++j) {
+    Line<T> sum = Line<T>::load(y + j * L);
+    sum.add(Line<T>::load(k + j * L), last);
+    sum.store(y + j * L);
+  }
+}
+
+// y_e := K_e x_e from the lower halves: each entry (i, j) below the diagonal is used for row i and for row j.
 template <class T>
 HWY_INLINE void multiply_half(std::int64_t m, const T* k, const T* x, T* y) {
   constexpr int L = Line<T>::lanes;
@@ -139,6 +164,8 @@ T multiply_batches(const ElementWork<T>& w, const Range& range) {
     gather(batch, map, w.x, x);
     if (w.symmetric)
       multiply_half<T>(batch.m, w.values + batch.values, x, y);
+    else if (w.transposed)
+      multiply_transposed<T>(batch.m, w.values + batch.values, x, y);
     else
       multiply_full<T>(batch.m, w.values + batch.values, x, y);
     for (std::int64_t i = 0; i < batch.m; ++i) dot.add(Line<T>::load(x + i * L), Line<T>::load(y + i * L));

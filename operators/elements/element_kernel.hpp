@@ -25,6 +25,7 @@ struct ElementWork {
   T alpha;
   const T* x;
   T* y;
+  bool transposed = false;  // with K_e^T; for whole matrices only
 };
 
 // The same for several vectors: entry r of vector j at x[r x_row + j x_column]. Not for ElementTarget::store.
@@ -46,7 +47,7 @@ struct ElementMultiWork {
 template <class T>
 void multiply_elements(const ElementMultiWork<T>& work, Range batches);
 
-// Returns the sum of x_e . K_e x_e over the elements of the batches.
+// Returns the sum of x_e . K_e x_e over the elements of the batches, also with K_e^T.
 template <class T>
 T multiply_elements(const ElementWork<T>& work, Range batches);
 

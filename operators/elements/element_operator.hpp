@@ -29,6 +29,7 @@
 #include <protean/operators/linear_operator.hpp>
 #include <protean/operators/multi_product.hpp>
 #include <protean/operators/rows.hpp>
+#include <protean/operators/transposed_product.hpp>
 
 namespace PROTEAN_EXPORT protean {
 
@@ -98,6 +99,7 @@ class ElementOperator : public LinearOperator<T>,
                         public HasDiagonal<T>,
                         public HasApplyDot<T>,
                         public HasMultiProduct<T>,
+                        public HasTransposedProduct<T>,
                         public HasRows<T> {
  public:
   // The assembled matrix, sorted, in the context's space. Entry (r, c) is the sum of the entries of its elements in the

@@ -50,9 +50,11 @@ __device__ inline float load_entry(const float* entry) {
   return value;
 }
 
-// Calls row(i, value) for the rows of this warp. x: this lane's column of shared memory.
-template <class T, class Row>
+// Calls row(i, value) for the rows of this warp, of K^T if `transposed`. x: this lane's column of shared memory.
+template <bool transposed, class T, class Row>
 __device__ inline void multiply_whole(int m, const T* __restrict__ k, const T* x, Row row) {
+  // Entry (i, j) is at i * line_step + j * entry_step.
+  const int line_step = (transposed ? 1 : m) * warp, entry_step = (transposed ? m : 1) * warp;
   const int step = static_cast<int>(blockDim.x) / warp * row_tile;
   for (int i = static_cast<int>(threadIdx.x) / warp * row_tile; i < m; i += step) {
     const int rows = m - i < row_tile ? m - i : row_tile;
@@ -61,7 +63,7 @@ __device__ inline void multiply_whole(int m, const T* __restrict__ k, const T* x
 #pragma unroll
     for (int r = 0; r < row_tile; ++r) {
       // Rows past the last one repeat row i; their sums are not used.
-      line[r] = k + (r < rows ? i + r : i) * m * warp;
+      line[r] = k + (r < rows ? i + r : i) * line_step;
       sum[r] = 0;
     }
     int j = 0;
@@ -70,7 +72,7 @@ __device__ inline void multiply_whole(int m, const T* __restrict__ k, const T* x
 #pragma unroll
       for (int c = 0; c < row_tile; ++c)
 #pragma unroll
-        for (int r = 0; r < row_tile; ++r) value[c][r] = load_entry(line[r] + (j + c) * warp);
+        for (int r = 0; r < row_tile; ++r) value[c][r] = load_entry(line[r] + (j + c) * entry_step);
 #pragma unroll
       for (int c = 0; c < row_tile; ++c) {
         const T other = x[(j + c) * warp];
@@ -81,7 +83,7 @@ __device__ inline void multiply_whole(int m, const T* __restrict__ k, const T* x
     for (; j < m; ++j) {
       const T other = x[j * warp];
 #pragma unroll
-      for (int r = 0; r < row_tile; ++r) sum[r] += load_entry(line[r] + j * warp) * other;
+      for (int r = 0; r < row_tile; ++r) sum[r] += load_entry(line[r] + j * entry_step) * other;
     }
 #pragma unroll
     for (int r = 0; r < row_tile; ++r)
@@ -184,8 +186,9 @@ __device__ inline void multiply_half(int m, const T* __restrict__ k, const T* x,
 enum class Target : unsigned char { atomic, add, store };
 
 // Computes batches begin, begin + 1, ... < end, one per block. y: the vector, or with Target::store one entry
-// for each entry of the map. with_dot: result[0] := x . y over all batches and constrained rows.
-template <bool symmetric, Target target, bool with_dot, class T>
+// for each entry of the map. with_dot: result[0] := x . y over all batches and constrained rows. transposed: with K^T,
+// for whole matrices.
+template <bool symmetric, Target target, bool with_dot, bool transposed, class T>
 __global__ void __launch_bounds__(resident_warps<T>* warp, 1)
     element_product(ElementView<T> a, std::int64_t begin, std::int64_t end, T alpha, const T* x, T* y,
                     double* partials, unsigned* arrived, T* result, const int* stop) {
@@ -240,7 +243,7 @@ __global__ void __launch_bounds__(resident_warps<T>* warp, 1)
       multiply_half(m, values, own, sums);
       for_rows([&](int i, std::int32_t) { return i < m ? sums[i * warp] : T(0); }, give);
     } else {
-      multiply_whole(m, values, own, [&](int i, T value) {
+      multiply_whole<transposed>(m, values, own, [&](int i, T value) {
         give(i, target == Target::store ? 0 : __ldg(map + i * warp), value);
       });
     }
@@ -296,7 +299,7 @@ __global__ void __launch_bounds__(resident_warps<T>* warp, 1)
       multiply_half(m, values, own, sums);
       for (int i = first; i < m; i += warps) give(i, sums[i * warp]);
     } else {
-      multiply_whole(m, values, own, give);
+      multiply_whole<false>(m, values, own, give);
     }
     __syncthreads();
   }

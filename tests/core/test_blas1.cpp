@@ -68,8 +68,6 @@ void check_all(const Context& ctx, std::int64_t n) {
   dot<T>(ctx, in(x), in(y), r);
   expect_sum(
       r[0], n, [&](auto i) { return X(i) * Y(i); }, "dot");
-  expect_sum(
-      dot_serial(x.data(), y.data(), n), n, [&](auto i) { return X(i) * Y(i); }, "dot_serial");
   dot_pair<T>(ctx, in(x), in(y), in(z), r);
   expect_sum(
       r[0], n, [&](auto i) { return X(i) * Y(i); }, "dot_pair");

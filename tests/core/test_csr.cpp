@@ -19,7 +19,7 @@ TEST(Csr, TripletsInAnyOrderGiveTheSortedMatrix) {
   EXPECT_EQ(a.pattern.row_ptr[2], 2);
   EXPECT_EQ(a.pattern.col[0], 0);
   EXPECT_EQ(a.values[1], 2.0);
-  EXPECT_NO_THROW(validate(*test_context(), a.pattern));
+  EXPECT_NO_THROW(validate_sorted(*test_context(), a.pattern));
 }
 
 TEST(Csr, DuplicatesAreSummedOrRefused) {
@@ -33,9 +33,10 @@ TEST(Csr, UnsortedInputIsRefusedAndCanBeSorted) {
   const double values[] = {3, 1, 2};
   const auto a = csr_view(1, 3, row_ptr, col, values);
   EXPECT_FALSE(is_sorted(*test_context(), a.pattern));
-  EXPECT_THROW(validate(*test_context(), a.pattern), BadMatrix);
+  EXPECT_THROW(validate_sorted(*test_context(), a.pattern), BadMatrix);
+  EXPECT_NO_THROW(validate(test_context(), a)) << "products with it are right";
   const auto sorted = sorted_copy(test_context(), a);
-  EXPECT_NO_THROW(validate(*test_context(), sorted.pattern));
+  EXPECT_NO_THROW(validate_sorted(*test_context(), sorted.pattern));
   EXPECT_EQ(sorted.values[2], 3.0);
 }
 
@@ -137,9 +138,10 @@ TEST(Csr, ViewsThatCannotBeAreRefused) {
 TEST(Csr, ValidateNamesWhatIsWrong) {
   const double values[] = {1, 1};
   const std::int32_t outside[] = {0, 5}, pointers[] = {0, 1, 2}, falling[] = {0, 2, 1};
-  EXPECT_THROW(validate(*test_context(), csr_view(2, 2, pointers, outside, values).pattern), BadMatrix);
+  EXPECT_THROW(validate_sorted(*test_context(), csr_view(2, 2, pointers, outside, values).pattern),
+               BadMatrix);
   const std::int32_t good[] = {0, 1};
-  EXPECT_THROW(validate(*test_context(), csr_view(2, 2, falling, good, values).pattern), BadMatrix);
+  EXPECT_THROW(validate_sorted(*test_context(), csr_view(2, 2, falling, good, values).pattern), BadMatrix);
 }
 
 // The part of a thread may begin at a row pointer that is below zero.
@@ -155,14 +157,14 @@ TEST(Csr, ValidateReadsNothingThroughBadRowPointers) {
         const std::int64_t at = a.rows() * part / threads, right = row_ptr[at];
         row_ptr[at] = wrong;
         try {
-          validate(*Context::host(threads), bad.pattern);
+          validate_sorted(*Context::host(threads), bad.pattern);
           ADD_FAILURE() << "accepted row_ptr[" << at << "] = " << wrong;
         } catch (const BadMatrix& error) {
           EXPECT_NE(std::string(error.what()).find(std::to_string(wrong)), std::string::npos) << error.what();
         }
         row_ptr[at] = right;
       }
-  EXPECT_NO_THROW(validate(*test_context(), bad.pattern));
+  EXPECT_NO_THROW(validate_sorted(*test_context(), bad.pattern));
 }
 
 TEST(Csr, DuplicatesThatAddUpToInfinityAreRefused) {
@@ -213,6 +215,22 @@ TEST(Csr, TransposeTwiceIsTheSame) {
   }
 }
 
+// A device sorts, a host counts: the same matrix.
+TEST(Csr, TransposeOnADeviceIsThatOfTheHost) {
+  const ContextPtr device = test_context(Space::device);
+  if (!device) GTEST_SKIP() << no_device;
+  for (const BatteryMatrix& entry : battery()) {
+    const auto expected = transpose(test_context(), entry.matrix);
+    EXPECT_TRUE(identical(expected, fetched(device, transpose(device, upload(device, entry.matrix)))))
+        << entry.name;
+    const auto single = convert_values<float>(test_context(), entry.matrix);
+    EXPECT_TRUE(identical(transpose(test_context(), single),
+                          fetched(device, transpose(device, upload(device, single)))))
+        << entry.name;
+  }
+  EXPECT_THROW((void)transpose(device, battery().front().matrix), WrongSpace);
+}
+
 TEST(Csr, EachEntryKnowsItsRow) {
   for (const BatteryMatrix& entry : battery()) {
     const SparsityPattern& p = entry.matrix.pattern;
@@ -236,8 +254,8 @@ TEST(Csr, BordersCoverAllRows) {
 TEST(Csr, ValidateRefusesTheColumnPastTheLast) {
   const std::int32_t row_ptr[] = {0, 1, 2}, last[] = {0, 1}, past[] = {0, 2};
   const double values[] = {1, 1};
-  EXPECT_NO_THROW(validate(*test_context(), csr_view(2, 2, row_ptr, last, values).pattern));
-  EXPECT_THROW(validate(*test_context(), csr_view(2, 2, row_ptr, past, values).pattern), BadMatrix);
+  EXPECT_NO_THROW(validate_sorted(*test_context(), csr_view(2, 2, row_ptr, last, values).pattern));
+  EXPECT_THROW(validate_sorted(*test_context(), csr_view(2, 2, row_ptr, past, values).pattern), BadMatrix);
 }
 
 TEST(Csr, PatternsThatDifferInTheirRowsAloneAreNotTheSame) {

@@ -1,5 +1,6 @@
 // Sizes and names in messages: units, and the name that was meant.
 #include "core/error.hpp"
+#include "core/words.hpp"
 
 #include <gtest/gtest.h>
 
@@ -22,7 +23,7 @@ TEST(Error, OnlyNamesThatAreNearAreSuggested) {
   EXPECT_EQ(nearest_name("bicgstap", names), "bicgstab");
   EXPECT_EQ(nearest_name("gmre", names), "gmres");
   EXPECT_EQ(nearest_name("multigrid", names), "");
-  EXPECT_EQ(did_you_mean("multigrid", names), "");
+  EXPECT_EQ(detail::did_you_mean("multigrid", names), "");
 }
 
 TEST(Error, NamesOfOtherProgramsAndExchangedLettersAreSuggestedFirst) {

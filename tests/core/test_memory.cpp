@@ -46,7 +46,7 @@ class AvailableMemory : public testing::Test {
   void mounted(const std::string& line) {
     file("/proc/self/mountinfo", "22 1 8:1 / / rw,relatime - ext4 /dev/root rw\n" + line + "\n");
   }
-  std::size_t available(const ProcessLimits& limits = {}) const {
+  std::size_t available(const detail::ProcessLimits& limits = {}) const {
     return available_memory(folder_ / "", limits);
   }
 
@@ -147,10 +147,10 @@ TEST(Memory, TheRunningSystemHasSome) {
 }
 
 TEST(Memory, ALimitIsReachedByNothingBelowItsBorder) {
-  EXPECT_NO_THROW(require_memory(100, "a matrix", 100));
-  EXPECT_THROW(require_memory(101, "a matrix", 100), OutOfMemory);
-  EXPECT_NO_THROW(require_memory(101, "a matrix", 0)) << "0 is no limit";
-  EXPECT_THROW(require_memory(std::size_t{1} << 62, "a matrix"), OutOfMemory);
+  EXPECT_NO_THROW(detail::require_memory(100, "a matrix", 100));
+  EXPECT_THROW(detail::require_memory(101, "a matrix", 100), OutOfMemory);
+  EXPECT_NO_THROW(detail::require_memory(101, "a matrix", 0)) << "0 is no limit";
+  EXPECT_THROW(detail::require_memory(std::size_t{1} << 62, "a matrix"), OutOfMemory);
 }
 
 }  // namespace

@@ -129,7 +129,10 @@ class Deterministic : public testing::TestWithParam<Way> {
   void check(const CsrMatrix<T>& given, const std::vector<T>& x, const FormatParams& params = {}) {
     const CsrMatrix<T> csr = suitable(given);
     const auto y0 = rough_vector<T>(csr.rows(), 2);
-    const std::vector<T> poison(y0.size(), std::numeric_limits<T>::quiet_NaN());
+    const T poisonous = std::numeric_limits<T>::quiet_NaN();
+    const std::vector<T> poison(y0.size(), poisonous);
+    const CsrMatrix<T> columns = transpose(test_context(), csr);
+    const auto z = rough_vector<T>(csr.rows(), 3), w0 = rough_vector<T>(csr.cols(), 4);
     for (const int threads : {1, 2, 3}) {
       const auto matrix = make(csr, context_of(threads), params);
       if (!matrix) return;
@@ -145,6 +148,11 @@ class Deterministic : public testing::TestWithParam<Way> {
           matrix->bytes(),
           admit(*GetParam().format, *context_of(threads), csr.pattern, matrix->params(), sizeof(T)).bytes);
       if constexpr (sizeof(T) == 8) { EXPECT_TRUE(identical(csr, matrix->to_csr())); }
+      for (const T beta : {T(0), T(1.3)}) {
+        std::vector<T> w = beta == T(0) ? std::vector<T>(w0.size(), poisonous) : w0;
+        apply_transposed<T>(*matrix, T(-0.7), {z.data(), csr.rows()}, beta, {w.data(), csr.cols()});
+        EXPECT_TRUE(same_bits(reference(columns, T(-0.7), z, beta, w0), w)) << "transposed, beta " << beta;
+      }
       if (csr.rows() != csr.cols()) continue;
       std::vector<T> y = poison;
       T fused = 0, plain = 0;
@@ -299,8 +307,12 @@ TEST_P(Deterministic, AProductTakesNoMemory) {
     double dot = 0;
     const VectorView<const double> from{x.data(), csr.cols()};
     const VectorView<double> to{y.data(), csr.rows()};
+    const auto z = sample_vector<double>(csr.rows(), 1);
+    std::vector<double> w(csr.cols());
     matrix->apply(from, to);  // the threads are started here
+    prepare_transposed<double>(*matrix);
     const std::int64_t news = count_of_new();
+    apply_transposed<double>(*matrix, 2.0, {z.data(), csr.rows()}, 0.5, {w.data(), csr.cols()});
     matrix->apply(from, to);
     matrix->apply(2.0, from, 0.5, to);
     if (csr.rows() == csr.cols()) apply_dot<double>(*matrix, from, to, &dot);

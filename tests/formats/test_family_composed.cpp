@@ -39,7 +39,7 @@ std::vector<int> owners(const CsrMatrix<double>& csr, const std::string& text, i
   for (std::size_t i = 0; i < rules.size(); ++i) {
     const CsrMatrix<double> part = cut->part_of(context, csr, static_cast<int>(i));
     EXPECT_EQ(part.nonzeros(), cut->entries[i]);
-    validate(*context, part.pattern);
+    validate_sorted(*context, part.pattern);
     for (std::int64_t r = 0; r < csr.rows(); ++r)
       for (std::int64_t k = part.pattern.row_ptr[r]; k < part.pattern.row_ptr[r + 1]; ++k) {
         const auto row = csr.pattern.row(r);

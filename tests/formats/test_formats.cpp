@@ -147,6 +147,21 @@ class Format : public testing::TestWithParam<Case> {
     }
   }
 
+  // y := alpha A^T x + beta y, against sums over the columns of A.
+  template <class T>
+  testing::AssertionResult transposed_is_right(const AssembledMatrix<T>& matrix, const CsrMatrix<T>& csr,
+                                               T alpha, T beta) {
+    const auto x = sample_vector<T>(csr.rows(), 5), y0 = sample_vector<T>(csr.cols(), 6);
+    const std::vector<T> poison(y0.size(), std::numeric_limits<T>::quiet_NaN());
+    const Placed<T> px(context_, x);
+    Placed<T> y(context_, beta == T(0) ? poison : y0);
+    apply_transposed<T>(matrix, alpha, px.read(), beta, y.view());
+    return product_is_right(transpose(test_context(), csr), alpha, x, beta, y0, y.fetch());
+  }
+
+  template <class T>
+  void check_transposed();
+
   template <class T>
   CsrMatrix<T> scalar() const {
     if constexpr (sizeof(T) == 8)
@@ -162,13 +177,47 @@ TEST_P(Format, ProductsAreRightInDouble) { check_products<double>(); }
 
 TEST_P(Format, ProductsAreRightInFloat) { check_products<float>(); }
 
+template <class T>
+void Format::check_transposed() {
+  const CsrMatrix<T> csr = scalar<T>();
+  const auto matrix = make(csr);
+  if (!matrix) return;
+  EXPECT_EQ(no_transposed_product<T>(*matrix), "");
+  for (T alpha : {T(1), T(0), T(-0.75)})
+    for (T beta : {T(0), T(1), T(2.5)})
+      EXPECT_TRUE(transposed_is_right(*matrix, csr, alpha, beta)) << "alpha " << alpha << " beta " << beta;
+}
+
+TEST_P(Format, TransposedProductsAreRightInDouble) { check_transposed<double>(); }
+
+TEST_P(Format, TransposedProductsAreRightInFloat) { check_transposed<float>(); }
+
+// What a matrix keeps for these products is what its context has allocated, and new values drop it.
+TEST_P(Format, TransposedBytesAreThoseOfTheAllocator) {
+  if (GetParam().kernel->name != "native" || GetParam().format->traits.uses_source) return;
+  const CsrMatrix<double> source = placed(context_, GetParam().matrix->matrix);
+  const auto matrix = make(GetParam().matrix->matrix);
+  if (!matrix) return;
+  EXPECT_EQ(matrix->transposed_bytes(), 0u) << "before the first product";
+  matrix->update_values(source);  // some keep what they need for it
+  const std::size_t before = allocated_bytes(*context_);
+  prepare_transposed<double>(*matrix);
+  const std::size_t kept = matrix->transposed_bytes();
+  EXPECT_EQ(kept, allocated_bytes(*context_) - before);
+  prepare_transposed<double>(*matrix);
+  EXPECT_EQ(allocated_bytes(*context_) - before, kept) << "made again";
+  matrix->update_values(source);
+  EXPECT_EQ(matrix->transposed_bytes(), 0u) << "of values that are gone";
+  EXPECT_EQ(allocated_bytes(*context_), before);
+}
+
 TEST_P(Format, ToCsrIsTheInverseAndBytesAreAsAdmitted) {
   const CsrMatrix<double>& csr = GetParam().matrix->matrix;
   const auto matrix = make(csr);
   if (!matrix) return;
   const FormatEntry& format = matrix->entry();
   const CsrMatrix<double> back = fetched(context_, matrix->to_csr());
-  EXPECT_NO_THROW(validate(*test_context(), back.pattern));
+  EXPECT_NO_THROW(validate_sorted(*test_context(), back.pattern));
   if (format.traits.exact_values) { EXPECT_TRUE(identical(csr, back)); }
   const Kernel& first = kernels_in(format, GetParam().space).front();
   if (GetParam().kernel == &first && (first.name == "native" || first.admit)) {
@@ -213,6 +262,7 @@ TEST_P(Format, NewValuesInTheSamePattern) {
   const Placed<double> px(context_, x);
   const double nan = std::numeric_limits<double>::quiet_NaN();
   const Revision built = matrix->revision();
+  EXPECT_TRUE(transposed_is_right(*matrix, csr, 1.0, 0.0)) << "transposed";
   CsrMatrix<double> changed;
   // Two updates: each is a revision of its own, and every result of the matrix is one of the newest values.
   for (int update = 1; update <= 2; ++update) {
@@ -231,6 +281,7 @@ TEST_P(Format, NewValuesInTheSamePattern) {
     Placed<double> y(context_, std::vector<double>(csr.rows(), nan));
     matrix->apply(px.read(), y.view());
     EXPECT_TRUE(product_is_right(changed, 1.0, x, 0.0, x, y.fetch()));
+    EXPECT_TRUE(transposed_is_right(*matrix, changed, 1.0, 0.0)) << "transposed";
     if (csr.rows() == csr.cols()) {
       Placed<double> fused(context_, std::vector<double>(csr.rows(), nan)), dot(context_, {nan});
       apply_dot<double>(*matrix, px.read(), fused.view(), dot.data());

@@ -85,11 +85,10 @@ const std::vector<Difference>& differences() {
 
 TEST(Presets, DifferFromTheirNeighbours) {
   const CsrMatrix<double> csr = uneven();
-  const FormatParams tolerant{{"max_fill", "1000000"}};
   for (const Difference& one : differences()) {
     SCOPED_TRACE(std::string(one.preset) + " and " + one.neighbour);
-    EXPECT_TRUE(one.property(*build(one.preset, csr, tolerant), csr));
-    EXPECT_FALSE(one.property(*build(one.neighbour, csr, tolerant), csr));
+    EXPECT_TRUE(one.property(*build(one.preset, csr, most_tolerant(find_format(one.preset))), csr));
+    EXPECT_FALSE(one.property(*build(one.neighbour, csr, most_tolerant(find_format(one.neighbour))), csr));
   }
 }
 

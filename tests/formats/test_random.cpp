@@ -253,7 +253,7 @@ class RandomMatrices : public testing::TestWithParam<Way> {
     const Placed<T> px(context, x);
     const std::vector<T> poison(y0.size(), std::numeric_limits<T>::quiet_NaN());
     for (int step = 0; step < 7; ++step) {
-      switch (random() % 7) {
+      switch (random() % 8) {
         case 0: {
           const T alpha = std::array{T(1), T(-0.75), T(2)}[random() % 3];
           Placed<T> y(context, y0);
@@ -301,6 +301,17 @@ class RandomMatrices : public testing::TestWithParam<Way> {
             break;
           }
           [[fallthrough]];
+        case 6: {
+          const auto z = sample_vector<T>(rows, random()), w0 = sample_vector<T>(cols, random());
+          const T beta = random() % 2 ? T(0.5) : T(0);
+          const Placed<T> pz(context, z);
+          Placed<T> w(context,
+                      beta == T(0) ? std::vector<T>(w0.size(), std::numeric_limits<T>::quiet_NaN()) : w0);
+          apply_transposed<T>(*matrix, T(-0.75), pz.read(), beta, w.view());
+          EXPECT_TRUE(is_product(transpose(test_context(), csr), T(-0.75), z, beta, w0, w.fetch()))
+              << "transposed, beta " << beta;
+          break;
+        }
         default: {
           Placed<T> y(context, poison);
           matrix->apply(px.read(), y.view());

@@ -36,6 +36,7 @@ class Everything final : public LinearOperator<double>,
                          public HasDiagonal<double>,
                          public HasApplyDot<double>,
                          public HasMultiProduct<double>,
+                         public HasTransposedProduct<double>,
                          public HasRows<double>,
                          public HasRowArrays<double>,
                          public HasTuning,
@@ -55,6 +56,10 @@ class Everything final : public LinearOperator<double>,
                       MultiVectorView<double> Y) const override {
     ++passes;
     multi_apply<double>(*A_, alpha, X, beta, Y);
+  }
+  void do_apply_transposed(double alpha, VectorView<const double> x, double beta,
+                           VectorView<double> y) const override {
+    apply_transposed<double>(*A_, alpha, x, beta, y);
   }
   CsrMatrix<double> rows_as_csr() const override { return A_->to_csr(); }
   RowArrays<double> row_arrays() const noexcept override { return {.kind = RowArrays<double>::Kind::csr}; }
@@ -161,7 +166,7 @@ TEST(Abilities, AreAllInTheSet) {
 TEST(Abilities, AreTheInterfacesThatAClassIsDerivedFrom) {
   const Everything A(system());
   const Abilities<double> set = A.abilities();
-  EXPECT_EQ(names_of(A).size(), 8u) << "all but order";
+  EXPECT_EQ(names_of(A).size(), 9u) << "all but order";
   EXPECT_EQ(set.diagonal.get(), static_cast<const HasDiagonal<double>*>(&A));
   EXPECT_EQ(set.parts.get(), static_cast<const HasParts*>(&A));
   const OfAUser B(5);
@@ -172,8 +177,8 @@ TEST(Abilities, AreTheInterfacesThatAClassIsDerivedFrom) {
   EXPECT_TRUE(make_solver<double>("cg")->solve(B, b, x, M.get()).converged());
   for (int i = 0; i < 5; ++i) EXPECT_EQ(x[i], 0.5 * i);
   const auto csr = in_format("csr", system());
-  EXPECT_EQ(names_of(*csr),
-            (std::set<std::string>{"apply_dot", "diagonal", "layout", "multi_product", "rows"}));
+  EXPECT_EQ(names_of(*csr), (std::set<std::string>{"apply_dot", "diagonal", "layout", "multi_product", "rows",
+                                                   "transposed_product"}));
 }
 
 // All wrappers around all kinds of operators.

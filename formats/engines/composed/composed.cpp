@@ -103,7 +103,7 @@ const CutRuleDoc& find_rule(std::string_view name) {
     names.push_back(rule.name);
   }
   throw BadArgument(fmt::format("there is no rule '{}'; take is one of: {}.{}", name, fmt::join(names, ", "),
-                                did_you_mean(name, names)));
+                                detail::did_you_mean(name, names)));
 }
 
 // The number of a rule, or its default.
@@ -131,7 +131,7 @@ void check_rule(const PartOfSum& part) {
       throw BadArgument(
           fmt::format("rule {} has no number '{}'; it has {}.{}", rule.name, name,
                       names.empty() ? std::string("none") : fmt::format("{}", fmt::join(names, ", ")),
-                      did_you_mean(name, names)));
+                      detail::did_you_mean(name, names)));
   for (const std::string_view name : names) (void)number_of(rule, part.take_parameters, name);
   if (part.take == "rows" && !part.take_parameters.has("longer_than") && !part.take_parameters.has("at_most"))
     throw BadArgument("rule rows takes every row; give it longer_than, at_most or both");
@@ -237,7 +237,7 @@ void check_part(const PartOfSum& part) {
       if (std::find(names.begin(), names.end(), kernel.name) == names.end()) names.push_back(kernel.name);
     }
   throw BadArgument(fmt::format("format {} has no kernel '{}'; it has {}.{}", entry.id, part.kernel,
-                                fmt::join(names, ", "), did_you_mean(part.kernel, names)));
+                                fmt::join(names, ", "), detail::did_you_mean(part.kernel, names)));
 }
 
 void check_parts(std::span<const PartOfSum> parts) {
