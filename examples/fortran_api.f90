@@ -162,7 +162,8 @@ program fortran_api
   if (abs(x32(n / 2) - 2) > 1e-3) error stop 'wrong solution in single precision'
 
   ! The names that are allowed.
-  if (protean_name('method', 0) == '' .or. protean_name('method', 1000) /= '') error stop 'no names of methods'
+  if (protean_name(PROTEAN_KIND_METHOD, 0) == '' .or. protean_name(PROTEAN_KIND_METHOD, 1000) /= '') &
+    error stop 'no names of methods'
   if (protean_solver_set_text(solver, 'policy'//c_null_char, 'perhaps'//c_null_char) /= PROTEAN_BAD_ARGUMENT) &
     error stop 'an unknown word was taken'
   print '(a)', protean_last_error()

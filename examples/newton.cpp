@@ -5,7 +5,7 @@
 #include <iostream>
 #include <vector>
 
-#include <protean/protean.hpp>
+#include <protean/solve.hpp>
 
 // -laplace u + exp(u) = f on a grid of m x m points, u = 0 around it.
 struct Problem {

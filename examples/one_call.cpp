@@ -38,8 +38,7 @@ int main() {
   good = solved("the policy:", {.policy = true}) && good;
   good = solved("by name:", {.preconditioner = "ic0", .format = "sell-packed"}) && good;
   good = solved("in another order:", {.preconditioner = "ic0", .format = "csr", .order = "rcm"}) && good;
-  good = solved("a schedule:", {.schedule = {{.at = 20, .to = {&protean::find_format("sell-c-sigma")}}}}) &&
-         good;
+  good = solved("a schedule:", {.schedule = {{.at = 20, .format = "sell-c-sigma"}}}) && good;
 
   // The same in two steps, for a matrix that is used many times: make_matrix("auto", ...) looks at the pattern.
   const auto A = protean::make_matrix("auto", csr, protean::Context::host());

@@ -191,8 +191,9 @@ std::string completion_script(const CLI::App& root, const std::string& shell) {
   if (shell == "bash") return bash(root, words);
   if (shell == "zsh") return zsh(root, words);
   if (shell == "fish") return fish(root, words);
-  throw BadArgument(fmt::format("--completion '{:.50}': the shell must be one of bash, zsh, fish.{}", shell,
-                                did_you_mean(shell, std::array<std::string_view, 3>{"bash", "zsh", "fish"})));
+  throw BadArgument(
+      fmt::format("--completion '{:.50}': the shell must be one of bash, zsh, fish.{}", shell,
+                  detail::did_you_mean(shell, std::array<std::string_view, 3>{"bash", "zsh", "fish"})));
 }
 
 }  // namespace protean::apps

@@ -54,7 +54,7 @@ std::string missing_file(const std::string& name, const std::string& given) {
   const std::string no_folder =
       fs::is_directory(folder, code) ? "" : fmt::format("; there is no folder '{}' either", folder.string());
   const std::string other = io_detail::with_other_ending(given);
-  std::string hint = other.empty() ? did_you_mean(path.filename().string(), views)
+  std::string hint = other.empty() ? detail::did_you_mean(path.filename().string(), views)
                                    : fmt::format(" Did you mean '{}'?", fs::path(other).filename().string());
   // The path of a problem file is made plain, which takes one of the two slashes out.
   if (given.starts_with("http:/") || given.starts_with("https:/"))

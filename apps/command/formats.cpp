@@ -246,7 +246,7 @@ std::vector<const FormatEntry*> listed(const std::string& id, const std::string&
   }
   if (entries.empty())
     throw BadArgument(fmt::format("--family: there is no family '{}'; the families are {}.{}", family,
-                                  fmt::join(families, ", "), did_you_mean(family, families)));
+                                  fmt::join(families, ", "), detail::did_you_mean(family, families)));
   return entries;
 }
 

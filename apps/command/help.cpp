@@ -13,6 +13,7 @@
 #include "apps/problem/problem_keys.hpp"
 #include "core/error.hpp"
 #include "core/generate/generate.hpp"
+#include "core/words.hpp"
 #include "formats/catalogue.hpp"
 
 namespace protean::apps {
@@ -49,7 +50,7 @@ const CLI::App& command_of(const CLI::App& root, const std::string& topic) {
   for (const CLI::App* command : commands_of(root))
     if (command->get_name() == topic) return *command;
   throw BadArgument(fmt::format("there is no help on '{:.50}'; the topics are {}.{}", topic,
-                                fmt::join(names, ", "), did_you_mean(topic, names)));
+                                fmt::join(names, ", "), detail::did_you_mean(topic, names)));
 }
 
 // "-o,--output M.mtx"

@@ -52,7 +52,7 @@ std::vector<const FormatEntry*> formats_named(const std::string& list) {
     if (std::find(ids.begin(), ids.end(), id) == ids.end())
       throw BadArgument(
           fmt::format("--formats: there is no format '{}'.{} Give all, or ids that `protean formats` lists",
-                      id, did_you_mean(id, ids)));
+                      id, detail::did_you_mean(id, ids)));
     named.push_back(&find_format(id));
   }
   if (named.empty()) throw BadArgument("--formats names no format; give ids separated by commas, or all");

@@ -93,7 +93,7 @@ int run_or_throw(const Program& program, int argc, char** argv) {
             : std::find(names.begin(), names.end(), "solve") != names.end() &&
                     io_detail::kind_of(std::string(first)) != io_detail::FileKind::missing
                 ? fmt::format(" Did you mean 'solve {}'?", io_detail::shell_quoted(std::string(first)))
-                : did_you_mean(first, names)));
+                : detail::did_you_mean(first, names)));
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

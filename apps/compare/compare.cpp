@@ -54,7 +54,7 @@ Selection select(const CompareArguments& arguments) {
     for (const std::string& kernel : words(arguments.kernels)) {
       if (!known.count(kernel))
         throw BadArgument(fmt::format("--kernels: there is no kernel '{}'; the kernels are {}.{}", kernel,
-                                      fmt::join(names, ", "), did_you_mean(kernel, names)));
+                                      fmt::join(names, ", "), detail::did_you_mean(kernel, names)));
       selection.kernels.insert(kernel);
     }
   if (arguments.kernels != "all" && selection.kernels.empty())
@@ -133,7 +133,7 @@ class Comparer {
     const PreconditionerSpec& M = problem.preconditioner;
     if (automatic)
       problem.solver.method =
-          detail::choose_method(traits, false, detail::unsymmetric_preconditioner(M.type, M.parts, M.combine))
+          detail::choose_method(traits, detail::unsymmetric_preconditioner(M.type, M.parts, M.combine))
               .method;
     problem.solver.options = options_read_by(problem.solver.method, problem.solver.options);
     if (M.type == "auto" && traits.not_positive > 0 &&

@@ -47,8 +47,8 @@ System make_mesh(const Spec& spec) {
 System make_system(const Context& host, const Spec& spec) {
   System system = make_mesh(spec);
   const auto m = static_cast<std::size_t>(system.mesh.nodes_of_element() * components(spec.physics));
-  require_memory(static_cast<std::size_t>(system.mesh.elements()) * m * m * sizeof(double),
-                 fmt::format("{} element matrices of {} x {}", system.mesh.elements(), m, m));
+  detail::require_memory(static_cast<std::size_t>(system.mesh.elements()) * m * m * sizeof(double),
+                         fmt::format("{} element matrices of {} x {}", system.mesh.elements(), m, m));
   system.matrices = stiffness(host, system.mesh, spec.physics, spec.material);
   return system;
 }

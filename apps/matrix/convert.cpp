@@ -20,6 +20,7 @@
 #include "core/locality.hpp"
 #include "core/permutation.hpp"
 #include "core/statistics.hpp"
+#include "core/words.hpp"
 #include "formats/choose.hpp"
 
 namespace protean::apps {

@@ -85,7 +85,7 @@ std::string friend_problem(const std::string& name, std::string_view which, std:
     throw BadArgument(
         fmt::format("--preset {}: Table III has no matrix '{}'.{} `protean generate --presets` "
                     "lists them",
-                    name, which, did_you_mean(which, names)));
+                    name, which, detail::did_you_mean(which, names)));
   const Friend& f = friends()[static_cast<std::size_t>(found - names.begin())];
   Wanted w{f.mib, f.mean, f.skew, middle_of(f.similarity, 1), middle_of(f.neighbours, 2), f.cols};
   if (!number.empty()) {

@@ -18,7 +18,7 @@ std::string read_format(const Node& node, const std::string& path, std::vector<s
   std::string format = read_text(node, path);
   if (std::find(ids.begin(), ids.end(), format) == ids.end())
     fail(node.place, fmt::format("there is no format '{}'.{} Formats: {}. `protean formats` describes them.",
-                                 excerpt(format), did_you_mean(format, ids), fmt::join(ids, ", ")));
+                                 excerpt(format), detail::did_you_mean(format, ids), fmt::join(ids, ", ")));
   return format;
 }
 
@@ -34,7 +34,7 @@ std::string read_kernel(const Node& node, const std::string& path, const std::st
   if (std::find(names.begin(), names.end(), name) == names.end())
     fail(node.place, fmt::format("{} is '{}'; {} has: {}.{}", path, excerpt(name),
                                  format == "auto" ? "this build" : "format " + format, fmt::join(names, ", "),
-                                 did_you_mean(name, names)));
+                                 detail::did_you_mean(name, names)));
   return name;
 }
 
@@ -86,7 +86,7 @@ void read_rule(const Node& node, const std::string& path, PartOfSum& part) {
                                  [&](const CutRuleDoc& one) { return one.name == part.take; });
   if (rule == cut_rules().end())
     fail(name.place, fmt::format("{} is '{}'; it must be one of: {}.{}", path, excerpt(part.take),
-                                 fmt::join(names, ", "), did_you_mean(part.take, names)));
+                                 fmt::join(names, ", "), detail::did_you_mean(part.take, names)));
   if (!with_numbers) return;
   std::vector<std::string_view> keys{"rule"};
   for (const ParamDoc& doc : rule->params) keys.push_back(doc.name);

@@ -18,6 +18,7 @@
 #include "core/io/harwell_boeing.hpp"
 #include "core/io/input_file.hpp"
 #include "core/io/limits.hpp"
+#include "core/option_checks.hpp"
 #include "core/words.hpp"
 #include "formats/catalogue.hpp"
 #include "operators/policy/policy_options.hpp"
@@ -130,7 +131,7 @@ class ProblemReader {
                                     [&](const GeneratorEntry& entry) { return entry.kind == kind; });
     if (found == generators().end())
       fail(kind_node.place, fmt::format("no generator is called '{}'. There are: {}.{}", excerpt(kind),
-                                        fmt::join(kinds, ", "), did_you_mean(kind, kinds)));
+                                        fmt::join(kinds, ", "), detail::did_you_mean(kind, kinds)));
     for (const GeneratorParam& param : found->params) names.push_back(param.name);
     const Section section(node, fmt::format("matrix.generate ({})", kind), names);
     for (const GeneratorParam& param : found->params) {
@@ -215,7 +216,7 @@ class ProblemReader {
     const auto found = std::find(words.begin(), words.end(), text);
     if (found == words.end())
       fail(node.place, fmt::format("{} is '{}'; it must be one of: {}.{}", path, excerpt(text),
-                                   fmt::join(words, ", "), did_you_mean(text, words)));
+                                   fmt::join(words, ", "), detail::did_you_mean(text, words)));
     return static_cast<double>(found - words.begin());
   }
 
@@ -230,7 +231,7 @@ class ProblemReader {
       if (node.text != named.word)
         fail(node.place, fmt::format("{} is '{}'; it must be {}, {{file: x.mtx}}{} or {{random: 1}}.{}", path,
                                      excerpt(node.text), named.word, with_value ? ", {value: 1.0}" : "",
-                                     did_you_mean(node.text, std::array{named.word})));
+                                     detail::did_you_mean(node.text, std::array{named.word})));
       return {.file = {}, .seed = {}, .value = named.value};
     }
     const KeySection section(node, path, path);
@@ -568,8 +569,9 @@ class ProblemReader {
         engine.partition = read_text(*node, "partition");
         constexpr std::array<std::string_view, 2> words = {"rows", "graph"};
         if (std::find(words.begin(), words.end(), engine.partition) == words.end())
-          fail(node->place, fmt::format("partition is '{}'; it must be rows, graph or {{file: F}}.{}",
-                                        excerpt(engine.partition), did_you_mean(engine.partition, words)));
+          fail(node->place,
+               fmt::format("partition is '{}'; it must be rows, graph or {{file: F}}.{}",
+                           excerpt(engine.partition), detail::did_you_mean(engine.partition, words)));
       }
     }
     if (const Node* const node = top.find("engine")) engine.place = node->place;

@@ -397,7 +397,7 @@ std::string problem_keys_text(std::string_view only) {
     std::vector<std::string_view> names;
     for (const std::string_view name : keys_of("")) names.push_back(name);
     throw BadArgument(fmt::format("the problem file has no key '{}'; its sections are {}.{}", excerpt(only),
-                                  fmt::join(names, ", "), did_you_mean(only, names)));
+                                  fmt::join(names, ", "), detail::did_you_mean(only, names)));
   }
   return text;
 }

@@ -313,7 +313,7 @@ std::string meant(const Node& node, const std::string& path, const std::vector<s
 
 // " Did you mean 'x'?", also for a word that is a part of a key: tolerance, relative_tolerance.
 std::string hint(std::string_view word, const std::vector<std::string_view>& keys) {
-  std::string near = did_you_mean(word, keys);
+  std::string near = detail::did_you_mean(word, keys);
   constexpr std::size_t shortest = 3;
   if (!near.empty() || word.size() < shortest) return near;
   for (const std::string_view key : keys)
@@ -371,7 +371,7 @@ std::string Section::word(std::string_view key, std::string_view otherwise,
   if (node->kind != Node::Kind::scalar) fail_kind(*node, path_of(key), expected);
   if (std::find(choices.begin(), choices.end(), node->text) == choices.end())
     fail(node->place, fmt::format("{} is '{}'; it must be {}.{}", path_of(key), excerpt(node->text), expected,
-                                  did_you_mean(node->text, choices)));
+                                  detail::did_you_mean(node->text, choices)));
   return node->text;
 }
 

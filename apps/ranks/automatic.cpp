@@ -71,7 +71,7 @@ Problem without_auto(const Problem& problem, Mat A, SolveRecord& record) {
     traits.not_positive = signs.zero + signs.negative;
     if (!traits.symmetric) traits.difference = detail::products_differ;
     detail::MethodChoice choice = detail::choose_method(
-        traits, false, detail::unsymmetric_preconditioner(given.type, given.parts, given.combine));
+        traits, detail::unsymmetric_preconditioner(given.type, given.parts, given.combine));
     chosen.solver.method = choice.method, record.method_reason = std::move(choice.reason);
   }
   record.method = chosen.solver.method;

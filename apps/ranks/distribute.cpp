@@ -55,7 +55,7 @@ void copy_rows(const CsrMatrix<double>& csr, std::int64_t first, std::int64_t en
   own.values.assign(csr.values + base, csr.values + base + entries);
 }
 
-// What validate() and require_finite() check of a whole matrix.
+// What validate_sorted() and require_finite() check of a whole matrix.
 void check_rows(const OwnRows& own, const std::string& path) {
   const auto refuse = [&](std::int64_t row, const std::string& what) {
     throw BadFile(path, 0, 0, fmt::format("row {} (counted from 0) {}", own.first + row, what));

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "apps/command/build_info.hpp"
+#include "core/option_checks.hpp"
 #include "core/words.hpp"
 #include "operators/policy/policy_options.hpp"
 #include "preconditioners/options.hpp"

@@ -9,6 +9,7 @@
 #include "apps/machine/measure.hpp"
 #include "core/blas1.hpp"
 #include "core/error.hpp"
+#include "core/words.hpp"
 #include "formats/catalogue.hpp"
 
 namespace protean::apps {

@@ -6,6 +6,8 @@
 
 #include "core/csr.hpp"
 #include "formats/choose.hpp"
+#include "operators/elements/element_operator.hpp"
+#include "operators/policy/cost_model.hpp"
 #include "solvers/auto_switcher.hpp"
 
 namespace protean::apps {

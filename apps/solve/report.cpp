@@ -10,6 +10,7 @@
 #include "apps/report/progress.hpp"
 #include "core/error.hpp"
 #include "core/io/atomic_file.hpp"
+#include "core/words.hpp"
 
 namespace protean::apps {
 namespace {

@@ -30,6 +30,8 @@
 #include "solvers/auto_switcher.hpp"
 #include "solvers/multi_solver.hpp"
 #include "systems/linear_system.hpp"
+#include "systems/system_matrix.hpp"
+#include "systems/system_solver.hpp"
 
 namespace protean::apps {
 namespace {
@@ -265,11 +267,6 @@ class SolveRun {
     const auto refuse = [&](const std::string& what) {
       fail(place, fmt::format("there are {} right-hand sides, and {}", system_.columns, what));
     };
-    const auto known = multi_methods();
-    if (problem_.solver.method != "auto" &&
-        std::find(known.begin(), known.end(), problem_.solver.method) == known.end())
-      refuse(fmt::format("method {} takes one; take one of {}, or solve them one after another",
-                         problem_.solver.method, fmt::join(known, ", ")));
     if (problem_.schedule.automatic || !problem_.schedule.points.empty())
       refuse("a schedule is for one; leave it out");
     if (problem_.output.history) refuse("output.history is for one; the report has an entry for each");

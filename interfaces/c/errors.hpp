@@ -1,5 +1,6 @@
 // Exceptions become a status and a text. Private to interfaces/c/.
 #pragma once
+#include <cstddef>
 #include <string>
 
 #include "core/error.hpp"
@@ -34,5 +35,8 @@ Pointer* need(Pointer* pointer, const char* what) {
   if (!pointer) throw BadArgument(std::string(what) + " is a null pointer");
   return pointer;
 }
+
+// No struct of the interface will have more bytes, in any version.
+constexpr std::size_t largest_struct = 4096;
 
 }  // namespace protean::capi

@@ -19,6 +19,8 @@
 #include "solvers/multi_solver.hpp"
 #include "solvers/solver.hpp"
 #include "systems/linear_system.hpp"
+#include "systems/system_matrix.hpp"
+#include "systems/system_solver.hpp"
 
 namespace protean::capi {
 

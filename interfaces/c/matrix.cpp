@@ -13,6 +13,7 @@
 #include "operators/callback_operator.hpp"
 #include "operators/elements/element_operator.hpp"
 #include "operators/multi_product.hpp"
+#include "operators/transposed_product.hpp"
 #include "systems/linear_system.hpp"
 
 using namespace protean;
@@ -195,6 +196,35 @@ protean_status apply(const protean_matrix* matrix, T alpha, const T* x, T beta, 
 }
 
 template <class T>
+protean_status apply_transposed(const protean_matrix* matrix, T alpha, const T* x, T beta, T* y) {
+  return guarded([&] {
+    const LinearOperator<T>& A = part_of<T>(matrix).A();
+    const Counted running(matrix->products);
+    if (A.rows() > 0) need(x, "x");
+    if (A.cols() > 0) need(y, "y");
+    const Space space = matrix->context->space();
+    protean::apply_transposed<T>(A, alpha, {x, A.rows(), space}, beta, {y, A.cols(), space});
+    matrix->context->synchronize();
+  });
+}
+
+template <class T, class Product>
+protean_status set_transposed(protean_matrix* matrix, Product transposed, void* user) {
+  return guarded([&] {
+    MatrixOf<T>& part = part_of<T>(matrix);
+    if (!part.callback)
+      throw BadArgument("the matrix has arrays, which give the products with its transpose, too");
+    if (matrix->solves > 0)
+      throw BadArgument(
+          "a solve is running with this matrix; call protean_matrix_set_transposed() before or after it");
+    part.callback->set_transposed(transposed ? product_function<T>(transposed, user,
+                                                                   "the transposed product of operator " +
+                                                                       std::string(part.callback->name()))
+                                             : ProductFunction<T>());
+  });
+}
+
+template <class T>
 protean_status apply_multi(const protean_matrix* matrix, int64_t count, T alpha, const T* X, int64_t ldx,
                            T beta, T* Y, int64_t ldy) {
   return guarded([&] {
@@ -257,6 +287,13 @@ protean_status protean_matrix_callback_f32(protean_context* context, int64_t row
                                            protean_matrix** matrix) {
   return make_callback<float>(context, rows, cols, name, product, diagonal, user, recordable, matrix);
 }
+protean_status protean_matrix_set_transposed(protean_matrix* matrix, protean_product transposed, void* user) {
+  return set_transposed<double>(matrix, transposed, user);
+}
+protean_status protean_matrix_set_transposed_f32(protean_matrix* matrix, protean_product_f32 transposed,
+                                                 void* user) {
+  return set_transposed<float>(matrix, transposed, user);
+}
 protean_status protean_matrix_changed(protean_matrix* matrix, int pattern) {
   return guarded([&] {
     std::visit(
@@ -308,6 +345,14 @@ protean_status protean_matrix_apply(const protean_matrix* matrix, double alpha, 
 protean_status protean_matrix_apply_f32(const protean_matrix* matrix, float alpha, const float* x, float beta,
                                         float* y) {
   return apply(matrix, alpha, x, beta, y);
+}
+protean_status protean_matrix_apply_transposed(const protean_matrix* matrix, double alpha, const double* x,
+                                               double beta, double* y) {
+  return apply_transposed(matrix, alpha, x, beta, y);
+}
+protean_status protean_matrix_apply_transposed_f32(const protean_matrix* matrix, float alpha, const float* x,
+                                                   float beta, float* y) {
+  return apply_transposed(matrix, alpha, x, beta, y);
 }
 protean_status protean_matrix_apply_multi(const protean_matrix* matrix, int64_t count, double alpha,
                                           const double* X, int64_t ldx, double beta, double* Y, int64_t ldy) {

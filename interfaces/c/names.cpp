@@ -1,4 +1,5 @@
 // The version, and the names that there are.
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -12,18 +13,30 @@ using namespace protean::capi;
 
 namespace {
 
-std::vector<std::string_view> names_of(std::string_view kind) {
-  if (kind == "method") return ids_of(solvers());
-  if (kind == "preconditioner") return ids_of(preconditioners());
-  if (kind == "option") return number_option_names();
-  if (kind == "text-option") return text_option_names();
-  if (kind == "trigger") return trigger_names();
-  if (kind == "order") return order_words();
-  if (kind == "selector") return selector_words();
-  std::vector<std::string_view> names;
-  if (kind == "format")
-    for (const FormatEntry* entry : catalogue()) names.push_back(entry->id);
-  return names;
+std::vector<std::string_view> names_of(protean_kind kind) {
+  switch (kind) {
+    case PROTEAN_KIND_METHOD:
+      return ids_of(solvers());
+    case PROTEAN_KIND_PRECONDITIONER:
+      return ids_of(preconditioners());
+    case PROTEAN_KIND_FORMAT: {
+      std::vector<std::string_view> names;
+      for (const FormatEntry* entry : catalogue()) names.push_back(entry->id);
+      return names;
+    }
+    case PROTEAN_KIND_OPTION:
+      return number_option_names();
+    case PROTEAN_KIND_TEXT_OPTION:
+      return text_option_names();
+    case PROTEAN_KIND_TRIGGER:
+      return trigger_names();
+    case PROTEAN_KIND_SELECTOR:
+      return selector_words();
+    case PROTEAN_KIND_ORDER:
+      return order_words();
+  }
+  throw BadArgument("there is no kind " + std::to_string(static_cast<int>(kind)) +
+                    " of names; take a PROTEAN_KIND_ of protean.h");
 }
 
 }  // namespace
@@ -31,10 +44,10 @@ std::vector<std::string_view> names_of(std::string_view kind) {
 extern "C" {
 
 const char* protean_version(void) { return PROTEAN_VERSION_TEXT; }
-const char* protean_name(const char* kind, int64_t index) {
+const char* protean_name(protean_kind kind, int64_t index) {
   const char* name = nullptr;
   (void)guarded([&] {
-    const std::vector<std::string_view> names = names_of(need(kind, "kind"));
+    const std::vector<std::string_view> names = names_of(kind);
     // All of them are constants that end with 0.
     if (index >= 0 && index < static_cast<int64_t>(names.size()))
       name = names[static_cast<std::size_t>(index)].data();

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "core/error.hpp"
+#include "core/option_checks.hpp"
 #include "formats/choose.hpp"
 #include "operators/policy/policy_options.hpp"
 #include "preconditioners/options.hpp"
@@ -19,7 +20,7 @@ void require_name(const char* what, std::string_view name, const std::vector<std
   std::string all;
   for (const std::string_view one : names) all += (all.empty() ? "" : ", ") + std::string(one);
   throw BadArgument("there is no " + std::string(what) + " '" + std::string(name) + "'; there are " + all +
-                    "." + did_you_mean(name, names));
+                    "." + detail::did_you_mean(name, names));
 }
 
 bool second_of(std::string_view option, std::string_view value, std::string_view first,

@@ -17,7 +17,14 @@
  * give the matrix new values. Functions that would change or end them otherwise are refused with PROTEAN_BAD_ARGUMENT,
  * and the solve goes on. Until the solve has ended, the results of its solver are 0 and "".
  *
- * The caller owns all arrays. Vectors must be in the memory of the context: host memory, or the memory of its GPU. */
+ * The caller owns all arrays. Vectors must be in the memory of the context: host memory, or the memory of its GPU.
+ *
+ * Later versions of the same soname may add functions, values of enums, and members at the end of structs. A function
+ * that fills a struct of the caller is given the size that the caller knows: in C and C++ the compiler passes it, by
+ * the inline functions below; other languages call the functions with _sized. The library writes that many bytes and no
+ * more. Members that it does not know become 0, and texts NULL. A size of 0 or above 4096 is refused with
+ * PROTEAN_BAD_ARGUMENT. The struct that a monitor reads is followed by zeros up to 4096 bytes. The library reads no
+ * struct of the caller. */
 #ifndef PROTEAN_H
 #define PROTEAN_H
 
@@ -57,11 +64,20 @@ const char* protean_version(void);
 const char* protean_last_error(void);
 /* The name of a status, "bad-argument". The text is constant. */
 const char* protean_status_name(protean_status status);
-/* The names that this library knows, one by one: kind is "method", "preconditioner", "format", "option" (of
- * protean_solver_set), "text-option" (of protean_solver_set_text), "trigger" (of protean_solver_schedule), "selector"
- * (of text option selector) or "order" (of protean_matrix_set_order; protean_solver_schedule_order knows the same names
- * except "auto"). index counts from 0. NULL after the last name, and for another kind. The text is constant. */
-const char* protean_name(const char* kind, int64_t index);
+/* Kinds of names. */
+typedef enum protean_kind {
+  PROTEAN_KIND_METHOD = 1,
+  PROTEAN_KIND_PRECONDITIONER = 2,
+  PROTEAN_KIND_FORMAT = 3,
+  PROTEAN_KIND_OPTION = 4,      /* of protean_solver_set() */
+  PROTEAN_KIND_TEXT_OPTION = 5, /* of protean_solver_set_text() */
+  PROTEAN_KIND_TRIGGER = 6,     /* of protean_solver_schedule() */
+  PROTEAN_KIND_SELECTOR = 7,    /* of text option selector */
+  PROTEAN_KIND_ORDER = 8 /* of protean_matrix_set_order(); protean_solver_schedule_order() has no "auto" */
+} protean_kind;
+/* The names of a kind that this library knows, one by one. index counts from 0. NULL after the last name, and for a
+ * number that is not a kind; protean_last_error() then says so. The text is constant. */
+const char* protean_name(protean_kind kind, int64_t index);
 
 /* A context says where work runs. threads: 1 to 1024; 0 means OMP_NUM_THREADS, or all processors if it is not set, and
  * 1024 at most. ordinal: number of the GPU, from 0. */
@@ -134,6 +150,11 @@ protean_status protean_matrix_callback_f32(protean_context* context, int64_t row
                                            const char* name, protean_product_f32 product,
                                            protean_diagonal_f32 diagonal, void* user, int recordable,
                                            protean_matrix** matrix);
+/* transposed computes y := A^T x for an operator of functions, under the same rules: x has rows entries, y has cols. It
+ * is for protean_matrix_apply_transposed(); NULL takes it away. Not during a solve with the matrix. */
+protean_status protean_matrix_set_transposed(protean_matrix* matrix, protean_product transposed, void* user);
+protean_status protean_matrix_set_transposed_f32(protean_matrix* matrix, protean_product_f32 transposed,
+                                                 void* user);
 /* Announces that the functions of protean_matrix_callback() compute with other values from now on, or with another
  * pattern if pattern is not 0. The next solve sets preconditioners up again. During a solve only the monitor may call
  * it. */
@@ -177,6 +198,14 @@ protean_status protean_matrix_apply(const protean_matrix* matrix, double alpha, 
                                     double* y);
 protean_status protean_matrix_apply_f32(const protean_matrix* matrix, float alpha, const float* x, float beta,
                                         float* y);
+/* y := alpha A^T x + beta y: x has rows entries, y has cols. If beta is 0, y is not read. Matrices made of arrays keep
+ * their transpose in CSR from the first such call on, which makes it, until they get new values or another format;
+ * formats csc and sss, and element matrices, compute with what they have. PROTEAN_BAD_ARGUMENT for an operator of
+ * functions without protean_matrix_set_transposed(). */
+protean_status protean_matrix_apply_transposed(const protean_matrix* matrix, double alpha, const double* x,
+                                               double beta, double* y);
+protean_status protean_matrix_apply_transposed_f32(const protean_matrix* matrix, float alpha, const float* x,
+                                                   float beta, float* y);
 /* Y := alpha A X + beta Y for `count` vectors, one after another: entry i of vector j at X[i + j * ldx], ldx >= cols,
  * and at Y[i + j * ldy], ldy >= rows. Formats such as csr, sell-c-sigma, sell-packed and bcsr, and element matrices
  * except variant gather, read the matrix once for all vectors; others read it for each vector. X and Y do not overlap.
@@ -197,19 +226,20 @@ const char* protean_matrix_order(const protean_matrix* matrix);
 /* Why protean_matrix_set_order() with "auto" took this order; "" after an order by name. Valid until the next one. */
 const char* protean_matrix_order_reason(const protean_matrix* matrix);
 
-/* method: protean_name("method", i), such as "cg", "bicgstab", "gmres" or "idr". NULL is "auto": cg for a symmetric
- * matrix with a positive diagonal, minres for another symmetric one, gmres for any other. preconditioner:
- * protean_name("preconditioner", i), such as "none", "jacobi", "block-jacobi", "spai0", "gauss-seidel", "ssor", "ic0",
- * "ic", "ilu0", "ilu", "subdomain-ic0", "subdomain-ilu0", "chebyshev" or "amg". NULL is "auto": jacobi, in repeated
- * solves others that pay, and none if the diagonal has a zero. A solve sets it up if the matrix or its values are new.
- * cg and minres refuse gauss-seidel, ilu0, ilu, isai-lu and subdomain-ilu0, which are not symmetric.
+/* method: protean_name(PROTEAN_KIND_METHOD, i), such as "cg", "bicgstab", "gmres" or "idr". NULL is "auto": cg for a
+ * symmetric matrix with a positive diagonal, minres for another symmetric one, gmres for any other. preconditioner:
+ * protean_name(PROTEAN_KIND_PRECONDITIONER, i), such as "none", "jacobi", "block-jacobi", "spai0", "gauss-seidel",
+ * "ssor", "ic0", "ic", "ilu0", "ilu", "subdomain-ic0", "subdomain-ilu0", "chebyshev" or "amg". NULL is "auto": jacobi,
+ * in repeated solves others that pay, and none if the diagonal has a zero. A solve sets it up if the matrix or its
+ * values are new. cg and minres refuse gauss-seidel, ilu0, ilu, isai-lu and subdomain-ilu0, which are not symmetric.
  *
  * amg is algebraic multigrid by smoothed aggregation, on a host or a GPU. With text option "amg_setup" "classical" it
  * is hypre's BoomerAMG: PROTEAN_NOT_AVAILABLE on a GPU, in a build without hypre and in deterministic mode. Its first
  * solve initialises MPI unless the program has done so; a program that uses MPI itself must initialise it before. */
 protean_status protean_solver_create(const char* method, const char* preconditioner, protean_solver** solver);
-/* Sets an option whose value is a number: protean_name("option", i). The names are the keys of a problem file, of its
- * sections solver, preconditioner and schedule; `protean help problem` has meaning, range and default of each.
+/* Sets an option whose value is a number: protean_name(PROTEAN_KIND_OPTION, i). The names are the keys of a problem
+ * file, of its sections solver, preconditioner and schedule; `protean help problem` has meaning, range and default of
+ * each.
  *   when to stop     relative_tolerance, absolute_tolerance, max_iterations, max_seconds, ...
  *   method           restart of gmres, ...
  *   preconditioner   fill of ic and ilu, block_size of block-jacobi (0: auto), omega of ssor, ...
@@ -222,12 +252,12 @@ protean_status protean_solver_create(const char* method, const char* preconditio
  * option that is not its default and has no effect: sweeps without triangular_solve "sweeps", device_steps on a host,
  * options of the policy without it. Options may be set in any order; setting the default takes one back. */
 protean_status protean_solver_set(protean_solver* solver, const char* option, double value);
-/* Sets an option whose value is a word, protean_name("text-option", i), under the same rules. The names are the keys of
- * the problem file, with two exceptions: triangular_solve (there preconditioner.solve) and diagonal_blocks
+/* Sets an option whose value is a word, protean_name(PROTEAN_KIND_TEXT_OPTION, i), under the same rules. The names are
+ * the keys of the problem file, with two exceptions: triangular_solve (there preconditioner.solve) and diagonal_blocks
  * (preconditioner.blocks). Every method and preconditioner takes "auto" and "none" if they are the default.
  *   policy   "none" or "auto": with auto the format, and on the host the order of the rows, changes during a solve if
  *            that pays
- *   selector what chooses the format of format auto: protean_name("selector", i) (default "model") */
+ *   selector what chooses the format of format auto: protean_name(PROTEAN_KIND_SELECTOR, i) (default "model") */
 protean_status protean_solver_set_text(protean_solver* solver, const char* option, const char* value);
 
 /* Uses z := M^-1 r by a function of the caller as preconditioner, under the rules of protean_product. setup may be
@@ -298,12 +328,12 @@ protean_status protean_solve_f32(protean_solver* solver, const protean_matrix* m
                                  float* x);
 
 /* Solves A X = B for `count` right-hand sides at the same time, which lie one after another as in
- * protean_matrix_apply_multi(). Methods cg, bicgstab and gmres. Each column has its own iterations, tolerance and
- * result, as in a solve of its own within rounding; columns that have ended are computed no more. X holds initial
- * guesses on entry. PROTEAN_OK: all columns have converged. The functions for results below then describe the column
- * that needed the most iterations, or the first that has not converged; protean_solver_column() describes each.
- * null_space "constant" is for all columns. PROTEAN_BAD_ARGUMENT for another method, and with a monitor, a schedule,
- * policy "auto", device_steps or residual_norm, which are for one right-hand side. */
+ * protean_matrix_apply_multi(). Each column has its own iterations, tolerance and result, as in a solve of its own
+ * within rounding; columns that have ended are computed no more. X holds initial guesses on entry. PROTEAN_OK: all
+ * columns have converged. The functions for results below then describe the column that needed the most iterations, or
+ * the first that has not converged; protean_solver_column() describes each. null_space "constant" is for all columns.
+ * PROTEAN_BAD_ARGUMENT with a monitor, a schedule, policy "auto", device_steps or residual_norm, which are for one
+ * right-hand side. */
 protean_status protean_solve_multi(protean_solver* solver, const protean_matrix* matrix, int64_t count,
                                    const double* B, int64_t ldb, double* X, int64_t ldx);
 protean_status protean_solve_multi_f32(protean_solver* solver, const protean_matrix* matrix, int64_t count,
@@ -319,7 +349,13 @@ typedef struct protean_column {
   const char* detail;
 } protean_column;
 int64_t protean_solver_columns(const protean_solver* solver); /* 0 after protean_solve() */
-protean_status protean_solver_column(const protean_solver* solver, int64_t index, protean_column* result);
+/* size: of protean_column in bytes, as the caller knows it. */
+protean_status protean_solver_column_sized(const protean_solver* solver, int64_t index,
+                                           protean_column* result, size_t size);
+static inline protean_status protean_solver_column(const protean_solver* solver, int64_t index,
+                                                   protean_column* result) {
+  return protean_solver_column_sized(solver, index, result, sizeof(protean_column));
+}
 /* "in one pass" if the products of the last protean_solve_multi() read the matrix once for all columns, else "column by
  * column: " and why. */
 const char* protean_solver_multi_product(const protean_solver* solver);
@@ -369,10 +405,21 @@ typedef struct protean_failed_switch {
   const char* order;  /* that was wanted; "" if the order was to stay */
 } protean_failed_switch;
 int64_t protean_solver_switches(const protean_solver* solver);
-protean_status protean_solver_switch(const protean_solver* solver, int64_t index, protean_switch* result);
+/* size: of protean_switch in bytes, as the caller knows it. */
+protean_status protean_solver_switch_sized(const protean_solver* solver, int64_t index,
+                                           protean_switch* result, size_t size);
+static inline protean_status protean_solver_switch(const protean_solver* solver, int64_t index,
+                                                   protean_switch* result) {
+  return protean_solver_switch_sized(solver, index, result, sizeof(protean_switch));
+}
 int64_t protean_solver_failed_switches(const protean_solver* solver);
-protean_status protean_solver_failed_switch(const protean_solver* solver, int64_t index,
-                                            protean_failed_switch* result);
+/* size: of protean_failed_switch in bytes, as the caller knows it. */
+protean_status protean_solver_failed_switch_sized(const protean_solver* solver, int64_t index,
+                                                  protean_failed_switch* result, size_t size);
+static inline protean_status protean_solver_failed_switch(const protean_solver* solver, int64_t index,
+                                                          protean_failed_switch* result) {
+  return protean_solver_failed_switch_sized(solver, index, result, sizeof(protean_failed_switch));
+}
 /* The decisions of the policy, one line each: iteration, action, format, reason. */
 int64_t protean_solver_decisions(const protean_solver* solver);
 const char* protean_solver_decision(const protean_solver* solver, int64_t index); /* "" out of range */

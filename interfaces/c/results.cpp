@@ -1,5 +1,8 @@
 // The results of the last solve.
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 #include <string>
 #include <vector>
@@ -25,6 +28,18 @@ const Record& at(const std::vector<Record>& records, int64_t index) {
   return records[static_cast<std::size_t>(index)];
 }
 
+// Writes as many bytes of a struct as the program knows; those that only the program knows become 0.
+template <class Struct>
+void hand_over(const Struct& from, Struct* result, std::size_t size) {
+  void* const to = need(result, "result");
+  if (size == 0 || size > largest_struct)
+    throw BadArgument("the size of the result is " + std::to_string(size) + " bytes; it must be 1 to " +
+                      std::to_string(largest_struct) + ", such as sizeof of the struct");
+  const std::size_t known = std::min(size, sizeof from);
+  std::memcpy(to, &from, known);
+  std::memset(static_cast<unsigned char*>(to) + known, 0, size - known);
+}
+
 }  // namespace
 
 extern "C" {
@@ -32,18 +47,20 @@ extern "C" {
 int64_t protean_solver_columns(const protean_solver* solver) {
   return solver ? static_cast<int64_t>(solver->columns.columns.size()) : 0;
 }
-protean_status protean_solver_column(const protean_solver* solver, int64_t index, protean_column* result) {
+protean_status protean_solver_column_sized(const protean_solver* solver, int64_t index,
+                                           protean_column* result, size_t size) {
   return guarded([&] {
     const SolveReport& one = at(need(solver, "solver")->columns.columns, index);
     // The names of reasons are constants.
-    *need(result, "result") = {one.converged() ? 1 : 0,
-                               one.iterations,
-                               one.restarts,
-                               relative_to_rhs(one, one.true_residual),
-                               relative_to_rhs(one, one.recurrence_residual),
-                               one.seconds,
-                               to_string(one.reason).data(),
-                               one.detail.c_str()};
+    const protean_column column{one.converged() ? 1 : 0,
+                                one.iterations,
+                                one.restarts,
+                                relative_to_rhs(one, one.true_residual),
+                                relative_to_rhs(one, one.recurrence_residual),
+                                one.seconds,
+                                to_string(one.reason).data(),
+                                one.detail.c_str()};
+    hand_over(column, result, size);
   });
 }
 const char* protean_solver_multi_product(const protean_solver* solver) {
@@ -92,24 +109,27 @@ int64_t protean_solver_restarts(const protean_solver* solver) { return solver ? 
 int64_t protean_solver_switches(const protean_solver* solver) {
   return solver ? static_cast<int64_t>(solver->switches.size()) : 0;
 }
-protean_status protean_solver_switch(const protean_solver* solver, int64_t index, protean_switch* result) {
+protean_status protean_solver_switch_sized(const protean_solver* solver, int64_t index,
+                                           protean_switch* result, size_t size) {
   return guarded([&] {
     const SwitchRecord& one = at(need(solver, "solver")->switches, index);
-    *need(result, "result") = {one.iteration,       one.begun_iteration,    one.from.c_str(),
-                               one.to.c_str(),      one.reason.c_str(),     one.convert_seconds,
-                               one.wait_seconds,    one.overlapped ? 1 : 0, one.from_order.c_str(),
-                               one.to_order.c_str()};
+    const protean_switch change{one.iteration,       one.begun_iteration,    one.from.c_str(),
+                                one.to.c_str(),      one.reason.c_str(),     one.convert_seconds,
+                                one.wait_seconds,    one.overlapped ? 1 : 0, one.from_order.c_str(),
+                                one.to_order.c_str()};
+    hand_over(change, result, size);
   });
 }
 int64_t protean_solver_failed_switches(const protean_solver* solver) {
   return solver ? static_cast<int64_t>(solver->failed_switches.size()) : 0;
 }
-protean_status protean_solver_failed_switch(const protean_solver* solver, int64_t index,
-                                            protean_failed_switch* result) {
+protean_status protean_solver_failed_switch_sized(const protean_solver* solver, int64_t index,
+                                                  protean_failed_switch* result, size_t size) {
   return guarded([&] {
     const FailedSwitch& one = at(need(solver, "solver")->failed_switches, index);
-    *need(result, "result") = {one.iteration, one.to.c_str(), one.reason.c_str(), one.why.c_str(),
-                               one.order.c_str()};
+    const protean_failed_switch change{one.iteration, one.to.c_str(), one.reason.c_str(), one.why.c_str(),
+                                       one.order.c_str()};
+    hand_over(change, result, size);
   });
 }
 int64_t protean_solver_decisions(const protean_solver* solver) {

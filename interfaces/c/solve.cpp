@@ -1,4 +1,6 @@
 // Solves: the solver and the matrix of a handle at work.
+#include <cstddef>
+#include <cstring>
 #include <memory>
 #include <string>
 #include <utility>
@@ -67,13 +69,16 @@ class Monitor final : public SolveObserver {
     const std::string format(part_.A().name()), order(part_.system->order());
     const protean_iteration now{info.iteration, info.residual,  info.relative_residual, info.seconds,
                                 info.restarts,  format.c_str(), order.c_str()};
-    return solver_.monitor(solver_.monitor_user, &now) == 0;
+    std::memcpy(shown_, &now, sizeof now);
+    return solver_.monitor(solver_.monitor_user, reinterpret_cast<const protean_iteration*>(shown_)) == 0;
   }
 
  private:
   const protean_solver& solver_;
   const protean_matrix& matrix_;
   const MatrixOf<T>& part_;
+  // A program that was compiled with a newer header finds zeros in the members that are not known here.
+  alignas(protean_iteration) std::byte shown_[largest_struct] = {};
 };
 
 std::string line_of(const DecisionRecord& one) {

@@ -1,4 +1,4 @@
-! The interfaces of protean.h for Fortran 2003; add this file to a program.
+! The interfaces of protean.h for Fortran 2008; add this file to a program.
 module protean
   use, intrinsic :: iso_c_binding
   implicit none
@@ -8,6 +8,12 @@ module protean
                   PROTEAN_SHAPE_MISMATCH, PROTEAN_FORMAT_REFUSED, PROTEAN_NOT_AVAILABLE, &
                   PROTEAN_OUT_OF_MEMORY, PROTEAN_DEVICE_ERROR, PROTEAN_INTERNAL_ERROR, &
                   PROTEAN_ARRAYS_CHANGED, PROTEAN_CALLBACK_FAILED
+  end enum
+
+  ! Kinds of names, for protean_name.
+  enum, bind(c)
+    enumerator :: PROTEAN_KIND_METHOD = 1, PROTEAN_KIND_PRECONDITIONER, PROTEAN_KIND_FORMAT, PROTEAN_KIND_OPTION, &
+                  PROTEAN_KIND_TEXT_OPTION, PROTEAN_KIND_TRIGGER, PROTEAN_KIND_SELECTOR, PROTEAN_KIND_ORDER
   end enum
 
   ! The argument of a monitor.
@@ -71,9 +77,18 @@ module protean
   end interface
 
   interface
+    function protean_version_c() bind(c, name='protean_version') result(text)
+      import :: c_ptr
+      type(c_ptr) :: text
+    end function
+    function protean_status_name_c(status) bind(c, name='protean_status_name') result(text)
+      import :: c_int, c_ptr
+      integer(c_int), value :: status
+      type(c_ptr) :: text
+    end function
     function protean_name_c(kind, index) bind(c, name='protean_name') result(text)
-      import :: c_char, c_int64_t, c_ptr
-      character(kind=c_char), intent(in) :: kind(*)
+      import :: c_int, c_int64_t, c_ptr
+      integer(c_int), value :: kind
       integer(c_int64_t), value :: index
       type(c_ptr) :: text
     end function
@@ -93,6 +108,11 @@ module protean
       type(c_ptr) :: text
     end function
     function protean_solver_advice_c(solver) bind(c, name='protean_solver_advice') result(text)
+      import :: c_ptr
+      type(c_ptr), value :: solver
+      type(c_ptr) :: text
+    end function
+    function protean_solver_detail_c(solver) bind(c, name='protean_solver_detail') result(text)
       import :: c_ptr
       type(c_ptr), value :: solver
       type(c_ptr) :: text
@@ -243,6 +263,18 @@ module protean
       type(c_ptr), intent(out) :: matrix
       integer(c_int) :: status
     end function
+    function protean_matrix_set_transposed(matrix, transposed, user) bind(c) result(status)
+      import :: c_int, c_ptr, c_funptr
+      type(c_ptr), value :: matrix, user
+      type(c_funptr), value :: transposed
+      integer(c_int) :: status
+    end function
+    function protean_matrix_set_transposed_f32(matrix, transposed, user) bind(c) result(status)
+      import :: c_int, c_ptr, c_funptr
+      type(c_ptr), value :: matrix, user
+      type(c_funptr), value :: transposed
+      integer(c_int) :: status
+    end function
     function protean_matrix_changed(matrix, pattern) bind(c) result(status)
       import :: c_int, c_ptr
       type(c_ptr), value :: matrix
@@ -258,6 +290,22 @@ module protean
       integer(c_int) :: status
     end function
     function protean_matrix_apply_f32(matrix, alpha, x, beta, y) bind(c) result(status)
+      import :: c_int, c_float, c_ptr
+      type(c_ptr), value :: matrix
+      real(c_float), value :: alpha, beta
+      real(c_float), intent(in) :: x(*)
+      real(c_float), intent(inout) :: y(*)
+      integer(c_int) :: status
+    end function
+    function protean_matrix_apply_transposed(matrix, alpha, x, beta, y) bind(c) result(status)
+      import :: c_int, c_double, c_ptr
+      type(c_ptr), value :: matrix
+      real(c_double), value :: alpha, beta
+      real(c_double), intent(in) :: x(*)
+      real(c_double), intent(inout) :: y(*)
+      integer(c_int) :: status
+    end function
+    function protean_matrix_apply_transposed_f32(matrix, alpha, x, beta, y) bind(c) result(status)
       import :: c_int, c_float, c_ptr
       type(c_ptr), value :: matrix
       real(c_float), value :: alpha, beta
@@ -421,12 +469,14 @@ module protean
       type(c_ptr), value :: solver
       integer(c_int64_t) :: number
     end function
-    ! index counts from 0.
-    function protean_solver_switch(solver, index, change) bind(c) result(status)
-      import :: c_int, c_int64_t, c_ptr, protean_switch
+    ! The functions below without _c pass the size.
+    function protean_solver_switch_c(solver, index, change, size) bind(c, name='protean_solver_switch_sized') &
+        result(status)
+      import :: c_int, c_int64_t, c_size_t, c_ptr, protean_switch
       type(c_ptr), value :: solver
       integer(c_int64_t), value :: index
       type(protean_switch), intent(out) :: change
+      integer(c_size_t), value :: size
       integer(c_int) :: status
     end function
     function protean_solver_failed_switches(solver) bind(c) result(number)
@@ -434,11 +484,13 @@ module protean
       type(c_ptr), value :: solver
       integer(c_int64_t) :: number
     end function
-    function protean_solver_failed_switch(solver, index, change) bind(c) result(status)
-      import :: c_int, c_int64_t, c_ptr, protean_failed_switch
+    function protean_solver_failed_switch_c(solver, index, change, size) &
+        bind(c, name='protean_solver_failed_switch_sized') result(status)
+      import :: c_int, c_int64_t, c_size_t, c_ptr, protean_failed_switch
       type(c_ptr), value :: solver
       integer(c_int64_t), value :: index
       type(protean_failed_switch), intent(out) :: change
+      integer(c_size_t), value :: size
       integer(c_int) :: status
     end function
     function protean_solver_decisions(solver) bind(c) result(number)
@@ -502,14 +554,16 @@ module protean
       type(c_ptr), value :: solver
       integer(c_int64_t) :: columns
     end function
-    function protean_solver_column(solver, index, column) bind(c) result(status)
-      import :: c_int, c_int64_t, c_ptr, protean_column
+    function protean_solver_column_c(solver, index, column, size) bind(c, name='protean_solver_column_sized') &
+        result(status)
+      import :: c_int, c_int64_t, c_size_t, c_ptr, protean_column
       type(c_ptr), value :: solver
       integer(c_int64_t), value :: index
       type(protean_column), intent(out) :: column
+      integer(c_size_t), value :: size
       integer(c_int) :: status
     end function
-    function protean_solver_multi_product(solver) bind(c) result(text)
+    function protean_solver_multi_product_c(solver) bind(c, name='protean_solver_multi_product') result(text)
       import :: c_ptr
       type(c_ptr), value :: solver
       type(c_ptr) :: text
@@ -625,6 +679,29 @@ contains
     status = protean_matrix_update_values_f32_c(matrix, c_loc(matrices))
   end function
 
+  ! Results; index counts from 0. The library writes as much as these types have: later versions may have more.
+  function protean_solver_switch(solver, index, change) result(status)
+    type(c_ptr), intent(in) :: solver
+    integer(c_int64_t), intent(in) :: index
+    type(protean_switch), intent(out) :: change
+    integer(c_int) :: status
+    status = protean_solver_switch_c(solver, index, change, c_sizeof(change))
+  end function
+  function protean_solver_failed_switch(solver, index, change) result(status)
+    type(c_ptr), intent(in) :: solver
+    integer(c_int64_t), intent(in) :: index
+    type(protean_failed_switch), intent(out) :: change
+    integer(c_int) :: status
+    status = protean_solver_failed_switch_c(solver, index, change, c_sizeof(change))
+  end function
+  function protean_solver_column(solver, index, column) result(status)
+    type(c_ptr), intent(in) :: solver
+    integer(c_int64_t), intent(in) :: index
+    type(protean_column), intent(out) :: column
+    integer(c_int) :: status
+    status = protean_solver_column_c(solver, index, column, c_sizeof(column))
+  end function
+
   ! The message of the last failed call of this thread.
   function protean_last_error() result(text)
     character(len=:), allocatable :: text
@@ -660,16 +737,24 @@ contains
     text = text_of(protean_solver_preconditioner_reason_c(solver))
   end function
 
-  ! The names that the library knows: kind is 'method', 'preconditioner', 'format', 'option', 'text-option',
-  ! 'trigger' or 'order'; index counts from 0. '' behind the last one.
+  ! The version, '0.1.0', and the name of a status, 'bad-argument'.
+  function protean_version() result(text)
+    character(len=:), allocatable :: text
+    text = text_of(protean_version_c())
+  end function
+  function protean_status_name(status) result(text)
+    integer(c_int), intent(in) :: status
+    character(len=:), allocatable :: text
+    text = text_of(protean_status_name_c(status))
+  end function
+
+  ! The names that the library knows: kind is PROTEAN_KIND_METHOD or another PROTEAN_KIND_; index counts from 0. ''
+  ! behind the last one.
   function protean_name(kind, index) result(text)
-    character(len=*), intent(in) :: kind
+    integer(c_int), intent(in) :: kind
     integer, intent(in) :: index
     character(len=:), allocatable :: text
-    type(c_ptr) :: from
-    from = protean_name_c(kind//c_null_char, int(index, c_int64_t))
-    text = ''
-    if (c_associated(from)) text = text_of(from)
+    text = text_of(protean_name_c(kind, int(index, c_int64_t)))
   end function
 
   ! The format in which a matrix is.
@@ -698,6 +783,20 @@ contains
     text = text_of(protean_solver_advice_c(solver))
   end function
 
+  ! The numbers behind the reason; may be ''.
+  function protean_solver_detail(solver) result(text)
+    type(c_ptr), intent(in) :: solver
+    character(len=:), allocatable :: text
+    text = text_of(protean_solver_detail_c(solver))
+  end function
+
+  ! 'in one pass', or 'column by column: ' and why, of the last protean_solve_multi.
+  function protean_solver_multi_product(solver) result(text)
+    type(c_ptr), intent(in) :: solver
+    character(len=:), allocatable :: text
+    text = text_of(protean_solver_multi_product_c(solver))
+  end function
+
   ! A decision of the policy; index counts from 0.
   function protean_solver_decision(solver, index) result(text)
     type(c_ptr), intent(in) :: solver
@@ -706,12 +805,16 @@ contains
     text = text_of(protean_solver_decision_c(solver, int(index, c_int64_t)))
   end function
 
-  ! A C string as a Fortran string.
+  ! A C string as a Fortran string; '' for NULL.
   function text_of(from_c) result(text)
     type(c_ptr), intent(in) :: from_c
     character(len=:), allocatable :: text
     character(kind=c_char), pointer :: from(:)
     integer :: length
+    if (.not. c_associated(from_c)) then
+      text = ''
+      return
+    end if
     call c_f_pointer(from_c, from, [100000])
     length = 0
     do while (from(length + 1) /= c_null_char)

@@ -88,8 +88,9 @@ inline void refuse_unknown_options(PetscOptions options, const char* prefix, std
     std::string names;
     for (const std::string_view one : known) names += (names.empty() ? "" : ", ") + std::string(one);
     throw protean::BadArgument(
-        "there is no option " + std::string(word) + "." + protean::did_you_mean(name, known) + " There are " +
-        names + (before.size() > 1 ? "; the prefix " + before.substr(1) + " goes before them" : ""));
+        "there is no option " + std::string(word) + "." + protean::detail::did_you_mean(name, known) +
+        " There are " + names +
+        (before.size() > 1 ? "; the prefix " + before.substr(1) + " goes before them" : ""));
   }
 }
 

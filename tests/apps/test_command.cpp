@@ -7,6 +7,7 @@
 #include "apps/command/formats.hpp"
 #include "core/context.hpp"
 #include "core/io/matrix_market.hpp"
+#include "core/option_checks.hpp"
 #include "core/ordering.hpp"
 #include "formats/catalogue.hpp"
 #include "preconditioners/options.hpp"

@@ -117,7 +117,6 @@ TEST_F(MultiCommand, AColumnThatDoesNotConvergeIsNamed) {
 
 TEST_F(MultiCommand, WhatIsForOneRightHandSideIsRefused) {
   problem("{random: 3, columns: 2}");
-  expect_refused({"solve", "p.yaml", "--set", "solver.method=minres"}, "cg, bicgstab, gmres");
   expect_refused({"solve", "p.yaml", "--set", "schedule.policy=auto"}, "schedule");
   expect_refused({"solve", "p.yaml", "--set", "output.history=h.csv"}, "output.history");
   expect_refused({"compare", "p.yaml"}, "2 right-hand sides");

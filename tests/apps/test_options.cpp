@@ -17,6 +17,7 @@
 #include "apps/report/json.hpp"
 #include "core/error.hpp"
 #include "core/generate/generate.hpp"
+#include "core/option_checks.hpp"
 #include "formats/catalogue.hpp"
 #include "formats/choose.hpp"
 #include "interfaces/c/protean.h"
@@ -382,7 +383,8 @@ TYPED_TEST(EveryOption, IsInHelpManualAndDocuments) {
     EXPECT_FALSE(option.about.ends_with('.') || has(std::string(option.about), "\n"));
     EXPECT_TRUE(has(readme, fmt::format("`{}`", path)));
     bool found = false;
-    const char* const kind = option.kind == OptionKind::word ? "text-option" : "option";
+    const protean_kind kind =
+        option.kind == OptionKind::word ? PROTEAN_KIND_TEXT_OPTION : PROTEAN_KIND_OPTION;
     for (std::int64_t i = 0; const char* const name = protean_name(kind, i); ++i)
       found |= option.called_in_c() == name;
     EXPECT_TRUE(found);
@@ -414,7 +416,7 @@ TYPED_TEST(EveryOption, IsAnEntryThatMakesSense) {
 
 // Options of a table and of the C interface have one list of names there.
 TEST(Options, OfTheCInterfaceHaveNamesOfTheirOwn) {
-  for (const char* kind : {"option", "text-option"}) {
+  for (const protean_kind kind : {PROTEAN_KIND_OPTION, PROTEAN_KIND_TEXT_OPTION}) {
     std::set<std::string> names;
     for (std::int64_t i = 0; const char* const name = protean_name(kind, i); ++i)
       EXPECT_TRUE(names.insert(name).second) << name;

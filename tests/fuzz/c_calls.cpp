@@ -72,17 +72,17 @@ double value(Reader& in) {
 }
 
 // All names of a kind, which are constants: asked for once.
-const std::vector<const char*>& names_of(const std::string& kind) {
-  static std::map<std::string, std::vector<const char*>> known;
+const std::vector<const char*>& names_of(protean_kind kind) {
+  static std::map<protean_kind, std::vector<const char*>> known;
   std::vector<const char*>& names = known[kind];
   if (names.empty())
-    while (const char* const one = protean_name(kind.c_str(), static_cast<std::int64_t>(names.size())))
+    while (const char* const one = protean_name(kind, static_cast<std::int64_t>(names.size())))
       names.push_back(one);
   return names;
 }
 
 // A name that the library knows, or none, or another text.
-const char* name(Reader& in, const char* kind) {
+const char* name(Reader& in, protean_kind kind) {
   static const std::string long_text(300, 'x');
   const unsigned b = in.byte();
   if (b >= 250) return nullptr;
@@ -204,7 +204,7 @@ class Sequence {
       case 6:
         return set_format(matrix);
       case 7:
-        return void(checked(protean_matrix_set_order(matrix.handle, name(in_, "order"))));
+        return void(checked(protean_matrix_set_order(matrix.handle, name(in_, PROTEAN_KIND_ORDER))));
       case 8:
         return update_values(matrix);
       case 9:
@@ -520,8 +520,8 @@ class Sequence {
   void make_solver(Solver& solver) {
     if (solver.handle) return;
     solver = {};
-    const char* const method = name(in_, "method");
-    const char* const preconditioner = in_.below(2) == 0 ? nullptr : name(in_, "preconditioner");
+    const char* const method = name(in_, PROTEAN_KIND_METHOD);
+    const char* const preconditioner = in_.below(2) == 0 ? nullptr : name(in_, PROTEAN_KIND_PRECONDITIONER);
     solver.handle = made<protean_solver>(
         [&](protean_solver** to) { return protean_solver_create(method, preconditioner, to); });
     if (solver.handle && protean_solver_set(solver.handle, "max_iterations", 6) != PROTEAN_OK)
@@ -530,7 +530,7 @@ class Sequence {
 
   void set_format(Matrix& matrix) {
     const std::string before = protean_matrix_format(matrix.handle);
-    const char* const format = name(in_, "format");
+    const char* const format = name(in_, PROTEAN_KIND_FORMAT);
     const char* const params = parameters(in_);
     const char* const how = kernel(in_);
     const protean_status status = checked(protean_matrix_set_format(matrix.handle, format, params, how));
@@ -628,19 +628,20 @@ class Sequence {
   }
 
   void set_option(Solver& solver) {
-    const char* const option = name(in_, "option");
+    const char* const option = name(in_, PROTEAN_KIND_OPTION);
     const double number = in_.below(2) == 0 ? in_.below(8) : nonsense_number(in_);
     // A solve of an input ends soon.
     if (option && std::strcmp(option, "max_iterations") == 0 && !(number < 20)) return;
     checked(protean_solver_set(solver.handle, option, number));
   }
   void set_text(Solver& solver) {
-    const char* const option = name(in_, "text-option");
+    const char* const option = name(in_, PROTEAN_KIND_TEXT_OPTION);
     constexpr std::array<const char*, 22> words = {
         "auto",   "none",      "rhs",     "initial-residual", "constant",  "mgs",  "cgs2",  "levels",
         "sweeps", "symmetric", "forward", "aggregation",      "classical", "true", "false", "model",
         "one",    "rows",      "refuse",  "replace",          "?",         nullptr};
-    const char* const word = in_.below(4) == 0 ? name(in_, "selector") : words[in_.below(words.size())];
+    const char* const word =
+        in_.below(4) == 0 ? name(in_, PROTEAN_KIND_SELECTOR) : words[in_.below(words.size())];
     // A policy starts threads of its own: seldom.
     if (option && word && std::strcmp(option, "policy") == 0 && std::strcmp(word, "auto") == 0 &&
         !in_.rarely())
@@ -675,16 +676,16 @@ class Sequence {
                                                in_.rarely() ? nullptr : modes.data()));
   }
   void schedule(Solver& solver) {
-    const char* const trigger = in_.rarely() ? name(in_, "trigger") : "at_iteration";
+    const char* const trigger = in_.rarely() ? name(in_, PROTEAN_KIND_TRIGGER) : "at_iteration";
     const double at = in_.rarely() ? nonsense_number(in_) : in_.below(4);
-    const char* const format = name(in_, "format");
+    const char* const format = name(in_, PROTEAN_KIND_FORMAT);
     const char* const params = parameters(in_);
     const char* const how = kernel(in_);
     const int overlapped = in_.byte() == 255 ? 1 : 0;
     if (in_.below(2) == 0)
       checked(protean_solver_schedule(solver.handle, trigger, at, format, params, how, overlapped));
     else
-      checked(protean_solver_schedule_order(solver.handle, trigger, at, name(in_, "order"),
+      checked(protean_solver_schedule_order(solver.handle, trigger, at, name(in_, PROTEAN_KIND_ORDER),
                                             in_.below(2) == 0 ? nullptr : format, params, how, overlapped));
   }
 
@@ -750,7 +751,9 @@ class Sequence {
            protean_solver_switches(s) + protean_solver_failed_switches(s) + protean_solver_decisions(s));
     (void)(protean_solver_true_residual(s) + protean_solver_recurrence_residual(s) +
            protean_solver_initial_residual(s) + protean_solver_seconds(s) + protean_solver_converged(s));
-    (void)protean_name(name(in_, "method"), index);
+    // Kinds that there are, and others.
+    const char* const text = name(in_, PROTEAN_KIND_METHOD);
+    (void)protean_name(static_cast<protean_kind>(text ? std::strlen(text) % 16 : 0), index);
   }
   void changed(Matrix& matrix) {
     checked(protean_matrix_changed(matrix.handle, static_cast<int>(in_.below(2))));

@@ -12,17 +12,18 @@ namespace protean::fuzz {
 namespace {
 
 void run(Bytes input) {
-  const auto exhibit = read_or_refuse([&] { return apps::parse_exhibit(input, "exhibit.json"); });
+  const auto exhibit = read_or_refuse([&] { return research::parse_exhibit(input, "exhibit.json"); });
   if (!exhibit) return;
   if (exhibit->id.empty() || std::filesystem::path(exhibit->id + ".json").filename() != exhibit->id + ".json")
     broken("the id is no name of a file");
-  const std::string json = apps::exhibit_json(*exhibit);
-  const auto again = read_or_refuse([&] { return apps::parse_exhibit(json, "again.json"); });
-  if (!again || apps::exhibit_json(*again) != json) broken("an exhibit changes when it is written and read");
-  (void)apps::exhibit_text(*exhibit);
-  (void)apps::exhibit_csv(*exhibit);
-  (void)apps::exhibits_html({&*exhibit, 1});
-  (void)apps::exhibits_summary({&*exhibit, 1});
+  const std::string json = research::exhibit_json(*exhibit);
+  const auto again = read_or_refuse([&] { return research::parse_exhibit(json, "again.json"); });
+  if (!again || research::exhibit_json(*again) != json)
+    broken("an exhibit changes when it is written and read");
+  (void)research::exhibit_text(*exhibit);
+  (void)research::exhibit_csv(*exhibit);
+  (void)research::exhibits_html({&*exhibit, 1});
+  (void)research::exhibits_summary({&*exhibit, 1});
 }
 
 constexpr std::array<std::string_view, 28> words = {

@@ -34,7 +34,7 @@ auto read_or_refuse(Read&& read) -> std::optional<decltype(read())> {
 
 inline void require_valid(const CsrMatrix<double>& matrix, bool allow_not_finite) {
   try {
-    validate(*one_thread(), matrix.pattern);
+    validate_sorted(*one_thread(), matrix.pattern);
     if (!allow_not_finite) require_finite(*one_thread(), matrix);
   } catch (const BadMatrix& error) { broken(error.what()); }
 }

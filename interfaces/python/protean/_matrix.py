@@ -237,34 +237,51 @@ class Matrix:
         self._core.apply_columns(x, Y)
         return Y
 
-    def _product_on_device(self, x: Any) -> Any:
+    def _product_on_device(self, x: Any, transposed: bool = False) -> Any:
         given_x, there = x, _device.on_device(x)
         if there:
             x = _device.seen(x, "x")
         else:
             x = real_array(x, "x")
             x = np.asarray(x, dtype=self.dtype, order="K" if x.flags.forc else "C")
-        rows, cols = self.shape
+        rows, cols = self.shape[::-1] if transposed else self.shape
         shape = tuple(x.shape)
         if len(shape) not in (1, 2) or shape[0] != cols:
             raise ShapeMismatch(f"the matrix is {rows} x {cols} and x has shape {shape}; x must have {cols} rows")
         given = _device.taken(x, "x") if there else _device.to_device(x, self._core.ordinal)
         by_columns = len(shape) == 2 and given.strides[0] == self.dtype.itemsize
         y, into = _device.result_like(x, self._core.ordinal, (rows, *shape[1:]), self.dtype, by_columns)
-        self._core.apply(given, into)
+        (self._core.apply_transposed if transposed else self._core.apply)(given, into)
         return _device.given_back(y, given_x) if there else _device.to_numpy(into)
 
     def __rmatmul__(self, x: Any) -> Any:
         x = x if _device.on_device(x) else real_array(x, "x")
-        return self.T @ x if len(x.shape) == 1 else (self.T @ x.T).T
+        return self.rmatvec(x) if len(x.shape) == 1 else (self.T @ x.T).T
 
     def matvec(self, x: Any) -> Any:
         """The product with a vector, as ``A @ x``; a `LinearOperator` of SciPy has this function."""
         return self.__matmul__(x)
 
     def rmatvec(self, x: Any) -> Any:
-        """The product of the transpose with a vector, as ``A.T @ x``."""
-        return self.T.__matmul__(x)
+        """The product of the transpose with a vector, as ``A.T @ x``.
+
+        It makes no other `Matrix`. Formats csc and sss compute it with what they hold; others keep the transpose in csr
+        from the first such product on, until `update` or `convert`.
+        """
+        there = _device.on_device(x)
+        if self._transposed is not None or (there and self._core.ordinal < 0):
+            return self.T.__matmul__(x)
+        x = x if there else real_array(x, "x")
+        if len(x.shape) != 1:
+            return self.T.__matmul__(x)
+        if self._core.ordinal >= 0:
+            return self._product_on_device(x, transposed=True)
+        rows, cols = self.shape
+        if x.shape[0] != rows:
+            raise ShapeMismatch(f"the matrix is {cols} x {rows} and x has shape {x.shape}; x must have {rows} rows")
+        y = np.empty(cols, dtype=self.dtype)
+        self._core.apply_transposed(np.ascontiguousarray(x, dtype=self.dtype), y)
+        return y
 
     dot = __matmul__
 

@@ -152,10 +152,6 @@ def _on_device(
     several = len(shape) == 2 and shape[1] != 1
     if several:
         require_no_callback(callback)
-    if several and method not in _core.multi_methods:
-        raise BadArgument(
-            f"{name} takes one right-hand side at a time on a GPU; several ones have {', '.join(_core.multi_methods)}"
-        )
     given, x, into = _device.vectors(b, there, core.ordinal, shape if several else shape[:1], dtype, x0)
     rules = float(rtol), absolute, iterations, number, source
     with iterate_kept(x):
@@ -208,7 +204,7 @@ def _columns(
     breakdown: int,
     dtype: Any,
 ) -> tuple[Array, int]:
-    """Several right-hand sides: in one pass where the method has that, else one after another."""
+    """Several right-hand sides, in one pass."""
     B = columns_of(right, dtype)
     by_columns = B.strides[0] == B.itemsize
     X = np.zeros(B.shape, dtype=dtype, order="F" if by_columns else "C")
@@ -216,22 +212,7 @@ def _columns(
     if x0 is not None:
         X[:] = guess_of(x0, B.shape)
     absolutes = [_tolerance(name, _norm(np.ascontiguousarray(B[:, j])), atol, rtol) for j in range(B.shape[1])]
-    results: list[tuple[int, int]] = []
     with iterate_kept(X):
-        if method in _core.multi_methods:
-            results = _core.solve_scipy_columns(
-                core, method, B, X, absolutes, iterations * cycle, number, source
-            )
-        else:
-            for j, absolute in enumerate(absolutes):
-                x = np.ascontiguousarray(X[:, j])
-                b = np.ascontiguousarray(B[:, j])
-                if b.any():
-                    results.append(
-                        _core.solve_scipy(core, method, b, x, absolute, iterations * cycle, number, source, None, 0)
-                    )
-                else:
-                    x[:] = 0
-                X[:, j] = x
+        results = _core.solve_scipy_columns(core, method, B, X, absolutes, iterations * cycle, number, source)
     infos = [_info(reason, done, iterations, breakdown) for reason, done in results]
     return X, next((info for info in infos if info != 0), 0)

@@ -207,7 +207,7 @@ def solve(
     A : Matrix, sparse array or matrix, array of shape (n, n), or LinearOperator
         The matrix.
     b : array of shape (n,), (n, 1) or (n, k)
-        The right-hand side, or k of them as columns (methods cg, bicgstab and gmres). Where A and b are float32, the
+        The right-hand side, or k of them as columns. Where A and b are float32, the
         solve computes in float32, else in float64. A `Matrix` decides alone. Where A lies on a GPU, x is what b is: an
         array of CuPy, PyTorch or JAX on that GPU, of the type of A, or one of NumPy, which is copied there, and x back.
     x0 : array of the shape of b, optional

@@ -8,6 +8,7 @@
 #include "core/csr_view.hpp"
 #include "core/error.hpp"
 #include "operators/multi_product.hpp"
+#include "operators/transposed_product.hpp"
 #include "settings.hpp"
 #if defined(PROTEAN_HAVE_CUDA)
 #include "core/device/check_matrix.hpp"
@@ -309,6 +310,25 @@ void Matrix<T>::apply(MultiVectorView<const T> X, MultiVectorView<T> Y) {
   multi_apply<T>(A(), X, Y);
 }
 
+template <class T>
+void Matrix<T>::apply_transposed(VectorView<const T> x, VectorView<T> y) {
+  const WithoutGil no_gil;
+  const std::lock_guard lock(mutex());
+  make();
+  protean::apply_transposed<T>(A(), x, y);
+}
+
+template <class T>
+void Matrix<T>::apply_transposed(const DeviceArray& x, const DeviceArray& y) {
+  Gpu& gpu = require_gpu();
+  const WithoutGil no_gil;
+  const std::lock_guard lock(mutex());
+  Joined joined(gpu, {&x, &y});
+  make();
+  protean::apply_transposed<T>(A(), vector_of<const T>(x, gpu), vector_of<T>(y, gpu));
+  joined.done();
+}
+
 template class Matrix<float>;
 template class Matrix<double>;
 
@@ -435,6 +455,16 @@ void bind_matrix(nb::module_& m, const char* name) {
           nb::arg("x").noconvert(), nb::arg("y").noconvert())
       .def(
           "apply", [](M& a, const DeviceArray& x, const DeviceArray& y) { a.apply(x, y); }, nb::arg("x"),
+          nb::arg("y"))
+      .def(
+          "apply_transposed",
+          [](M& a, const VectorArray<const T>& x, const VectorArray<T>& y) {
+            a.apply_transposed(VectorView<const T>(view_of<const T>(x)), view_of<T>(y));
+          },
+          nb::arg("x").noconvert(), nb::arg("y").noconvert())
+      .def(
+          "apply_transposed",
+          [](M& a, const DeviceArray& x, const DeviceArray& y) { a.apply_transposed(x, y); }, nb::arg("x"),
           nb::arg("y"))
       .def(
           "apply_columns",

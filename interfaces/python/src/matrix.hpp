@@ -61,6 +61,9 @@ class Matrix {
   void apply(VectorView<const T> x, VectorView<T> y);
   void apply(MultiVectorView<const T> X, MultiVectorView<T> Y);
   void apply(const DeviceArray& x, const DeviceArray& y);
+  // y := A^T x
+  void apply_transposed(VectorView<const T> x, VectorView<T> y);
+  void apply_transposed(const DeviceArray& x, const DeviceArray& y);
   // A matrix that nobody has asked for a format of is in csr. With the mutex.
   void make();
   // The mutex, for which it waits without the GIL.

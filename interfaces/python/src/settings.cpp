@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/error.hpp"
+#include "core/option_checks.hpp"
 #include "formats/catalogue.hpp"
 #include "formats/choose.hpp"
 #include "operators/policy/policy_options.hpp"
@@ -80,7 +81,7 @@ void add_names(std::span<const Option<Options>> table, std::vector<std::string_v
   std::string all;
   for (const std::string_view one : names) all += (all.empty() ? "" : ", ") + std::string(one);
   throw BadArgument("there is no " + what + " '" + std::string(name) + "'; there are " + all + "." +
-                    did_you_mean(name, names));
+                    detail::did_you_mean(name, names));
 }
 
 // An option that another one switches off is refused rather than ignored.

@@ -8,6 +8,8 @@
 #include "preconditioner.hpp"
 #include "settings.hpp"
 #include "systems/linear_system.hpp"
+#include "systems/system_matrix.hpp"
+#include "systems/system_solver.hpp"
 #include "watch.hpp"
 
 namespace protean::python {
@@ -427,9 +429,6 @@ void bind(nb::module_& m, const std::string& suffix) {
 void bind_solvers(nb::module_& m) {
   bind<double>(m, "F64");
   bind<float>(m, "F32");
-  nb::list several;
-  for (const std::string_view method : multi_methods()) several.append(text(method));
-  m.attr("multi_methods") = nb::tuple(several);
 }
 
 }  // namespace protean::python

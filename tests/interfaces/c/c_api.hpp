@@ -18,7 +18,7 @@ inline bool has(const std::string& text, std::string_view part) {
 }
 inline bool error_has(std::string_view part) { return has(protean_last_error(), part); }
 
-inline std::vector<std::string> names(const char* kind) {
+inline std::vector<std::string> names(protean_kind kind) {
   std::vector<std::string> all;
   for (std::int64_t i = 0; const char* name = protean_name(kind, i); ++i) all.emplace_back(name);
   return all;

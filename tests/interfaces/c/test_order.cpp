@@ -73,7 +73,7 @@ class CApiOrder : public CApi {
 
 TEST_F(CApiOrder, NamesAreThoseOfTheProblemFile) {
   const auto words = order_words();
-  EXPECT_EQ(names("order"), std::vector<std::string>(words.begin(), words.end()));
+  EXPECT_EQ(names(PROTEAN_KIND_ORDER), std::vector<std::string>(words.begin(), words.end()));
   EXPECT_STREQ(protean_matrix_order(A), "none");
   EXPECT_STREQ(protean_matrix_order_reason(A), "");
   EXPECT_STREQ(protean_matrix_order(nullptr), "");
@@ -169,7 +169,7 @@ TEST_F(CApiOrder, NewValuesWithoutMemoryLeaveTheOldOnes) {
   std::vector<double> other = values;
   for (double& value : other) value *= 2;
   int refused = 0;
-  for (const std::string& format : names("format")) {
+  for (const std::string& format : names(PROTEAN_KIND_FORMAT)) {
     make();
     order("rcm");
     if (protean_matrix_set_format(A, format.c_str(), nullptr, nullptr) != PROTEAN_OK) continue;
@@ -233,7 +233,8 @@ TEST_F(CApiOrder, AutoSaysWhy) {
 TEST_F(CApiOrder, RefusalsNameWhatIsAllowed) {
   order("rcm");
   EXPECT_EQ(protean_matrix_set_order(A, "rcmm"), PROTEAN_BAD_ARGUMENT);
-  for (const std::string& name : names("order")) EXPECT_TRUE(error_has(name)) << protean_last_error();
+  for (const std::string& name : names(PROTEAN_KIND_ORDER))
+    EXPECT_TRUE(error_has(name)) << protean_last_error();
   EXPECT_TRUE(error_has("Did you mean 'rcm'?")) << protean_last_error();
   EXPECT_EQ(protean_matrix_set_order(A, nullptr), PROTEAN_BAD_ARGUMENT);
   EXPECT_EQ(protean_matrix_set_order(nullptr, "rcm"), PROTEAN_BAD_ARGUMENT);

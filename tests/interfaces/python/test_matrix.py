@@ -27,12 +27,35 @@ def test_products(format, dtype):
     assert (M @ x).dtype == dtype
 
 
+# With the format that runs: no other matrix is made, and what it keeps is renewed.
+@pytest.mark.parametrize("format", ["csr", "coo", "csc", "sss"])
+def test_products_with_the_transpose(format):
+    A = poisson(9) if format == "sss" else convection(9, np.float64)
+    M = protean.matrix(A, format)
+    x = np.random.default_rng(1).standard_normal(81)
+    for scale in (1, -2):
+        M.update(scale * A)
+        np.testing.assert_allclose(M.rmatvec(x), scale * (A.T @ x), rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(x @ M, scale * (A.T @ x), rtol=1e-12, atol=1e-12)
+    M.convert("sell-packed")
+    np.testing.assert_allclose(M.rmatvec(x.astype(np.float32)), -2 * (A.T @ x), rtol=1e-5, atol=1e-5)
+    L = M.aslinearoperator()
+    np.testing.assert_allclose(L.H @ x, -2 * (A.T @ x), rtol=1e-12, atol=1e-12)
+    assert M._transposed is None
+    np.testing.assert_allclose(M.T @ x, M.rmatvec(x), rtol=1e-12, atol=1e-12)
+
+
 def test_a_rectangular_matrix():
     A = sp.random_array((7, 5), density=0.5, rng=np.random.default_rng(3), format="csr")
     M = protean.matrix(A)
     np.testing.assert_allclose(M @ np.ones(5), A @ np.ones(5))
     np.testing.assert_allclose(M.T @ np.ones(7), A.T @ np.ones(7))
     assert M.T.shape == (5, 7)
+    N = protean.matrix(A, "coo")
+    np.testing.assert_allclose(N.rmatvec(np.ones(7)), A.T @ np.ones(7))
+    np.testing.assert_allclose(N.rmatvec(np.ones((7, 2))), A.T @ np.ones((7, 2)))
+    with pytest.raises(protean.errors.ShapeMismatch, match="5 x 7"):
+        protean.matrix(A).rmatvec(np.ones(5))
     with pytest.raises(protean.errors.ShapeMismatch):
         M @ np.ones(7)
 
