@@ -21,8 +21,11 @@
 #include "core/blas1.hpp"
 #include "formats/catalogue.hpp"
 #include "formats/survey.hpp"
+#include "operators/policy/adaptive_operator.hpp"
+#include "operators/policy/cost_model.hpp"
 #include "preconditioners/preconditioner.hpp"
 #include "solvers/auto_switcher.hpp"
+#include "solvers/solver.hpp"
 
 namespace protean::bench {
 namespace {

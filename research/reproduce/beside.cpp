@@ -162,11 +162,12 @@ std::string beside_summary(const TwoRuns& runs) {
   std::string out = fmt::format("# Tables and figures of five papers: {} and {}\n\n", one, other);
   for (const auto& [name, run] : {std::pair{one, runs.first}, {other, runs.second}})
     if (!run.empty()) out += fmt::format("- {}, the first: {}.\n", name, provenance_text(run.front()));
-  const std::vector<Statement> in_first = statements_of(runs.first), in_second = statements_of(runs.second);
+  const std::vector<PaperStatement> in_first = statements_of(runs.first),
+                                    in_second = statements_of(runs.second);
   // Those of the first run in its order; those of the second alone come behind.
-  std::vector<std::pair<const Statement*, const Statement*>> all;
-  for (const Statement& its : in_first) all.emplace_back(&its, nullptr);
-  for (const Statement& its : in_second) {
+  std::vector<std::pair<const PaperStatement*, const PaperStatement*>> all;
+  for (const PaperStatement& its : in_first) all.emplace_back(&its, nullptr);
+  for (const PaperStatement& its : in_second) {
     const auto same = std::find_if(all.begin(), all.end(), [&](const auto& two) {
       return two.first && two.first->paper == its.paper && two.first->text == its.text;
     });
@@ -175,7 +176,7 @@ std::string beside_summary(const TwoRuns& runs) {
     else
       same->second = &its;
   }
-  const auto told = [](const Statement* its) {
+  const auto told = [](const PaperStatement* its) {
     if (!its) return std::string("-");
     const std::string evidence = its->evidence();
     return evidence.empty() ? std::string(verdict(its->holds()))
@@ -188,7 +189,7 @@ std::string beside_summary(const TwoRuns& runs) {
       ++open;
     else
       ++(*a->holds() ? (*b->holds() ? both : only_first) : *b->holds() ? only_second : neither);
-    const Statement& any = a ? *a : *b;
+    const PaperStatement& any = a ? *a : *b;
     table += fmt::format("| {} | {} | {} | {} |\n", any.exhibits(), any.text, told(a), told(b));
   }
   out += fmt::format(

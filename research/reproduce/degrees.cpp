@@ -21,9 +21,9 @@ constexpr double unknowns_of_paper = 4e6;
 
 Cell ours(std::optional<double> value, std::string word = {}) { return {{}, {}, value, std::move(word)}; }
 
-// Iterations of CG a second: the iterations by which a long solve exceeds a short one, over the difference of the median
-// times of both. So what a solve does once, at its begin and at its end, does not count: a solve that ends at its
-// iteration limit looks for the cause, which takes as long as many iterations on a GPU.
+// Iterations of CG a second: the iterations by which a long solve exceeds a short one, over the difference of the
+// median times of both. So what a solve does once, at its begin and at its end, does not count: a solve that ends at
+// its iteration limit looks for the cause, which takes as long as many iterations on a GPU.
 template <class T>
 double rate(Lab& lab, const LinearOperator<T>& A) {
   Vector<T> b(lab.context(), A.rows()), x(lab.context(), A.rows());

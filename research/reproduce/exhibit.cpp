@@ -102,7 +102,7 @@ namespace {
 
 // True where all that are known are true.
 template <class Member>
-std::optional<bool> all_of_known(const Statement& statement, Member member) {
+std::optional<bool> all_of_known(const PaperStatement& statement, Member member) {
   std::optional<bool> all;
   for (const auto& [exhibit, finding] : statement.findings)
     if (const std::optional<bool>& one = finding->*member) all = all.value_or(true) && *one;
@@ -111,14 +111,14 @@ std::optional<bool> all_of_known(const Statement& statement, Member member) {
 
 }  // namespace
 
-std::optional<bool> Statement::holds() const { return all_of_known(*this, &Finding::holds); }
-std::optional<bool> Statement::in_paper() const { return all_of_known(*this, &Finding::in_paper); }
-std::string Statement::exhibits() const {
+std::optional<bool> PaperStatement::holds() const { return all_of_known(*this, &Finding::holds); }
+std::optional<bool> PaperStatement::in_paper() const { return all_of_known(*this, &Finding::in_paper); }
+std::string PaperStatement::exhibits() const {
   std::string list;
   for (const auto& [exhibit, finding] : findings) list += (list.empty() ? "" : ", ") + exhibit->id;
   return list;
 }
-std::string Statement::evidence() const {
+std::string PaperStatement::evidence() const {
   std::string list;
   for (auto at = findings.begin(); at != findings.end(); ++at) {
     const std::string& own = at->second->evidence;
@@ -130,11 +130,11 @@ std::string Statement::evidence() const {
   return list;
 }
 
-std::vector<Statement> statements_of(std::span<const Exhibit> exhibits) {
-  std::vector<Statement> all;
+std::vector<PaperStatement> statements_of(std::span<const Exhibit> exhibits) {
+  std::vector<PaperStatement> all;
   for (const Exhibit& exhibit : exhibits)
     for (const Finding& finding : exhibit.findings) {
-      auto found = std::find_if(all.begin(), all.end(), [&](const Statement& one) {
+      auto found = std::find_if(all.begin(), all.end(), [&](const PaperStatement& one) {
         return one.paper == exhibit.paper && one.text == finding.statement;
       });
       if (found == all.end())

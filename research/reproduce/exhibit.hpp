@@ -72,7 +72,7 @@ std::string_view verdict(const std::optional<bool>& holds);
 
 // A statement of a paper with its findings in all exhibits of a run: several tables of a paper may show the same
 // products, so that one result would be counted for each of them.
-struct Statement {
+struct PaperStatement {
   std::string paper, text, where;
   std::vector<std::pair<const Exhibit*, const Finding*>> findings;
 
@@ -85,7 +85,7 @@ struct Statement {
   std::string evidence() const;
 };
 // In the order in which they are made. They refer to the exhibits.
-std::vector<Statement> statements_of(std::span<const Exhibit> exhibits);
+std::vector<PaperStatement> statements_of(std::span<const Exhibit> exhibits);
 
 std::string exhibit_json(const Exhibit& exhibit);
 // Reads what exhibit_json() has written: the same exhibit to the bit. `file` is what messages call the text. Throws

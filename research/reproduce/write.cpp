@@ -10,10 +10,12 @@
 #include "apps/report/progress.hpp"
 #include "research/reproduce/entries.hpp"
 
-namespace protean::research {
-
 // The text of apps/report/page.css. The build makes this constant.
+namespace protean::apps {
 extern const char page_style[];
+}
+
+namespace protean::research {
 
 std::string number_text(double value, int digits) {
   if (digits < 0) return fmt::format("{:.4g}", value);
@@ -209,9 +211,9 @@ std::string exhibits_summary(std::span<const Exhibit> exhibits) {
   for (const PaperInfo& paper : papers_reproduced())
     out += fmt::format("- {}: {}.\n", paper.key, paper.citation);
   if (!exhibits.empty()) out += fmt::format("\nThe first: {}.\n", provenance_text(exhibits.front()));
-  const std::vector<Statement> statements = statements_of(exhibits);
+  const std::vector<PaperStatement> statements = statements_of(exhibits);
   int holds = 0, fails = 0, open = 0;
-  for (const Statement& one : statements) ++(!one.holds() ? open : *one.holds() ? holds : fails);
+  for (const PaperStatement& one : statements) ++(!one.holds() ? open : *one.holds() ? holds : fails);
   out += fmt::format(
       "\nOf {} distinct findings of the papers {} hold on this machine, {} do not, {} cannot be judged. A "
       "statement that several exhibits judge counts once, and holds where it holds in each of them. Where "
@@ -220,7 +222,7 @@ std::string exhibits_summary(std::span<const Exhibit> exhibits) {
   out +=
       "\n## Findings\n\n| exhibits | finding | section | verdict | ours | printed numbers "
       "|\n|---|---|---|---|---|---|\n";
-  for (const Statement& one : statements)
+  for (const PaperStatement& one : statements)
     out += fmt::format("| {} | {} | {} | {} | {} | {} |\n", one.exhibits(), one.text, one.where,
                        verdict(one.holds()), one.evidence(),
                        !one.in_paper()   ? "-"

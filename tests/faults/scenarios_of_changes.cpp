@@ -18,6 +18,8 @@
 #include "support/oracle.hpp"
 #include "support/space.hpp"
 #include "systems/linear_system.hpp"
+#include "systems/system_matrix.hpp"
+#include "systems/system_solver.hpp"
 
 namespace protean::test {
 namespace {

@@ -20,6 +20,8 @@
 #include "support/engines.hpp"
 #include "support/oracle.hpp"
 #include "systems/linear_system.hpp"
+#include "systems/system_matrix.hpp"
+#include "systems/system_solver.hpp"
 
 namespace protean::test {
 namespace {

@@ -18,9 +18,9 @@
 namespace protean::test {
 namespace {
 
-using research::Exhibit;
 using apps::PaperTable;
 using apps::PaperTables;
+using research::Exhibit;
 
 TEST(PaperTable, ReadsNumbersWordsAndNothing) {
   const PaperTable table("t",

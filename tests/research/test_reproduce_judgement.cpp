@@ -132,7 +132,7 @@ TEST(Judgement, AStatementOfSeveralTablesCountsOnce) {
   other.id = "s1-table-3", other.paper = "S1";
   other.findings = {{"same", "6", false, {}, "0.8", false}};
   run.push_back(other);
-  const std::vector<research::Statement> statements = research::statements_of(run);
+  const std::vector<research::PaperStatement> statements = research::statements_of(run);
   ASSERT_EQ(statements.size(), 4u) << "statements of two papers are two";
   EXPECT_EQ(statements[0].exhibits(), "s0-table-5, s0-table-6, s0-table-7");
   EXPECT_EQ(statements[0].evidence(), "1.20");

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/error.hpp"
+#include "core/words.hpp"
 #include "formats/catalogue.hpp"
 #include "operators/multi_product.hpp"
 #include "support/split_link.hpp"
