@@ -1,5 +1,6 @@
 // Every method with several right-hand sides, on a host, on a simulated device that runs ahead, and on a GPU: each
 // column must be what a solve of its own gives, whatever happens to the others.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <memory>
@@ -174,6 +175,7 @@ TEST_P(MultiMethods, AColumnThatBeginsAgainLeavesTheOthersAlone) {
   }
   const auto csr = csr_from_triplets<double>(test_context(), n, n, entries);
   const auto A = matrix(csr);
+  const bool on_gpu = context_->space() == Space::device && !context_->simulated();
   for (const char* id : {"none", "jacobi"}) {
     SCOPED_TRACE(id);
     const auto M = make_preconditioner<double>(id, *A);
@@ -198,7 +200,16 @@ TEST_P(MultiMethods, AColumnThatBeginsAgainLeavesTheOthersAlone) {
     EXPECT_EQ(calm.report.columns[0].restarts, 0);
     for (std::size_t j = 1; j < k; ++j) {
       EXPECT_EQ(solved.report.columns[j].iterations, calm.report.columns[j].iterations) << j;
-      EXPECT_EQ(solved.x[j], calm.x[j]) << j;
+      if (!on_gpu) {
+        EXPECT_EQ(solved.x[j], calm.x[j]) << j;
+        continue;
+      }
+      // The order of a sum depends on the number of lanes, which are packed when columns have ended: at other steps in
+      // the two solves.
+      double largest = 0;
+      for (const double entry : calm.x[j]) largest = std::max(largest, std::abs(entry));
+      for (std::size_t i = 0; i < n; ++i)
+        ASSERT_NEAR(solved.x[j][i], calm.x[j][i], 1e-8 * largest) << j << " row " << i;
     }
   }
 }
