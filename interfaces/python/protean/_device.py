@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _core
+from ._vectors import guess_of
 from .errors import BadArgument, NotAvailable, ShapeMismatch
 
 Array = NDArray[Any]
@@ -245,8 +246,6 @@ def vectors(
         if isinstance(x0, str):
             raise BadArgument(f"x0 is '{x0}'; on a GPU it must be a vector or None")
         if not on_device(x0):
-            from ._convert import guess_of  # which imports this module
-
             x0 = to_device(np.asarray(guess_of(x0, shape), dtype=dtype, order="F" if by_columns else "C"), ordinal)
         guess = x0 if isinstance(x0, _core.DeviceArray) else taken(x0, "x0")
         if guess.shape != shape and not (shape[1:] in ((), (1,)) and guess.shape in (shape[:1], (*shape[:1], 1))):

@@ -7,19 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import _core, _device
-from ._convert import (
-    Array,
-    F32,
-    F64,
-    columns_of,
-    core_matrix,
-    csr_arrays,
-    dtype_of,
-    is_float32,
-    is_sparse,
-    real_array,
-    threads_of,
-)
+from ._convert import columns_of, core_matrix, csr_arrays, dtype_of, is_sparse, threads_of
+from ._vectors import Array, F32, F64, is_float32, real_array
 from .errors import BadArgument, ShapeMismatch
 
 if TYPE_CHECKING:

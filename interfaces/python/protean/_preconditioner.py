@@ -7,21 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import _core, _device
-from ._convert import (
-    Array,
-    F32,
-    F64,
-    core_matrix,
-    dtype_of,
-    finite,
-    is_float32,
-    is_sparse,
-    real_array,
-    shape_of,
-    threads_of,
-    vector_function,
-)
+from ._convert import core_matrix, dtype_of, is_sparse, shape_of, threads_of, vector_function
 from ._matrix import Matrix, matrix
+from ._vectors import Array, F32, F64, finite, is_float32, real_array
 from .errors import BadArgument, ShapeMismatch
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ._convert import Array
+from ._vectors import Array
 from .errors import BadArgument
 
 

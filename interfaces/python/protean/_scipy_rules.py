@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from . import _convert, _core, _device
-from ._convert import Array, F32, F64, columns_of, core_matrix, dtype_of, finite, guess_of, is_float32, iterate_kept
-from ._convert import real_array, require_no_callback, vector_function, whole_number
+from ._convert import columns_of, core_matrix, dtype_of, iterate_kept, require_no_callback, vector_function
 from ._matrix import Matrix
 from ._preconditioner import source_of
+from ._vectors import Array, F32, F64, finite, guess_of, is_float32, real_array, whole_number
 from .errors import BadArgument, ShapeMismatch
 
 ITERATE, NORM, CYCLE = 1, 2, 3

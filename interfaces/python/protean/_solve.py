@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from . import _core, _device
-from ._convert import Array, F32, F64, columns_of, core_matrix, dtype_of, finite, guess_of, is_float32, iterate_kept
-from ._convert import real_array, require_no_callback, threads_of
+from ._convert import columns_of, core_matrix, dtype_of, iterate_kept, require_no_callback, threads_of
 from ._matrix import Matrix
 from ._preconditioner import source_of
 from ._report import Iteration, Report
+from ._vectors import Array, F32, F64, finite, guess_of, is_float32, real_array
 from .errors import BadArgument, ShapeMismatch
 
 # Of float32, about the root of its unit of rounding, as 1e-8 is of float64. b - A x cannot be smaller than that unit

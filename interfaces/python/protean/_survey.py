@@ -6,9 +6,10 @@ from time import perf_counter
 from typing import Any
 
 from . import _core
-from ._convert import F32, core_matrix, dtype_of, is_float32, is_sparse, threads_of
+from ._convert import core_matrix, dtype_of, is_sparse, threads_of
 from ._matrix import Matrix
 from ._table import Table
+from ._vectors import F32, is_float32
 from .errors import BadArgument, Error
 
 

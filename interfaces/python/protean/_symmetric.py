@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from ._convert import Array, F32, F64, csr_arrays, dtype_of, is_float32, real_array, shape_of
+from ._convert import csr_arrays, dtype_of, shape_of
 from ._matrix import Matrix
+from ._vectors import Array, F32, F64, is_float32, real_array
 from .errors import BadArgument
 
 

@@ -18,11 +18,12 @@ from typing import Any
 import numpy as np
 
 from . import _device
-from ._convert import Array, shape_of, whole_number
+from ._convert import shape_of
 from ._matrix import Matrix
 from ._scipy_docs import described
 from ._scipy_rules import CYCLE, NORM, run
 from ._symmetric import check_symmetric, shifted
+from ._vectors import Array, whole_number
 from .errors import BadArgument
 
 __all__ = ["cg", "bicgstab", "gmres", "minres", "idrs", "fgmres", "bicgstab2", "fcg"]

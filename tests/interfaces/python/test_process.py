@@ -302,7 +302,7 @@ def modules():
 def test_examples_of_the_docstrings(name):
     result = doctest.testmod(importlib.import_module(name), optionflags=doctest.ELLIPSIS)
     assert result.failed == 0
-    without = ("errors", "_convert", "_device", "_scipy_docs", "_scipy_rules", "_symmetric")
+    without = ("errors", "_convert", "_device", "_vectors", "_scipy_docs", "_scipy_rules", "_symmetric")
     assert result.attempted > 0 or name.removeprefix("protean.") in without
 
 
