@@ -371,7 +371,7 @@ class OfAnotherUser final : public Preconditioner<double> {
 
 // Several right-hand sides: a device does batches of steps, in which lanes that have ended go on beside those that have
 // not. On a simulated device a solve in batches must be that without batches, bit for bit: each column has its own
-// recurrences, // and those that have ended are left as they are, also what a restart begins from.
+// recurrences, and those that have ended are left as they are, also what a restart begins from.
 class AfterEndOfColumns : public testing::TestWithParam<std::tuple<bool, const char*>> {
  protected:
   static bool heeds() { return std::get<0>(GetParam()); }
@@ -524,21 +524,28 @@ TEST_P(AfterEndOfColumns, NothingIsSeenWithAnyOperator) {
 }
 
 // Columns whose tolerance no solve reaches begin again, and end by stagnation, while others are in the middle of steps.
-TEST_P(AfterEndOfColumns, NothingIsSeenWhereColumnsBeginAgain) {
-  if (method() == std::string("idr"))
-    GTEST_SKIP() << "its first cycle is as long as what is left of the others' cycle";
+// Not those of idr: the first cycle of a column that begins again is as long as what is left of the others' cycle, and
+// a device that runs ahead has done other steps by then.
+class AfterEndOfColumnsThatBeginAgain : public AfterEndOfColumns {};
+
+TEST_P(AfterEndOfColumnsThatBeginAgain, NothingIsSeen) {
   for (const char* preconditioner : {"none", "jacobi", "chebyshev"})
     for (const Use use : {Use::plain, Use::user})
       same_in_batches("csr", use, preconditioner, preconditioner == std::string("chebyshev"), true);
   EXPECT_TRUE(reasons_.contains(StopReason::stagnation) || reasons_.contains(StopReason::breakdown));
 }
 
+std::string name_of_columns(const testing::TestParamInfo<std::tuple<bool, const char*>>& instance) {
+  return std::string(std::get<1>(instance.param)) +
+         (std::get<0>(instance.param) ? "_simulated" : "_simulated_foreign");
+}
 INSTANTIATE_TEST_SUITE_P(All, AfterEndOfColumns,
                          testing::Combine(testing::Bool(), testing::ValuesIn(all_methods())),
-                         [](const auto& instance) {
-                           return std::string(std::get<1>(instance.param)) +
-                                  (std::get<0>(instance.param) ? "_simulated" : "_simulated_foreign");
-                         });
+                         name_of_columns);
+INSTANTIATE_TEST_SUITE_P(All, AfterEndOfColumnsThatBeginAgain,
+                         testing::Combine(testing::Bool(), testing::Values("cg", "fcg", "minres", "bicgstab",
+                                                                           "bicgstab2", "gmres", "fgmres")),
+                         name_of_columns);
 
 }  // namespace
 }  // namespace protean::test
