@@ -1,7 +1,7 @@
 // Vector operations on several vectors at once, each with its own scalars. As in blas1.hpp, scalars live where the
 // vectors live: a reduction leaves one result for each vector there, and an update reads them there. Sums are added
 // over parts of the rows whose borders depend on the number of rows only, in a fixed order: the same bits for any
-// number of threads.
+// number of threads. On a GPU the borders depend on the number of vectors, too.
 #pragma once
 #include <cstdint>
 #include <span>
