@@ -54,12 +54,15 @@ std::vector<Spec> specs(const std::vector<std::string>& asked) {
     list.push_back(std::move(spec));
   }
   if (!asked.empty()) return list;
-  for (const FormatEntry* format : catalogue())
+  for (const FormatEntry* format : catalogue()) {
+    bool is_default = true;  // the first one that is built, whatever its name
     for (const Kernel& kernel : kernels_in(*format, Space::device))
       if (kernel.unavailable.empty()) {
         const std::string id(format->id), name(kernel.name);
-        list.push_back({name == "native" ? id : id + "@" + name, format, name, {}});
+        list.push_back({is_default ? id : id + "@" + name, format, name, {}});
+        is_default = false;
       }
+  }
   return list;
 }
 

@@ -34,9 +34,10 @@
 // Source: S. Yan, C. Li, Y. Zhang, H. Zhou, yaSpMV: yet another SpMV framework on GPUs, PPoPP 2014, 107-118,
 //   doi:10.1145/2555243.2555255.
 //
-// A product on a GPU is one launch, and a thread loads the flags of up to 32 blocks as one word. The paper's blocks of
-// threads wait for those before them (adjacent synchronisation). Here each block of threads leaves a carry, and the
-// last one to finish adds the carries in their order: nothing waits, and the sum of a row has a fixed order. Columns
+// A thread of a GPU loads the flags of up to 32 blocks as one word. The paper's blocks of threads wait for those before
+// them (adjacent synchronisation). Here each block of threads leaves a carry, and the last one to finish adds the
+// carries in their order: nothing waits, and the sum of a row has a fixed order. A product is one launch. If there are
+// more than 256 carries, a second launch adds them. Columns
 // are not compressed to differences. A NaN or infinity in x_j also reaches rows without an entry in column j when a
 // block of theirs covers it; blocks of zeros lie in column 0.
 #include "formats/engines/flagged_blocks/flagged_blocks_host.hpp"

@@ -22,10 +22,10 @@
 //   doi:10.1145/2555243.2555255.
 //
 // Each block row of a slice without entries has one block of zeros, so slices of hypersparse matrices are large. A
-// product on a GPU is two launches: blocks with their carries, and the sum of the slices. The paper's tuner measures
-// shape, slices and tile together, as {shape: measured, slices: measured, tile: measured} does; the authors' program
-// looks at slices only where a matrix has more columns than rows. NaN and infinity in x: as in bccoo; a block of zeros
-// lies in the first column of its slice.
+// product on a GPU is two launches: blocks with their carries, and the sum of the slices; with many carries it is
+// three, as in bccoo. The paper's tuner measures shape, slices and tile together, as {shape: measured, slices:
+// measured, tile: measured} does; the authors' program looks at slices only if a matrix has more columns than rows. NaN
+// and infinity in x: as in bccoo; a block of zeros lies in the first column of its slice.
 #include "formats/engines/flagged_blocks/flagged_blocks_host.hpp"
 #include "formats/entries.hpp"
 

@@ -8,9 +8,10 @@
 //      writes it, unless it is the first one of its tile: that may have begun before.
 //   2. The sums of what is open at the end of each tile are added over the threads of a block (carry_in_block() of
 //      runs.cuh). With them the first block row of each tile is complete, and is written.
-//   3. A block of threads writes the block rows that begin in it. Of the one that began before, it leaves a carry. The
-//      last block of the launch to finish adds the carries in the order of the blocks. So the order of the sums is
-//      fixed, there is one launch, and no block waits for another (in the paper's, blocks wait for those before them).
+//   3. A block of threads writes the block rows that begin in it. Of the one that began before, it leaves a carry. If
+//      there are few carries, the last block of the launch to finish adds them in the order of the blocks; else a second
+//      launch does, since one block would take longer for them than all blocks for the products. So the order of the
+//      sums is fixed, and no block waits for another (in the paper's, blocks wait for those before them).
 // Private to formats/.
 #pragma once
 #include "formats/engines/blocks/blocks.cuh"
@@ -20,6 +21,8 @@
 namespace protean::formats {
 
 constexpr int flag_threads = 128;  // tiles of a block of threads
+// Carries that the last block of the product adds: two for each of its threads, one after the other.
+constexpr std::int64_t most_carries_of_one_block = 256;
 
 inline std::int64_t flag_groups(const FlagSizes& size) {
   return (size.tiles() + flag_threads - 1) / flag_threads;
@@ -177,7 +180,7 @@ struct RowOfFlaggedCarry {
 };
 
 // y has `limit` rows. carry[r groups + g]: what block of threads g adds to row r of the block row that began before it.
-// arrived: the blocks that have finished; 0 between products.
+// arrived: the blocks that have finished; 0 between products. Null: another launch adds the carries.
 template <class RowSize, class ColSize, class T>
 __global__ void __launch_bounds__(flag_threads)
     flagged_product(FlaggedBlocks<T> a, RowSize, ColSize, std::int64_t limit, T* carry, unsigned* arrived,
@@ -263,7 +266,7 @@ __global__ void __launch_bounds__(flag_threads)
     else
       write(open, last);
   }
-  if (gridDim.x == 1) return;
+  if (!arrived) return;
   __shared__ bool is_last;
   __threadfence();
   __syncthreads();
@@ -380,11 +383,16 @@ class FlaggedOnDevice final : public RowViewOnDevice<T, FlaggedOnDevice<T>> {
     const FlaggedBlocks<T> a = row_view();
     const std::int64_t groups = flag_groups(size_);
     T* const carry = const_cast<T*>(carry_.data());
-    unsigned* const arrived = const_cast<unsigned*>(arrived_.data());
+    const std::int64_t carries = groups > 1 ? groups * size_.R : 0;
+    const bool few = carries <= most_carries_of_one_block;
+    unsigned* const arrived = carries > 0 && few ? const_cast<unsigned*>(arrived_.data()) : nullptr;
     with_flag_shape(size_.R, size_.C, [&](auto R, auto C) {
       device::launch(state, flagged_product<decltype(R), decltype(C), T>, groups, flag_threads, a, R, C,
                      limit, carry, arrived, alpha, x, beta, y, state.stop);
     });
+    if (!few)
+      launch_add_carries(state, RowOfFlaggedCarry<T>{a, groups, limit}, carries, static_cast<const T*>(carry),
+                         alpha, y);
   }
 
   FlagSizes size_;
