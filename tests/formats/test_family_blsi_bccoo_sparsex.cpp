@@ -455,14 +455,15 @@ TEST(BitsOnADevice, ProductsHaveTheirLaunchesAndAFixedOrder) {
   const ContextPtr context = test_context(Space::device);
   if (!context) GTEST_SKIP() << no_device;
   struct Case {
-    const char *id, *n;
+    const char* id;
+    double n;
     std::size_t launches;
   };
   // The larger matrix has too many carries for one block of threads.
   for (const auto& [id, n, launches] :
-       {Case{"blsi", "24", 2}, Case{"bccoo", "24", 1}, Case{"bccoo-plus", "24", 2}, Case{"sparsex", "24", 1},
-        Case{"bccoo", "64", 2}, Case{"bccoo-plus", "64", 3}}) {
-    SCOPED_TRACE(std::string(id) + " n " + n);
+       {Case{"blsi", 24, 2}, Case{"bccoo", 24, 1}, Case{"bccoo-plus", 24, 2}, Case{"sparsex", 24, 1},
+        Case{"bccoo", 64, 2}, Case{"bccoo-plus", 64, 3}}) {
+    SCOPED_TRACE(std::string(id) + " n " + std::to_string(n));
     const CsrMatrix<double> csr = placed(context, generate(test_context(), "poisson-3d", {{"n", n}}));
     const Placed<double> x(context, sample_vector<double>(csr.cols(), 5));
     const auto matrix = make_matrix(find_format(id), csr, context);
