@@ -2,8 +2,10 @@
 add_library(protean_flags INTERFACE)
 # A feature, not CMAKE_CXX_STANDARD, which CMake would pass on to nvcc.
 target_compile_features(protean_flags INTERFACE cxx_std_20)
-# Clang's -Wshadow, unlike that of gcc, also means parameters that are named like a table of the file.
-set(cxx_flags -Wall -Wextra $<$<CXX_COMPILER_ID:GNU>:-Wshadow> -Wno-unknown-pragmas)
+# Clang's -Wshadow, unlike that of gcc, also means parameters that are named like a table of the file. In sources that are
+# compiled together it means the tables of the others.
+set(cxx_flags -Wall -Wextra -Wno-unknown-pragmas
+  "$<$<AND:$<CXX_COMPILER_ID:GNU>,$<NOT:$<BOOL:$<TARGET_PROPERTY:UNITY_BUILD>>>>:-Wshadow>")
 if(PROTEAN_WARNINGS_AS_ERRORS)
   list(APPEND cxx_flags -Werror)
 endif()
@@ -52,6 +54,19 @@ function(protean_compiled_quickly target)
     "$<$<AND:$<COMPILE_LANG_AND_ID:CXX,GNU>,$<CONFIG:Release>>:-Wno-array-bounds;-Wno-stringop-overflow;-Wno-restrict>")
 endfunction()
 
+# protean_compiled_together(<target>): with PROTEAN_UNITY, up to eight sources of a target are one for the compiler, which
+# then reads headers and instantiates templates once for all of them. Warnings that hold only of sources that are apart
+# are off: builds without the option have them.
+function(protean_compiled_together target)
+  if(PROTEAN_UNITY)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
+    # Sources of CUDA stay apart; a room may add them later.
+    file(GLOB_RECURSE kernels CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cu)
+    set_source_files_properties(${kernels} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+    target_compile_options(${target} PRIVATE "$<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-subobject-linkage>")
+  endif()
+endfunction()
+
 # The headers of the rooms, for hot and for other sources: GCC may crash where headers were compiled with another -O.
 foreach(owner protean_hot_headers protean_room_headers)
   add_library(${owner} OBJECT EXCLUDE_FROM_ALL ${PROTEAN_NOTHING})
@@ -93,6 +108,7 @@ function(protean_room name)
   add_library(protean_${name} OBJECT ${arg_SOURCES})
   protean_precompiled(protean_${name} cmake/precompiled.hpp REUSE_FROM protean_room_headers)
   protean_compiled_quickly(protean_${name})
+  protean_compiled_together(protean_${name})
   if(arg_HOT)
     list(PREPEND targets protean_${name}_hot)
     add_library(protean_${name}_hot OBJECT ${arg_HOT})

@@ -15,10 +15,6 @@
 namespace protean::apps {
 namespace {
 
-std::vector<const CLI::App*> commands_of(const CLI::App& root) {
-  return root.get_subcommands([](const CLI::App*) { return true; });
-}
-
 // The words of this option or argument; null where it has none.
 const OptionWords* find(const std::vector<OptionWords>& all, const std::string& command,
                         const std::string& option) {

@@ -15,7 +15,7 @@
 namespace protean::apps {
 namespace {
 
-constexpr Space spaces[] = {Space::host, Space::device};
+constexpr Space all_spaces[] = {Space::host, Space::device};
 
 struct KernelRow {
   std::string_view name, unavailable, note;
@@ -26,7 +26,7 @@ struct KernelRow {
 // The kernels of a format, each once, with the spaces it runs in.
 std::vector<KernelRow> kernel_rows(const FormatEntry& entry) {
   std::vector<KernelRow> rows;
-  for (const Space space : spaces)
+  for (const Space space : all_spaces)
     for (const Kernel& kernel : kernels_in(entry, space)) {
       auto row =
           std::find_if(rows.begin(), rows.end(), [&](const KernelRow& r) { return r.name == kernel.name; });
@@ -46,7 +46,7 @@ std::vector<KernelRow> kernel_rows(const FormatEntry& entry) {
 
 std::vector<std::string_view> available_spaces(const FormatEntry& entry) {
   std::vector<std::string_view> names;
-  for (const Space space : spaces)
+  for (const Space space : all_spaces)
     for (const Kernel& kernel : kernels_in(entry, space))
       if (kernel.unavailable.empty() && (names.empty() || names.back() != to_string(space)))
         names.push_back(to_string(space));
@@ -64,7 +64,7 @@ std::vector<OwnedParam> owned_params(const FormatEntry& entry) {
     const auto is_it = [&](const ParamDoc& other) { return other.name == doc.name; };
     std::string_view owner;
     if (std::none_of(entry.params.begin(), entry.params.end(), is_it))
-      for (const Space space : spaces)
+      for (const Space space : all_spaces)
         for (const Kernel& kernel : kernels_in(entry, space))
           if (owner.empty() && std::any_of(kernel.params.begin(), kernel.params.end(), is_it))
             owner = kernel.name;
@@ -125,7 +125,7 @@ struct PresetIn {
 std::vector<PresetIn> preset_in_spaces(const FormatEntry& entry) {
   std::vector<PresetIn> list;
   if (!entry.preset) return list;
-  for (const Space space : spaces) {
+  for (const Space space : all_spaces) {
     const auto kernels = kernels_in(entry, space);
     if (kernels.empty()) continue;
     PresetIn& in = list.emplace_back(PresetIn{space, {}, {}});

@@ -17,6 +17,10 @@
 #include "formats/catalogue.hpp"
 
 namespace protean::apps {
+std::vector<const CLI::App*> commands_of(const CLI::App& root) {
+  return root.get_subcommands([](const CLI::App*) { return true; });
+}
+
 namespace {
 
 constexpr std::string_view about_keys =
@@ -24,10 +28,6 @@ constexpr std::string_view about_keys =
     "which kind a\n"
     "key is. Paths in the file begin at its folder. On the command line `--set key.path=value` overrides any "
     "key.\n\n";
-
-std::vector<const CLI::App*> commands_of(const CLI::App& root) {
-  return root.get_subcommands([](const CLI::App*) { return true; });
-}
 
 std::vector<std::string> topics_of(const CLI::App& root) {
   std::vector<std::string> topics;

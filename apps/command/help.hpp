@@ -11,6 +11,9 @@ class App;
 
 namespace protean::apps {
 
+// The commands of the program.
+std::vector<const CLI::App*> commands_of(const CLI::App& root);
+
 // "protean help TOPIC [KEY]". Topics: none, a command, `problem` (the keys of the problem file; KEY is one of them or a
 // section), and those of topics.hpp. Throws BadArgument for another topic, with the topics.
 std::string help_text(const CLI::App& root, const std::string& topic, const std::string& key);

@@ -22,7 +22,7 @@ std::string entry(std::string_view id, std::string_view title) {
   return fmt::format("  {:<15} {}\n", id, title);
 }
 
-std::string methods() {
+std::string methods_text() {
   std::string text = "Methods (--method NAME, or solver.method):\n";
   for (const SolverEntry& one : solvers())
     text += entry(one.id, fmt::format("{}{}", one.title, one.symmetric ? "; for a symmetric A" : ""));
@@ -88,7 +88,7 @@ struct Topic {
 
 std::span<const Topic> topics() {
   static const Topic list[] = {
-      {"solver", {"solvers", "method", "methods"}, methods, {"solver"}},
+      {"solver", {"solvers", "method", "methods"}, methods_text, {"solver"}},
       {"preconditioner", {"preconditioners", "pc"}, preconditioner_list, {"preconditioner"}},
       {"matrix", {"matrices", "file", "files"}, matrices, {"matrix"}},
       {"rhs", {"right-hand-side", "vector", "vectors"}, vectors, {"rhs"}},

@@ -1,11 +1,10 @@
 #include "apps/fem/lagrange.hpp"
 
 #include <cmath>
+#include <numbers>
 
 namespace protean::apps::fem {
 namespace {
-
-constexpr double pi = 3.14159265358979323846;
 
 // P_n(x), P_n'(x) and P_n''(x) on [-1, 1], |x| < 1.
 struct Legendre {
@@ -27,7 +26,7 @@ Legendre legendre(int n, double x) {
 Rule gauss_legendre(int n) {
   Rule rule;
   for (int i = 0; i < n; ++i) {
-    double x = -std::cos(pi * (i + 0.75) / (n + 0.5));
+    double x = -std::cos(std::numbers::pi * (i + 0.75) / (n + 0.5));
     for (int step = 0; step < 20; ++step) {
       const Legendre p = legendre(n, x);
       x -= p.value / p.first;
@@ -42,7 +41,7 @@ Rule gauss_legendre(int n) {
 std::vector<double> gauss_lobatto_points(int degree) {
   std::vector<double> points{0};
   for (int i = 1; i < degree; ++i) {
-    double x = -std::cos(pi * i / degree);
+    double x = -std::cos(std::numbers::pi * i / degree);
     for (int step = 0; step < 20; ++step) {
       const Legendre p = legendre(degree, x);
       x -= p.first / p.second;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <numbers>
 
 #include "apps/fem/lagrange.hpp"
 #include "core/error.hpp"
@@ -10,12 +11,12 @@
 namespace protean::apps::fem {
 namespace {
 
-constexpr double pi = 3.14159265358979323846;
-
 // Moves the inner points of the unit cube. Points on the boundary stay.
 Point moved(const Point& p, double by) {
-  const double bump = by * std::sin(pi * p[0]) * std::sin(pi * p[1]) * std::sin(pi * p[2]);
-  return {p[0] + bump, p[1] - bump * std::cos(pi * p[0]), p[2] + bump * std::cos(2 * pi * p[1]) / 2};
+  const double bump = by * std::sin(std::numbers::pi * p[0]) * std::sin(std::numbers::pi * p[1]) *
+                      std::sin(std::numbers::pi * p[2]);
+  return {p[0] + bump, p[1] - bump * std::cos(std::numbers::pi * p[0]),
+          p[2] + bump * std::cos(2 * std::numbers::pi * p[1]) / 2};
 }
 
 // The nodes of a cube with n elements of this degree along each side.

@@ -13,7 +13,7 @@
 namespace protean::apps {
 namespace {
 
-constexpr std::int64_t most = std::int64_t{1} << 53;
+constexpr std::int64_t largest_exact = std::int64_t{1} << 53;
 constexpr double long_time = 1e6;  // seconds
 
 MeasuredFormat read_format(const Node& node, const std::string& path) {
@@ -21,7 +21,7 @@ MeasuredFormat read_format(const Node& node, const std::string& path) {
     fail(node.place, path + " must be [name, bytes, seconds of a product, seconds of a conversion]");
   MeasuredFormat format;
   format.format = read_text(node.items[0], path + "[0]");
-  format.bytes = static_cast<std::size_t>(read_integer(node.items[1], path + "[1]", 1, most));
+  format.bytes = static_cast<std::size_t>(read_integer(node.items[1], path + "[1]", 1, largest_exact));
   format.product_seconds = read_number(node.items[2], path + "[2]", {1e-12, long_time});
   format.convert_seconds = read_number(node.items[3], path + "[3]", {0, long_time});
   return format;
@@ -34,8 +34,8 @@ MeasuredMatrix read_measured(const Node& node, const std::string& path) {
   MeasuredMatrix matrix;
   matrix.matrix = section.text("matrix", "");
   matrix.space = section.word("space", "host", {"host", "device"}) == "host" ? Space::host : Space::device;
-  matrix.rows = section.integer("rows", 0, 1, most),
-  matrix.nonzeros = section.integer("nonzeros", 0, 1, most);
+  matrix.rows = section.integer("rows", 0, 1, largest_exact),
+  matrix.nonzeros = section.integer("nonzeros", 0, 1, largest_exact);
   if (section.has("row_changes")) matrix.row_changes = section.number("row_changes", 0, {0, 1});
   const Node& formats = *section.find("formats");
   if (formats.kind != Node::Kind::list) fail(formats.place, path + ".formats must be a list");
@@ -55,7 +55,7 @@ MeasuredRoof read_roof(const Node& node, const std::string& path) {
   roof.space = section.word("space", "host", {"host", "device"}) == "host" ? Space::host : Space::device;
   roof.memory = section.number("memory", 0, {1, 1e18});
   roof.cache = section.number("cache", 0, {0, 1e18});
-  roof.cache_bytes = static_cast<std::size_t>(section.integer("cache_bytes", 0, 0, most));
+  roof.cache_bytes = static_cast<std::size_t>(section.integer("cache_bytes", 0, 0, largest_exact));
   return roof;
 }
 
@@ -68,7 +68,7 @@ bool is_plain(std::string_view id) {
 }
 
 // Text in quotes, from which the same text is read.
-std::string quoted(std::string_view text) {
+std::string yaml_quoted(std::string_view text) {
   std::string out = "\"";
   for (const char c : text) {
     if (c == '"' || c == '\\')
@@ -89,7 +89,7 @@ std::string machine_text(const TunedMachine& table) {
       "product, seconds of a\n"
       "# conversion from csr. order-rcm: the same in a random numbering, with the seconds to find that order "
       "and to permute the\n# matrix.\n";
-  if (!table.machine.empty()) text += fmt::format("machine: {}\n", quoted(table.machine));
+  if (!table.machine.empty()) text += fmt::format("machine: {}\n", yaml_quoted(table.machine));
   if (!table.roofs.empty())
     text +=
         "# Bytes a second when a vector is copied: from and to memory, and in the last-level "
@@ -102,13 +102,13 @@ std::string machine_text(const TunedMachine& table) {
   text += fmt::format("matrices:{}\n", table.matrices.empty() ? " []" : "");
   for (const MeasuredMatrix& matrix : table.matrices) {
     text += fmt::format("  - matrix: {}\n    space: {}\n    rows: {}\n    nonzeros: {}\n",
-                        quoted(matrix.matrix), to_string(matrix.space), matrix.rows, matrix.nonzeros);
+                        yaml_quoted(matrix.matrix), to_string(matrix.space), matrix.rows, matrix.nonzeros);
     if (matrix.row_changes >= 0) text += fmt::format("    row_changes: {:.3f}\n", matrix.row_changes);
     text += "    formats:\n";
     for (const MeasuredFormat& f : matrix.formats)
-      text +=
-          fmt::format("      - [{}, {}, {:.5e}, {:.5e}]\n", is_plain(f.format) ? f.format : quoted(f.format),
-                      f.bytes, f.product_seconds, f.convert_seconds);
+      text += fmt::format("      - [{}, {}, {:.5e}, {:.5e}]\n",
+                          is_plain(f.format) ? f.format : yaml_quoted(f.format), f.bytes, f.product_seconds,
+                          f.convert_seconds);
   }
   return text;
 }

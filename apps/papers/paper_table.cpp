@@ -5,16 +5,11 @@
 #include <algorithm>
 #include <charconv>
 
+#include "apps/papers/paper_text.hpp"
 #include "core/error.hpp"
 #include "core/words.hpp"
 
 namespace protean::apps {
-
-// The files of data/. The build makes this array, which ends with a null name.
-struct PaperText {
-  const char *name, *text;
-};
-extern const PaperText paper_texts[];
 
 namespace {
 

@@ -28,8 +28,8 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr double smallest_positive = std::numeric_limits<double>::min();
 constexpr double most = 9007199254740991.0;  // 2^53 - 1: each whole number up to it is a double of its own
 
-KeyDoc number(std::string_view section, std::string_view name, double value, double smallest, double largest,
-              std::string_view about, std::string_view otherwise = {}) {
+KeyDoc number_key(std::string_view section, std::string_view name, double value, double smallest,
+                  double largest, std::string_view about, std::string_view otherwise = {}) {
   return {section, name, Type::number, std::string(about), otherwise, value, {smallest, largest}, {}, {}};
 }
 KeyDoc integer(std::string_view section, std::string_view name, std::int64_t value, double smallest,
@@ -146,7 +146,7 @@ std::vector<KeyDoc> make_table() {
       word("matrix", "duplicates", "sum", {"sum", "refuse"},
            "What happens to entries that a file has more than once"),
       word("matrix", "order", "none", order_words(), "Order of rows and columns in the solve"),
-      number("matrix", "scale", 1, -1e300, 1e300, "Solve (scale A) x = scale b; not 0"),
+      number_key("matrix", "scale", 1, -1e300, 1e300, "Solve (scale A) x = scale b; not 0"),
 
       other("matrix.generate", "kind", "a kind, see `protean generate --kinds`", "required",
             "Which matrix; each kind has its own keys"),
@@ -156,12 +156,12 @@ std::vector<KeyDoc> make_table() {
            "The equation"),
       word("matrix.generate (fem-hex, fem-tet)", "storage", "assembled", {"assembled", "element"},
            "assembled, or element: solve with element matrices until a schedule changes to a format"),
-      number("matrix.generate (fem-hex, fem-tet)", "distortion", 0, 0, 0.1,
-             "How far nodes of the cube are moved, relative to an element"),
-      number("matrix.generate (fem-hex, fem-tet)", "young", fem.material.young, smallest_positive, 1e300,
-             "Young's modulus (physics: elasticity)"),
-      number("matrix.generate (fem-hex, fem-tet)", "poisson", fem.material.poisson, 0, 0.4999,
-             "Poisson's ratio (physics: elasticity)"),
+      number_key("matrix.generate (fem-hex, fem-tet)", "distortion", 0, 0, 0.1,
+                 "How far nodes of the cube are moved, relative to an element"),
+      number_key("matrix.generate (fem-hex, fem-tet)", "young", fem.material.young, smallest_positive, 1e300,
+                 "Young's modulus (physics: elasticity)"),
+      number_key("matrix.generate (fem-hex, fem-tet)", "poisson", fem.material.poisson, 0, 0.4999,
+                 "Poisson's ratio (physics: elasticity)"),
       integer("matrix.generate (fem-hex)", "degree", 1, 1, 4, "Degree of the polynomials"),
       file("matrix.generate (fem-tet)", "mesh", "Tetrahedra of a Gmsh file instead of the unit cube"),
 
@@ -170,14 +170,14 @@ std::vector<KeyDoc> make_table() {
       file("rhs", "file",
            "b: a vector, or several, in a file .mtx, .mtx.gz, .mtx.xz or .npy, or the right-hand sides in a "
            "Harwell-Boeing file"),
-      number("rhs", "value", 0, -1e300, 1e300, "b: this number everywhere", "not used"),
+      number_key("rhs", "value", 0, -1e300, 1e300, "b: this number everywhere", "not used"),
       integer("rhs", "random", 0, 0, most, "b: random numbers in [-1, 1) of this seed", "not used"),
       integer(
           "rhs", "columns", 1, 1, 256,
           "Number of right-hand sides that are solved at once: random numbers with the seeds that follow, or "
           "the columns of the file"),
       file("rhs.solution", "file", "x: a vector, or several, in a file"),
-      number("rhs.solution", "value", 0, -1e300, 1e300, "x: this number everywhere", "not used"),
+      number_key("rhs.solution", "value", 0, -1e300, 1e300, "x: this number everywhere", "not used"),
       integer("rhs.solution", "random", 0, 0, most, "x: random numbers in [-1, 1) of this seed", "not used"),
       file("initial_guess", "file", "A vector in a file, such as one that --checkpoint has kept"),
       integer("initial_guess", "random", 0, 0, most, "Random numbers in [-1, 1) with this seed", "not used"),
@@ -236,10 +236,10 @@ std::vector<KeyDoc> make_table() {
   const std::vector<KeyDoc> last = {
       integer("schedule[]", "at_iteration", 0, 0, most, "Change at this iteration; give one of the three",
               "not used"),
-      number("schedule[]", "at_residual", 0, smallest_positive, 1e300,
-             "Change at this relative residual or below", "not used"),
-      number("schedule[]", "after_seconds", 0, 0, 1e9, "Change after this many seconds of the solve",
-             "not used"),
+      number_key("schedule[]", "at_residual", 0, smallest_positive, 1e300,
+                 "Change at this relative residual or below", "not used"),
+      number_key("schedule[]", "after_seconds", 0, 0, 1e9, "Change after this many seconds of the solve",
+                 "not used"),
       other("schedule[]", "format", "a format", none, "What to change to; give this, order or both"),
       other("schedule[]", "parameters", "map", none, "Parameters of the format"),
       other("schedule[]", "parts", "list", none, "The parts of format sum"),

@@ -11,7 +11,7 @@
 namespace protean::detail {
 namespace {
 
-constexpr std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
+constexpr std::size_t index(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 // Divides each vector by a power of two, so that its largest entry is below 1, whose squares neither overflow nor
 // vanish. No bits of the setup change.
@@ -19,14 +19,14 @@ void scale_vectors(std::int64_t rows, std::int64_t vectors, std::vector<double>&
   for (std::int64_t k = 0; k < vectors; ++k) {
     double largest = 0;
     for (std::int64_t i = 0; i < rows; ++i)
-      largest = std::max(largest, std::abs(values[at(i * vectors + k)]));
+      largest = std::max(largest, std::abs(values[index(i * vectors + k)]));
     if (largest == 0 && rows > 0)
       throw BadArgument(
           fmt::format("vector {} near the null space is zero (vectors count from 0); leave it out", k));
     int exponent = 0;
     (void)std::frexp(largest, &exponent);
     for (std::int64_t i = 0; i < rows; ++i)
-      values[at(i * vectors + k)] = std::ldexp(values[at(i * vectors + k)], -exponent);
+      values[index(i * vectors + k)] = std::ldexp(values[index(i * vectors + k)], -exponent);
   }
 }
 
@@ -34,7 +34,7 @@ void scale_vectors(std::int64_t rows, std::int64_t vectors, std::vector<double>&
 void require_independent(std::int64_t rows, std::int64_t vectors, std::vector<double> Q) {
   const auto dot = [&](std::int64_t a, std::int64_t b) {
     double sum = 0;
-    for (std::int64_t i = 0; i < rows; ++i) sum += Q[at(i * vectors + a)] * Q[at(i * vectors + b)];
+    for (std::int64_t i = 0; i < rows; ++i) sum += Q[index(i * vectors + a)] * Q[index(i * vectors + b)];
     return sum;
   };
   for (std::int64_t k = 0; k < vectors && rows > 0; ++k) {
@@ -42,7 +42,8 @@ void require_independent(std::int64_t rows, std::int64_t vectors, std::vector<do
     for (int pass = 0; pass < 2; ++pass)
       for (std::int64_t q = 0; q < k; ++q) {
         const double along = dot(q, k);
-        for (std::int64_t i = 0; i < rows; ++i) Q[at(i * vectors + k)] -= along * Q[at(i * vectors + q)];
+        for (std::int64_t i = 0; i < rows; ++i)
+          Q[index(i * vectors + k)] -= along * Q[index(i * vectors + q)];
       }
     const double after = std::sqrt(dot(k, k));
     if (!(after > 1e-12 * before))
@@ -50,7 +51,7 @@ void require_independent(std::int64_t rows, std::int64_t vectors, std::vector<do
           fmt::format("vector {} near the null space is a sum of multiples of those before it (vectors "
                       "count from 0); leave it out",
                       k));
-    for (std::int64_t i = 0; i < rows; ++i) Q[at(i * vectors + k)] /= after;
+    for (std::int64_t i = 0; i < rows; ++i) Q[index(i * vectors + k)] /= after;
   }
 }
 
@@ -62,13 +63,13 @@ std::vector<double> near_null_space_of(std::int64_t rows, MultiVectorView<const 
   if (vectors.columns < 1 || vectors.columns > most)
     throw BadArgument(fmt::format("amg takes 1 to {} vectors near the null space, and these are {}", most,
                                   vectors.columns));
-  std::vector<double> values(at(rows * vectors.columns));
+  std::vector<double> values(index(rows * vectors.columns));
   for (std::int64_t i = 0; i < rows; ++i)
     for (std::int64_t k = 0; k < vectors.columns; ++k) {
       if (!std::isfinite(vectors(i, k)))
         throw BadArgument(fmt::format("entry {} of vector {} near the null space is {} (both count from 0)",
                                       i, k, vectors(i, k)));
-      values[at(i * vectors.columns + k)] = vectors(i, k);
+      values[index(i * vectors.columns + k)] = vectors(i, k);
     }
   scale_vectors(rows, vectors.columns, values);
   require_independent(rows, vectors.columns, values);

@@ -5,16 +5,10 @@
 
 #include "core/error.hpp"
 #include "core/simulated_device.hpp"
-#include "core/transfer.hpp"
 #include "preconditioners/factors/device/device_factors.hpp"
 
 namespace protean::detail {
 namespace {
-
-template <class U>
-void send(const Context& device, Buffer<U>& to, const U* from) {
-  copy_bytes(device, to.data(), Space::device, from, Space::host, to.bytes());
-}
 
 // The smallest power of two that is not less than the mean number of entries of a row, at most a warp: lanes that wait
 // for their results at the same time wait once.

@@ -20,11 +20,18 @@
 #include <vector>
 
 #include "core/buffer.hpp"
+#include "core/transfer.hpp"
 #include "core/vector.hpp"
 #include "preconditioners/preconditioner.hpp"
 #include "preconditioners/triangular/sweeps.hpp"
 
 namespace protean::detail {
+
+// Copies to.size() values from host memory.
+template <class U>
+void send(const Context& device, Buffer<U>& to, const U* from) {
+  copy_bytes(device, to.data(), Space::device, from, Space::host, to.bytes());
+}
 
 // From this number of stages on, one launch for each would take longer than one kernel whose rows wait for each other.
 inline constexpr std::int64_t most_stage_launches = 32;

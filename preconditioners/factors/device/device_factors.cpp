@@ -7,15 +7,9 @@
 
 #include "core/parallel.hpp"
 #include "core/simulated_device.hpp"
-#include "core/transfer.hpp"
 
 namespace protean::detail {
 namespace {
-
-template <class U>
-void send(const Context& device, Buffer<U>& to, const U* from) {
-  copy_bytes(device, to.data(), Space::device, from, Space::host, to.bytes());
-}
 
 #if defined(PROTEAN_HAVE_CUDA)
 // Whether rows wait for each other in one kernel. There a row has done most of its work when the last row that it needs
