@@ -40,10 +40,9 @@
 #include <protean/operators/format_params.hpp>
 #include <protean/operators/layout.hpp>
 #include <protean/operators/linear_operator.hpp>
+#include <protean/operators/matrix/matrix.hpp>
 #include <protean/operators/multi_product.hpp>
-#include <protean/operators/ordered_operator.hpp>
 #include <protean/operators/parts.hpp>
-#include <protean/operators/policy/adaptive_operator.hpp>
 #include <protean/operators/policy/cost_model.hpp>
 #include <protean/operators/policy/forecast.hpp>
 #include <protean/operators/policy/reason.hpp>

@@ -3,11 +3,11 @@
 //
 //   auto csr = protean::watched(context, protean::csr_view(n, n, row_ptr, col, values));
 //
-// After that make_matrix(), update_values(), background builds of AdaptiveOperator and Solver::solve() check the arrays
+// After that make_matrix(), update_values(), background builds of Matrix and Solver::solve() check the arrays
 // before they use them. They throw ArraysChanged, which names array and entries, if an array was overwritten or moved,
 // or freed and returned to the system. Formats other than csr copy the arrays, so nothing is checked once such a matrix
 // is made. To change values, write them into the array and call update_values() (of the matrix or the
-// AdaptiveOperator): it accepts the present values and checks that the pattern is the same.
+// Matrix): it accepts the present values and checks that the pattern is the same.
 //
 // Cost: one pass over the arrays for each check (about 1 GB/s; a device matrix is copied to the host for it),
 // and 8 bytes for each 4096. Freed memory that is neither returned to the system nor overwritten is found

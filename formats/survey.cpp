@@ -436,7 +436,7 @@ template std::vector<SwitchTarget> survey_formats<float>(const ElementOperator<f
 template std::vector<SwitchTarget> survey_formats<double>(const ElementOperator<double>&, const CostModel*);
 
 template <class T>
-std::vector<SwitchTarget> survey_formats(const AdaptiveOperator<T>& A, const CostModel& model,
+std::vector<SwitchTarget> survey_formats(const Matrix<T>& A, const CostModel& model,
                                          const SparsityPattern& on_host) {
   if (A.elements()) return survey_formats(*A.elements(), &model);
   const Context& context = *A.context();
@@ -447,9 +447,9 @@ std::vector<SwitchTarget> survey_formats(const AdaptiveOperator<T>& A, const Cos
   return survey(Source(given ? *host : context, pattern), context.space(), context.deterministic(), sizeof(T),
                 false, &model);
 }
-template std::vector<SwitchTarget> survey_formats<float>(const AdaptiveOperator<float>&, const CostModel&,
+template std::vector<SwitchTarget> survey_formats<float>(const Matrix<float>&, const CostModel&,
                                                          const SparsityPattern&);
-template std::vector<SwitchTarget> survey_formats<double>(const AdaptiveOperator<double>&, const CostModel&,
+template std::vector<SwitchTarget> survey_formats<double>(const Matrix<double>&, const CostModel&,
                                                           const SparsityPattern&);
 
 }  // namespace protean

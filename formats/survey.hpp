@@ -11,7 +11,7 @@
 #include <protean/core/csr.hpp>
 #include <protean/core/export.hpp>
 #include <protean/operators/elements/element_operator.hpp>
-#include <protean/operators/policy/adaptive_operator.hpp>
+#include <protean/operators/matrix/matrix.hpp>
 #include <protean/operators/policy/cost_model.hpp>
 
 namespace PROTEAN_EXPORT protean {
@@ -70,7 +70,7 @@ PROTEAN_EXPORT std::vector<SwitchTarget> survey_formats(const ElementOperator<T>
 // on_host: the pattern in host memory, if the caller has it. If background work is cancelled, the survey throws
 // Cancelled between two formats.
 template <class T>
-PROTEAN_EXPORT std::vector<SwitchTarget> survey_formats(const AdaptiveOperator<T>& A, const CostModel& model,
+PROTEAN_EXPORT std::vector<SwitchTarget> survey_formats(const Matrix<T>& A, const CostModel& model,
                                                         const SparsityPattern& on_host = {});
 
 }  // namespace protean

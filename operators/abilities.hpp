@@ -25,7 +25,7 @@ class HasLayout;  // operators/layout.hpp
 class HasParts;   // operators/parts.hpp
 
 // One ability: the interface of an operator, or null. The interface belongs to the operator, or to an operator inside
-// of it. It may be used as long as that operator lives; an AdaptiveOperator replaces the operator inside at a change
+// of it. It may be used as long as that operator lives; a Matrix replaces the operator inside at a change
 // of format.
 template <class Interface>
 class Ability {

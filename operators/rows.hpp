@@ -19,7 +19,7 @@ class HasRows {
 };
 
 // The entries of A in its space, by HasRows: AssembledMatrix::to_csr(), the assembled element matrices, or the entries
-// of a user's operator. An AdaptiveOperator gives its source, if that has the values of the running matrix. Empty for
+// of a user's operator. An Matrix gives its source, if that has the values of the running matrix. Empty for
 // an operator without that ability. May share arrays with A; else it takes the memory of the matrix in CSR. Throws
 // OutOfMemory.
 template <class T>

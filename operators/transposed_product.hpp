@@ -12,7 +12,7 @@ namespace PROTEAN_EXPORT protean {
 // Ability: computes products with A^T.
 //
 //   assembled matrices   keep A^T in format csr and compute with it. It is made at the first product, and again at the
-//                        first one after new values; an AdaptiveOperator makes it again after a change of format, too.
+//                        first one after new values; a Matrix makes it again after a change of format, too.
 //                        It takes the memory of the matrix in csr, and as much again while it is made; on a GPU 8 more
 //                        bytes an entry then (16 from 2^31 entries on). Format csc computes with its own arrays, which
 //                        are A^T in csr, and sss with its own product, since A^T is A: both keep nothing.

@@ -45,7 +45,7 @@ constexpr std::string_view hypre = {};
 
 constexpr PreconditionerEntry entries[] = {
     {"none", "No preconditioner"},
-    {"auto", "One of the others, by the measured times of a kept system; jacobi at first",
+    {"auto", "One of the others, by measured times of long solves and kept systems; jacobi at first",
      PROTEAN_MAKERS(make_auto)},
     {"jacobi", "Inverse of the diagonal; Saad 2003, section 10.2", PROTEAN_MAKERS(make_jacobi)},
     {"block-jacobi", "Inverses of dense blocks on the diagonal; Saad 2003, section 12.2",

@@ -19,7 +19,7 @@ namespace PROTEAN_EXPORT protean {
 // specs are not read). It is called once, when the solve has lasted long enough for a change, and again after a change
 // of order. For a host matrix it runs in the thread of the solve, and its time counts as spent. For a device matrix it
 // runs in another thread as background work, which is cancelled when the solve ends. survey_formats() of an
-// AdaptiveOperator does this.
+// Matrix does this.
 using FormatSurvey = std::function<std::vector<SwitchTarget>()>;
 
 struct AutoSwitchOptions {

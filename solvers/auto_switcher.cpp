@@ -33,7 +33,7 @@ AutoSwitchOptions switch_options(const Context& context, const StoppingRule& rul
 }
 
 template <class T>
-AutoSwitcher<T>::AutoSwitcher(AdaptiveOperator<T>& A, const CostModel& model, FormatSurvey survey,
+AutoSwitcher<T>::AutoSwitcher(Matrix<T>& A, const CostModel& model, FormatSurvey survey,
                               const AutoSwitchOptions& options, SolveObserver* inner)
     : inside_(
           std::make_unique<detail::Switching<T>>(A, model, std::move(survey), options, inner, on_switch)) {}

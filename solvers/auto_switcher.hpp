@@ -16,8 +16,8 @@
 namespace PROTEAN_EXPORT protean {
 
 template <class T>
-class AdaptiveOperator;  // operators/policy/adaptive_operator.hpp
-class CostModel;         // operators/policy/cost_model.hpp
+class Matrix;     // operators/matrix/matrix.hpp
+class CostModel;  // operators/policy/cost_model.hpp
 namespace PROTEAN_HIDDEN detail {
 template <class T>
 class Switching;
@@ -35,8 +35,8 @@ class AutoSwitcher final : public SolveObserver {
  public:
   // Keeps references to the operator and the inner observer, which must live as long as it is used. Throws BadArgument
   // for a policy out of range.
-  AutoSwitcher(AdaptiveOperator<T>& A, const CostModel& model, FormatSurvey survey,
-               const AutoSwitchOptions& options, SolveObserver* inner = nullptr);
+  AutoSwitcher(Matrix<T>& A, const CostModel& model, FormatSurvey survey, const AutoSwitchOptions& options,
+               SolveObserver* inner = nullptr);
   ~AutoSwitcher() override;
 
   // Begins another solve with these options and observer. decisions() are of the present solve. Throws what the
@@ -49,7 +49,7 @@ class AutoSwitcher final : public SolveObserver {
   // decision would cost more than a late change.
   std::int64_t next_stop() const noexcept override;
   bool reads_solution(const IterationInfo& info) const noexcept override;
-  // Cancels a running build without waiting for its end (AdaptiveOperator::cancel), and makes the last measurement. A
+  // Cancels a running build without waiting for its end (Matrix::cancel), and makes the last measurement. A
   // measurement takes time on a device, so there it is made only if the solve has changed the format.
   void finish();
 

@@ -63,8 +63,8 @@ std::string_view to_string(ScheduleEvent::Action action) noexcept {
 }
 
 template <class T>
-FormatSchedule<T>::FormatSchedule(AdaptiveOperator<T>& A, std::vector<SchedulePoint> points,
-                                  SolveObserver* next, std::function<void(const ScheduleEvent&)> on_event)
+FormatSchedule<T>::FormatSchedule(Matrix<T>& A, std::vector<SchedulePoint> points, SolveObserver* next,
+                                  std::function<void(const ScheduleEvent&)> on_event)
     : A_(A),
       points_(std::move(points)),
       next_(next),

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include <protean/core/export.hpp>
-#include <protean/operators/policy/adaptive_operator.hpp>
+#include <protean/operators/matrix/matrix.hpp>
 #include <protean/solvers/schedule.hpp>
 #include <protean/solvers/solver.hpp>
 
@@ -23,7 +23,7 @@ class FormatSchedule final : public SolveObserver {
   // A must outlive this object. `next`, if given, is called first in each iteration. `on_event` is called
   // with each event when it happens, except not_reached. Throws BadArgument for a point without format and
   // order, or whose `at` is negative or NaN.
-  FormatSchedule(AdaptiveOperator<T>& A, std::vector<SchedulePoint> points, SolveObserver* next = nullptr,
+  FormatSchedule(Matrix<T>& A, std::vector<SchedulePoint> points, SolveObserver* next = nullptr,
                  std::function<void(const ScheduleEvent&)> on_event = {});
 
   bool on_iteration(const IterationInfo& info) override;
@@ -43,7 +43,7 @@ class FormatSchedule final : public SolveObserver {
   // Adds the failures that the operator has recorded since the last call.
   void add_failures();
 
-  AdaptiveOperator<T>& A_;
+  Matrix<T>& A_;
   std::vector<SchedulePoint> points_;  // not yet carried out
   SolveObserver* next_;
   std::function<void(const ScheduleEvent&)> on_event_;

@@ -97,15 +97,16 @@ class SimulatedMultiSteps final : public MultiDeviceSteps<T> {
         batch_(static_cast<int>(std::min<std::int64_t>(most_batch, 1 + context.simulated()->steps_ahead()))) {
   }
   void start(const std::vector<Limits>& limits) override {
-    in_flight_.clear(), judgement_.assign(limits.size(), {});
+    in_flight_.clear(), judgement_.assign(limits.size(), {}), ahead_ = 0;
     for (std::size_t l = 0; l < limits.size(); ++l)
       judgement_[l].goal = limits[l].goal, judgement_[l].too_large = limits[l].too_large,
       judgement_[l].left = limits[l].left;
   }
   void next(const MultiSystem<T>& system, MultiMethod<T>& method, std::span<const ColumnPair> lanes,
-            Done& done) override {
+            std::int64_t room, Done& done) override {
     done.reset(judgement_.size());
-    while (in_flight_.size() < 2 && method.phase() < method.period()) queue(system, method, lanes);
+    while (in_flight_.size() < 2 && method.phase() < method.period() && ahead_ < room)
+      queue(system, method, lanes, room - ahead_);
     take(done);
   }
   void settle(Done& done) override {
@@ -114,25 +115,34 @@ class SimulatedMultiSteps final : public MultiDeviceSteps<T> {
   }
 
  private:
-  void queue(const MultiSystem<T>& system, MultiMethod<T>& method, std::span<const ColumnPair> lanes) {
-    for (int step = 0; step < batch_ && method.phase() < method.period(); ++step) {
+  struct Batch {
+    std::vector<LaneJudgement> lanes;
+    std::int64_t steps;
+  };
+
+  void queue(const MultiSystem<T>& system, MultiMethod<T>& method, std::span<const ColumnPair> lanes,
+             std::int64_t room) {
+    int step = 0;
+    for (; step < batch_ && step < room && method.phase() < method.period(); ++step) {
       method.step(system, lanes);
       const DeviceWork work(context_, {method.running()});
       const LaneTests<T> tests(method);
       for (std::size_t l = 0; l < judgement_.size(); ++l)
         tests.judge(static_cast<int>(l), step, judgement_[l], method.running());
     }
-    in_flight_.push_back(judgement_);
+    in_flight_.push_back({judgement_, step}), ahead_ += step;
   }
   void take(Done& done) {
-    add_batch<T>(in_flight_.front(), done);
+    add_batch<T>(in_flight_.front().lanes, done);
+    ahead_ -= in_flight_.front().steps;
     in_flight_.pop_front();
   }
 
   const Context& context_;
   const int batch_;
   std::vector<LaneJudgement> judgement_;
-  std::deque<std::vector<LaneJudgement>> in_flight_;
+  std::deque<Batch> in_flight_;
+  std::int64_t ahead_ = 0;  // steps in flight
 };
 
 }  // namespace protean::detail

@@ -44,7 +44,7 @@ class QueuedSteps final : public MultiDeviceSteps<T> {
   void start(const std::vector<Limits>& limits) override {
     // Work that is still in flight belongs to a solve that an exception ended.
     if (in_flight_ > 0) PROTEAN_CUDA_CHECK(cudaStreamSynchronize(stream()));
-    in_flight_ = 0, lanes_ = limits.size();
+    in_flight_ = 0, ahead_ = 0, lanes_ = limits.size();
     LaneJudgement* const header = copies();
     std::memset(header, 0, lanes_ * sizeof(LaneJudgement));
     for (std::size_t l = 0; l < lanes_; ++l)
@@ -57,9 +57,10 @@ class QueuedSteps final : public MultiDeviceSteps<T> {
   }
 
   void next(const MultiSystem<T>& system, MultiMethod<T>& method, std::span<const ColumnPair> lanes,
-            Done& done) override {
+            std::int64_t room, Done& done) override {
     done.reset(lanes_);
-    while (in_flight_ < 2 && method.phase() < method.period()) queue(system, method, lanes);
+    while (in_flight_ < 2 && method.phase() < method.period() && ahead_ < room)
+      queue(system, method, lanes, room - ahead_);
     take(done);
   }
 
@@ -71,6 +72,7 @@ class QueuedSteps final : public MultiDeviceSteps<T> {
  private:
   struct Slot {
     cudaEvent_t done = nullptr;
+    std::int64_t steps = 0;
     Slot() = default;
     Slot(const Slot&) = delete;
     Slot& operator=(const Slot&) = delete;
@@ -82,10 +84,12 @@ class QueuedSteps final : public MultiDeviceSteps<T> {
   cudaStream_t stream() const { return context_->device_state().stream; }
   LaneJudgement* copies() const noexcept { return static_cast<LaneJudgement*>(copies_.data()); }
 
-  void queue(const MultiSystem<T>& system, MultiMethod<T>& method, std::span<const ColumnPair> lanes) {
+  void queue(const MultiSystem<T>& system, MultiMethod<T>& method, std::span<const ColumnPair> lanes,
+             std::int64_t room) {
     const DeviceState& state = context_->device_state();
-    // A cycle ends with a shorter batch: what follows is the driver's.
-    for (int step = 0; step < batch && method.phase() < method.period(); ++step) {
+    // A cycle ends with a shorter batch, and so does a stop of the observer: what follows is the driver's.
+    int step = 0;
+    for (; step < batch && step < room && method.phase() < method.period(); ++step) {
       method.step(system, lanes);
       device::launch(state, judge_lanes<T>, 1, 256, judgement_.data(), static_cast<int>(lanes_), step,
                      LaneTests<T>(method), method.running(), state.stop);
@@ -94,6 +98,7 @@ class QueuedSteps final : public MultiDeviceSteps<T> {
     PROTEAN_CUDA_CHECK(cudaMemcpyAsync(copies() + slot * most_, judgement_.data(),
                                        lanes_ * sizeof(LaneJudgement), cudaMemcpyDeviceToHost, stream()));
     PROTEAN_CUDA_CHECK(cudaEventRecord(slots_[slot].done, stream()));
+    slots_[slot].steps = step, ahead_ += step;
     ++in_flight_;
   }
 
@@ -102,6 +107,7 @@ class QueuedSteps final : public MultiDeviceSteps<T> {
     const LaneJudgement* const copy = copies() + first_ * most_;
     PROTEAN_CUDA_CHECK(cudaEventSynchronize(slots_[first_].done));
     add_batch<T>({copy, lanes_}, done);
+    ahead_ -= slots_[first_].steps;
     first_ ^= 1, --in_flight_;
   }
 
@@ -111,6 +117,7 @@ class QueuedSteps final : public MultiDeviceSteps<T> {
   device::PinnedMemory copies_;
   Slot slots_[2];
   int first_ = 0, in_flight_ = 0;
+  std::int64_t ahead_ = 0;  // steps in flight
   std::size_t lanes_ = 0;
 };
 

@@ -170,9 +170,10 @@ class MultiDeviceSteps {
   virtual ~MultiDeviceSteps() = default;
   // Nothing is in flight. One for each lane, running or not.
   virtual void start(const std::vector<Limits>& limits) = 0;
-  // The next steps, of which some more may be in flight when it returns.
+  // The next steps, of which some more may be in flight when it returns. No more than `room` steps, at least 1, are
+  // computed beyond those that were returned before.
   virtual void next(const MultiSystem<T>& system, MultiMethod<T>& method, std::span<const ColumnPair> lanes,
-                    Done& done) = 0;
+                    std::int64_t room, Done& done) = 0;
   // Waits for all that is in flight, and returns it in the same way.
   virtual void settle(Done& done) = 0;
 };

@@ -25,6 +25,7 @@
 #include "solvers/multi_method.hpp"
 #include "solvers/null_space.hpp"
 #include "solvers/ordered_solve.hpp"
+#include "solvers/steering_observer.hpp"
 
 namespace protean {
 namespace detail {
@@ -64,6 +65,7 @@ class MultiRun {
         workspace_(workspace),
         method_(*workspace.method),
         observer_(observer),
+        steering_(dynamic_cast<SteeringObserver*>(observer)),
         null_space_(method_.context(), null_space, workspace.components, workspace.number),
         ordered_M_(ordered_M) {
     const std::int64_t k = system.B.columns;
@@ -104,7 +106,10 @@ class MultiRun {
         look();
       }
     }
-    for (Column& c : columns_) report_.iterations = std::max(report_.iterations, c.report.iterations);
+    report_.iterations = iteration();
+    // The last format may have another product than the first.
+    if (const std::string product = in_words(system_.A); product != report_.product)
+      report_.product += "; then " + product;
     for (Column& c : columns_) report_.columns.push_back(std::move(c.report));
     report_.seconds = seconds();
     detail::count_solve(context(), report_.seconds);
@@ -314,7 +319,7 @@ class MultiRun {
   void advance() {
     const std::vector<ColumnPair> of = lanes();
     if (steps_) {
-      steps_->next(system_, method_, of, done_);
+      steps_->next(system_, method_, of, room(), done_);
       return take(done_);
     }
     method_.step(system_, of);
@@ -325,6 +330,17 @@ class MultiRun {
         const LaneScalars<T>& scalars = now[static_cast<std::size_t>(c.lane)];
         stepped(c, scalars, {static_cast<double>(scalars[0])});
       }
+  }
+  // How many steps may be computed before the next stop of the observer.
+  std::int64_t room() const {
+    const std::int64_t stop = steering_ ? steering_->next_stop() : SteeringObserver::no_stop;
+    return stop > iteration() ? stop - iteration() : SteeringObserver::no_stop;
+  }
+  // Of the column with the most.
+  std::int64_t iteration() const {
+    std::int64_t most = 0;
+    for (const Column& c : columns_) most = std::max(most, c.report.iterations);
+    return most;
   }
   void take(const typename MultiDeviceSteps<T>::Done& done) {
     std::size_t most = 0;
@@ -588,12 +604,14 @@ class MultiRun {
 
   bool observe() {
     if (!observer_) return true;
-    std::int64_t iteration = 0;
-    for (Column& c : columns_) {
-      iteration = std::max(iteration, c.report.iterations);
+    for (Column& c : columns_)
       if (c.lane >= 0 && !c.history.empty()) remember(c, c.history.back());
+    if (steering_) {
+      runs_.resize(columns_.size());
+      for (std::size_t c = 0; c < columns_.size(); ++c) runs_[c] = columns_[c].lane >= 0;
+      steering_->columns_that_run(runs_);
     }
-    return observer_->on_iteration({iteration, running(), broken_, residuals_, relative_, seconds()});
+    return observer_->on_iteration({iteration(), running(), broken_, residuals_, relative_, seconds()});
   }
   // For the observer.
   void remember(const Column& c, double residual) {
@@ -606,6 +624,8 @@ class MultiRun {
   MultiWorkspace<T>& workspace_;
   MultiMethod<T>& method_;
   MultiSolveObserver* observer_;
+  SteeringObserver* steering_;  // the same, if it is one
+  std::vector<unsigned char> runs_;
   LanesNullSpace<T> null_space_;
   const OrderedPreconditioner<T>*
       ordered_M_;  // system_.M, where the solve is in another order than the caller's
@@ -632,7 +652,7 @@ MultiSolveReport solve_in_order(const MultiSystem<T>& callers, const HasOrder<T>
                                 const VectorBlock<const T>& callers_null_space) {
   const ContextPtr& context = callers.A.context();
   const std::int64_t n = callers.B.rows, k = callers.B.columns;
-  const InFixedOrder<T> A(callers.A, ordered);
+  const InOrder<T> A(callers.A, ordered);
   const auto packed = [&](Vector<T>& memory, VectorLayout layout) {
     if (memory.size() < n * k) memory = {}, memory = Vector<T>(context, entries_of(n, k, sizeof(T)));
     return MultiVectorView<T>{memory.data(),   n, k, layout == VectorLayout::columns ? n : k, layout,

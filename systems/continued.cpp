@@ -33,8 +33,8 @@ bool broke_down(const SolveReport& report) noexcept {
 
 StoppingRule rest_of(const StoppingRule& rule, const SolveReport& first, double seconds) noexcept {
   StoppingRule rest = rule;
-  rest.max_iterations = rule.max_iterations - first.iterations;
-  rest.max_seconds = rule.max_seconds - seconds;
+  rest.max_iterations = std::max<std::int64_t>(rule.max_iterations - first.iterations, 0);
+  rest.max_seconds = std::max(rule.max_seconds - seconds, 0.0);
   // Its own initial residual, that of the x of the breakdown, counts for nothing.
   const double baseline = baseline_of(rule, first);
   if (rule.baseline == Baseline::initial_residual) {
@@ -97,8 +97,10 @@ IterationInfo Numbered::whole(const IterationInfo& info) const noexcept {
 }
 
 bool Numbered::on_iteration(const IterationInfo& info) {
-  if (second_ && info.iteration == 0) return true;
-  const bool go_on = next_->on_iteration(whole(info));
+  if (is_known(info)) return true;
+  const IterationInfo of_all = whole(info);
+  seen_ = of_all.iteration;
+  const bool go_on = next_->on_iteration(of_all);
   stopped_ = stopped_ || !go_on;
   return go_on;
 }
@@ -110,13 +112,29 @@ std::int64_t Numbered::next_stop() const noexcept {
 }
 
 bool Numbered::reads_solution(const IterationInfo& info) const noexcept {
-  return !(second_ && info.iteration == 0) && next_->reads_solution(whole(info));
+  return !is_known(info) && next_->reads_solution(whole(info));
 }
 
 void NumberedColumns::go_on(std::int64_t iterations, double seconds, std::vector<std::size_t> columns,
                             std::vector<double> baselines) noexcept {
   iterations_ = iterations, seconds_ = seconds;
   columns_ = std::move(columns), baselines_ = std::move(baselines);
+}
+
+void NumberedColumns::columns_that_run(std::span<const unsigned char> runs) {
+  if (!steering_) return;
+  if (columns_.empty()) {
+    runs_.assign(runs.begin(), runs.end());
+  } else {
+    std::fill(runs_.begin(), runs_.end(), static_cast<unsigned char>(0));
+    for (std::size_t k = 0; k < columns_.size(); ++k) runs_[columns_[k]] = runs[k];
+  }
+  steering_->columns_that_run(runs_);
+}
+
+std::int64_t NumberedColumns::next_stop() const noexcept {
+  const std::int64_t stop = steering_ ? steering_->next_stop() : no_stop;
+  return stop == no_stop ? no_stop : stop - iterations_;
 }
 
 bool NumberedColumns::on_iteration(const MultiIterationInfo& info) {

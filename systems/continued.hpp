@@ -1,14 +1,16 @@
-// A solve in two parts: a preconditioner of older values has broken the solve down, and the solve goes on with a new
-// one from the x that it has. Outside it is one solve, with one initial residual, one baseline, one limit of iterations
-// and of seconds, and one numbering of the iterations. Private to systems/.
+// A solve in parts: a preconditioner of older values has broken the solve down, or preconditioner auto changes, and the
+// solve goes on with a new one from the x that it has. Outside it is one solve, with one initial residual, one
+// baseline, one limit of iterations and of seconds, and one numbering of the iterations. Private to systems/.
 #pragma once
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <span>
 #include <vector>
 
 #include "solvers/multi_solver.hpp"
 #include "solvers/solver.hpp"
+#include "solvers/steering_observer.hpp"
 
 namespace protean::detail {
 
@@ -35,7 +37,8 @@ class Numbered final : public SolveObserver {
   SolveObserver* observer() noexcept { return next_ ? this : nullptr; }
   // next has ended the solve.
   bool stopped() const noexcept { return stopped_; }
-  // The second part begins; its iteration 0 is the last one of the first part, which next has seen.
+  // The next part begins; its iteration 0 is the last one of the part before. next has seen that, unless a device had
+  // computed some steps beyond the one that it was shown.
   void go_on(const StoppingRule& rule, const SolveReport& first, double seconds) noexcept;
 
   std::int64_t iterations() const noexcept { return iterations_; }
@@ -47,35 +50,43 @@ class Numbered final : public SolveObserver {
 
  private:
   IterationInfo whole(const IterationInfo& info) const noexcept;
+  bool is_known(const IterationInfo& info) const noexcept {
+    return second_ && info.iteration == 0 && seen_ == iterations_;
+  }
 
   SolveObserver* const next_;
   bool stopped_ = false, second_ = false;
+  std::int64_t seen_ = -1;                      // the last iteration that next has seen
   std::int64_t iterations_ = 0, restarts_ = 0;  // of the first part
   double seconds_ = 0, baseline_ = 0;
 };
 
 // The same for several columns, of which some go on. With an old preconditioner it ends the first part for all columns
 // where it breaks down in one: it serves none of them well, and then all go on from the same iteration.
-class NumberedColumns final : public MultiSolveObserver {
+class NumberedColumns final : public SteeringObserver {
  public:
   NumberedColumns(MultiSolveObserver* next, bool old_preconditioner)
-      : next_(next), old_(old_preconditioner) {}
+      : next_(next), steering_(dynamic_cast<SteeringObserver*>(next)), old_(old_preconditioner) {}
   MultiSolveObserver* observer() noexcept { return next_ || old_ ? this : nullptr; }
   bool stopped() const noexcept { return stopped_; }
   // columns: the numbers of those that go on; baselines: theirs.
   void go_on(std::int64_t iterations, double seconds, std::vector<std::size_t> columns,
              std::vector<double> baselines) noexcept;
 
+  void columns_that_run(std::span<const unsigned char> runs) override;
   bool on_iteration(const MultiIterationInfo& info) override;
+  std::int64_t next_stop() const noexcept override;
 
  private:
   MultiSolveObserver* const next_;
+  SteeringObserver* const steering_;  // the same, if it is one
   const bool old_;
   bool stopped_ = false, seen_ = false;
   std::vector<std::size_t> columns_;  // of the second part; empty in the first
   std::int64_t iterations_ = 0;
   double seconds_ = 0;
   std::vector<double> residuals_, relative_, baselines_;
+  std::vector<unsigned char> runs_;  // of all columns
 };
 
 }  // namespace protean::detail

@@ -1,14 +1,14 @@
-// The preconditioner that a SystemSolver keeps: when it is set up again, and which one it is for type auto.
+// The preconditioner that a SystemSolver keeps: when it is set up again, and which one it is for type auto, also in the
+// middle of a solve.
 #include <fmt/format.h>
 
 #include <cmath>
-#include <optional>
 #include <string_view>
 
 #include "core/background.hpp"
-#include "core/csr_view.hpp"
 #include "core/error.hpp"
-#include "operators/rows.hpp"
+#include "systems/continued.hpp"
+#include "systems/preconditioner_change.hpp"
 #include "systems/seconds.hpp"
 #include "systems/sequence.hpp"
 
@@ -111,11 +111,11 @@ void SystemSolver<T>::renew_preconditioner(const LinearOperator<T>& A, bool agai
   if (now.chosen && now.choice.on_trial()) measure_application(A);
 }
 
-// Null also if auto takes none, so that no vector is copied for it.
+// Null also if auto takes none, or one that changes nothing, so that no vector is copied or multiplied for it.
 template <class T>
 const Preconditioner<T>* SystemSolver<T>::used_preconditioner() const noexcept {
   const detail::Chosen<T>* const chosen = sequence_->chosen;
-  return chosen && !chosen->refused().empty() ? nullptr : M_.get();
+  return chosen && (!chosen->refused().empty() || chosen->changes_nothing()) ? nullptr : M_.get();
 }
 
 // Of a candidate of type auto, which goes if that takes too long.
@@ -149,7 +149,9 @@ Refresh SystemSolver<T>::refresh() const {
   if (settings_.parts.empty() || maker_) {
     const Refresh asked = settings_.preconditioning.refresh;
     if (asked != Refresh::automatic) return asked;
-    return sequence_->chosen ? Refresh::when_slower : Refresh::every;
+    // when_slower decides by times.
+    const bool timed = sequence_->chosen && !sequence_->chosen->context()->deterministic();
+    return timed ? Refresh::when_slower : Refresh::every;
   }
   Refresh often = Refresh::never;
   for (const PreconditionerPart& part : settings_.parts) {
@@ -159,32 +161,11 @@ Refresh SystemSolver<T>::refresh() const {
   return often;
 }
 
-namespace {
-
-// Without entries where they cannot be had.
-template <class T>
-detail::ChoiceTraits traits_of(const LinearOperator<T>& A) {
-  constexpr detail::ChoiceTraits none{.entries = false};
-  if (!A.abilities().rows) return none;
-  try {
-    const bool on_host = A.context()->space() == Space::host;
-    if (!on_host)
-      if (const std::optional<CsrMatrix<T>> csr = csr_of(A); csr && csr->pattern.space == Space::device)
-        return detail::sampled_traits<T>(*A.context(), *csr);
-    const ContextPtr host = on_host ? A.context() : Context::host();
-    return detail::choice_traits<T>(*host, rows_on_host(A, host, "auto"));
-  } catch (const NotAvailable&) { return none; } catch (const OutOfMemory&) {
-    return none;
-  } catch (const BadArgument&) { return none; }  // a caller's operator without a function for it
-}
-
-}  // namespace
-
 // Of type auto: another preconditioner, where its rule says so.
 template <class T>
 void SystemSolver<T>::choose_preconditioner(const LinearOperator<T>& A) {
   Sequence& now = *sequence_;
-  const std::string_view id = now.choice.decide([&] { return traits_of(A); });
+  const std::string_view id = now.choice.decide([&] { return detail::choice_traits_of(A); });
   if (id != now.chosen->asked()) now.renew = true;
 }
 
@@ -210,21 +191,100 @@ void SystemSolver<T>::ensure_preconditioner(const LinearOperator<T>& A) {
   try_current();
 }
 
+template <class T>
+std::unique_ptr<detail::PreconditionerWatch<T>> SystemSolver<T>::watch_preconditioner(
+    SystemMatrix<T>& matrix, const StoppingRule& rule) {
+  const Sequence& now = *sequence_;
+  const LinearOperator<T>& A = matrix.A();
+  // Element matrices would have to be assembled for it, and another operator may have no entries.
+  if (!now.chosen || now.chosen->taken() != "jacobi" || matrix.of_elements() || !A.abilities().rows)
+    return nullptr;
+  const ContextPtr& context = A.context();
+  const detail::ChangeSituation situation{
+      .space = context->space(),
+      .needs_symmetric = solver_->needs_symmetric_preconditioner(),
+      .near_null_space = settings_.preconditioning.near_null_space != nullptr,
+      .deterministic = context->deterministic(),
+      .expected = settings_.expected_iterations > 0 ? settings_.expected_iterations : now.iterations};
+  auto watch = std::make_unique<detail::PreconditionerWatch<T>>(A, *now.chosen, settings_.preconditioning,
+                                                                situation, rule, now.choice);
+  watch->on_change = settings_.on_note;
+  return watch;
+}
+
+// A solver of its own keeps the vectors of the present one as they are.
+template <class T>
+auto SystemSolver<T>::trial_of(const LinearOperator<T>& A, VectorView<const T> b,
+                               const SolverOptions& options) const
+    -> std::function<SolveReport(const Preconditioner<T>&, VectorView<T>, std::int64_t, SolveObserver&)> {
+  return [this, &A, b, options](const Preconditioner<T>& M, VectorView<T> x, std::int64_t iterations,
+                                SolveObserver& observer) {
+    SolverOptions trial = options;
+    trial.stopping.max_iterations = iterations;
+    const std::unique_ptr<Solver<T>> solver = make_solver<T>(method_, trial);
+    solver->set_null_space(null_space_);
+    return solver->solve(A, b, x, &M, &observer);
+  };
+}
+
+// Goes on from the present x with the preconditioner that the watch wants. Returns the seconds.
+template <class T>
+double SystemSolver<T>::change_preconditioner(SystemMatrix<T>& matrix, VectorView<const T> b, VectorView<T> x,
+                                              detail::Numbered& observer, Changes changes,
+                                              const StoppingRule& rule, SolveResult& result) {
+  SolveReport first = std::move(result.report);
+  detail::PreconditionerWatch<T>& watch = *sequence_->watch;
+  double seconds = 0;
+  const auto part = [&] {
+    Stopwatch clock;
+    watch.carry_out(first, x);
+    seconds += clock.lap();
+    seconds += next_part(matrix, b, x, observer, changes, rule, first, first.seconds + seconds, result);
+    return seconds;
+  };
+  try {
+    return part();
+  } catch (const OutOfMemory&) {
+    // With a candidate the method may have more vectors.
+    if (!watch.in_use()) throw;
+    watch.give_up("there is not enough memory for the vectors of the method with it");
+  }
+  return part();
+}
+
+// Returns whether type auto has changed, or tried to, in the middle of the solve.
+template <class T>
+bool SystemSolver<T>::learn_of_change(double seconds, SolveResult& result) {
+  Sequence& now = *sequence_;
+  if (!now.watch->teach(now.choice, seconds, result.report)) return false;
+  if (now.watch->in_use()) now.refresh.note_setup(now.watch->setup_seconds());
+  result.preconditioner_changes = now.watch->take_changes();
+  return true;
+}
+
 // Whether M is of other values than the matrix now, which may have got them in the middle of the solve.
 template <class T>
 bool SystemSolver<T>::has_old_preconditioner(const LinearOperator<T>& A) const {
   return M_ && (sequence_->refresh.old() || sequence_->revision != A.revision());
 }
 
-#define PROTEAN_INSTANTIATE(T)                                                             \
-  template double SystemSolver<T>::set_up_preconditioner(SystemMatrix<T>&, bool);          \
-  template void SystemSolver<T>::explain_setup(SolveReport&, StopReason) const;            \
-  template void SystemSolver<T>::renew_preconditioner(const LinearOperator<T>&, bool);     \
-  template void SystemSolver<T>::choose_preconditioner(const LinearOperator<T>&);          \
-  template void SystemSolver<T>::ensure_preconditioner(const LinearOperator<T>&);          \
-  template void SystemSolver<T>::measure_application(const LinearOperator<T>&);            \
-  template Refresh SystemSolver<T>::refresh() const;                                       \
-  template const Preconditioner<T>* SystemSolver<T>::used_preconditioner() const noexcept; \
+#define PROTEAN_INSTANTIATE(T)                                                                               \
+  template double SystemSolver<T>::set_up_preconditioner(SystemMatrix<T>&, bool);                            \
+  template std::unique_ptr<detail::PreconditionerWatch<T>> SystemSolver<T>::watch_preconditioner(            \
+      SystemMatrix<T>&, const StoppingRule&);                                                                \
+  template std::function<SolveReport(const Preconditioner<T>&, VectorView<T>, std::int64_t, SolveObserver&)> \
+  SystemSolver<T>::trial_of(const LinearOperator<T>&, VectorView<const T>, const SolverOptions&) const;      \
+  template double SystemSolver<T>::change_preconditioner(SystemMatrix<T>&, VectorView<const T>,              \
+                                                         VectorView<T>, detail::Numbered&, Changes,          \
+                                                         const StoppingRule&, SolveResult&);                 \
+  template bool SystemSolver<T>::learn_of_change(double, SolveResult&);                                      \
+  template void SystemSolver<T>::explain_setup(SolveReport&, StopReason) const;                              \
+  template void SystemSolver<T>::renew_preconditioner(const LinearOperator<T>&, bool);                       \
+  template void SystemSolver<T>::choose_preconditioner(const LinearOperator<T>&);                            \
+  template void SystemSolver<T>::ensure_preconditioner(const LinearOperator<T>&);                            \
+  template void SystemSolver<T>::measure_application(const LinearOperator<T>&);                              \
+  template Refresh SystemSolver<T>::refresh() const;                                                         \
+  template const Preconditioner<T>* SystemSolver<T>::used_preconditioner() const noexcept;                   \
   template bool SystemSolver<T>::has_old_preconditioner(const LinearOperator<T>&) const;
 PROTEAN_INSTANTIATE(float)
 PROTEAN_INSTANTIATE(double)

@@ -135,7 +135,7 @@ SolveResult solve(const CsrMatrix<T>& csr, const B& b, X&& x, const SolveSetting
 //   MultiSolveResult done = multi_solve(csr, {B.data(), n, k, n}, {X.data(), n, k, n});
 //
 // Throws what solve() and MultiSolver throw, and BadArgument for settings that are not for several right-hand sides:
-// policy, schedule, observer (LinearSystem::multi_solve() has an observer for columns).
+// policy, observer (LinearSystem::multi_solve() has an observer for columns).
 template <class T>
 PROTEAN_EXPORT MultiSolveResult multi_solve(const CsrMatrix<T>& csr,
                                             std::type_identity_t<MultiVectorView<const T>> B,

@@ -18,11 +18,13 @@ class Stopwatch {
   // The same, and the next call counts from the same moment.
   double passed() const { return seconds() - last_; }
 
- private:
+  // Of the same clock, since any moment.
   static double seconds() {
     if (other_clock) return other_clock();
     return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
   }
+
+ private:
   double last_ = seconds();
 };
 

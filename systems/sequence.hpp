@@ -1,11 +1,13 @@
 // What a SystemSolver remembers of its matrix. Private to systems/.
 #pragma once
 #include <cstdint>
+#include <memory>
 #include <optional>
 
 #include "preconditioners/choice/choice.hpp"
 #include "preconditioners/choice/chosen.hpp"
 #include "systems/method_choice.hpp"
+#include "systems/preconditioner_change.hpp"
 #include "systems/refresh.hpp"
 #include "systems/system_solver.hpp"
 
@@ -26,8 +28,9 @@ struct SystemSolver<T>::Sequence {
   Revision revision;         // that was seen last
   bool renew = false;        // it must be set up whatever its age is
   detail::RefreshRule refresh;
-  detail::PreconditionerChoice choice;  // of type auto
-  detail::Chosen<T>* chosen = nullptr;  // the preconditioner, where its type is auto
+  detail::PreconditionerChoice choice;                    // of type auto
+  detail::Chosen<T>* chosen = nullptr;                    // the preconditioner, where its type is auto
+  std::unique_ptr<detail::PreconditionerWatch<T>> watch;  // of the present solve, where auto may change in it
   // The time of a solve: its limit, what its earlier parts have used of it, and why its setup was ended.
   double max_seconds = 0, used_seconds = 0;
   StopReason ended = StopReason::running;

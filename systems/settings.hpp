@@ -32,8 +32,9 @@ struct SolveSettings {
   std::string method = "auto";
   SolverOptions solver =
       {};  // tolerances, limits, options of the method; for auto: of each method it may take
-  // One of preconditioners(). "auto" is jacobi, in a kept system also others that pay. It is none, with the reason, if
-  // the diagonal has a zero, or a negative entry with cg or minres.
+  // One of preconditioners(). "auto" begins with jacobi and changes to another one in the middle of a solve, or between
+  // the solves of a kept system, if that pays. It is none, with the reason, if the diagonal has a zero, or a negative
+  // entry with cg or minres.
   std::string preconditioner = "auto";
   PreconditionerOptions preconditioning = {};  // `refresh`: when a kept system sets it up again
   // A format's name, or "auto". auto begins with csr, and a policy with the default options changes the format if that
@@ -73,8 +74,8 @@ struct SolveSettings {
   // Whether the policy builds formats in another thread beside the solve. Empty: it does if a processor is idle.
   std::optional<bool> overlapped = {};
   // Functions of the caller. on_stage is called when a stage begins ("checking the matrix", "converting the matrix"
-  // ...). on_note is called at each change of format by the policy, with a line of text for the user. on_event is
-  // called at each event of a schedule.
+  // ...). on_note is called at each change of format by the policy, and for each PreconditionerChange, with a line of
+  // text for the user. on_event is called at each event of a schedule.
   std::function<void(std::string_view)> on_stage = {};
   std::function<void(const std::string&)> on_note = {};
   std::function<void(const ScheduleEvent&)> on_event = {};
@@ -83,6 +84,25 @@ struct SolveSettings {
 // Throws BadArgument for unknown names (the message has the nearest one), options out of range, and options that
 // exclude each other. Throws NotAvailable for what is not in this build.
 void check(const SolveSettings& settings);
+
+// What preconditioner `auto` did in the middle of a solve.
+struct PreconditionerChange {
+  enum class Action : unsigned char {
+    changed,     // the method goes on from its x with `to`
+    taken_back,  // the residual fell more slowly with `from`, or the method failed: it goes on with `to` again
+    refused  // `to` could not be set up, or is too slow, and `from` stays: the iterations have not been touched
+  } action = Action::changed;
+  std::int64_t iteration = 0;
+  double seconds = 0, relative_residual = 0;          // of the solve at that time
+  std::string from, to;                               // names of preconditioners
+  std::string reason;                                 // for a person
+  double setup_seconds = 0, application_seconds = 0;  // of `to`, measured; an application is one M^-1 r
+  // Seconds that the solve has gained by the candidate: those in which the preconditioner before it would have come as
+  // far, by its rate, less those of the candidate and of its setup. Negative: lost. 0 if it was refused.
+  double gained_seconds = 0;
+};
+// "changed", "taken back", "refused"
+std::string_view to_string(PreconditionerChange::Action action) noexcept;
 
 struct SolveResult {
   SolveReport report;
@@ -94,7 +114,8 @@ struct SolveResult {
   std::string order_reason;           // why order "auto" took its order
   // The preconditioner of the solve: "none", its name, or the one that "auto" chose, and why.
   std::string preconditioner, preconditioner_reason;
-  std::vector<SwitchRecord> switches;  // changes of format in this solve
+  std::vector<PreconditionerChange> preconditioner_changes;  // those of "auto" in the middle of the solve
+  std::vector<SwitchRecord> switches;                        // changes of format in this solve
   std::vector<FailedSwitch> failed_switches;
   std::vector<DecisionRecord> decisions;  // decisions of the policy
   std::vector<CandidateRecord>
@@ -103,6 +124,7 @@ struct SolveResult {
   double order_seconds = 0;           // finding the order before the solve, and P A P^T
   double convert_seconds = 0;         // making the first format
   // Setup of the preconditioner. If it was set up again in the middle of the solve, report.seconds has that time, too.
+  // report.seconds also has the setups of preconditioner_changes, which are not in setup_seconds.
   double setup_seconds = 0;
   double check_seconds = 0;  // checking the arrays
   bool converged() const noexcept { return report.converged(); }
@@ -116,6 +138,10 @@ struct MultiSolveResult {
   std::string format_reason, order_reason;
   ChoiceRecord choice;                                // the choice of format "auto"
   std::string preconditioner, preconditioner_reason;  // as in SolveResult
+  // Of a schedule, as in SolveResult. Residuals of events are those of the column that has furthest to go.
+  std::vector<SwitchRecord> switches;
+  std::vector<FailedSwitch> failed_switches;
+  std::vector<ScheduleEvent> events;
   double order_seconds = 0, convert_seconds = 0;
   double setup_seconds = 0;  // setup of the preconditioner
   double check_seconds = 0;

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <atomic>
 #include <stdexcept>
 #include <tuple>
@@ -15,8 +14,6 @@
 #include "core/transfer.hpp"
 #include "core/watch.hpp"
 #include "formats/catalogue.hpp"
-#include "formats/selectors/selector.hpp"
-#include "formats/survey.hpp"
 #include "operators/multi_product.hpp"
 #include "systems/seconds.hpp"
 
@@ -25,15 +22,6 @@ namespace {
 
 void enter(const std::function<void(std::string_view)>& stage, std::string_view what) {
   if (stage) stage(what);
-}
-
-// B in the caller's numbering; null where it is. B is not owned.
-template <class T>
-std::unique_ptr<OrderedOperator<T>> in_callers_order(const std::optional<PermutedMatrix<T>>& permuted,
-                                                     LinearOperator<T>& B) {
-  if (!permuted || permuted->permutation().size() == 0) return nullptr;
-  return std::make_unique<OrderedOperator<T>>(
-      permuted->permutation(), std::shared_ptr<LinearOperator<T>>(std::shared_ptr<void>(), &B));
 }
 
 }  // namespace
@@ -63,16 +51,17 @@ SystemMatrix<T>::SystemMatrix(ContextPtr context, CsrMatrix<T> csr, bool check)
 }
 
 template <class T>
-SystemMatrix<T>::SystemMatrix(std::unique_ptr<ElementOperator<T>> elements)
-    : of_elements_(true), elements_(std::move(elements)) {
-  if (!elements_) throw BadArgument("the element matrices are a null pointer");
-  context_ = elements_->context();
+SystemMatrix<T>::SystemMatrix(std::unique_ptr<ElementOperator<T>> elements) {
+  if (!elements) throw BadArgument("the element matrices are a null pointer");
+  context_ = elements->context();
+  matrix_ = std::make_unique<Matrix<T>>(std::move(elements), MatrixOptions{.changes = false});
 }
 
 template <class T>
-SystemMatrix<T>::SystemMatrix(std::shared_ptr<LinearOperator<T>> A) : other_(std::move(A)) {
-  if (!other_) throw BadArgument("the operator is a null pointer");
-  context_ = other_->context();
+SystemMatrix<T>::SystemMatrix(std::shared_ptr<LinearOperator<T>> A) {
+  if (!A) throw BadArgument("the operator is a null pointer");
+  context_ = A->context();
+  matrix_ = std::make_unique<Matrix<T>>(std::move(A));
 }
 
 template <class T>
@@ -86,16 +75,16 @@ std::uint64_t SystemMatrix<T>::next_serial() noexcept {
 
 template <class T>
 void SystemMatrix<T>::require_entries(std::string_view what) const {
-  if (of_elements_)
+  if (of_elements())
     throw BadArgument(
         fmt::format("element matrices have no {0}; make the matrix from CSR arrays instead, or have a "
                     "schedule change them during a solve",
                     what));
-  if (other_)
+  if (of_operator())
     throw BadArgument(
         fmt::format("operator {} is functions of the caller and has no {}; make the matrix from "
                     "CSR arrays instead",
-                    other_->name(), what));
+                    matrix_->name(), what));
 }
 
 template <class T>
@@ -131,14 +120,12 @@ void SystemMatrix<T>::ask(Wanted wanted) noexcept {
 template <class T>
 void SystemMatrix<T>::set_format(std::string_view format, const FormatParams& parameters,
                                  std::string_view kernel) {
-  check_format(format, parameters, kernel);
-  ask({std::string(format), std::string(kernel), wanted_.order, parameters});
+  set_format_and_order(format, parameters, kernel, wanted_.order);
 }
 
 template <class T>
 void SystemMatrix<T>::set_order(std::string_view order) {
-  check_order(order);
-  ask({wanted_.format, wanted_.kernel, std::string(order), wanted_.parameters});
+  set_format_and_order(wanted_.format, wanted_.parameters, wanted_.kernel, order);
 }
 
 template <class T>
@@ -158,7 +145,7 @@ bool SystemMatrix<T>::wants(std::string_view format, const FormatParams& paramet
 
 template <class T>
 bool SystemMatrix<T>::has_left() const {
-  if (of_elements_ || other_ || made_.format.empty()) return false;
+  if (!of_csr() || made_.format.empty()) return false;
   if (wanted_.order != "auto" && order() != wanted_.order) return true;
   if (wanted_.format == "auto") return false;
   const AssembledMatrix<T>& now = *assembled();
@@ -170,7 +157,7 @@ bool SystemMatrix<T>::has_left() const {
 
 template <class T>
 bool SystemMatrix<T>::settled() const noexcept {
-  return of_elements_ || other_ || (!made_.format.empty() && !asked_);
+  return !of_csr() || (!made_.format.empty() && !asked_);
 }
 
 template <class T>
@@ -188,7 +175,7 @@ ChoiceOptions SystemMatrix<T>::choice_options(const SolveForecast& forecast) con
 template <class T>
 auto SystemMatrix<T>::settle(const SolveForecast& forecast,
                              const std::function<void(std::string_view)>& stage) -> Seconds {
-  if (of_elements_ || other_ || (in_use() && !made_.format.empty())) return {};
+  if (!of_csr() || (in_use() && !made_.format.empty())) return {};
   const bool columns = forecast.several_columns && wanted_.format == "auto";
   if (settled() && (!columns || column_by_column<T>(*assembled()).empty())) return {};
   return make(forecast, stage);
@@ -244,11 +231,11 @@ auto SystemMatrix<T>::make(const SolveForecast& forecast, const std::function<vo
   Seconds seconds;
   Stopwatch clock;
   const ChoiceOptions options = choice_options(forecast);
-  // Also where a solve has left the order that was named.
+  // Also if a solve has left the order that was named.
   const bool new_order = wanted_.order != made_.order ||
                          (!made_.format.empty() && wanted_.order != "auto" && order() != wanted_.order);
-  // An operator that changes has taken the ordered matrix over, and may have left that order.
-  const bool find = new_order || (adaptive_ && order_id_ != "none");
+  // A solve may have left the order that "auto" has chosen, too.
+  const bool find = new_order || order() != order_id_;
   const std::string& order = new_order ? wanted_.order : order_id_;
   OrderedMatrix<T> found;
   if (find && order != "none") {
@@ -257,8 +244,7 @@ auto SystemMatrix<T>::make(const SolveForecast& forecast, const std::function<vo
     context_->synchronize();
     seconds.order = clock.lap();
   }
-  std::optional<PermutedMatrix<T>>& permuted = find ? found.ordered : permuted_;
-  const CsrMatrix<T>& from = permuted ? permuted->matrix() : csr_;
+  const CsrMatrix<T>& from = !find ? source() : found.ordered ? found.ordered->matrix() : csr_;
 
   enter(stage, "converting the matrix");
   ChosenMatrix<T> next;
@@ -279,17 +265,22 @@ auto SystemMatrix<T>::make(const SolveForecast& forecast, const std::function<vo
   if (!lost.empty())
     next.reason += fmt::format("; {}, which the matrix had before, is not possible in order {}: {}",
                                now->entry().id, order, lost);
-  std::unique_ptr<OrderedOperator<T>> ordered = in_callers_order(permuted, *next.matrix);
   context_->synchronize();
   Wanted made = wanted_;
-  if (!find) found.order = order_id_, found.reason = order_reason_;
+  if (!new_order) found.order = order_id_, found.reason = order_reason_;
+  const MatrixOptions fixed{.changes = false};
+  if (matrix_ && !find)
+    matrix_ = std::make_unique<Matrix<T>>(std::move(*matrix_), std::move(next.matrix), fixed);
+  else if (found.ordered)
+    matrix_ = std::make_unique<Matrix<T>>(csr_, found.order, *std::move(found.ordered),
+                                          std::move(next.matrix), fixed);
+  else
+    matrix_ = std::make_unique<Matrix<T>>(csr_, std::move(next.matrix), fixed);
 
   // Nothing throws from here on.
-  switcher_.reset(), ordered_ = std::move(ordered), adaptive_.reset();
-  assembled_ = std::move(next.matrix);
+  switcher_.reset();
   format_reason_ = std::move(next.reason), choice_ = std::move(next.choice);
-  if (find) permuted_ = std::move(found.ordered);
-  if (new_order) order_id_ = std::move(found.order), order_reason_ = std::move(found.reason);
+  order_id_ = std::move(found.order), order_reason_ = std::move(found.reason);
   made_ = std::move(made);
   asked_ = false;
   seconds.convert = clock.lap();
@@ -298,49 +289,8 @@ auto SystemMatrix<T>::make(const SolveForecast& forecast, const std::function<vo
 
 template <class T>
 const LinearOperator<T>& SystemMatrix<T>::A() const {
-  if (ordered_) return *ordered_;
-  if (adaptive_) return *adaptive_;
-  if (elements_) return *elements_;
-  if (assembled_) return *assembled_;
-  if (other_) return *other_;
-  throw std::logic_error("SystemMatrix::A() before settle()");
-}
-
-template <class T>
-AdaptiveOperator<T>& SystemMatrix<T>::make_adaptive() {
-  if (other_)
-    throw BadArgument(
-        fmt::format("operator {} is functions of the caller and has no storage format and no order "
-                    "of its rows to change; solve without policy and schedule",
-                    other_->name()));
-  if (adaptive_) return *adaptive_;
-  if (elements_) {
-    adaptive_ = std::make_unique<AdaptiveOperator<T>>(std::move(elements_));
-    return *adaptive_;
-  }
-  if (context_->space() == Space::host && !sorted_) sorted_ = is_sorted(*context_, csr_.pattern);
-  if (context_->space() == Space::host && !*sorted_)
-    throw BadMatrix(
-        "columns do not ascend in all rows, as changes of format need it; sorted_copy() sorts, or solve "
-        "without policy and schedule");
-  if (permuted_)
-    adaptive_ =
-        std::make_unique<AdaptiveOperator<T>>(csr_, order_id_, std::move(*permuted_), std::move(assembled_));
-  else
-    adaptive_ = std::make_unique<AdaptiveOperator<T>>(csr_, std::move(assembled_));
-  ordered_.reset(), permuted_.reset();
-  return *adaptive_;
-}
-
-template <class T>
-bool SystemMatrix<T>::may_begin_in_csr() const {
-  if (of_elements_ || other_ || wanted_.format != "auto" || context_->deterministic() ||
-      !(wanted_.kernel.empty() || wanted_.kernel == "native") || given_.nonzeros() < least_entries_to_convert)
-    return false;
-  // On a device the survey looks, which short solves do not reach.
-  if (context_->space() == Space::device) return true;
-  if (!sorted_) sorted_ = is_sorted(*context_, csr_.pattern);
-  return *sorted_;
+  if (!matrix_) throw std::logic_error("SystemMatrix::A() before settle()");
+  return matrix_->computing();
 }
 
 template <class T>
@@ -349,68 +299,6 @@ bool SystemMatrix<T>::change_alone(const std::function<void()>& change) const {
   if (uses_ > 1) return false;
   change();
   return true;
-}
-
-namespace {
-
-// Leaves csr and the first formats of a selector's ranking in a survey. The ranking is that of the rows in the order in
-// which the matrix was given.
-void keep_selected(std::vector<SwitchTarget>& found, const FormatSelector& selector,
-                   const SparsityPattern& pattern, const CostModel& model, const ChoiceOptions& question) {
-  std::vector<std::string_view> kept{"csr"};
-  for (const SelectedFormat& format : selector.rank(SelectorQuestion(pattern, model, question))) {
-    if (kept.size() > static_cast<std::size_t>(policy_candidates)) break;
-    if (format.entry->id != "csr") kept.push_back(format.entry->id);
-  }
-  std::erase_if(found, [&](const SwitchTarget& target) {
-    return target.spec.entry && std::find(kept.begin(), kept.end(), target.spec.entry->id) == kept.end();
-  });
-}
-
-}  // namespace
-
-template <class T>
-AutoSwitcher<T>& SystemMatrix<T>::begin_policy(const MachineTable* machine, const AutoSwitchOptions& options,
-                                               SolveObserver* inner) {
-  if (switcher_ && machine_ == machine && selector_ == options.selector) {
-    switcher_->begin(options, inner);
-    return *switcher_;
-  }
-  const CostModel model = model_of(machine, context_->space());
-  const SparsityPattern on_host = csr_.pattern.space == Space::device &&
-                                          given_.pattern.space == Space::host &&
-                                          adaptive_->order_id() == "none"
-                                      ? given_.pattern
-                                      : SparsityPattern();
-  const bool named = !options.selector.empty() && options.selector != default_selector;
-  if (named) {
-    (void)find_selector(options.selector, context_->space());
-    if (given_.pattern.space != Space::host || of_elements_)
-      throw NotAvailable(
-          fmt::format("selector {} looks at the whole pattern in host memory; give the matrix as arrays of "
-                      "the host, or take selector {}",
-                      options.selector, default_selector));
-  }
-  ChoiceOptions question;
-  question.space = context_->space(), question.deterministic = context_->deterministic();
-  question.expected_iterations = options.expected_iterations, question.value_bytes = sizeof(T);
-  question.machine = machine;
-  switcher_ = std::make_unique<AutoSwitcher<T>>(
-      *adaptive_, model,
-      [this, model, on_host, named, question, selector = options.selector] {
-        if (context_->space() == Space::device && !of_elements_ && !is_sorted(*context_, csr_.pattern))
-          throw BadMatrix("columns do not ascend in all rows, as other formats need it; sorted_copy() sorts");
-        std::vector<SwitchTarget> found = survey_formats(*adaptive_, model, on_host);
-        if (named) keep_selected(found, find_selector(selector), given_.pattern, model, question);
-        if (!surveyed_.empty()) return found;
-        surveyed_ = found;
-        for (SwitchTarget& target : surveyed_)  // for its name
-          if (adaptive_->order_id() != "none") target.spec.order = adaptive_->order_id();
-        return found;
-      },
-      options, inner);
-  machine_ = machine, selector_ = options.selector;
-  return *switcher_;
 }
 
 template <class T>
@@ -440,9 +328,9 @@ CsrMatrix<T> SystemMatrix<T>::on_device(const CsrMatrix<T>& values) const {
 
 template <class T>
 void SystemMatrix<T>::require_csr() const {
-  if (of_elements_ || other_)
-    throw BadArgument(of_elements_ ? "the matrix was made of element matrices; give new ones of these"
-                                   : "the operator is the caller's, who changes it");
+  if (!of_csr())
+    throw BadArgument(of_elements() ? "the matrix was made of element matrices; give new ones of these"
+                                    : "the operator is the caller's, who changes it");
 }
 
 template <class T>
@@ -474,64 +362,36 @@ void SystemMatrix<T>::update_values(const CsrMatrix<T>& csr, SamePattern) {
 
 template <class T>
 void SystemMatrix<T>::take_values(const CsrMatrix<T>& csr) {
-  constexpr SamePattern same;
   // The arrays of the pattern stay those that were given at first.
   CsrMatrix<T> given = with_values(given_, csr.values);
   given.values_owner = csr.values_owner;
   if (csr.watch) given.watch = csr.watch;
   const CsrMatrix<T> changed = csr_.pattern.space == given.pattern.space ? given : on_device(given);
-  if (adaptive_) {
-    adaptive_->update_values(changed, same);
-  } else if (permuted_) {
-    CsrMatrix<T> before = permuted_->matrix();
-    permuted_->update_values(changed, same);
-    try {
-      assembled_->update_values(permuted_->matrix(), same);
-    } catch (...) {  // the matrix has its old values
-      permuted_->restore(std::move(before));
-      throw;
-    }
-  } else if (assembled_) {
-    assembled_->update_values(changed, same);
-  }
+  if (matrix_) matrix_->update_values(changed, SamePattern());
   given_ = given, csr_ = changed;
 }
 
 template <class T>
 void SystemMatrix<T>::update_values(std::span<const ElementGroup<T>> groups) {
-  if (!of_elements_)
+  if (!of_elements())
     throw BadArgument(
         "the matrix was not made of element matrices; give new values in the order of its arrays");
-  if (adaptive_)
-    adaptive_->update_values(groups);
-  else
-    elements_->update_values(groups);
+  matrix_->update_values(groups);
 }
 
 template <class T>
 bool SystemMatrix<T>::known_symmetric() const {
-  const ElementOperator<T>* const elements = adaptive_ ? adaptive_->elements() : elements_.get();
-  return elements && elements->symmetric();
+  return of_elements() && matrix_->elements()->symmetric();
 }
 
 template <class T>
 void SystemMatrix<T>::watch() {
-  if (of_elements_ || other_ || given_.watch) return;
+  if (!of_csr() || given_.watch) return;
   const CsrMatrix<T> seen = watched(context_, given_);
   const bool borrowed = csr_.pattern.space == given_.pattern.space;
-  // So that format csr watches its arrays, too. In another order it has arrays of its own.
-  if (borrowed && adaptive_)
-    adaptive_->update_values(seen, SamePattern());
-  else if (borrowed && assembled_ && !permuted_)
-    assembled_->update_values(seen, SamePattern());
+  if (borrowed && matrix_) matrix_->watch(seen);
   given_ = seen;
   if (borrowed) csr_ = seen;
-}
-
-template <class T>
-const AssembledMatrix<T>* SystemMatrix<T>::assembled() const {
-  if (adaptive_) return adaptive_->on_elements() ? nullptr : &adaptive_->current();
-  return assembled_.get();
 }
 
 template <class T>
@@ -542,25 +402,18 @@ std::string_view SystemMatrix<T>::kernel() const {
 
 template <class T>
 std::string_view SystemMatrix<T>::order() const {
-  return adaptive_ ? adaptive_->order_id() : std::string_view(order_id_);
+  return matrix_ ? matrix_->order_id() : std::string_view(order_id_);
 }
 
 template <class T>
 const CsrMatrix<T>& SystemMatrix<T>::source() const noexcept {
-  if (adaptive_ && !of_elements_) return adaptive_->ordered_source();
-  return permuted_ ? permuted_->matrix() : csr_;
-}
-
-template <class T>
-std::size_t SystemMatrix<T>::bytes() const {
-  if (adaptive_) return adaptive_->running_bytes();
-  if (assembled_) return assembled_->bytes();
-  return elements_ ? elements_->bytes() : 0;
+  return of_csr() && order() != "none" ? matrix_->ordered_source() : csr_;
 }
 
 template <class T>
 std::int64_t SystemMatrix<T>::products() const {
-  return ordered_ ? ordered_->inner().products() : A().products();
+  // A solve in another order multiplies with the storage itself while the matrix may not change.
+  return matrix_ && !matrix_->may_change() ? matrix_->running().products() : A().products();
 }
 
 template class SystemMatrix<float>;

@@ -1,4 +1,5 @@
-// The matrix of a linear system: where it comes from, its storage format, the order of its rows, and how both change.
+// The matrix of a linear system: which storage format and order of its rows the caller wants, and how "auto" was
+// decided.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -13,13 +14,11 @@
 #include <vector>
 
 #include <protean/core/export.hpp>
-#include <protean/core/permutation.hpp>
 #include <protean/formats/choose.hpp>
 #include <protean/operators/assembled_matrix.hpp>
 #include <protean/operators/elements/element_operator.hpp>
 #include <protean/operators/linear_operator.hpp>
-#include <protean/operators/ordered_operator.hpp>
-#include <protean/operators/policy/adaptive_operator.hpp>
+#include <protean/operators/matrix/matrix.hpp>
 #include <protean/solvers/auto_switcher.hpp>
 
 namespace PROTEAN_EXPORT protean {
@@ -37,6 +36,8 @@ struct SolveForecast {
 // A matrix, given as CSR arrays, element matrices, or any operator. set_format() and set_order() say what the caller
 // wants, and settle() makes it; each solve calls settle(). If the rows are in another order than the caller's, A()
 // still takes vectors in the caller's numbering.
+//
+// The matrix itself is a Matrix (operators/matrix/matrix.hpp), whatever it was given as.
 //
 // New values keep the pattern, the format and the order. The object also keeps what it has learnt about the formats:
 // predictions, measured products and conversions, iterations of solves. It forgets this if the caller asks for another
@@ -91,13 +92,14 @@ class SystemMatrix {
 
   // A number that no other matrix of the process has.
   std::uint64_t serial() const noexcept { return serial_; }
-  // The operator in the caller's numbering. Throws std::logic_error before the first settle().
+  // The operator in the caller's numbering (Matrix::computing()). Throws std::logic_error before the first settle().
   const LinearOperator<T>& A() const;
   const ContextPtr& context() const noexcept { return context_; }
-  // Makes changes of format possible: A() is an AdaptiveOperator from here on. Throws BadArgument for an operator,
-  // BadMatrix for unsorted rows.
-  AdaptiveOperator<T>& make_adaptive();
-  AdaptiveOperator<T>* adaptive() const noexcept { return adaptive_.get(); }
+  // Makes changes of format possible, until the caller asks for another format or order: A() is the Matrix from here
+  // on. Throws BadArgument for an operator, BadMatrix for unsorted rows, std::logic_error before the first settle().
+  Matrix<T>& make_adaptive(MatrixOptions options = {});
+  // The matrix while changes are possible; null otherwise.
+  Matrix<T>* adaptive() const noexcept { return matrix_ && matrix_->may_change() ? matrix_.get() : nullptr; }
   // The policy of this matrix for the next solve. It remembers earlier solves. make_adaptive() comes first. machine:
   // null for the built-in table.
   AutoSwitcher<T>& begin_policy(const MachineTable* machine, const AutoSwitchOptions& options,
@@ -118,8 +120,8 @@ class SystemMatrix {
   // From now on, finds arrays that are freed or changed too early (watched()).
   void watch();
 
-  bool of_elements() const noexcept { return of_elements_; }
-  bool of_operator() const noexcept { return other_ != nullptr; }
+  bool of_elements() const noexcept { return matrix_ && matrix_->elements(); }
+  bool of_operator() const noexcept { return matrix_ && matrix_->of_operator(); }
   // Whether the matrix was given as symmetric element matrices.
   bool known_symmetric() const;
   // The arrays as they were given; empty if the matrix was not made of CSR.
@@ -127,7 +129,7 @@ class SystemMatrix {
   // The matrix from which formats are made: in the present order of the rows, in the space of the context.
   const CsrMatrix<T>& source() const noexcept;
   // The matrix that computes the products now; null for an operator and for element matrices.
-  const AssembledMatrix<T>* assembled() const;
+  const AssembledMatrix<T>* assembled() const noexcept { return matrix_ ? matrix_->assembled() : nullptr; }
   std::string_view format() const { return A().name(); }
   std::string_view kernel() const;
   // The order in which it computes now: a name of orderings(), or "none".
@@ -136,9 +138,9 @@ class SystemMatrix {
   // The choice of format "auto".
   const ChoiceRecord& choice() const noexcept { return choice_; }
   // Whether the caller has fixed the format: by name, or by an operator that has no choice of formats.
-  bool format_named() const noexcept { return other_ || of_elements_ || wanted_.format != "auto"; }
+  bool format_named() const noexcept { return !of_csr() || wanted_.format != "auto"; }
   const std::string& order_reason() const noexcept { return order_reason_; }
-  std::size_t bytes() const;
+  std::size_t bytes() const noexcept { return matrix_ ? matrix_->running_bytes() : 0; }
   // The number of products of the operator that computes now, since it was made.
   std::int64_t products() const;
   // The result of the policy's first survey; empty before it.
@@ -184,6 +186,7 @@ class SystemMatrix {
   PROTEAN_HIDDEN void ask(Wanted wanted) noexcept;
   // A matrix in the wanted format, made of these arrays.
   PROTEAN_HIDDEN ChosenMatrix<T> wanted_matrix(const SolveForecast& forecast, const CsrMatrix<T>& from) const;
+  bool of_csr() const noexcept { return !of_elements() && !of_operator(); }
   void require_entries(std::string_view what) const;
   void require_csr() const;
   void check_values(const CsrMatrix<T>& csr) const;
@@ -197,16 +200,10 @@ class SystemMatrix {
 
   std::uint64_t serial_ = next_serial();
   ContextPtr context_;
-  bool check_ = true, of_elements_ = false;
+  bool check_ = true;
   CsrMatrix<T> given_, csr_;            // csr_: in the space of the context
   std::optional<PatternMark> pattern_;  // empty: not asked for, and nobody may have changed the arrays
-  std::optional<PermutedMatrix<T>> permuted_;
-  std::unique_ptr<AssembledMatrix<T>> assembled_;
-  std::unique_ptr<ElementOperator<T>> elements_;
-  std::shared_ptr<LinearOperator<T>> other_;
-  // It takes assembled_ and permuted_, or elements_, over.
-  std::unique_ptr<AdaptiveOperator<T>> adaptive_;
-  std::unique_ptr<OrderedOperator<T>> ordered_;  // around assembled_; null in the caller's order
+  std::unique_ptr<Matrix<T>> matrix_;   // null before the first settle(), if it was given as CSR
   std::vector<SwitchTarget> surveyed_;
   std::unique_ptr<AutoSwitcher<T>> switcher_;
   const MachineTable* machine_ = nullptr;  // of switcher_

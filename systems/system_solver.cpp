@@ -17,8 +17,10 @@
 #include "preconditioners/options.hpp"
 #include "solvers/format_schedule.hpp"
 #include "solvers/options.hpp"
+#include "solvers/steering_observer.hpp"
 #include "systems/continued.hpp"
 #include "systems/method_choice.hpp"
+#include "systems/preconditioner_change.hpp"
 #include "systems/seconds.hpp"
 #include "systems/sequence.hpp"
 
@@ -301,7 +303,6 @@ auto SystemSolver<T>::set_up_matrix(SystemMatrix<T>& matrix, std::int64_t column
     multi_solver_ = std::make_unique<MultiSolver<T>>(method_, options_of_method());
     multi_solver_->set_null_space(null_space_);
   }
-  if (columns > 1) return Changes::none;
   const Changes changes = expected.policy              ? Changes::policy
                           : settings_.schedule.empty() ? Changes::none
                                                        : Changes::schedule;
@@ -364,18 +365,24 @@ SolveReport SystemSolver<T>::run(Solver<T>& solver, SystemMatrix<T>& matrix, Vec
                                  VectorView<T> x, detail::Numbered& observer, Changes changes,
                                  SolveResult& result) {
   const LinearOperator<T>& A = matrix.A();
-  if (changes != Changes::policy) return solver.solve(A, b, x, used_preconditioner(), observer.observer());
+  SolveObserver* inner = observer.observer();
+  if (auto& watch = sequence_->watch)
+    inner = watch->begin_part(inner, observer.iterations(), observer.seconds(),
+                              solver.options().stopping.max_seconds, x, trial_of(A, b, solver.options()));
+  if (changes != Changes::policy) return solver.solve(A, b, x, used_preconditioner(), inner);
   AutoSwitchOptions options =
       switch_options(*matrix.context(), solver.options().stopping, settings_.policy_options);
   options.policy.overlapped = settings_.overlapped.value_or(options.policy.overlapped);
-  if (const std::int64_t expected = forecast(matrix, 1).expected_iterations; expected > 0)
+  // What is expected is of the preconditioner that the solve began with.
+  const bool changed = sequence_->watch && sequence_->watch->in_use();
+  if (const std::int64_t expected = forecast(matrix, 1).expected_iterations; expected > 0 && !changed)
     options.expected_iterations = std::max<std::int64_t>(expected - observer.iterations(), 1);
   options.selector = settings_.selector;
   options.alone = [&matrix](const std::function<void()>& decide) { return matrix.change_alone(decide); };
   // A format that is kept serves the solves that follow. How many these are nobody knows: as many as there were.
   // Element matrices with new values are assembled anew, so each solve must pay for itself.
   if (!matrix.of_elements()) options.following_iterations = sequence_->all_iterations;
-  AutoSwitcher<T>& switcher = matrix.begin_policy(settings_.machine, options, observer.observer());
+  AutoSwitcher<T>& switcher = matrix.begin_policy(settings_.machine, options, inner);
   switcher.on_switch = settings_.on_note;
   SolveReport report;
   {
@@ -410,7 +417,7 @@ SolveResult SystemSolver<T>::solve(SystemMatrix<T>& matrix, VectorView<const T> 
   stage("solving");
   SolveResult result;
   // Another solve that changes the matrix writes its history.
-  const AdaptiveOperator<T>* const adaptive = changes == Changes::none ? nullptr : matrix.adaptive();
+  const Matrix<T>* const adaptive = changes == Changes::none ? nullptr : matrix.adaptive();
   const std::size_t switches = adaptive ? adaptive->history().size() : 0,
                     failures = adaptive ? adaptive->failures().size() : 0;
   result.policy = changes == Changes::policy;
@@ -418,10 +425,26 @@ SolveResult SystemSolver<T>::solve(SystemMatrix<T>& matrix, VectorView<const T> 
   if (changes == Changes::schedule)
     schedule.emplace(*matrix.adaptive(), with_entries(settings_.schedule), observer, settings_.on_event);
   detail::Numbered numbered(schedule ? &*schedule : observer);
+  const StoppingRule rule = solver_->options().stopping;
+  now.watch = ended ? nullptr : watch_preconditioner(matrix, rule);
   Stopwatch clock;
   double seconds = 0;
   bool renewed = false;
-  std::size_t first_switches = 0, first_failures = 0;  // of the first part
+  // A policy counts the iterations of each part from 0.
+  std::size_t seen_switches = switches, seen_failures = failures;
+  const auto keep_history = [&] {
+    if (!adaptive) return;
+    const std::int64_t before = changes == Changes::policy ? numbered.iterations() : 0;
+    for (SwitchRecord one : adaptive->history().subspan(seen_switches)) {
+      one.iteration += before, one.begun_iteration += before;
+      result.switches.push_back(std::move(one));
+    }
+    for (FailedSwitch one : adaptive->failures().subspan(seen_failures)) {
+      one.iteration += before;
+      result.failed_switches.push_back(std::move(one));
+    }
+    seen_switches = adaptive->history().size(), seen_failures = adaptive->failures().size();
+  };
   {
     std::optional<Finished<FormatSchedule<T>>> finished;
     if (schedule) finished.emplace(*schedule);
@@ -429,28 +452,25 @@ SolveResult SystemSolver<T>::solve(SystemMatrix<T>& matrix, VectorView<const T> 
         ended ? not_begun(matrix.A(), b, x) : run(*solver_, matrix, b, x, numbered, changes, result);
     matrix.context()->synchronize();
     seconds = clock.lap();
-    if (adaptive)
-      first_switches = adaptive->history().size() - switches,
-      first_failures = adaptive->failures().size() - failures;
-    renewed = !ended && detail::broke_down(result.report) && has_old_preconditioner(matrix.A()) &&
-              !numbered.stopped();
-    if (renewed) seconds += go_on(matrix, b, x, numbered, changes, result);
+    while (!ended && !numbered.stopped()) {
+      if (now.watch && now.watch->goes_on(result.report)) {
+        keep_history();
+        seconds += change_preconditioner(matrix, b, x, numbered, changes, rule, result);
+      } else if (!renewed && detail::broke_down(result.report) && has_old_preconditioner(matrix.A())) {
+        renewed = true;
+        keep_history();
+        seconds += go_on(matrix, b, x, numbered, changes, rule, result);
+      } else {
+        break;
+      }
+    }
   }
+  keep_history();
   if (schedule) result.events = schedule->events();
-  if (adaptive) {
-    // A policy counts the iterations of each part from 0.
-    const std::int64_t before = changes == Changes::policy ? numbered.iterations() : 0;
-    for (SwitchRecord one : adaptive->history().subspan(switches)) {
-      if (result.switches.size() >= first_switches) one.iteration += before, one.begun_iteration += before;
-      result.switches.push_back(std::move(one));
-    }
-    for (FailedSwitch one : adaptive->failures().subspan(failures)) {
-      if (result.failed_switches.size() >= first_failures) one.iteration += before;
-      result.failed_switches.push_back(std::move(one));
-    }
-  }
+  const bool changed = now.watch && learn_of_change(seconds, result);
+  now.watch.reset();
   describe(matrix, result);
-  if (!ended) remember({&result.report, 1}, seconds, renewed);
+  if (!ended) remember({&result.report, 1}, seconds, renewed, changed);
   return result;
 }
 
@@ -458,8 +478,8 @@ SolveResult SystemSolver<T>::solve(SystemMatrix<T>& matrix, VectorView<const T> 
 // it, goes on with a new one. Returns the seconds without those of the setup.
 template <class T>
 double SystemSolver<T>::go_on(SystemMatrix<T>& matrix, VectorView<const T> b, VectorView<T> x,
-                              detail::Numbered& observer, Changes changes, SolveResult& result) {
-  const StoppingRule rule = solver_->options().stopping;  // with what the first setup has left of the time
+                              detail::Numbered& observer, Changes changes, const StoppingRule& rule,
+                              SolveResult& result) {
   const SolveReport first = std::move(result.report);
   double since_begin = first.seconds;
   StopReason limit = detail::used_up(rule, first, since_begin);
@@ -474,6 +494,15 @@ double SystemSolver<T>::go_on(SystemMatrix<T>& matrix, VectorView<const T> b, Ve
     result.report = detail::ended_by(limit, rule, first, since_begin);
     return 0;
   }
+  return next_part(matrix, b, x, observer, changes, rule, first, since_begin, result);
+}
+
+// The part of a solve after `first`, which has taken since_begin seconds together with what was done after it. rule: of
+// the whole solve, with what the first setup has left of the time.
+template <class T>
+double SystemSolver<T>::next_part(SystemMatrix<T>& matrix, VectorView<const T> b, VectorView<T> x,
+                                  detail::Numbered& observer, Changes changes, const StoppingRule& rule,
+                                  const SolveReport& first, double since_begin, SolveResult& result) {
   stage("solving");
   SolverOptions options = options_of_method();
   options.stopping = detail::rest_of(rule, first, since_begin);
@@ -490,9 +519,10 @@ double SystemSolver<T>::go_on(SystemMatrix<T>& matrix, VectorView<const T> b, Ve
 }
 
 // The tail of all solves: what later ones are told of this one. renewed: M was set up in the middle of it, so that it
-// is no measure for M.
+// is no measure for M. changed: so it is if type auto has changed, of which learn_of_change() has told the choice.
 template <class T>
-void SystemSolver<T>::remember(std::span<const SolveReport> columns, double seconds, bool renewed) {
+void SystemSolver<T>::remember(std::span<const SolveReport> columns, double seconds, bool renewed,
+                               bool changed) {
   if (columns.empty()) return;
   Sequence& now = *sequence_;
   std::int64_t longest = 0, all = 0;
@@ -504,7 +534,7 @@ void SystemSolver<T>::remember(std::span<const SolveReport> columns, double seco
   }
   now.all_iterations += static_cast<double>(longest);
   if (converged && longest > 0) now.iterations = longest;
-  if (interrupted) return;
+  if (interrupted || changed) return;
   if (!renewed || !converged) now.refresh.note_solve(longest, seconds, converged);
   now.choice.note_solve(all, seconds, converged, std::ssize(columns));
 }
@@ -516,14 +546,13 @@ MultiSolveResult SystemSolver<T>::multi_solve(SystemMatrix<T>& matrix, MultiVect
   require_idle("multi_solve()");
   const Busy busy(busy_);
   const char* const what = settings_.policy                ? "a policy"
-                           : !settings_.schedule.empty()   ? "a schedule"
                            : settings_.observer != nullptr ? "an observer of one column"
                                                            : nullptr;
   if (what)
     throw BadArgument(fmt::format(
         "{} is for one right-hand side; leave it out, or solve the columns one after another", what));
   auto preparing = matrix.preparing();
-  (void)set_up_matrix(matrix, std::max<std::int64_t>(B.columns, 2));
+  const Changes changes = set_up_matrix(matrix, std::max<std::int64_t>(B.columns, 2));
   const typename SystemMatrix<T>::Use use(matrix);
   preparing.unlock();
   Sequence& now = *sequence_;
@@ -541,6 +570,26 @@ MultiSolveResult SystemSolver<T>::multi_solve(SystemMatrix<T>& matrix, MultiVect
   stage("solving");
   MultiSolveResult result;
   MultiSolveReport& report = result.report;
+  std::optional<FormatSchedule<T>> schedule;
+  std::optional<detail::SlowestColumn> slowest;
+  std::size_t switches = 0, failures = 0;
+  if (changes == Changes::schedule) {
+    Matrix<T>& adaptive = *matrix.adaptive();
+    switches = adaptive.history().size(), failures = adaptive.failures().size();
+    schedule.emplace(adaptive, with_entries(settings_.schedule), nullptr, settings_.on_event);
+    observer = &slowest.emplace(*schedule, observer);
+  }
+  std::optional<Finished<FormatSchedule<T>>> finished;
+  if (schedule) finished.emplace(*schedule);
+  const auto keep_history = [&] {
+    if (!schedule) return;
+    finished.reset();
+    result.events = schedule->events();
+    const auto changed = matrix.adaptive()->history().subspan(switches);
+    result.switches.assign(changed.begin(), changed.end());
+    const auto failed = matrix.adaptive()->failures().subspan(failures);
+    result.failed_switches.assign(failed.begin(), failed.end());
+  };
   if (const StopReason ended = std::exchange(now.ended, StopReason::running); ended != StopReason::running) {
     class Stop final : public MultiSolveObserver {
      public:
@@ -552,6 +601,7 @@ MultiSolveResult SystemSolver<T>::multi_solve(SystemMatrix<T>& matrix, MultiVect
                                   left);
     for (SolveReport& column : report.columns) explain_setup(column, ended);
     matrix.context()->synchronize();
+    keep_history();
     describe(matrix, result);
     return result;
   }
@@ -563,8 +613,9 @@ MultiSolveResult SystemSolver<T>::multi_solve(SystemMatrix<T>& matrix, MultiVect
   const bool broke = std::any_of(report.columns.begin(), report.columns.end(), detail::broke_down);
   const bool renewed = broke && has_old_preconditioner(matrix.A()) && !numbered.stopped();
   if (renewed) seconds += go_on(matrix, B, X, numbered, rules, report);
+  keep_history();
   describe(matrix, result);
-  remember(report.columns, seconds, renewed);
+  remember(report.columns, seconds, renewed, false);
   return result;
 }
 

@@ -25,6 +25,8 @@ namespace PROTEAN_HIDDEN detail {
 class Numbered;
 class NumberedColumns;
 struct MethodChoice;
+template <class T>
+class PreconditionerWatch;
 }  // namespace detail
 
 // Solves linear systems by its settings: method, preconditioner, schedule or policy. It keeps the workspace of the
@@ -64,13 +66,14 @@ class SystemSolver {
   //
   // A solve that breaks down with a preconditioner of older values sets it up and goes on from its x. It remains one
   // solve: limits, initial residual, iteration numbers, events and seconds, those of the setup included, cover all of
-  // it.
+  // it. The same holds for a solve in the middle of which preconditioner auto changes.
   SolveResult solve(SystemMatrix<T>& matrix, VectorView<const T> b, VectorView<T> x,
                     SolveObserver* observer = nullptr);
   // Solves A X = B for all columns at the same time (MultiSolver). rules: one for each column, or empty for
   // settings().solver.stopping. If a preconditioner of older values breaks down in one column, all columns that have
-  // not ended go on with a new one. Throws BadArgument for settings that are for one right-hand side only: a policy, a
-  // schedule, settings().observer.
+  // not ended go on with a new one. A schedule takes the relative residual of the column that has furthest to go, and
+  // the iteration of the column with the most; after a change of the order each product permutes its vectors. Throws
+  // BadArgument for settings that are for one right-hand side only: a policy, settings().observer.
   MultiSolveResult multi_solve(SystemMatrix<T>& matrix, MultiVectorView<const T> B, MultiVectorView<T> X,
                                MultiSolveObserver* observer = nullptr,
                                std::span<const StoppingRule> rules = {});
@@ -110,13 +113,29 @@ class SystemSolver {
                                  VectorView<T> x, detail::Numbered& observer, Changes changes,
                                  SolveResult& result);
   PROTEAN_HIDDEN double go_on(SystemMatrix<T>& matrix, VectorView<const T> b, VectorView<T> x,
-                              detail::Numbered& observer, Changes changes, SolveResult& result);
+                              detail::Numbered& observer, Changes changes, const StoppingRule& rule,
+                              SolveResult& result);
+  PROTEAN_HIDDEN double next_part(SystemMatrix<T>& matrix, VectorView<const T> b, VectorView<T> x,
+                                  detail::Numbered& observer, Changes changes, const StoppingRule& rule,
+                                  const SolveReport& first, double since_begin, SolveResult& result);
+  // Of type auto in the middle of a solve (systems/preconditioner_change.hpp). watch_preconditioner(): null if nothing
+  // may change.
+  PROTEAN_HIDDEN std::unique_ptr<detail::PreconditionerWatch<T>> watch_preconditioner(
+      SystemMatrix<T>& matrix, const StoppingRule& rule);
+  PROTEAN_HIDDEN
+  std::function<SolveReport(const Preconditioner<T>&, VectorView<T>, std::int64_t, SolveObserver&)> trial_of(
+      const LinearOperator<T>& A, VectorView<const T> b, const SolverOptions& options) const;
+  PROTEAN_HIDDEN double change_preconditioner(SystemMatrix<T>& matrix, VectorView<const T> b, VectorView<T> x,
+                                              detail::Numbered& observer, Changes changes,
+                                              const StoppingRule& rule, SolveResult& result);
+  PROTEAN_HIDDEN bool learn_of_change(double seconds, SolveResult& result);
   PROTEAN_HIDDEN double go_on(SystemMatrix<T>& matrix, MultiVectorView<const T> B, MultiVectorView<T> X,
                               detail::NumberedColumns& observer, std::span<const StoppingRule> rules,
                               MultiSolveReport& report);
   template <class Result>
   void describe(SystemMatrix<T>& matrix, Result& result);
-  PROTEAN_HIDDEN void remember(std::span<const SolveReport> columns, double seconds, bool renewed);
+  PROTEAN_HIDDEN void remember(std::span<const SolveReport> columns, double seconds, bool renewed,
+                               bool changed);
   PROTEAN_HIDDEN void require_idle(std::string_view what) const;
   PROTEAN_HIDDEN void require(const SolveSettings& settings) const;
   PROTEAN_HIDDEN void take(SolveSettings&& settings) noexcept;

@@ -187,4 +187,24 @@ std::string explain_text(const Explanation& e) {
   return text;
 }
 
+std::string explain_preconditioner(const std::vector<PreconditionerChange>& changes) {
+  using Action = PreconditionerChange::Action;
+  if (changes.empty()) return {};
+  std::string text = fmt::format("\n  Preconditioner auto began with {}\n", changes.front().from);
+  for (const PreconditionerChange& one : changes) {
+    const std::string_view candidate = one.action == Action::taken_back ? one.from : one.to;
+    text += fmt::format("  it {:>6}  {:<10}  {}: {}", one.iteration, to_string(one.action), candidate,
+                        one.reason);
+    if (one.setup_seconds > 0) text += fmt::format(" (set up in {}", cell(one.setup_seconds));
+    if (one.application_seconds > 0)
+      text += fmt::format(", one application {}", cell(one.application_seconds));
+    if (one.setup_seconds > 0) text += ")";
+    if (one.gained_seconds != 0)
+      text += fmt::format("; {} {}", one.gained_seconds > 0 ? "gained about" : "lost about",
+                          cell(std::abs(one.gained_seconds)));
+    text += "\n";
+  }
+  return text;
+}
+
 }  // namespace protean::apps

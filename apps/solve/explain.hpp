@@ -9,6 +9,7 @@
 #include "operators/elements/element_operator.hpp"
 #include "operators/policy/cost_model.hpp"
 #include "solvers/auto_switcher.hpp"
+#include "systems/settings.hpp"
 
 namespace protean::apps {
 
@@ -47,5 +48,7 @@ struct Explanation {
 std::vector<CandidateRecord> candidates_of(const ChoiceRecord& choice);
 std::vector<SwitchTarget> targets_of(const ChoiceRecord& choice);
 std::string explain_text(const Explanation& explanation);
+// What preconditioner auto did in the middle of the solve; empty if it stayed with the first one.
+std::string explain_preconditioner(const std::vector<PreconditionerChange>& changes);
 
 }  // namespace protean::apps

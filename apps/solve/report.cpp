@@ -160,6 +160,20 @@ void add_costs(Json& json, const SolveRecord& r) {
     json["preconditioner"]["reason"] = r.preconditioner_reason;
   for (const PreconditionerFigure& figure : r.preconditioner)
     json["preconditioner"][std::string(figure.name)] = number(figure.value);
+  if (!r.preconditioner_reason.empty() && r.columns.columns.empty()) {
+    Json& changes = json["preconditioner"]["changes"] = Json::array();
+    for (const PreconditionerChange& one : r.preconditioner_changes)
+      changes.push_back({{"iteration", one.iteration},
+                         {"seconds", one.seconds},
+                         {"relative_residual", number(one.relative_residual)},
+                         {"action", to_string(one.action)},
+                         {"from", one.from},
+                         {"to", one.to},
+                         {"reason", one.reason},
+                         {"setup_seconds", one.setup_seconds},
+                         {"application_seconds", one.application_seconds},
+                         {"gained_seconds", number(one.gained_seconds)}});
+  }
   if (!r.kernel_note.empty()) json["operator"]["note"] = r.kernel_note;
   if (!r.format_reason.empty()) json["operator"]["reason"] = r.format_reason;
   if (!r.choice.taken.empty()) {
@@ -320,6 +334,11 @@ std::string summary(const SolveRecord& r) {
                             figures.empty() ? "" : fmt::format(" ({})", fmt::join(figures, ", "))));
   if (!r.method_reason.empty()) row("", "auto: " + r.method_reason);
   if (!r.preconditioner_reason.empty()) row("", "auto: " + r.preconditioner_reason);
+  for (const PreconditionerChange& one : r.preconditioner_changes)
+    row("", fmt::format("it {}: {} {}{}", one.iteration,
+                        one.action == PreconditionerChange::Action::refused ? "not" : one.from,
+                        one.action == PreconditionerChange::Action::refused ? "" : "-> ", one.to) +
+                (one.setup_seconds > 0 ? ", set up in " + duration(one.setup_seconds) : std::string()));
   row("status", fmt::format("{} ({}){}{}", result.converged() ? "converged" : "NOT CONVERGED",
                             to_string(result.reason), result.detail.empty() ? "" : ": ", result.detail));
   if (!r.advice.empty()) row("advice", r.advice);

@@ -131,7 +131,7 @@ std::string note_on_null_space(const Context& context, const CsrMatrix<double>& 
 }
 
 // A line for the terminal.
-std::string describe(const ScheduleEvent& event, const AdaptiveOperator<double>& A) {
+std::string describe(const ScheduleEvent& event, const Matrix<double>& A) {
   if (event.action != ScheduleEvent::Action::switched)
     return fmt::format("{} {}: {}", event.to, to_string(event.action), event.reason);
   return switch_text(A.history().back());
@@ -395,6 +395,7 @@ class SolveRun {
     keep_stages(result);
     record_.result = std::move(result.report);
     record_.decisions = std::move(result.events);
+    record_.preconditioner_changes = std::move(result.preconditioner_changes);
     record_.switches = std::move(result.switches);
     record_.failed_switches = std::move(result.failed_switches);
     if (result.policy)
@@ -510,13 +511,14 @@ class SolveRun {
       text += explain_choice();
     } else if (arguments_.explain) {
       record_.policy.selector = problem_.op.selector;
-      AdaptiveOperator<double>& adaptive = *matrix_->adaptive();
+      Matrix<double>& adaptive = *matrix_->adaptive();
       (void)adaptive.wait_prepared();  // a build that is still running would disturb the times
       record_.policy.real = adaptive.elements()
                                 ? measure_candidates(*adaptive.elements(), context_, matrix_->surveyed())
                                 : measure_candidates(matrix_->source(), context_, matrix_->surveyed());
       text += explain_text(record_.policy);
     }
+    if (arguments_.explain) text += explain_preconditioner(record_.preconditioner_changes);
     const OutputSpec& output = problem_.output;
     bool taken = arguments_.json;
     for (const FilePath* file : {&output.solution, &output.report, &output.history})

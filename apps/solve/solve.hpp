@@ -67,6 +67,7 @@ struct SolveRecord {
   std::vector<SwitchRecord> switches;
   std::vector<FailedSwitch> failed_switches;
   std::vector<ScheduleEvent> decisions;
+  std::vector<PreconditionerChange> preconditioner_changes;  // of type auto in the middle of the solve
   // With schedule: {policy: auto}.
   Explanation policy;
   std::string advice;  // empty when converged

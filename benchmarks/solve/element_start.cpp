@@ -19,7 +19,7 @@
 #include "core/blas1.hpp"
 #include "formats/catalogue.hpp"
 #include "formats/survey.hpp"
-#include "operators/policy/adaptive_operator.hpp"
+#include "operators/matrix/matrix.hpp"
 #include "operators/policy/cost_model.hpp"
 #include "preconditioners/preconditioner.hpp"
 #include "solvers/auto_switcher.hpp"
@@ -192,7 +192,7 @@ class Bench {
   Run begun(const ContextPtr& context, const std::string& format, bool policy, bool overlapped) const {
     Run run;
     const Clock::time_point start = Clock::now();
-    AdaptiveOperator<double> A(system_.on(context, scatter_of(options_.scatter)));
+    Matrix<double> A(system_.on(context, scatter_of(options_.scatter)));
     context->synchronize();
     run.make = seconds_since(start);
     run.format = A.name();

@@ -21,7 +21,7 @@
 #include "core/blas1.hpp"
 #include "formats/catalogue.hpp"
 #include "formats/survey.hpp"
-#include "operators/policy/adaptive_operator.hpp"
+#include "operators/matrix/matrix.hpp"
 #include "operators/policy/cost_model.hpp"
 #include "preconditioners/preconditioner.hpp"
 #include "solvers/auto_switcher.hpp"
@@ -226,7 +226,7 @@ class Bench {
   }
 
   void run_auto(double tolerance, bool overlapped, Switched& result) {
-    AdaptiveOperator<double> A(source_, make_matrix(find_format("csr"), source_, context_));
+    Matrix<double> A(source_, make_matrix(find_format("csr"), source_, context_));
     context_->synchronize();
     AutoSwitchOptions options;
     options.goal = tolerance, options.max_iterations = most_iterations,

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "interfaces/c/handles.hpp"
-#include "operators/policy/adaptive_operator.hpp"
+#include "operators/matrix/matrix.hpp"
 #include "preconditioners/callback_preconditioner.hpp"
 #include "solvers/auto_switcher.hpp"
 #include "systems/linear_system.hpp"

@@ -79,7 +79,7 @@ Block::Block() = default;
 Block::~Block() { forget(); }
 
 void Block::forget() noexcept {
-  switcher_.reset(), adaptive_.reset(), clock_.reset(), system_.reset();
+  switcher_ = nullptr, system_.reset(), clock_.reset();
   given_ = {}, rows_ = {}, row_ptr_ = {}, in_rows_ = {};
   values_ = pattern_ = -1, by_residuals_ = false, products_ = of_these_values_ = 0;
   wanted_seconds_ = 0, granted_ = false, product_seconds_ = 0;
@@ -92,11 +92,6 @@ void Block::configure(std::shared_ptr<const Settings> settings, Role role) {
   if (same) return;
   forget();
   context_.reset();
-}
-
-const protean::LinearOperator<double>& Block::matrix() const {
-  if (adaptive_) return *adaptive_;
-  return system_->A();
 }
 
 void Block::find_empty_rows(const protean::CsrMatrix<double>& csr) {
@@ -128,19 +123,13 @@ void Block::make(const protean::CsrMatrix<double>& csr) {
   const std::string kernel = other ? std::string() : settings_->kernel;
   const protean::CsrMatrix<double> from = without_empty_rows(csr);
   const double begin = steady_seconds();
+  system_ = std::make_unique<protean::SystemMatrix<double>>(context_, from, false);
+  system_->set_format(format, parameters, kernel);
+  (void)system_->settle({.policy = settings_->policy});
   if (settings_->policy) {
     clock_ = std::make_shared<Clock>();
-    auto start = protean::make_matrix(protean::find_format(format == "auto" ? "csr" : format), from, context_,
-                                      parameters, kernel);
-    protean::AdaptiveOptions options;
-    options.clock = [clock = clock_] { return clock->now(); };
-    adaptive_ =
-        std::make_unique<protean::AdaptiveOperator<double>>(from, std::move(start), std::move(options));
+    (void)system_->make_adaptive({.clock = [clock = clock_] { return clock->now(); }});
     begin_policy(0);
-  } else {
-    system_ = std::make_unique<protean::SystemMatrix<double>>(context_, from, false);
-    system_->set_format(format, parameters, kernel);
-    (void)system_->settle();
   }
   making_seconds_ = steady_seconds() - begin;
   ++conversions_;
@@ -158,8 +147,8 @@ void Block::ask_others(protean::AutoSwitchOptions& options) {
 }
 
 Proposal Block::take_proposal() {
-  if (!adaptive_) return {};
-  const double now = adaptive_->seconds_per_product(), wanted = std::exchange(wanted_seconds_, 0);
+  if (!switcher_) return {};
+  const double now = system_->adaptive()->seconds_per_product(), wanted = std::exchange(wanted_seconds_, 0);
   return {now, wanted > 0 ? std::min(wanted, now) : now};
 }
 
@@ -174,10 +163,7 @@ void Block::begin_policy(std::int64_t expected_products) {
   options.following_iterations = expected_products > 0 ? static_cast<double>(products_) : 0;
   ask_others(options);
   of_these_values_ = 0;
-  if (switcher_) return switcher_->begin(options);
-  const protean::CostModel model(protean::Space::host);
-  switcher_ = std::make_unique<protean::AutoSwitcher<double>>(
-      *adaptive_, model, [this, model] { return protean::survey_formats(*adaptive_, model); }, options);
+  switcher_ = &system_->begin_policy(nullptr, options, nullptr);
 }
 
 bool Block::same_pattern(const protean::CsrMatrix<double>& csr) const {
@@ -192,19 +178,14 @@ void Block::bring_up_to_date(Mat A) {
   must(MatGetNonzeroState(A, &pattern));
   if (values == values_ && pattern == pattern_) return;
   const protean::CsrMatrix<double> csr = arrays_of(A);
-  const bool made = system_ || adaptive_;
   if (csr.nonzeros() == 0) {
     forget();
-  } else if (made && pattern == pattern_ && same_pattern(csr)) {
+  } else if (system_ && pattern == pattern_ && same_pattern(csr)) {
     // Where it throws, values_ is old, and the next product tries again.
     const protean::CsrMatrix<double> from = without_empty_rows(csr);
-    if (adaptive_) {
-      const Counting counting(clock_.get());
-      adaptive_->update_values(from, protean::SamePattern());
-      if (!by_residuals_) begin_policy(of_these_values_);
-    } else {
-      system_->update_values(from, protean::SamePattern());
-    }
+    const Counting counting(clock_.get());
+    system_->update_values(from, protean::SamePattern());
+    if (switcher_ && !by_residuals_) begin_policy(of_these_values_);
     ++updates_;
   } else {
     make(csr);
@@ -225,7 +206,7 @@ void Block::product(Mat A, Vec x, Vec y, bool add) {
   const Counting counting(clock_.get());
   if (switcher_ && !by_residuals_) (void)switcher_->on_iteration({.iteration = of_these_values_});
   ++products_, ++of_these_values_;
-  const protean::LinearOperator<double>& B = matrix();
+  const protean::LinearOperator<double>& B = system_->A();
   const double begin = steady_seconds();
   if (rows_.empty()) {
     B.apply(1, from.view(), add ? 1 : 0, out);
@@ -260,22 +241,23 @@ void Block::watched(const Watched& iteration) {
 }
 
 const protean::AssembledMatrix<double>* Block::current() const {
-  return adaptive_ ? &adaptive_->current() : system_ ? system_->assembled() : nullptr;
+  return system_ ? system_->assembled() : nullptr;
 }
 
 BlockState Block::state() const {
   BlockState s;
-  s.policy = adaptive_ != nullptr, s.products = products_;
+  s.policy = switcher_ != nullptr, s.products = products_;
   s.rows = given_.rows(), s.nonzeros = given_.nonzeros();
   s.conversions = conversions_, s.updates = updates_;
   s.making_seconds = making_seconds_, s.product_seconds = product_seconds_;
   const protean::AssembledMatrix<double>* const now = current();
   if (!now) return s;
   s.format = now->name(), s.kernel = now->kernel(), s.bytes = now->bytes();
-  if (system_) s.chosen = system_->format_reason();
-  if (!adaptive_) return s;
-  s.changes.assign(adaptive_->history().begin(), adaptive_->history().end());
-  s.failures.assign(adaptive_->failures().begin(), adaptive_->failures().end());
+  s.chosen = system_->format_reason();
+  if (!switcher_) return s;
+  const protean::Matrix<double>& matrix = *system_->adaptive();
+  s.changes.assign(matrix.history().begin(), matrix.history().end());
+  s.failures.assign(matrix.failures().begin(), matrix.failures().end());
   s.candidates = switcher_->candidates();
   s.decisions.assign(switcher_->decisions().begin(), switcher_->decisions().end());
   return s;
@@ -284,7 +266,7 @@ BlockState Block::state() const {
 std::vector<std::string> Block::description() const {
   std::vector<std::string> lines;
   char text[512];
-  if (!system_ && !adaptive_) {
+  if (!system_) {
     lines.emplace_back(values_ == -1 ? "no product yet, so it has no format yet" : "no entries");
     return lines;
   }

@@ -11,7 +11,8 @@
 #include <protean/core/context.hpp>
 #include <protean/core/csr.hpp>
 #include <protean/core/vector.hpp>
-#include <protean/operators/policy/adaptive_operator.hpp>
+#include <protean/operators/assembled_matrix.hpp>
+#include <protean/operators/policy/switch_records.hpp>
 #include <protean/solvers/auto_switcher.hpp>
 #include <string>
 #include <vector>
@@ -98,7 +99,6 @@ class Block {
   void make(const protean::CsrMatrix<double>& csr);
   protean::CsrMatrix<double> without_empty_rows(const protean::CsrMatrix<double>& csr) const;
   void find_empty_rows(const protean::CsrMatrix<double>& csr);
-  const protean::LinearOperator<double>& matrix() const;
   void forget() noexcept;
   void begin_policy(std::int64_t expected_products);
   void ask_others(protean::AutoSwitchOptions& options);
@@ -106,18 +106,18 @@ class Block {
   std::shared_ptr<const Settings> settings_;
   Role role_ = Role::whole;
   protean::ContextPtr context_;
-  // Of the arrays that matrix() was made of.
+  // Of the arrays that system_ was made of.
   PetscObjectState values_ = -1, pattern_ = -1;
   protean::CsrMatrix<double> given_;
   std::uint64_t hash_ = 0;
-  // Rows that have entries, where these are few: matrix() has these rows alone.
+  // Rows that have entries, where these are few: system_ has these rows alone.
   std::vector<std::int32_t> rows_, row_ptr_;
   std::vector<double> in_rows_;
-  std::unique_ptr<protean::SystemMatrix<double>> system_;  // without the policy
-  // With it. The clock runs during products, conversions and decisions of this block alone.
+  std::unique_ptr<protean::SystemMatrix<double>> system_;
+  // With a policy, which belongs to system_. The clock runs during products, conversions and decisions of this block
+  // alone.
   std::shared_ptr<Clock> clock_;
-  std::unique_ptr<protean::AdaptiveOperator<double>> adaptive_;
-  std::unique_ptr<protean::AutoSwitcher<double>> switcher_;
+  protean::AutoSwitcher<double>* switcher_ = nullptr;
   bool by_residuals_ = false;
   double wanted_seconds_ = 0;  // of a product, by the change that the policy would make; 0: none
   bool granted_ = false;

@@ -61,22 +61,66 @@ struct Sums {
 
 }  // namespace
 
+namespace {
+
+// The largest number of rows up to 8 that divides nearly all groups of neighbouring rows with the same columns.
+class Nodes {
+ public:
+  void add_row(std::int64_t i, bool as_before) {
+    for (std::int64_t d = 2; d <= most; ++d) (i % d == 0 ? first_ : later_)[d] += as_before;
+    ++rows_;
+  }
+  void add(const Nodes& other) {
+    for (std::int64_t d = 2; d <= most; ++d) first_[d] += other.first_[d], later_[d] += other.later_[d];
+    rows_ += other.rows_;
+  }
+  std::int64_t unknowns() const {
+    for (std::int64_t d = most; d >= 2; --d) {
+      const double nodes = static_cast<double>(rows_ / d);
+      if (rows_ % d == 0 && static_cast<double>(later_[d]) >= 0.95 * nodes * static_cast<double>(d - 1) &&
+          static_cast<double>(first_[d]) <= 0.5 * nodes)
+        return d;
+    }
+    return 1;
+  }
+
+ private:
+  static constexpr std::int64_t most = 8;
+  std::int64_t rows_ = 0, first_[most + 1] = {},
+               later_[most + 1] = {};  // rows that have the columns of the one before
+};
+
+bool has_columns_of_row_before(const SparsityPattern& pattern, std::int64_t i) {
+  if (i == 0 || pattern.row_length(i) != pattern.row_length(i - 1)) return false;
+  const auto row = pattern.row(i), before = pattern.row(i - 1);
+  return std::equal(row.begin(), row.end(), before.begin());
+}
+
+}  // namespace
+
 template <class T>
 ChoiceTraits choice_traits(const Context& host, const CsrMatrix<T>& csr) {
   ChoiceTraits traits;
   traits.symmetric = asymmetry<T>(host, csr) <= symmetry_tolerance<T>;
   const int workers = useful_parts(host, csr.nonzeros());
   std::vector<Sums> sums(static_cast<std::size_t>(workers));
+  std::vector<Nodes> nodes(static_cast<std::size_t>(workers));
   parallel(workers, [&](int part, int parts) {
     const Range rows = even_range(csr.rows(), part, parts);
     Sums own;
-    for (std::int64_t i = rows.begin; i < rows.end; ++i)
+    Nodes own_nodes;
+    for (std::int64_t i = rows.begin; i < rows.end; ++i) {
       own.add_row(i, csr.pattern.row(i), csr.values + csr.pattern.row_ptr[i]);
-    sums[static_cast<std::size_t>(part)] = own;
+      own_nodes.add_row(i, has_columns_of_row_before(csr.pattern, i));
+    }
+    sums[static_cast<std::size_t>(part)] = own, nodes[static_cast<std::size_t>(part)] = own_nodes;
   });
   Sums total;
   for (const Sums& one : sums) total.add(one);
   traits.diffusion = total.diffusion();
+  Nodes all_nodes;
+  for (const Nodes& one : nodes) all_nodes.add(one);
+  traits.unknowns = all_nodes.unknowns();
   return traits;
 }
 
@@ -148,17 +192,18 @@ double PreconditionerChoice::own_seconds() const noexcept {
 }
 
 std::string_view PreconditionerChoice::decide(const std::function<ChoiceTraits()>& traits) {
-  if (situation_.deterministic)
-    reason_ = "jacobi: in deterministic mode measured times do not decide";
-  else
+  if (!situation_.deterministic)
     consider(traits);
+  else if (!current_)
+    reason_ = "jacobi: in deterministic mode measured times do not decide";
   return current();
 }
 
 void PreconditionerChoice::consider(const std::function<ChoiceTraits()>& traits) {
   const double iterations = jacobi_iterations();
   if (iterations == 0) {
-    reason_ = "jacobi, whose setup costs next to nothing; others are tried if the system is solved again";
+    reason_ =
+        "jacobi, whose setup costs next to nothing; others are tried in long solves, and if the system is solved again";
     return;
   }
   if (current_ && (own_solves_ == 0 || unit() == 0)) return;  // its trial comes first
@@ -226,7 +271,7 @@ void PreconditionerChoice::note_setup(double seconds) {
 
 void PreconditionerChoice::note_application(double seconds, double all) {
   spent_ += all;
-  if (!on_trial() || jacobi_failed_ || unit() == 0) return;
+  if (!on_trial() || jacobi_failed_ || unit() == 0 || situation_.deterministic) return;
   constexpr double clearly = 1.25;  // the predicted iterations are careful
   const double iterations = jacobi_iterations();
   const double now = before_.candidate ? before_.seconds / unit() : iterations;
@@ -236,6 +281,38 @@ void PreconditionerChoice::note_application(double seconds, double all) {
         fmt::format("one application of {} takes as long as {:.1f} iterations of jacobi, so that a solve "
                     "would take {:.0f} of them; before it took {:.0f}",
                     current_->id, seconds / unit(), solve, now));
+}
+
+const ChoiceCandidate* PreconditionerChoice::find(std::string_view id) const noexcept {
+  const auto* const found = std::find_if(std::begin(table), std::end(table), [&](const ChoiceCandidate& one) {
+    return one.id == id && one.space == situation_.space;
+  });
+  return found == std::end(table) ? nullptr : found;
+}
+
+bool PreconditionerChoice::was_tried(std::string_view id) const noexcept {
+  const ChoiceCandidate* const candidate = find(id);
+  return candidate && tried(*candidate);
+}
+
+void PreconditionerChoice::note_changed(std::string_view id, double iterations, double unit, double seconds,
+                                        std::string why) {
+  const ChoiceCandidate* const candidate = find(id);
+  if (!candidate) return;
+  if (jacobi_solves_ == 0)
+    jacobi_solves_ = 1, jacobi_all_iterations_ = iterations, jacobi_seconds_ = iterations * unit;
+  solves_ += 1, spent_ += seconds;
+  before_ = {current_, own_seconds()};
+  current_ = candidate;
+  if (!tried(*candidate)) tried_.push_back(candidate);
+  own_solves_ = own_seconds_ = 0, own_setup_ = true;
+  reason_ = std::move(why);
+}
+
+void PreconditionerChoice::note_tried(std::string_view id, std::string why) {
+  const ChoiceCandidate* const candidate = find(id);
+  if (candidate && !tried(*candidate)) tried_.push_back(candidate);
+  reason_ = std::move(why);
 }
 
 void PreconditionerChoice::go_back(const std::string& why) {
@@ -262,6 +339,7 @@ void PreconditionerChoice::note_solve(std::int64_t iterations, double seconds, b
     return;
   }
   own_solves_ += count, own_seconds_ += seconds;
+  if (situation_.deterministic) return;
   const std::string_view name = current();
   const std::string_view other = before_.candidate ? before_.candidate->id : "jacobi";
   const double own = own_seconds(),

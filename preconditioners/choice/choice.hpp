@@ -34,6 +34,8 @@ struct ChoiceTraits {
   // belong to positive entries. For such a matrix aggregation finds levels that converge in a number of iterations that
   // hardly grows with it.
   bool diffusion = false;
+  // Of a node: rows that follow each other and have the same columns. 1 where there are no nodes, or none of one size.
+  std::int64_t unknowns = 1;
 };
 template <class T>
 ChoiceTraits choice_traits(const Context& host, const CsrMatrix<T>& csr);
@@ -64,7 +66,7 @@ struct ChoiceSituation {
   bool needs_symmetric = false;  // the method takes symmetric preconditioners only
   std::int64_t expected = 0;     // solves; 0: not known
   std::int64_t iterations = 0;   // expected of a solve with jacobi; 0: not known
-  bool deterministic = false;    // measured times must not decide: jacobi stays
+  bool deterministic = false;    // measured times must not decide: it changes in the middle of a solve alone
   bool near_null_space = false;  // aggregation is given the vectors that its coarser levels need
 };
 
@@ -89,6 +91,13 @@ class PreconditionerChoice {
   // time; iterations: of all columns together.
   void note_solve(std::int64_t iterations, double seconds, bool converged, std::int64_t columns = 1);
 
+  // In the middle of a solve of so many seconds this one has taken the place of jacobi, which would have taken so many
+  // iterations of `unit` seconds. Does nothing for a name that is no candidate.
+  void note_changed(std::string_view id, double iterations, double unit, double seconds, std::string why);
+  // It has been tried in the middle of a solve, in vain.
+  void note_tried(std::string_view id, std::string why);
+  bool was_tried(std::string_view id) const noexcept;
+
   std::string_view current() const noexcept { return current_ ? current_->id : "jacobi"; }
   // Why, for a person.
   const std::string& reason() const noexcept { return reason_; }
@@ -104,6 +113,7 @@ class PreconditionerChoice {
     double seconds = 0;
   };
   bool tried(const ChoiceCandidate& candidate) const noexcept;
+  const ChoiceCandidate* find(std::string_view id) const noexcept;
   bool fits(const ChoiceCandidate& candidate, const std::function<ChoiceTraits()>& traits);
   double unit() const noexcept;  // seconds of an iteration of jacobi; 0: not known
   double jacobi_iterations() const noexcept;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include "core/blas1.hpp"
@@ -26,8 +27,18 @@ template <class T>
 void Chosen<T>::take(std::string_view id, const LinearOperator<T>& A) {
   inner_ = make_preconditioner<T>(id, A, preconditioner_options_read_by(id, options_));
   id_ = id, refused_.clear();
+  changes_nothing_ = false;
   ++taken_;
   this->forget();
+}
+
+template <class T>
+std::unique_ptr<Preconditioner<T>> Chosen<T>::exchange(std::string_view id,
+                                                       std::unique_ptr<Preconditioner<T>> inner) {
+  id_ = id, refused_.clear();
+  changes_nothing_ = false;
+  ++taken_;
+  return std::exchange(inner_, std::move(inner));
 }
 
 template <class T>
@@ -41,25 +52,27 @@ Recording Chosen<T>::recording() const noexcept {
 
 template <class T>
 void Chosen<T>::setup(const LinearOperator<T>& A, bool) {
-  const bool was_refused = !refused_.empty();
+  const bool was_refused = !refused_.empty(), changed_nothing = std::exchange(changes_nothing_, false);
   refused_.clear();
   if (id_ != "jacobi") return inner_->ensure(A);
   try {
     inner_->ensure(A);
-    if (definite_) require_positive();
+    if (definite_ || A.context()->space() == Space::host) look_at_diagonal();
   } catch (const BadMatrix& error) { refused_ = error.what(); } catch (const BadArgument& error) {
     refused_ = error.what();
   }
-  if (was_refused != !refused_.empty()) ++taken_;
+  if (was_refused != !refused_.empty() || changed_nothing != changes_nothing_) ++taken_;
 }
 
-// Throws BadMatrix for a diagonal with a negative entry, with which jacobi is not positive definite, and for one whose
-// largest entry is more than sqrt(the largest number) times the smallest.
+// If M must be definite, throws BadMatrix for a diagonal with a negative entry, with which jacobi is not positive
+// definite, and for one whose largest entry is more than sqrt(the largest number) times the smallest.
 template <class T>
-void Chosen<T>::require_positive() {
+void Chosen<T>::look_at_diagonal() {
   const VectorView<const T> inverse = inner_->inverse_diagonal();
   std::vector<T> d(static_cast<std::size_t>(inverse.size));
   copy<T>(*this->context(), inverse, {d.data(), inverse.size});
+  changes_nothing_ = std::all_of(d.begin(), d.end(), [&](T value) { return value == d.front(); });
+  if (!definite_) return;
   const auto negative = std::find_if(d.begin(), d.end(), [](T value) { return value < T(0); });
   if (negative != d.end())
     throw BadMatrix(fmt::format(

@@ -1,4 +1,5 @@
-// The preconditioner `auto`: one of others, which may change between two solves. Private; systems/ uses it.
+// The preconditioner `auto`: one of others, which may change between two solves, and between two parts of one. Private;
+// systems/ uses it.
 #pragma once
 #include <memory>
 #include <string>
@@ -22,11 +23,16 @@ class Chosen final : public Preconditioner<T> {
   // The preconditioner of this name, with those of the options that it reads, in place of the present one. It is set up
   // by the next ensure(). When that throws, take() another one.
   void take(std::string_view id, const LinearOperator<T>& A);
+  // The same for one that is set up for A already. Returns the one in use until now. Between two parts of a solve.
+  std::unique_ptr<Preconditioner<T>> exchange(std::string_view id, std::unique_ptr<Preconditioner<T>> inner);
   // The name that take() was given, and the one in use: none if jacobi is refused.
   std::string_view asked() const noexcept { return id_; }
   std::string_view taken() const noexcept { return refused_.empty() ? std::string_view(id_) : "none"; }
   // Why it is none in place of jacobi; else empty.
   const std::string& refused() const noexcept { return refused_; }
+  // Whether it is jacobi of a diagonal whose entries are all the same, which changes no iterate of any method; then a
+  // solve does without M and its vector operations. On a device it is known for a method that needs a definite M alone.
+  bool changes_nothing() const noexcept { return changes_nothing_; }
   void require_definite(bool definite) noexcept { definite_ = definite; }
 
   std::string_view name() const noexcept override { return "auto"; }
@@ -43,11 +49,12 @@ class Chosen final : public Preconditioner<T> {
   void do_apply(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const override;
 
  private:
-  void require_positive();
+  void look_at_diagonal();
 
   PreconditionerOptions options_;
   bool definite_;
   std::string id_, refused_;
+  bool changes_nothing_ = false;
   std::unique_ptr<Preconditioner<T>> inner_;
   std::uint64_t taken_ = 0;  // how often take() was called
 };

@@ -74,7 +74,7 @@ int Measurements<T>::products_timed() const {
 // their own are timed instead.
 template <class T>
 double Measurements<T>::time_products() {
-  const AdaptiveOperator<T>& A = s_.A;
+  const Matrix<T>& A = s_.A;
   A.context()->synchronize();  // wait for the queued iterations
   const double arrived = A.now();
   Vector<T> x(A.context(), A.cols()), y(A.context(), A.rows());

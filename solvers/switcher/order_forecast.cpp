@@ -30,7 +30,7 @@ void OtherOrder<T>::begin_another() {
 // Why the order of the rows cannot change, whatever the matrix is. Reason none where it can.
 template <class T>
 Why OtherOrder<T>::why_not() const {
-  const AdaptiveOperator<T>& A = s_.A;
+  const Matrix<T>& A = s_.A;
   const AutoSwitchOptions& options = s_.options;
   if (A.elements()) return {.reason = Reason::order_of_elements};
   if (A.context()->deterministic()) return {.reason = Reason::order_deterministic};
@@ -144,7 +144,7 @@ double OtherOrder<T>::seconds(double product_seconds) const {
 
 template <class T>
 void OtherOrder<T>::time_permutation() {
-  AdaptiveOperator<T>& A = s_.A;
+  Matrix<T>& A = s_.A;
   if (permute_measured_ || permuted_.each_product == 0 || A.order().size() == 0) return;
   permute_measured_ = true;
   const double arrived = A.now();

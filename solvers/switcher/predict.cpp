@@ -26,7 +26,7 @@ double Prices<T>::product(std::size_t i) const {
 // Sizes of the assembled matrix; before it is assembled, as the survey estimated them.
 template <class T>
 CostQuery Prices<T>::query(const std::string& order) const {
-  const AdaptiveOperator<T>& A = s_.A;
+  const Matrix<T>& A = s_.A;
   const CsrMatrix<T>& source = A.source();
   CostQuery query{A.rows(), source.nonzeros(), source.bytes()};
   if (A.source_assembled()) query.row_changes = row_changes(source.pattern);

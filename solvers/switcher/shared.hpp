@@ -6,7 +6,7 @@
 #include <string_view>
 #include <utility>
 
-#include "operators/policy/adaptive_operator.hpp"
+#include "operators/matrix/matrix.hpp"
 #include "operators/policy/cost_model.hpp"
 #include "solvers/auto_switch_options.hpp"
 #include "solvers/switcher/candidates.hpp"
@@ -18,7 +18,7 @@ namespace protean::detail {
 
 template <class T>
 struct SwitcherShared {
-  SwitcherShared(AdaptiveOperator<T>& A_, const CostModel& model_, const AutoSwitchOptions& options_,
+  SwitcherShared(Matrix<T>& A_, const CostModel& model_, const AutoSwitchOptions& options_,
                  const std::function<void(const std::string&)>& listener)
       : A(A_),
         model(model_),
@@ -29,7 +29,7 @@ struct SwitcherShared {
     iterations.begin(options);
   }
 
-  AdaptiveOperator<T>& A;
+  Matrix<T>& A;
   CostModel model;
   AutoSwitchOptions options;
   TimeAccount time;

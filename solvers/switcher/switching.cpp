@@ -12,7 +12,7 @@ constexpr std::int64_t first_look = 8;  // iteration of the first decision
 }  // namespace
 
 template <class T>
-Switching<T>::Switching(AdaptiveOperator<T>& A, const CostModel& model, FormatSurvey survey,
+Switching<T>::Switching(Matrix<T>& A, const CostModel& model, FormatSurvey survey,
                         const AutoSwitchOptions& options, SolveObserver* inner,
                         const std::function<void(const std::string&)>& listener)
     : s_(A, model, options, listener),

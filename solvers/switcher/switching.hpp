@@ -21,9 +21,8 @@ template <class T>
 class Switching {
  public:
   // The members of AutoSwitcher of the same names. listener: its on_switch.
-  Switching(AdaptiveOperator<T>& A, const CostModel& model, FormatSurvey survey,
-            const AutoSwitchOptions& options, SolveObserver* inner,
-            const std::function<void(const std::string&)>& listener);
+  Switching(Matrix<T>& A, const CostModel& model, FormatSurvey survey, const AutoSwitchOptions& options,
+            SolveObserver* inner, const std::function<void(const std::string&)>& listener);
   ~Switching();
   Switching(const Switching&) = delete;
   Switching& operator=(const Switching&) = delete;

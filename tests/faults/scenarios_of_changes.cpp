@@ -6,7 +6,7 @@
 #include "faults/scenarios.hpp"
 #include "formats/survey.hpp"
 #include "gtest/gtest.h"
-#include "operators/policy/adaptive_operator.hpp"
+#include "operators/matrix/matrix.hpp"
 #include "operators/policy/builtin_machine.hpp"
 #include "preconditioners/preconditioner.hpp"
 #include "solvers/auto_switcher.hpp"
@@ -38,7 +38,7 @@ struct Between final : SolveObserver {
 
 // One adaptive operator with its solver, and a solve that changes to `to` at iteration 3.
 struct Changing {
-  AdaptiveOperator<double> A;
+  Matrix<double> A;
   FormatSpec to;
   bool overlapped;
   std::unique_ptr<Solver<double>> solver;
@@ -117,7 +117,7 @@ Scenario leave_elements(Where where, bool overlapped) {
   return {std::string("elements assembled ") + (overlapped ? "beside the solve" : "in the solve"), context,
           [=] {
             struct Object {
-              AdaptiveOperator<double> A;
+              Matrix<double> A;
               std::unique_ptr<Solver<double>> solver;
               Placed<double> b, x;
               void solve(bool overlapped) {
@@ -137,7 +137,7 @@ Scenario leave_elements(Where where, bool overlapped) {
             auto elements = squares(context);
             const std::int64_t n = elements->rows();
             const auto object = std::shared_ptr<Object>(
-                new Object{AdaptiveOperator<double>(std::move(elements)),
+                new Object{Matrix<double>(std::move(elements)),
                            make_solver<double>("cg", {.stopping = {.relative_tolerance = 1e-9}}),
                            Placed<double>(context, sample_vector<double>(n, 5)),
                            Placed<double>(context, std::vector<double>(static_cast<std::size_t>(n), 0.0))});
@@ -160,7 +160,7 @@ Scenario policy(Where where, bool overlapped) {
                   std::make_shared<std::atomic<std::int64_t>>(0);
               CsrMatrix<double> csr =
                   generate(test_context(), "anisotropic-2d", {{"n", 40.0}, {"epsilon_y", 0.01}});
-              AdaptiveOperator<double> A;
+              Matrix<double> A;
               AutoSwitcher<double> switcher;
               Placed<double> b, x;
               Object(Where where, bool overlapped)
@@ -173,8 +173,8 @@ Scenario policy(Where where, bool overlapped) {
                         switching(overlapped)),
                     b(A.context(), sample_vector<double>(csr.rows(), 5)),
                     x(A.context(), std::vector<double>(static_cast<std::size_t>(csr.rows()), 0.0)) {}
-              AdaptiveOptions options() const {
-                AdaptiveOptions result;
+              MatrixOptions options() const {
+                MatrixOptions result;
                 result.clock = [count = readings] { return 1e-4 * static_cast<double>(++*count); };
                 return result;
               }

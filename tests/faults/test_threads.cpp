@@ -14,7 +14,7 @@
 #include "core/generate/generate.hpp"
 #include "formats/catalogue.hpp"
 #include "gtest/gtest.h"
-#include "operators/policy/adaptive_operator.hpp"
+#include "operators/matrix/matrix.hpp"
 #include "solvers/auto_switcher.hpp"
 #include "solvers/solver.hpp"
 #include "support/engines.hpp"
@@ -70,7 +70,7 @@ struct Between final : SolveObserver {
 std::size_t solve_with_builds(int threads, unsigned seed) {
   static const std::vector<const FormatEntry*> formats = one_of_each_engine(Space::host);
   const ContextPtr context = Context::host(threads);
-  AdaptiveOperator<double> A(shared_matrix(), make_matrix(find_format("csr"), shared_matrix(), context));
+  Matrix<double> A(shared_matrix(), make_matrix(find_format("csr"), shared_matrix(), context));
   std::mt19937 random(seed);
   Between observer([&](const IterationInfo& info) {
     const unsigned draw = random() % 16;
@@ -212,10 +212,9 @@ const FormatEntry held_format{.family = "test",
                               .admit = admit_held};
 
 // A child is made in the middle of a solve while a build runs. Both go on to the end.
-void fork_in_a_solve(const std::function<int(AdaptiveOperator<double>&, std::int64_t)>& child_does) {
+void fork_in_a_solve(const std::function<int(Matrix<double>&, std::int64_t)>& child_does) {
   held = true, waits = false;
-  AdaptiveOperator<double> A(shared_matrix(),
-                             make_matrix(find_format("csr"), shared_matrix(), Context::host(2)));
+  Matrix<double> A(shared_matrix(), make_matrix(find_format("csr"), shared_matrix(), Context::host(2)));
   pid_t child = -1;
   int complaint = 0;
   Between observer([&](const IterationInfo& info) {
@@ -245,8 +244,8 @@ void fork_in_a_solve(const std::function<int(AdaptiveOperator<double>&, std::int
     if (complaint == 0 && !(report.converged() && residual(x) <= 1.01 * tolerance)) complaint = 20;
     // What a program does at its end, too.
     {
-      const AdaptiveOperator<double> moved_away(
-          shared_matrix(), make_matrix(find_format("csr"), shared_matrix(), Context::host(1)));
+      const Matrix<double> moved_away(shared_matrix(),
+                                      make_matrix(find_format("csr"), shared_matrix(), Context::host(1)));
     }
     _exit(complaint);
   }
@@ -259,7 +258,7 @@ void fork_in_a_solve(const std::function<int(AdaptiveOperator<double>&, std::int
 }
 
 TEST(BuildsBesideSolves, AChildOfForkIsToldThatTheBuildIsInItsParent) {
-  fork_in_a_solve([](AdaptiveOperator<double>& A, std::int64_t iteration) {
+  fork_in_a_solve([](Matrix<double>& A, std::int64_t iteration) {
     if (A.preparation() != Preparation::failed) return 1;
     if (A.wait_prepared() != Preparation::failed) return 2;
     if (A.adopt_prepared(iteration)) return 3;
@@ -274,7 +273,7 @@ TEST(BuildsBesideSolves, AChildOfForkIsToldThatTheBuildIsInItsParent) {
 }
 
 TEST(BuildsBesideSolves, AChildOfForkMayCancelTheBuildOfItsParent) {
-  fork_in_a_solve([](AdaptiveOperator<double>& A, std::int64_t iteration) {
+  fork_in_a_solve([](Matrix<double>& A, std::int64_t iteration) {
     A.cancel(iteration);
     if (A.abandoned()) return 1;
     if (A.failures().size() != 1) return 2;
@@ -286,7 +285,7 @@ TEST(BuildsBesideSolves, AChildOfForkMayCancelTheBuildOfItsParent) {
 // The child ends the operator without having asked for the build.
 TEST(BuildsBesideSolves, AChildOfForkEndsAnOperatorOfItsParent) {
   held = true, waits = false;
-  auto A = std::make_unique<AdaptiveOperator<double>>(
+  auto A = std::make_unique<Matrix<double>>(
       shared_matrix(), make_matrix(find_format("csr"), shared_matrix(), Context::host(2)));
   for (const bool cancelled : {false, true}) {
     A->prepare({.entry = &held_format});

@@ -16,10 +16,9 @@
 #include "formats/choose.hpp"
 #include "formats/engines/split/split.hpp"
 #include "gtest/gtest.h"
+#include "operators/matrix/matrix.hpp"
 #include "operators/multi_product.hpp"
-#include "operators/ordered_operator.hpp"
 #include "operators/parts.hpp"
-#include "operators/policy/adaptive_operator.hpp"
 #include "operators/policy/cost_model.hpp"
 #include "operators/tuning.hpp"
 #include "preconditioners/preconditioner.hpp"
@@ -372,7 +371,7 @@ TEST_P(Split, SeveralVectorsAndAnOrder) {
   PermutedMatrix<double> permuted(test_context(), there,
                                   Permutation(context_, make_order("rcm", *test_context(), csr.pattern)));
   auto B = make_matrix(format("split"), permuted.matrix(), context_, {{"share", "40"}});
-  const OrderedOperator<double> ordered(std::move(permuted), std::move(B));
+  const Matrix<double> ordered(there, "rcm", std::move(permuted), std::move(B), {.changes = false});
   const auto v = sample_vector<double>(csr.cols(), 5);
   const Placed<double> px(context_, v);
   Placed<double> y(context_, v);
@@ -417,7 +416,7 @@ TEST_P(Split, SolvesAndSolvesAgain) {
 TEST_P(Split, ASolveChangesToItAndAway) {
   const CsrMatrix<double> csr = generate(test_context(), "poisson-2d", {{"n", 12}});
   const CsrMatrix<double> source = placed(context_, csr);
-  AdaptiveOperator<double> A(source, make_matrix(format("csr"), source, context_));
+  Matrix<double> A(source, make_matrix(format("csr"), source, context_));
   const auto x = sample_vector<double>(csr.cols(), 1);
   const Placed<double> px(context_, x);
   const auto expect_product = [&] {

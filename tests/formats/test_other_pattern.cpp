@@ -12,7 +12,7 @@
 #include "core/transfer.hpp"
 #include "formats/catalogue.hpp"
 #include "gtest/gtest.h"
-#include "operators/ordered_operator.hpp"
+#include "operators/matrix/matrix.hpp"
 #include "support/fake_device.hpp"
 #include "support/oracle.hpp"
 #include "support/other_patterns.hpp"
@@ -212,7 +212,7 @@ TEST(PatternMark, ArraysOfALivingOwnerAreNotRead) {
   EXPECT_FALSE(mark.is(*test_context(), same)) << "another owner, who got the memory of the first";
 }
 
-TEST(OrderedOperators, RefuseAnotherPatternAndKeepTheirValues) {
+TEST(MatricesInAnOrder, RefuseAnotherPatternAndKeepTheirValues) {
   for (const ContextPtr& context : {test_context(), fake_device_context()}) {
     const CsrMatrix<double>& csr = battery_matrix("band_asymmetric_67");
     std::vector<std::int32_t> order(static_cast<std::size_t>(csr.rows()));
@@ -221,7 +221,7 @@ TEST(OrderedOperators, RefuseAnotherPatternAndKeepTheirValues) {
     const FormatEntry& format = context->space() == Space::host ? find_format("ell") : fake_format("ell");
     PermutedMatrix<double> permuted(test_context(), placed(context, csr), Permutation(context, order));
     auto B = make_matrix(format, permuted.matrix(), context, most_tolerant(format));
-    OrderedOperator<double> A(std::move(permuted), std::move(B));
+    Matrix<double> A(placed(context, csr), "drawn", std::move(permuted), std::move(B), {.changes = false});
     for (const OtherPattern& other : other_patterns(csr))
       EXPECT_THROW(A.update_values(placed(context, other.matrix)), ShapeMismatch) << other.what;
     const auto x = sample_vector<double>(csr.cols(), 1);

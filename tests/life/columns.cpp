@@ -59,7 +59,7 @@ class ColumnsWatcher final : public MultiSolveObserver {
 
  private:
   void change(std::int64_t iteration) {
-    AdaptiveOperator<T>* const A = A_.adaptive();
+    Matrix<T>* const A = A_.adaptive();
     if (!A || iteration < plan_.change_at) return;
     if (!begun_) {
       begun_ = true;
@@ -117,7 +117,7 @@ ColumnsOutcome<T> carry_out(const SolvePlan& plan, const With<T>& with, const st
                             const std::vector<std::vector<T>>& x0, const std::vector<StoppingRule>& rules) {
   ColumnsOutcome<T> outcome;
   const Context& context = *with.A.context();
-  AdaptiveOperator<T>* const adaptive = with.A.adaptive();
+  Matrix<T>* const adaptive = with.A.adaptive();
   const std::size_t before = adaptive ? adaptive->history().size() : 0;
   seed_made_up_clock(plan.numbers);
   try {

@@ -45,7 +45,7 @@ class Watcher final : public SolveObserver {
 
  private:
   void prepare_or_cancel(std::int64_t iteration) {
-    AdaptiveOperator<T>* const A = A_.adaptive();
+    Matrix<T>* const A = A_.adaptive();
     // Most builds beside the solve are waited for, since these solves are short.
     if (A && plan_.change == Change::beside && plan_.format % 4 != 0 && iteration == plan_.change_at + 2)
       (void)A->wait_prepared();

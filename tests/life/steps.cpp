@@ -144,7 +144,7 @@ class Trial {
     counts["changes back to the order before"] += static_cast<std::int64_t>(kept_.orders_left);
     const std::string& order = before_.format.order;
     if (!order.empty() && order != "none") ++counts["solves that begin in another order"];
-    if (before_.kind == Kind::in_order) ++counts["solves with an OrderedOperator"];
+    if (before_.kind == Kind::in_order) ++counts["solves with a matrix that stays in an order"];
     ++counts["steps: " + kept_.report.steps];
   }
 
@@ -272,7 +272,7 @@ std::string new_values(World<T>& world, const Step& step) {
 template <class T>
 std::string change_format(World<T>& world, const Step& step) {
   Operator<T>& A = world.op(step.plan.op);
-  AdaptiveOperator<T>* const adaptive = A.adaptive();
+  Matrix<T>* const adaptive = A.adaptive();
   if (!adaptive) return {};
   Draw draw(step.seed);
   const FormatSpec format = pick_change(A.spec().place, draw.number());

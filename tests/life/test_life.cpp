@@ -74,10 +74,10 @@ TEST_P(LifeOfObjects, KeptObjectsAgreeWithFreshOnes) {
        {"converged", "interrupted", "exceptions of the observer", "exceptions of a callback",
         "solves ended by an allocation that failed", "new values in a solve",
         "changes of format by a schedule", "changes of format built beside the solve",
-        "pairs of solves in two threads", "solves with an OrderedOperator", "changes of order by a schedule",
-        "changes of order outside of a solve", "solves that begin in another order",
-        "solves with several right-hand sides", "columns converged", "columns compared with a solve of one",
-        "changes of format with several right-hand sides"})
+        "pairs of solves in two threads", "solves with a matrix that stays in an order",
+        "changes of order by a schedule", "changes of order outside of a solve",
+        "solves that begin in another order", "solves with several right-hand sides", "columns converged",
+        "columns compared with a solve of one", "changes of format with several right-hand sides"})
     EXPECT_GT(counts[name], 0) << "the steps do not reach this: " << name;
   // Elsewhere a few steps in a life are one of these, too few to count on.
   if (GetParam().space != std::string_view("host")) return;

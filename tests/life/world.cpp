@@ -152,8 +152,8 @@ Operator<T>::Operator(const ContextPtr& context, const OperatorSpec& spec) : spe
       return;
     }
     case Kind::adaptive: {
-      auto made = std::make_unique<AdaptiveOperator<T>>(placed_csr(spec.generation), make_assembled(),
-                                                        AdaptiveOptions{.clock = made_up_seconds});
+      auto made = std::make_unique<Matrix<T>>(placed_csr(spec.generation), make_assembled(),
+                                              MatrixOptions{.clock = made_up_seconds});
       adaptive_ = made.get(), A_ = std::move(made);
       bring_into_order();
       return;
@@ -167,8 +167,7 @@ Operator<T>::Operator(const ContextPtr& context, const OperatorSpec& spec) : spe
       return;
     }
     case Kind::adaptive_elements: {
-      auto made =
-          std::make_unique<AdaptiveOperator<T>>(make_elements(), AdaptiveOptions{.clock = made_up_seconds});
+      auto made = std::make_unique<Matrix<T>>(make_elements(), MatrixOptions{.clock = made_up_seconds});
       adaptive_ = made.get(), A_ = std::move(made);
       if (!spec.format.elements && !adaptive_->switch_to(spec.format, 0))
         throw std::runtime_error("element matrices could not be assembled");
@@ -208,7 +207,9 @@ void Operator<T>::make_in_order() {
                              Permutation(context_, make_order(spec_.format.order, *host, csr.pattern)));
   auto matrix = make_assembled(permuted.matrix());
   inside_ = matrix.get();
-  auto made = std::make_unique<OrderedOperator<T>>(std::move(permuted), std::move(matrix));
+  auto made =
+      std::make_unique<Matrix<T>>(placed_csr(spec_.generation), spec_.format.order, std::move(permuted),
+                                  std::move(matrix), MatrixOptions{.changes = false});
   in_order_ = made.get(), A_ = std::move(made);
 }
 

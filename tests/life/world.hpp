@@ -13,8 +13,7 @@
 
 #include "life/systems.hpp"
 #include "operators/callback_operator.hpp"
-#include "operators/ordered_operator.hpp"
-#include "operators/policy/adaptive_operator.hpp"
+#include "operators/matrix/matrix.hpp"
 #include "preconditioners/preconditioner.hpp"
 #include "solvers/multi_solver.hpp"
 #include "solvers/solver.hpp"
@@ -51,7 +50,7 @@ bool on_gpu(Place place);
 // `threads` is for the host in deterministic mode, whose results must not depend on it.
 ContextPtr make_context(Place place, int threads = 2);
 
-// in_order: an OrderedOperator of a matrix.
+// in_order: a Matrix that stays in an order.
 enum class Kind : unsigned char { assembled, adaptive, elements, adaptive_elements, callback, in_order };
 std::string_view to_string(Kind kind);
 
@@ -84,7 +83,7 @@ class Operator {
   Operator(const ContextPtr& context, const OperatorSpec& spec);
 
   const LinearOperator<T>& get() const { return *A_; }
-  AdaptiveOperator<T>* adaptive() { return adaptive_; }
+  Matrix<T>* adaptive() { return adaptive_; }
   const ContextPtr& context() const { return A_->context(); }
   std::int64_t size() const { return A_->rows(); }
   // Of the operator as it is now.
@@ -111,13 +110,13 @@ class Operator {
   std::atomic<std::int64_t> until_throw_{0};
   std::unique_ptr<AssembledMatrix<T>> inner_;  // computes for a callback; outlives A_
   std::unique_ptr<LinearOperator<T>> A_;
-  const AssembledMatrix<T>* inside_ = nullptr;  // of an OrderedOperator
+  const AssembledMatrix<T>* inside_ = nullptr;  // of in_order_
   // A_ by its kind, else null.
   AssembledMatrix<T>* assembled_ = nullptr;
-  AdaptiveOperator<T>* adaptive_ = nullptr;
+  Matrix<T>* adaptive_ = nullptr;
   ElementOperator<T>* elements_ = nullptr;
   CallbackOperator<T>* callback_ = nullptr;
-  OrderedOperator<T>* in_order_ = nullptr;
+  Matrix<T>* in_order_ = nullptr;
   std::size_t failures_seen_ = 0;
   bool had_faults_ = false;
 };

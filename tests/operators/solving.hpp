@@ -10,7 +10,7 @@
 #include "core/generate/generate.hpp"
 #include "formats/catalogue.hpp"
 #include "gtest/gtest.h"
-#include "operators/policy/adaptive_operator.hpp"
+#include "operators/matrix/matrix.hpp"
 #include "solvers/options.hpp"
 #include "solvers/solver.hpp"
 #include "support/engines.hpp"

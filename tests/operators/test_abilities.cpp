@@ -14,9 +14,9 @@
 #include "formats/compose.hpp"
 #include "gtest/gtest.h"
 #include "operators/callback_operator.hpp"
-#include "operators/callers_order.hpp"
+#include "operators/in_order.hpp"
 #include "operators/layout.hpp"
-#include "operators/ordered_operator.hpp"
+#include "operators/matrix/matrix.hpp"
 #include "operators/parts.hpp"
 #include "operators/rows.hpp"
 #include "operators/tuning.hpp"
@@ -207,12 +207,13 @@ TEST(Abilities, OfTheOperatorInsideAreForwardedOrRefusedWithAReason) {
       std::erase_if(some, [&](const std::string& name) { return all.count(name) == 0; });
       return some;
     };
-    const OrderedOperator<double> ordered(P, inside);
+    const Matrix<double> ordered(P, inside);
     expect_forwarded(*inside, ordered, these({"row_arrays"}));
     EXPECT_TRUE(ordered.abilities().order);
     expect_forwarded(ordered.in_order(), ordered, these({"row_arrays"}));
-    expect_forwarded(*inside, detail::InCallersOrder<double>(P, *inside), all);
-    const detail::InFixedOrder<double> fixed(ordered, ordered);
+    for (const auto& one : {P, Permutation()})
+      expect_forwarded(*inside, detail::InOrder<double>(*inside, one), these({"rows", "row_arrays"}));
+    const detail::InOrder<double> fixed(ordered, ordered);
     std::set<std::string> own = these({"rows"});
     own.insert("order");
     expect_forwarded(ordered, fixed, own);
@@ -221,7 +222,7 @@ TEST(Abilities, OfTheOperatorInsideAreForwardedOrRefusedWithAReason) {
   // An adaptive operator and its in_order() compute with matrices, or with element matrices.
   for (const char* format : {"csr", "sell-c-sigma", "adell-plus", "coo"}) {
     SCOPED_TRACE(format);
-    AdaptiveOperator<double> A(csr, make_matrix(find_format(format), csr, test_context()));
+    Matrix<double> A(csr, make_matrix(find_format(format), csr, test_context()));
     for (const char* order : {"none", "rcm"}) {
       ASSERT_TRUE(A.switch_to(order_only(order), 0) || A.order_id() == order);
       expect_forwarded(A.running(), A, {});
@@ -232,7 +233,7 @@ TEST(Abilities, OfTheOperatorInsideAreForwardedOrRefusedWithAReason) {
   }
   const ElementMesh& mesh = element_mesh(element_meshes().front().name);
   const ElementNumbers<double> numbers = element_numbers<double>(mesh, true);
-  AdaptiveOperator<double> elements(
+  Matrix<double> elements(
       make_element_operator<double>(test_context(), mesh.nodes, numbers.groups,
                                     {.components = mesh.components, .allow_unused_nodes = mesh.unused}));
   expect_forwarded(elements.running(), elements, {});
@@ -243,12 +244,12 @@ TEST(Abilities, OfTheOperatorInsideAreForwardedOrRefusedWithAReason) {
 }
 
 // The numbers, not only the pointers.
-TEST(Abilities, OfAnOrderedOperatorAreThoseOfTheCallersNumbering) {
+TEST(Abilities, OfAnOperatorInAnOrderAreThoseOfTheCallersNumbering) {
   const CsrMatrix<double> csr = system();
   const std::int64_t n = csr.rows();
   PermutedMatrix<double> permuted(test_context(), csr, shuffled(n));
   const auto B = std::make_shared<Everything>(permuted.matrix());
-  const OrderedOperator<double> A(permuted.permutation(), B);
+  const Matrix<double> A(permuted.permutation(), B);
   const auto plain = make_matrix(find_format("csr"), csr, test_context());
   Vector<double> x(test_context(), n), y(test_context(), n), z(test_context(), n);
   for (std::int64_t i = 0; i < n; ++i) x[i] = std::sin(static_cast<double>(i));
@@ -269,9 +270,9 @@ TEST(Abilities, OfAnOrderedOperatorAreThoseOfTheCallersNumbering) {
 }
 
 // Tuning, layout and parts are those of the matrix that runs at the time.
-TEST(Abilities, OfAnAdaptiveOperatorFollowTheFormat) {
+TEST(Abilities, OfAMatrixFollowTheFormat) {
   const CsrMatrix<double> csr = system();
-  AdaptiveOperator<double> A(csr, make_matrix(find_format("csr"), csr, test_context()));
+  Matrix<double> A(csr, make_matrix(find_format("csr"), csr, test_context()));
   const auto array = [&] { return A.abilities().layout->layout().at(0).name; };
   const std::string of_csr = array();
   EXPECT_FALSE(A.abilities().tuning);
@@ -326,17 +327,16 @@ class ColumnsInAnOrder : public testing::TestWithParam<const char*> {
     return make_matrix(context_->simulated() ? fake_format("csr") : find_format("csr"), of, context_);
   }
   // In a random order.
-  std::unique_ptr<OrderedOperator<double>> ordered() {
+  std::unique_ptr<Matrix<double>> ordered() {
     PermutedMatrix<double> permuted(test_context(), there_, shuffle_of(context_, csr_.rows(), 5));
     auto B = std::make_shared<Counted>(matrix(permuted.matrix()));
     inside_ = B.get();
-    return std::make_unique<OrderedOperator<double>>(permuted.permutation(), std::move(B));
+    return std::make_unique<Matrix<double>>(permuted.permutation(), std::move(B));
   }
-  std::unique_ptr<AdaptiveOperator<double>> adaptive() const {
+  std::unique_ptr<Matrix<double>> adaptive() const {
     PermutedMatrix<double> permuted(test_context(), there_, shuffle_of(context_, csr_.rows(), 5));
     auto start = matrix(permuted.matrix());
-    return std::make_unique<AdaptiveOperator<double>>(there_, "shuffled", std::move(permuted),
-                                                      std::move(start));
+    return std::make_unique<Matrix<double>>(there_, "shuffled", std::move(permuted), std::move(start));
   }
   ContextPtr context_;
   CsrMatrix<double> csr_, there_;
@@ -574,7 +574,7 @@ TEST_P(SolvesOfColumns, BringXBackAlsoFromAnException) {
 // An M^-1 with a product with several vectors keeps it in another order.
 TEST(SolvesOfColumnsInAnOrder, ApplyAPreconditionerInOnePass) {
   const CsrMatrix<double> csr = system();
-  const OrderedOperator<double> A(
+  const Matrix<double> A(
       shuffled(csr.rows()),
       in_format("csr", PermutedMatrix<double>(test_context(), csr, shuffled(csr.rows())).matrix()));
   const Tridiagonal M(A);

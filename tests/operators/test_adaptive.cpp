@@ -1,4 +1,4 @@
-// The contract of AdaptiveOperator, without a solver.
+// The contract of Matrix, without a solver.
 #include <chrono>
 #include <cmath>
 #include <thread>
@@ -7,7 +7,7 @@
 #include "core/generate/generate.hpp"
 #include "gtest/gtest.h"
 #include "odd_formats.hpp"
-#include "operators/policy/adaptive_operator.hpp"
+#include "operators/matrix/matrix.hpp"
 #include "operators/policy/product_check.hpp"
 #include "preconditioners/preconditioner.hpp"
 #include "solving.hpp"
@@ -27,10 +27,9 @@ class Adaptive : public testing::TestWithParam<Space> {
     source_ = placed(context_, csr_);
   }
 
-  std::unique_ptr<AdaptiveOperator<double>> make(AdaptiveOptions options = {},
-                                                 std::string_view start = "csr") const {
-    return std::make_unique<AdaptiveOperator<double>>(
-        source_, make_matrix(find_format(start), source_, context_), options);
+  std::unique_ptr<Matrix<double>> make(MatrixOptions options = {}, std::string_view start = "csr") const {
+    return std::make_unique<Matrix<double>>(source_, make_matrix(find_format(start), source_, context_),
+                                            options);
   }
   FormatSpec spec(std::string_view id) const {
     return {.entry = &find_format(id), .params = {}, .kernel = {}};
@@ -49,7 +48,7 @@ class Adaptive : public testing::TestWithParam<Space> {
   }
 
   // Checks the state after a change that failed.
-  void expect_untouched(const AdaptiveOperator<double>& A, const void* matrix, std::size_t failures,
+  void expect_untouched(const Matrix<double>& A, const void* matrix, std::size_t failures,
                         SwitchFailure why) {
     EXPECT_EQ(&A.current(), matrix);
     EXPECT_EQ(A.form(), 0u);
@@ -104,7 +103,7 @@ TEST_P(Adaptive, ComputesInEveryFormatItIsSwitchedTo) {
 TEST_P(Adaptive, ComputesInFloat) {
   const auto csr = convert_values<float>(test_context(), csr_);
   const auto source = placed(context_, csr);
-  AdaptiveOperator<float> A(source, make_matrix(find_format("csr"), source, context_));
+  Matrix<float> A(source, make_matrix(find_format("csr"), source, context_));
   ASSERT_TRUE(A.switch_to(spec("sell-c-sigma"), 0)) << A.failures().back().why;
   const auto x = sample_vector<float>(A.cols(), 3);
   const Placed<float> px(context_, x);
@@ -435,7 +434,7 @@ TEST_P(Adaptive, AStartThatIsNotMadeFromTheSourceIsFoundOut) {
   auto values = deep_copy(test_context(), csr_);
   const_cast<double*>(values.values)[100] += 0.5;
   const auto other = placed(context_, values);
-  AdaptiveOperator<double> A(source_, make_matrix(find_format("csr"), other, context_));
+  Matrix<double> A(source_, make_matrix(find_format("csr"), other, context_));
   EXPECT_FALSE(A.switch_to(spec("ell"), 0));
   EXPECT_EQ(A.failures()[0].failure, SwitchFailure::wrong_product);
   EXPECT_NE(A.failures()[0].why.find("1 of 1600 rows"), std::string::npos) << A.failures()[0].why;
@@ -452,19 +451,18 @@ TEST_P(Adaptive, AJacobiPreconditionerStaysThroughAChangeOfFormat) {
 }
 
 TEST_P(Adaptive, BrokenArgumentsAreErrors) {
-  EXPECT_THROW(AdaptiveOperator<double>(source_, nullptr), BadArgument);
+  EXPECT_THROW(Matrix<double>(source_, nullptr), BadArgument);
   EXPECT_THROW(make({.background_workers = 0}), BadArgument);
   EXPECT_THROW(make({.memory_fraction = 0}), BadArgument);
   EXPECT_THROW(make({.memory_fraction = 1.5}), BadArgument);
   const auto other = placed(context_, generate(test_context(), "poisson-2d", {{"n", 10}}));
-  EXPECT_THROW(AdaptiveOperator<double>(other, make_matrix(find_format("csr"), source_, context_)),
-               ShapeMismatch);
+  EXPECT_THROW(Matrix<double>(other, make_matrix(find_format("csr"), source_, context_)), ShapeMismatch);
   // The caller keeps the matrix where the constructor throws.
   auto start = make_matrix(find_format("csr"), source_, context_);
-  EXPECT_THROW(AdaptiveOperator<double>(other, std::move(start)), ShapeMismatch);
-  EXPECT_THROW(AdaptiveOperator<double>(source_, std::move(start), {.memory_fraction = 0}), BadArgument);
+  EXPECT_THROW(Matrix<double>(other, std::move(start)), ShapeMismatch);
+  EXPECT_THROW(Matrix<double>(source_, std::move(start), {.memory_fraction = 0}), BadArgument);
   ASSERT_NE(start, nullptr);
-  EXPECT_TRUE(product_is_good(AdaptiveOperator<double>(source_, std::move(start))));
+  EXPECT_TRUE(product_is_good(Matrix<double>(source_, std::move(start))));
 }
 
 class AdaptiveHost : public Adaptive {};

@@ -78,8 +78,8 @@ class ElementStart : public testing::TestWithParam<Start> {
     if (!context_) GTEST_SKIP() << no_device;
     csr_ = squares_.on(test_context(), ElementScatter::gather)->assemble();
   }
-  std::unique_ptr<AdaptiveOperator<double>> make(AdaptiveOptions options = {}) const {
-    return std::make_unique<AdaptiveOperator<double>>(squares_.on(context_, GetParam().scatter), options);
+  std::unique_ptr<Matrix<double>> make(MatrixOptions options = {}) const {
+    return std::make_unique<Matrix<double>>(squares_.on(context_, GetParam().scatter), options);
   }
   Solved solve(const LinearOperator<double>& A, SolveObserver* observer) const {
     return solve_with(A, csr_, {"", GetParam().method.name, "", 0, 12}, observer);
@@ -407,7 +407,7 @@ TEST(ElementStartThreads, AdoptedWhenReady) {
     for (const ElementScatter scatter : scatters) {
       const SwitchedSystem system{"", "cg", "", 0};
       const Solved plain = solve_with(*squares.on(context, scatter, symmetric), csr, system, nullptr);
-      AdaptiveOperator<double> A(squares.on(context, scatter, symmetric));
+      Matrix<double> A(squares.on(context, scatter, symmetric));
       const auto M = make_preconditioner<double>("jacobi", A);
       M->ensure(A);
       Between observer([&](const IterationInfo& info) {
@@ -439,15 +439,15 @@ TEST(ElementStartThreads, AssemblingInTheBackgroundAsksWhetherItIsWanted) {
 
 TEST(ElementStartArguments, BrokenOnesAreErrors) {
   const Squares squares(3, 0);
-  EXPECT_THROW(AdaptiveOperator<double>(std::unique_ptr<ElementOperator<double>>()), BadArgument);
-  EXPECT_THROW(AdaptiveOperator<double>(squares.on(Context::host(1), ElementScatter::atomic),
-                                        {.background_workers = 0}),
-               BadArgument);
+  EXPECT_THROW(Matrix<double>(std::unique_ptr<ElementOperator<double>>()), BadArgument);
+  EXPECT_THROW(
+      Matrix<double>(squares.on(Context::host(1), ElementScatter::atomic), {.background_workers = 0}),
+      BadArgument);
   auto kept = squares.on(Context::host(1), ElementScatter::atomic);
-  EXPECT_THROW(AdaptiveOperator<double>(std::move(kept), {.memory_fraction = 0}), BadArgument);
+  EXPECT_THROW(Matrix<double>(std::move(kept), {.memory_fraction = 0}), BadArgument);
   EXPECT_NE(kept, nullptr) << "the caller keeps the element matrices";
   const CsrMatrix<double> csr = squares.on(Context::host(1), ElementScatter::atomic)->assemble();
-  AdaptiveOperator<double> made_of_csr(csr, make_matrix(find_format("csr"), csr, Context::host(1)));
+  Matrix<double> made_of_csr(csr, make_matrix(find_format("csr"), csr, Context::host(1)));
   EXPECT_FALSE(made_of_csr.switch_to({.elements = true}, 0));
   EXPECT_EQ(made_of_csr.failures()[0].failure, SwitchFailure::refused);
   const ElementGroup<double> groups[] = {squares.group()};
@@ -540,7 +540,7 @@ TEST_P(ElementPolicy, ChangesWhenThatPays) {
   const ContextPtr context = Context::host(1);
   const CsrMatrix<double> csr = squares.on(context, ElementScatter::atomic)->assemble();
   for (const bool overlapped : {false, true}) {
-    AdaptiveOperator<double> A(squares.on(context, ElementScatter::atomic));
+    Matrix<double> A(squares.on(context, ElementScatter::atomic));
     MachineTable table;
     table.matrices.push_back({"made up",
                               Space::host,
@@ -559,8 +559,8 @@ TEST_P(ElementPolicy, ChangesWhenThatPays) {
     options.policy.worst_factor = options.policy.forecast_factor = 1000;
     // Waits for a build beside the solve. It is called first, so that the wait is not counted.
     struct Patient final : SolveObserver {
-      AdaptiveOperator<double>& A;
-      explicit Patient(AdaptiveOperator<double>& a) : A(a) {}
+      Matrix<double>& A;
+      explicit Patient(Matrix<double>& a) : A(a) {}
       bool on_iteration(const IterationInfo&) override {
         (void)A.wait_prepared();
         return true;

@@ -14,7 +14,7 @@
 #include "core/parallel.hpp"
 #include "gtest/gtest.h"
 #include "odd_formats.hpp"
-#include "operators/ordered_operator.hpp"
+#include "operators/matrix/matrix.hpp"
 #include "operators/rows.hpp"
 #include "order_changes.hpp"
 #include "solvers/format_schedule.hpp"
@@ -27,14 +27,14 @@ namespace {
 
 using Action = ScheduleEvent::Action;
 
-std::unique_ptr<AdaptiveOperator<double>> adaptive(const CsrMatrix<double>& csr, AdaptiveOptions options = {},
-                                                   std::string_view format = "csr") {
-  return std::make_unique<AdaptiveOperator<double>>(
-      csr, make_matrix(find_format(format), csr, test_context()), std::move(options));
+std::unique_ptr<Matrix<double>> adaptive(const CsrMatrix<double>& csr, MatrixOptions options = {},
+                                         std::string_view format = "csr") {
+  return std::make_unique<Matrix<double>>(csr, make_matrix(find_format(format), csr, test_context()),
+                                          std::move(options));
 }
 
 // What any code that does not know of orders sees of the operator.
-void expect_callers_order(const AdaptiveOperator<double>& A, const CsrMatrix<double>& csr) {
+void expect_callers_order(const Matrix<double>& A, const CsrMatrix<double>& csr) {
   const ContextPtr context = test_context();
   const auto plain = make_matrix(find_format("csr"), csr, context);
   const std::int64_t n = csr.rows();
@@ -56,7 +56,7 @@ void expect_callers_order(const AdaptiveOperator<double>& A, const CsrMatrix<dou
 }
 
 // The running matrix is P A P^T, entry by entry.
-void expect_reordered(const AdaptiveOperator<double>& A, const CsrMatrix<double>& csr) {
+void expect_reordered(const Matrix<double>& A, const CsrMatrix<double>& csr) {
   ASSERT_EQ(A.order().size(), csr.rows());
   const CsrMatrix<double> expected = PermutedMatrix<double>(test_context(), csr, A.order()).matrix(),
                           found = A.current().to_csr();
@@ -86,7 +86,7 @@ class OrderChange : public testing::TestWithParam<std::tuple<SwitchedSystem, con
     return find_solver(system().method).symmetric ? "ic0" : "ilu0";
   }
   // The solve, in which `between` is called between the iterations.
-  Solved solve(AdaptiveOperator<double>& A, std::function<void(const IterationInfo&)> between) const {
+  Solved solve(Matrix<double>& A, std::function<void(const IterationInfo&)> between) const {
     const auto M = preconditioner(preconditioner_id(), A);
     Between observer(std::move(between));
     return solve_with(A, csr_, system(), &observer, 1e-9, M.get());
@@ -234,7 +234,7 @@ TEST_P(OrderChange, MayHaveComeBeforeTheOperator) {
   PermutedMatrix<double> permuted(test_context(), csr_, shuffle_of(test_context(), csr_.rows(), 5));
   const Permutation P = permuted.permutation();
   auto start = make_matrix(find_format("csr"), permuted.matrix(), test_context());
-  AdaptiveOperator<double> A(
+  Matrix<double> A(
       csr_, "shuffled", std::move(permuted), std::move(start),
       {.find_order = [&](std::string_view id, const Context& context, const SparsityPattern& pattern) {
         ++searches;
@@ -282,15 +282,15 @@ TEST(OrderChanges, HaveOneOwner) {
   const CsrMatrix<double> csr = system_matrix(switched_systems[0]);
   const Permutation P = shuffle_of(test_context(), csr.rows(), 5);
   const std::shared_ptr<LinearOperator<double>> changing = adaptive(csr),
-                                                fixed = std::make_shared<OrderedOperator<double>>(
+                                                fixed = std::make_shared<Matrix<double>>(
                                                     P, std::shared_ptr<LinearOperator<double>>(make_matrix(
                                                            find_format("csr"), csr, test_context())));
   for (const auto& inside : {changing, fixed}) {
     try {
-      OrderedOperator<double> twice(P, inside);
+      Matrix<double> twice(P, inside);
       ADD_FAILURE() << inside->name();
     } catch (const BadArgument& refused) {
-      EXPECT_NE(std::string(refused.what()).find("AdaptiveOperator"), std::string::npos) << refused.what();
+      EXPECT_NE(std::string(refused.what()).find("Matrix"), std::string::npos) << refused.what();
     }
   }
 }
@@ -301,7 +301,7 @@ TEST_P(OrderChange, NamesMeanTheSameFromSolveToSolve) {
   PermutedMatrix<double> permuted(test_context(), csr_, shuffle_of(test_context(), csr_.rows(), 5));
   const Permutation P = permuted.permutation();
   auto start = make_matrix(find_format("csr"), permuted.matrix(), test_context());
-  AdaptiveOperator<double> A(csr_, "shuffled", std::move(permuted), std::move(start));
+  Matrix<double> A(csr_, "shuffled", std::move(permuted), std::move(start));
   const auto M = preconditioner(preconditioner_id(), A);
   const Permutation rcm(test_context(), make_order("rcm", *test_context(), csr_.pattern));
   const auto expect_in = [&](const std::string& name) {
@@ -360,7 +360,7 @@ TEST(OrderChanges, ThatCameBeforeMustFit) {
   const ContextPtr device = fake_device_context();
   PermutedMatrix<double> there(test_context(), csr, shuffle_of(device, csr.rows(), 5));
   auto start = make_matrix(find_format("csr"), permuted.matrix(), test_context());
-  using Adaptive = AdaptiveOperator<double>;
+  using Adaptive = Matrix<double>;
   for (const char* no_name : {"", "none"}) {
     EXPECT_THROW(Adaptive(csr, no_name, std::move(permuted), std::move(start)), BadArgument);
   }
@@ -480,7 +480,7 @@ TEST(OrderChangeInTheMiddle, ShowsXAndTakesTheNullSpaceOfTheCaller) {
   for (std::int64_t i = 0; i < n; ++i) b[i] -= part * N[i];
 
   struct Reader final : SolveObserver {
-    AdaptiveOperator<double>* A;
+    Matrix<double>* A;
     const std::vector<double>* x;
     std::vector<double> seen;
     bool on_iteration(const IterationInfo& info) override {
@@ -841,7 +841,7 @@ TEST(OrderChanges, OfARectangularMatrixAreRefused) {
 TEST(OrderChanges, InDeterministicModeWaitForThem) {
   const ContextPtr context = Context::host(2, {.deterministic = true});
   const CsrMatrix<double> csr = system_matrix(cg);
-  AdaptiveOperator<double> A(csr, make_matrix(find_format("csr"), csr, context));
+  Matrix<double> A(csr, make_matrix(find_format("csr"), csr, context));
   A.prepare(order_only("rcm"));
   (void)A.wait_prepared();
   EXPECT_FALSE(A.adopt_prepared(0));
@@ -861,7 +861,7 @@ TEST(OrderChanges, OfElementMatrices) {
   const ElementMesh& mesh = element_mesh("chain");
   const ElementNumbers<double> numbers = element_numbers<double>(mesh, true);
   const ContextPtr context = test_context();
-  AdaptiveOperator<double> A(make_element_operator<double>(context, mesh.nodes, numbers.groups));
+  Matrix<double> A(make_element_operator<double>(context, mesh.nodes, numbers.groups));
   EXPECT_FALSE(A.switch_to(order_only("rcm"), 0));
   EXPECT_NE(A.failures().back().why.find("needs a format"), std::string::npos) << A.failures().back().why;
   FormatSpec bad{.elements = true};

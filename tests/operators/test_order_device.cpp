@@ -11,7 +11,7 @@
 #include "core/ordering.hpp"
 #include "core/parallel.hpp"
 #include "gtest/gtest.h"
-#include "operators/ordered_operator.hpp"
+#include "operators/matrix/matrix.hpp"
 #include "operators/rows.hpp"
 #include "order_changes.hpp"
 #include "solvers/format_schedule.hpp"
@@ -40,9 +40,9 @@ class OnADevice {
     if (!context_) return;
     system_ = system, csr_ = system_matrix(system), there_ = upload(context_, csr_);
   }
-  std::unique_ptr<AdaptiveOperator<double>> adaptive(AdaptiveOptions options = {}) const {
-    return std::make_unique<AdaptiveOperator<double>>(there_, make_matrix(format("csr"), there_, context_),
-                                                      std::move(options));
+  std::unique_ptr<Matrix<double>> adaptive(MatrixOptions options = {}) const {
+    return std::make_unique<Matrix<double>>(there_, make_matrix(format("csr"), there_, context_),
+                                            std::move(options));
   }
   const FormatEntry& format(std::string_view id) const { return format_of(*context_, id); }
   FormatSpec in(std::string_view id, std::string order) const {
@@ -54,13 +54,13 @@ class OnADevice {
     const auto M = preconditioner(preconditioner_, A);
     return solve_with(A, csr_, system_, observer, 1e-9, M.get());
   }
-  std::vector<double> fetched_diagonal(const AdaptiveOperator<double>& A) const {
+  std::vector<double> fetched_diagonal(const Matrix<double>& A) const {
     Placed<double> d(context_, std::vector<double>(static_cast<std::size_t>(csr_.rows()), 0.0));
     A.diagonal(d.view());
     return d.fetch();
   }
   // What any code that does not know of orders sees of the operator.
-  void expect_callers_order(const AdaptiveOperator<double>& A, const CsrMatrix<double>& csr) const {
+  void expect_callers_order(const Matrix<double>& A, const CsrMatrix<double>& csr) const {
     const auto plain = make_matrix(find_format("csr"), csr, test_context());
     const auto n = static_cast<std::size_t>(csr.rows());
     std::vector<double> v(n), expected(n), diagonal(n);
@@ -406,7 +406,7 @@ TEST_P(OrderInPlace, ShowsXAndTakesTheNullSpaceOfTheCaller) {
   const Placed<double> N(context_, basis), b(context_, rhs);
 
   struct Reader final : SolveObserver {
-    AdaptiveOperator<double>* A = nullptr;
+    Matrix<double>* A = nullptr;
     const Placed<double>* x = nullptr;
     std::vector<double> seen;
     std::int64_t stop = 5;
@@ -447,7 +447,7 @@ TEST_P(OrderInPlace, ByAScheduleAfterAnOrderBeforeTheSolve) {
   const Solved plain = solve(*adaptive(), nullptr);
   PermutedMatrix<double> permuted(test_context(), there_, shuffle_of(context_, csr_.rows(), 5));
   auto start = make_matrix(format("csr"), permuted.matrix(), context_);
-  AdaptiveOperator<double> A(there_, "shuffled", std::move(permuted), std::move(start));
+  Matrix<double> A(there_, "shuffled", std::move(permuted), std::move(start));
   expect_callers_order(A, csr_);
   for (const char* method : {"none", "jacobi"}) {
     preconditioner_ = method;

@@ -20,8 +20,7 @@ class Schedule : public testing::TestWithParam<Space> {
     if (!context_) GTEST_SKIP() << no_device;
     csr_ = matrix_of(test_context(), system_);
     source_ = placed(context_, csr_);
-    A_ = std::make_unique<AdaptiveOperator<double>>(source_,
-                                                    make_matrix(find_format("csr"), source_, context_));
+    A_ = std::make_unique<Matrix<double>>(source_, make_matrix(find_format("csr"), source_, context_));
   }
   static SchedulePoint point(ScheduleTrigger trigger, double at, const FormatEntry& to, bool overlapped) {
     return {.trigger = trigger, .at = at, .to = spec_of(to), .overlapped = overlapped};
@@ -42,7 +41,7 @@ class Schedule : public testing::TestWithParam<Space> {
   const SwitchedSystem& system_ = switched_systems[0];
   ContextPtr context_;
   CsrMatrix<double> csr_, source_;
-  std::unique_ptr<AdaptiveOperator<double>> A_;
+  std::unique_ptr<Matrix<double>> A_;
 };
 INSTANTIATE_TEST_SUITE_P(All, Schedule, testing::Values(Space::host, Space::device),
                          [](const auto& one) { return std::string(to_string(one.param)); });
@@ -88,8 +87,8 @@ TEST_P(Schedule, PointsAtResidualsAndSeconds) {
 TEST_P(Schedule, OverlappedBuildsBeginAtThePointAndAreAdoptedLater) {
   // Waits in an iteration until the build is ready.
   struct Patient final : SolveObserver {
-    AdaptiveOperator<double>& A;
-    explicit Patient(AdaptiveOperator<double>& a) : A(a) {}
+    Matrix<double>& A;
+    explicit Patient(Matrix<double>& a) : A(a) {}
     bool on_iteration(const IterationInfo& info) override {
       if (info.iteration == 12) (void)A.wait_prepared();
       return true;

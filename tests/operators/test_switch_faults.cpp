@@ -91,7 +91,7 @@ void run_schedules(Space space) {
   int switches = 0, failures = 0, overlapped = 0, abandoned = 0;
   std::map<SwitchFailure, int> kinds;
   {  // what background work keeps for its next time is there afterwards
-    AdaptiveOperator<double> first(sources[0], make_matrix(find_format("csr"), sources[0], context));
+    Matrix<double> first(sources[0], make_matrix(find_format("csr"), sources[0], context));
     first.prepare(spec_of(find_format("ell")));
     (void)first.wait_prepared();
   }
@@ -105,7 +105,7 @@ void run_schedules(Space space) {
     const std::vector<Action> actions = random_schedule(random, space, plain[s].report.iterations);
     const bool waits = random() % 2 == 0;
     {
-      AdaptiveOperator<double> A(sources[s], make_matrix(find_format("csr"), sources[s], context));
+      Matrix<double> A(sources[s], make_matrix(find_format("csr"), sources[s], context));
       bool new_values = false, endless = false;
       Between observer([&](const IterationInfo& info) {
         for (const Action& action : actions) {

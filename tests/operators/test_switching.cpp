@@ -49,10 +49,10 @@ class Switching : public testing::TestWithParam<Case> {
     const FormatEntry& from = *GetParam().from;
     return from.traits.deterministic && kernels_in(from, GetParam().space).front().deterministic;
   }
-  AdaptiveOperator<double> make() const {
+  Matrix<double> make() const {
     return {source_, make_matrix(*GetParam().from, source_, context_, spec_of(*GetParam().from).params)};
   }
-  Solved solve(AdaptiveOperator<double>& A, SolveObserver* observer) const {
+  Solved solve(Matrix<double>& A, SolveObserver* observer) const {
     return solve_with(A, csr_, *GetParam().system, observer);
   }
 
@@ -61,7 +61,7 @@ class Switching : public testing::TestWithParam<Case> {
 };
 
 TEST_P(Switching, ToEveryFormatAnywhereInTheSolve) {
-  AdaptiveOperator<double> unchanged = make();
+  Matrix<double> unchanged = make();
   const Solved plain = solve(unchanged, nullptr);
   ASSERT_TRUE(plain.report.converged());
   ASSERT_GT(plain.report.iterations, 20);
@@ -84,7 +84,7 @@ TEST_P(Switching, ToEveryFormatAnywhereInTheSolve) {
       const std::int64_t k = change.first;
       const bool overlapped = change.second;
       SCOPED_TRACE(testing::Message() << to->id << " at " << k << (overlapped ? " overlapped" : ""));
-      AdaptiveOperator<double> A = make();
+      Matrix<double> A = make();
       Between observer([&](const IterationInfo& info) {
         if (info.iteration == k && !overlapped) { EXPECT_TRUE(A.switch_to(spec_of(*to), k)); }
         if (info.iteration == std::max<std::int64_t>(k - 1, 0) && overlapped && A.form() == 0)
@@ -116,12 +116,12 @@ INSTANTIATE_TEST_SUITE_P(All, Switching, testing::ValuesIn(cases()), [](const au
 
 class SwitchingFar : public Switching {};
 TEST_P(SwitchingFar, ThroughAllFormatsInAFewSolves) {
-  AdaptiveOperator<double> unchanged = make();
+  Matrix<double> unchanged = make();
   const Solved plain = solve(unchanged, nullptr);
   std::vector<const FormatEntry*> formats = layouts_of_any_matrix();
   std::erase_if(formats, [](const FormatEntry* to) { return kernels_in(*to, GetParam().space).empty(); });
   for (std::size_t next = 0; next < formats.size();) {
-    AdaptiveOperator<double> A = make();
+    Matrix<double> A = make();
     const std::size_t first = next;
     Between observer([&](const IterationInfo& info) {
       if (info.iteration % 2 == 0 && next < formats.size()) {
@@ -135,11 +135,11 @@ TEST_P(SwitchingFar, ThroughAllFormatsInAFewSolves) {
 
 // The matrix is adopted when it is ready, at any iteration.
 TEST_P(SwitchingFar, OverlappedWithoutWaiting) {
-  AdaptiveOperator<double> unchanged = make();
+  Matrix<double> unchanged = make();
   const Solved plain = solve(unchanged, nullptr);
   for (const FormatEntry* to : layouts_of_any_matrix()) {
     if (kernels_in(*to, GetParam().space).empty()) continue;
-    AdaptiveOperator<double> A = make();
+    Matrix<double> A = make();
     Between observer([&](const IterationInfo& info) {
       if (info.iteration == 2) A.prepare(spec_of(*to), "", 2);
       if (A.preparation() == Preparation::ready) { EXPECT_TRUE(A.adopt_prepared(info.iteration)); }
@@ -150,7 +150,7 @@ TEST_P(SwitchingFar, OverlappedWithoutWaiting) {
 
 // Several solves with the same operator and solver; the format changes in and between them.
 TEST_P(SwitchingFar, FromSolveToSolve) {
-  AdaptiveOperator<double> A = make();
+  Matrix<double> A = make();
   const Solved plain = solve(A, nullptr);
   SolverOptions options;
   options.stopping.relative_tolerance = 1e-9, options.restart = GetParam().system->restart;
@@ -195,7 +195,7 @@ TEST(SwitchingDeterministic, ChangesNoBit) {
       return entry->kernels.empty() || !entry->kernels.front().ordered;
     });
     for (std::size_t next = 0; next < formats.size();) {
-      AdaptiveOperator<double> A(csr, start());
+      Matrix<double> A(csr, start());
       const std::size_t first = next;
       Between observer([&](const IterationInfo& info) {
         if (next >= formats.size()) return;
@@ -223,8 +223,7 @@ TEST(SwitchingInexact, RestartsFromTheTrueResidual) {
     SCOPED_TRACE(system.label);
     auto csr = deep_copy(test_context(), matrix_of(test_context(), system));
     for (std::int64_t k = 0; k < csr.nonzeros(); ++k) const_cast<double*>(csr.values)[k] *= 1.1;
-    AdaptiveOperator<double> A(csr, make_matrix(find_format("csr"), csr, test_context()),
-                               {.allow_inexact = true});
+    Matrix<double> A(csr, make_matrix(find_format("csr"), csr, test_context()), {.allow_inexact = true});
     Between observer([&](const IterationInfo& info) {
       if (info.iteration == 6 && info.restarts == 0) {
         EXPECT_TRUE(A.switch_to(spec_of(rounded_format()), 6)) << A.failures().back().why;
@@ -243,7 +242,7 @@ TEST(SwitchingInexact, RestartsFromTheTrueResidual) {
 
 // Nothing is computed beyond a stop of the observer before the observer has been called.
 TEST_P(SwitchingFar, NothingRunsPastTheNextStop) {
-  AdaptiveOperator<double> A = make();
+  Matrix<double> A = make();
   std::int64_t seen = -1;
   std::vector<std::int64_t> products;
   Between observer([&](const IterationInfo& info) {

@@ -13,8 +13,8 @@
 #include "formats/catalogue.hpp"
 #include "gtest/gtest.h"
 #include "operators/callback_operator.hpp"
-#include "operators/callers_order.hpp"
-#include "operators/ordered_operator.hpp"
+#include "operators/in_order.hpp"
+#include "operators/matrix/matrix.hpp"
 #include "operators/transposed_product.hpp"
 #include "order_changes.hpp"
 #include "solvers/ordered_solve.hpp"
@@ -162,7 +162,8 @@ TEST_P(Transposed, IsThatOfTheCallersNumberingInAnOrder) {
     PermutedMatrix<double> permuted(test_context(), placed(context_, csr), shuffle_of(context_, 70, 5));
     auto B = matrix(id, permuted.matrix());
     const auto& inside = *B;
-    OrderedOperator<double> A(std::move(permuted), std::move(B));
+    Matrix<double> A(placed(context_, csr), "shuffled", std::move(permuted), std::move(B),
+                     {.changes = false});
     expect_transposed(A, csr);
     EXPECT_EQ(A.transposed_bytes(), inside.transposed_bytes());
     const CsrMatrix<double> changed = times(csr, 2);
@@ -179,7 +180,7 @@ TEST_P(Transposed, SurvivesChangesOfAnAdaptiveOperator) {
   CsrMatrix<double> csr = skewed(64, 64);
   PermutedMatrix<double> permuted(test_context(), placed(context_, csr), shuffle_of(context_, 64, 5));
   auto start = matrix("csr", permuted.matrix());
-  AdaptiveOperator<double> A(placed(context_, csr), "shuffled", std::move(permuted), std::move(start));
+  Matrix<double> A(placed(context_, csr), "shuffled", std::move(permuted), std::move(start));
   const auto both = [&] { expect_transposed(A, csr), expect_product(A, csr), expect_transposed(A, csr); };
   both();
   for (const char* id : {"coo", "csc", "ell", "csr"}) {
@@ -212,11 +213,11 @@ TEST_P(Transposed, InTheOrderOfASolve) {
   PermutedMatrix<double> permuted(test_context(), placed(context_, csr), shuffle_of(context_, 50, 5));
   const CsrMatrix<double> in_order = fetched(context_, permuted.matrix());
   auto start = matrix("csr", permuted.matrix());
-  AdaptiveOperator<double> A(placed(context_, csr), "shuffled", std::move(permuted), std::move(start));
-  const detail::InFixedOrder<double> fixed(A, A);
+  Matrix<double> A(placed(context_, csr), "shuffled", std::move(permuted), std::move(start));
+  const detail::InOrder<double> fixed(A, A);
   expect_transposed(fixed, in_order);
   ASSERT_TRUE(A.switch_to(order_only("none"), 0)) << A.failures().back().why;
-  EXPECT_FALSE(fixed.kept());
+  EXPECT_FALSE(A.order().is(fixed.permutation()));
   expect_transposed(fixed, in_order);
   EXPECT_EQ(fixed.transposed_bytes(), A.transposed_bytes());
 }
@@ -234,7 +235,7 @@ TEST(TransposedProducts, OfElementMatricesFollowTheAssembly) {
     const auto n = static_cast<std::int64_t>(x.size());
     apply_transposed<double>(*make_matrix(find_format("csr"), csr, test_context()), {x.data(), n},
                              {assembled.data(), n});
-    AdaptiveOperator<double> A(std::move(elements));
+    Matrix<double> A(std::move(elements));
     for (const char* id : {"", "coo", "csr"}) {
       SCOPED_TRACE(id);
       if (*id) { ASSERT_TRUE(A.switch_to({.entry = &find_format(id)}, 0)) << A.failures().back().why; }
@@ -287,7 +288,7 @@ TEST(TransposedProducts, AreRefusedWithAReason) {
   FormatEntry own = find_format("coo");
   own.transposed = nullptr;
   EXPECT_TRUE(says(refusal(*make_matrix(own, csr, test_context())), "catalogue"));
-  AdaptiveOperator<double> A(csr, make_matrix(own, csr, test_context()));
+  Matrix<double> A(csr, make_matrix(own, csr, test_context()));
   EXPECT_TRUE(says(refusal(A), "catalogue"));
   EXPECT_EQ(A.transposed_bytes(), 0u);
   ASSERT_TRUE(A.switch_to({.entry = &find_format("csr")}, 0));
@@ -296,10 +297,7 @@ TEST(TransposedProducts, AreRefusedWithAReason) {
   named.transposed = &find_format("csr");
   expect_transposed(*make_matrix(named, csr, test_context()), csr);
   const auto plain = std::make_shared<Plain>(9);
-  EXPECT_TRUE(
-      says(refusal(OrderedOperator<double>(shuffle_of(test_context(), 9), plain)), "HasTransposedProduct"));
-  const detail::InCallersOrder<double> compared(shuffle_of(test_context(), 9), A);
-  EXPECT_TRUE(says(refusal(compared), "made for one comparison"));
+  EXPECT_TRUE(says(refusal(Matrix<double>(shuffle_of(test_context(), 9), plain)), "HasTransposedProduct"));
 }
 
 TEST(TransposedProducts, OfFunctionsAreAFunction) {
@@ -331,7 +329,7 @@ TEST(TransposedProducts, OfFunctionsAreAFunction) {
       test_context(), Shape{7, 7}, HostProductFunction<double>([&](const double* from, double* to) {
         in_order->apply(VectorView<const double>{from, 7}, {to, 7});
       }));
-  const OrderedOperator<double> ordered(P, B);
+  const Matrix<double> ordered(P, B);
   EXPECT_TRUE(says(refusal(ordered), "set_transposed()"));
   B->set_transposed(HostProductFunction<double>([&](const double* from, double* to) {
     apply_transposed<double>(*in_order, {from, 7}, {to, 7});

@@ -14,8 +14,8 @@
 #include "core/generate/generate.hpp"
 #include "formats/catalogue.hpp"
 #include "gtest/gtest.h"
+#include "operators/matrix/matrix.hpp"
 #include "operators/multi_product.hpp"
-#include "operators/policy/adaptive_operator.hpp"
 #include "preconditioners/dense_reference.hpp"
 #include "preconditioners/multigrid/host/aggregates.hpp"
 #include "preconditioners/options.hpp"
@@ -648,7 +648,7 @@ TEST(Aggregation, SeveralColumnsAndCallers) {
 // Products of the finest level are those of the running format.
 TEST(Aggregation, FollowsAChangeOfFormat) {
   const CsrMatrix<double> csr = poisson("poisson-2d", 40);
-  AdaptiveOperator<double> A(csr, assembled(csr));
+  Matrix<double> A(csr, assembled(csr));
   const auto M = ready<double>("amg", A);
   const std::vector<double> r = right_hand_side<double>(csr.rows()), z = applied(*M, r);
   ASSERT_TRUE(A.switch_to({.entry = &find_format("sell-c-sigma")}, 1));

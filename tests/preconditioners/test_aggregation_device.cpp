@@ -13,8 +13,8 @@
 #include "core/generate/generate.hpp"
 #include "formats/catalogue.hpp"
 #include "gtest/gtest.h"
+#include "operators/matrix/matrix.hpp"
 #include "operators/multi_product.hpp"
-#include "operators/policy/adaptive_operator.hpp"
 #include "preconditioners/dense_reference.hpp"
 #include "preconditioners/preconditioner.hpp"
 #include "solvers/systems.hpp"
@@ -220,11 +220,11 @@ TEST_P(AggregationOnDevice, AKeptOneIsAsANewOne) {
   for (const LevelFormat levels : level_formats) cases.push_back({Smoother::l1_jacobi, levels, 3});
   for (const auto& [smoother, levels, unknowns] : cases) {
     const PreconditionerOptions options{.smoother = smoother, .level_format = levels, .unknowns = unknowns};
-    std::vector<std::unique_ptr<AdaptiveOperator<double>>> operators;
+    std::vector<std::unique_ptr<Matrix<double>>> operators;
     for (const CsrMatrix<double>& csr : {patterns[1], patterns[2]}) {
       const CsrMatrix<double> there = upload(context_, csr);
       operators.push_back(
-          std::make_unique<AdaptiveOperator<double>>(there, make_matrix(format("csr"), there, context_)));
+          std::make_unique<Matrix<double>>(there, make_matrix(format("csr"), there, context_)));
     }
     const auto M = make_preconditioner<double>("amg", *operators[0], options);
     std::size_t which = 0;
@@ -232,7 +232,7 @@ TEST_P(AggregationOnDevice, AKeptOneIsAsANewOne) {
     for (int step = 0; step < 16; ++step) {
       const auto action = random() % 6;
       if (action == 0) which = 1 - which;
-      AdaptiveOperator<double>& A = *operators[which];
+      Matrix<double>& A = *operators[which];
       if (action == 1) {
         EXPECT_TRUE(A.switch_to({.entry = &format(random() % 2 ? "sell-c-sigma" : "csr")}, step));
       }

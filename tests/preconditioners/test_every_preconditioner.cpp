@@ -10,7 +10,7 @@
 #include "core/error.hpp"
 #include "formats/catalogue.hpp"
 #include "gtest/gtest.h"
-#include "operators/policy/adaptive_operator.hpp"
+#include "operators/matrix/matrix.hpp"
 #include "preconditioners/all_ids.hpp"
 #include "preconditioners/dense_reference.hpp"
 #include "preconditioners/preconditioner.hpp"
@@ -104,7 +104,7 @@ TEST_P(Every, AFailedSetupKeepsTheOldOne) {
 // A change of format leaves M as it is: no new setup, the same bits.
 TEST_P(Every, AChangeOfFormatLeavesItAsItIs) {
   const CsrMatrix<double> csr = sparse(poisson_2d(10));
-  AdaptiveOperator<double> A(csr, assembled(csr));
+  Matrix<double> A(csr, assembled(csr));
   const auto M = ready<double>(GetParam(), A);
   const std::vector<double> r = right_hand_side<double>(100), z = applied(*M, r);
   ASSERT_TRUE(A.switch_to({.entry = &find_format("sell-c-sigma")}, 1));

@@ -10,7 +10,7 @@
 #include "formats/catalogue.hpp"
 #include "gtest/gtest.h"
 #include "operators/elements/element_operator.hpp"
-#include "operators/policy/adaptive_operator.hpp"
+#include "operators/matrix/matrix.hpp"
 #include "operators/rows.hpp"
 #include "preconditioners/all_ids.hpp"
 #include "preconditioners/callback_preconditioner.hpp"
@@ -43,7 +43,7 @@ TEST(Preconditioners, EntriesOfEveryOperator) {
   const ElementOptions options{.constrained = ends, .constrained_rows = ConstrainedRows::eliminate};
   auto elements = make_element_operator<double>(test_context(), 8, {&group, 1}, options);
   expect_same(dense_inverse(*ready<double>("ic0", *elements)), inverse(A), 1e-14);
-  AdaptiveOperator<double> adaptive(std::move(elements));
+  Matrix<double> adaptive(std::move(elements));
   expect_same(dense_inverse(*ready<double>("ic0", adaptive)), inverse(A), 1e-14);
   ASSERT_TRUE(adaptive.switch_to({.entry = &find_format("csr")}, 1));
   expect_same(dense_inverse(*ready<double>("ic0", adaptive)), inverse(A), 1e-14);

@@ -16,8 +16,8 @@
 #include "core/partition.hpp"
 #include "formats/catalogue.hpp"
 #include "gtest/gtest.h"
+#include "operators/matrix/matrix.hpp"
 #include "operators/multi_product.hpp"
-#include "operators/policy/adaptive_operator.hpp"
 #include "preconditioners/dense_reference.hpp"
 #include "preconditioners/in_space.hpp"
 #include "preconditioners/preconditioner.hpp"
@@ -593,7 +593,7 @@ TEST_P(Subdomains, InSystems) {
       }
   }
   const FormatEntry& sell = gpu() || on_host() ? find_format("sell-c-sigma") : fake_format("sell-c-sigma");
-  AdaptiveOperator<double> A(placed(context_, csr), matrix(csr));
+  Matrix<double> A(placed(context_, csr), matrix(csr));
   const auto M = ready<double>("subdomain-ilu0", A, of_size(90, 1));
   const std::vector<double> z = apply(*M, b);
   const std::uint64_t version = M->recording().version;

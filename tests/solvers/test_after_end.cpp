@@ -16,8 +16,7 @@
 #include "formats/catalogue.hpp"
 #include "gtest/gtest.h"
 #include "operators/elements/element_operator.hpp"
-#include "operators/ordered_operator.hpp"
-#include "operators/policy/adaptive_operator.hpp"
+#include "operators/matrix/matrix.hpp"
 #include "preconditioners/callback_preconditioner.hpp"
 #include "preconditioners/options.hpp"
 #include "preconditioners/preconditioner.hpp"
@@ -109,11 +108,12 @@ class AfterEnd : public testing::TestWithParam<std::tuple<Where, const char*>> {
   std::unique_ptr<LinearOperator<double>> matrix(std::string_view id, std::string_view kernel = {}) const {
     return make_matrix(format(id), there_, context_, most_tolerant(find_format(id)), kernel);
   }
-  std::unique_ptr<OrderedOperator<double>> ordered(std::string_view id, std::string_view kernel = {}) const {
+  std::unique_ptr<Matrix<double>> ordered(std::string_view id, std::string_view kernel = {}) const {
     const auto order = make_order("rcm", *test_context(), csr_.pattern);
     PermutedMatrix<double> permuted(test_context(), there_, Permutation(context_, order));
     auto B = make_matrix(format(id), permuted.matrix(), context_, {}, kernel);
-    return std::make_unique<OrderedOperator<double>>(std::move(permuted), std::move(B));
+    return std::make_unique<Matrix<double>>(there_, "rcm", std::move(permuted), std::move(B),
+                                            MatrixOptions{.changes = false});
   }
 
   Solved solve(const LinearOperator<double>& A, const Preconditioner<double>* M, std::int64_t every) const {
@@ -293,10 +293,10 @@ TEST_P(AfterEnd, NothingIsSeenWithOperatorsOfUsersAndPreconditionersOfUsers) {
 
 TEST_P(AfterEnd, NothingIsSeenWhereTheFormatChanges) {
   for (std::int64_t every = 1; every <= 12; every += 4) {
-    AdaptiveOperator<double> A(there_, make_matrix(format("csr"), there_, context_));
+    Matrix<double> A(there_, make_matrix(format("csr"), there_, context_));
     class Changes final : public SolveObserver {
      public:
-      Changes(AdaptiveOperator<double>& A, std::array<FormatSpec, 3> forms, std::int64_t k)
+      Changes(Matrix<double>& A, std::array<FormatSpec, 3> forms, std::int64_t k)
           : A_(A), forms_(std::move(forms)), every_(k), next_(k) {}
       bool on_iteration(const IterationInfo& info) override {
         if (info.iteration < next_) return true;
@@ -306,7 +306,7 @@ TEST_P(AfterEnd, NothingIsSeenWhereTheFormatChanges) {
       std::int64_t next_stop() const noexcept override { return next_; }
 
      private:
-      AdaptiveOperator<double>& A_;
+      Matrix<double>& A_;
       std::array<FormatSpec, 3> forms_;
       std::size_t count_ = 0;
       std::int64_t every_, next_;
@@ -410,7 +410,8 @@ class AfterEndOfColumns : public testing::TestWithParam<std::tuple<bool, const c
       const auto order = make_order("rcm", *test_context(), csr_.pattern);
       PermutedMatrix<double> permuted(test_context(), there, Permutation(context, order));
       auto B = make_matrix(fake_format(format), permuted.matrix(), context);
-      A = std::make_unique<OrderedOperator<double>>(std::move(permuted), std::move(B));
+      A = std::make_unique<Matrix<double>>(there, "rcm", std::move(permuted), std::move(B),
+                                           MatrixOptions{.changes = false});
     } else {
       auto matrix = make_matrix(fake_format(format), there, context, most_tolerant(find_format(format)));
       if (use == Use::user)

@@ -19,7 +19,7 @@
 #include "core/permutation.hpp"
 #include "formats/catalogue.hpp"
 #include "formats/survey.hpp"
-#include "operators/policy/adaptive_operator.hpp"
+#include "operators/matrix/matrix.hpp"
 #include "operators/policy/builtin_machine.hpp"
 #include "operators/policy/cost_model.hpp"
 #include "preconditioners/preconditioner.hpp"
@@ -127,7 +127,7 @@ const FormatEntry start = entry("csr", start_kernels), fast = entry("fast", fast
 struct Live {
   ContextPtr context;
   CsrMatrix<double> csr;
-  AdaptiveOperator<double> A;
+  Matrix<double> A;
   MachineTable table;
   AutoSwitchOptions options{.policy = {}, .goal = 1e-10, .max_iterations = 10000};
   int surveys = 0;
@@ -143,7 +143,7 @@ struct Live {
   Live() : Live(Context::host(1)) {}
   explicit Live(const ContextPtr& host)
       : Live(host, generate(host, "poisson-2d", {{"n", 40.0}}), {.clock = simulated_time}) {}
-  Live(ContextPtr host, CsrMatrix<double> matrix, AdaptiveOptions adaptive)
+  Live(ContextPtr host, CsrMatrix<double> matrix, MatrixOptions adaptive)
       : context(std::move(host)),
         csr(std::move(matrix)),
         A(csr, make_matrix(start, csr, context), std::move(adaptive)) {}
@@ -173,8 +173,8 @@ struct Live {
 
   // Waits between two iterations until the build beside the solve is ready.
   struct Patient final : SolveObserver {
-    AdaptiveOperator<double>& A;
-    explicit Patient(AdaptiveOperator<double>& a) : A(a) {}
+    Matrix<double>& A;
+    explicit Patient(Matrix<double>& a) : A(a) {}
     bool on_iteration(const IterationInfo&) override {
       if (A.preparation() == Preparation::running) (void)A.wait_prepared();
       return true;
@@ -434,9 +434,9 @@ TEST(AutoSwitcher, ADisturbedTrialIsMadeAgain) {
   Live live;
   live.options.policy.overlapped = false;
   struct Disturbance final : SolveObserver {
-    const AdaptiveOperator<double>& A;
+    const Matrix<double>& A;
     int products = 0;
-    explicit Disturbance(const AdaptiveOperator<double>& a) : A(a) {}
+    explicit Disturbance(const Matrix<double>& a) : A(a) {}
     bool on_iteration(const IterationInfo&) override {
       delay = !A.history().empty() && products++ < 7 ? 20000 : 0;
       return true;
@@ -975,7 +975,7 @@ struct OnADevice {
     microseconds += (now - counted.exchange(now)) * (near ? 400 : 2000);
     return simulated_time();
   }
-  AdaptiveOperator<double> A{
+  Matrix<double> A{
       there, make_matrix(fake_format("csr"), there, device), {.clock = [this] { return clock(); }}};
   std::atomic<int> forecasts{0};
   double levels = 0;     // of the forecast
@@ -1353,8 +1353,8 @@ TEST(AutoSwitcher, WithTheCatalogueAndTheBuiltInTable) {
   const CsrMatrix<double> csr = generate(context, "anisotropic-2d", {{"n", 150.0}, {"epsilon_y", 0.001}});
   // Each reading of the clock advances it by 100 us, so every product takes the same time.
   std::atomic<std::int64_t> looks{0};
-  AdaptiveOperator<double> A(csr, make_matrix(find_format("csr"), csr, context),
-                             {.clock = [&] { return 1e-4 * static_cast<double>(++looks); }});
+  Matrix<double> A(csr, make_matrix(find_format("csr"), csr, context),
+                   {.clock = [&] { return 1e-4 * static_cast<double>(++looks); }});
   AutoSwitchOptions options;
   options.goal = 1e-8, options.policy.overlapped = false;
   AutoSwitcher<double> switcher(

@@ -13,7 +13,7 @@
 #include "core/generate/generate.hpp"
 #include "formats/catalogue.hpp"
 #include "gtest/gtest.h"
-#include "operators/ordered_operator.hpp"
+#include "operators/matrix/matrix.hpp"
 #include "preconditioners/callback_preconditioner.hpp"
 #include "preconditioners/preconditioner.hpp"
 #include "solvers/multi_solver.hpp"
@@ -160,7 +160,7 @@ TEST(Guess, ThatIsNotFiniteIsNamedInTheCallersOrder) {
   const auto csr = csr_of(poisson_1d(8));
   PermutedMatrix<double> permuted(test_context(), csr, Permutation(test_context(), {7, 6, 5, 4, 3, 2, 1, 0}));
   auto inside = make_matrix(find_format("csr"), permuted.matrix(), test_context());
-  const OrderedOperator<double> A(std::move(permuted), std::move(inside));
+  const Matrix<double> A(csr, "drawn", std::move(permuted), std::move(inside), {.changes = false});
   std::vector<double> b(8, 1.0), x(8, 0.0);
   x[2] = nan;
   try {

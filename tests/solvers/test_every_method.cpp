@@ -10,7 +10,7 @@
 #include "core/generate/generate.hpp"
 #include "formats/catalogue.hpp"
 #include "gtest/gtest.h"
-#include "operators/policy/adaptive_operator.hpp"
+#include "operators/matrix/matrix.hpp"
 #include "preconditioners/callback_preconditioner.hpp"
 #include "preconditioners/preconditioner.hpp"
 #include "solvers/contract.hpp"
@@ -553,7 +553,7 @@ TEST_P(EveryMethod, GoesOnAfterAChangeOfFormat) {
   std::vector<double> exact(b.size(), 0.0), x = exact;
   const auto plain = make_solver<double>(GetParam(), {.stopping = {.relative_tolerance = 1e-10}})
                          ->solve(*A, view(b), view(exact));
-  AdaptiveOperator<double> adaptive(csr, make_matrix(find_format("csr"), csr, test_context()));
+  Matrix<double> adaptive(csr, make_matrix(find_format("csr"), csr, test_context()));
   History switcher;
   switcher.then = [&](const IterationInfo& info) {
     if (info.iteration % 3 != 2) return true;

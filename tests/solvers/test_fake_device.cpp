@@ -6,7 +6,7 @@
 #include "core/generate/generate.hpp"
 #include "formats/catalogue.hpp"
 #include "gtest/gtest.h"
-#include "operators/policy/adaptive_operator.hpp"
+#include "operators/matrix/matrix.hpp"
 #include "preconditioners/preconditioner.hpp"
 #include "solvers/systems.hpp"
 #include "support/fake_device.hpp"
@@ -214,7 +214,7 @@ TEST(FakeDevice, ChangesItsFormatWhileASolverRuns) {
   for (const bool beside : {false, true}) {
     const ContextPtr device = fake_device_context();
     const auto source = upload(device, csr);
-    AdaptiveOperator<double> A(source, make_matrix(fake_format("csr"), source, device));
+    Matrix<double> A(source, make_matrix(fake_format("csr"), source, device));
     History switcher;
     switcher.then = [&](const IterationInfo& info) {
       const FormatSpec next{&fake_format(A.form() % 2 == 0 ? "sell-c-sigma" : "csr")};

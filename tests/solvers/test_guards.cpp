@@ -10,7 +10,7 @@
 #include "formats/catalogue.hpp"
 #include "gtest/gtest.h"
 #include "interfaces/c/protean.h"
-#include "operators/policy/adaptive_operator.hpp"
+#include "operators/matrix/matrix.hpp"
 #include "preconditioners/callback_preconditioner.hpp"
 #include "preconditioners/preconditioner.hpp"
 #include "solvers/multi_solver.hpp"
@@ -496,8 +496,7 @@ TEST(NewValues, AreSeenByJacobiInEveryFormat) {
     A->update_values(after);
     EXPECT_EQ(jacobi_cg(*A, *M), right);
 
-    AdaptiveOperator<double> adaptive(before,
-                                      make_matrix(*format, before, test_context(), most_tolerant(*format)));
+    Matrix<double> adaptive(before, make_matrix(*format, before, test_context(), most_tolerant(*format)));
     const auto M_adaptive = make_preconditioner<double>("jacobi", adaptive);
     (void)jacobi_cg(adaptive, *M_adaptive);
     adaptive.update_values(after);
@@ -511,8 +510,7 @@ TEST(NewValues, OfElementsAreSeenByJacobi) {
   options.symmetric = true, options.scatter = ElementScatter::gather;
   auto numbers = element_numbers<double>(mesh, true);
   const auto A = make_element_operator<double>(test_context(), mesh.nodes, numbers.groups, options);
-  AdaptiveOperator<double> adaptive(
-      make_element_operator<double>(test_context(), mesh.nodes, numbers.groups, options));
+  Matrix<double> adaptive(make_element_operator<double>(test_context(), mesh.nodes, numbers.groups, options));
   const auto M = make_preconditioner<double>("jacobi", *A),
              M_adaptive = make_preconditioner<double>("jacobi", adaptive);
   const Answer first = jacobi_cg(*A, *M);

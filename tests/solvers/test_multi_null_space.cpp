@@ -7,7 +7,7 @@
 #include "core/ordering.hpp"
 #include "formats/catalogue.hpp"
 #include "gtest/gtest.h"
-#include "operators/ordered_operator.hpp"
+#include "operators/matrix/matrix.hpp"
 #include "preconditioners/preconditioner.hpp"
 #include "solvers/multi_solver.hpp"
 #include "support/fake_device.hpp"
@@ -73,7 +73,8 @@ class MultiNullSpace : public testing::TestWithParam<const char*> {
     PermutedMatrix<double> permuted(test_context(), csr_,
                                     Permutation(context_, make_order("rcm", *test_context(), csr_.pattern)));
     auto matrix = make_matrix(csr, permuted.matrix(), context_);
-    return std::make_unique<OrderedOperator<double>>(std::move(permuted), std::move(matrix));
+    return std::make_unique<Matrix<double>>(placed(context_, csr_), "rcm", std::move(permuted),
+                                            std::move(matrix), MatrixOptions{.changes = false});
   }
   ContextPtr context_;
   CsrMatrix<double> csr_;

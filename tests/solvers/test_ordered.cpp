@@ -1,5 +1,5 @@
 // Solves in another order of the rows: everything that the caller sees is in the caller's order.
-#include "operators/ordered_operator.hpp"
+#include "operators/matrix/matrix.hpp"
 
 #include <gtest/gtest.h>
 
@@ -32,11 +32,11 @@ Permutation random_permutation(std::int64_t n) {
   return {test_context(), std::move(order)};
 }
 
-std::unique_ptr<OrderedOperator<double>> ordered(const CsrMatrix<double>& csr,
-                                                 std::string_view format = "csr") {
+std::unique_ptr<Matrix<double>> ordered(const CsrMatrix<double>& csr, std::string_view format = "csr") {
   PermutedMatrix<double> permuted(test_context(), csr, random_permutation(csr.rows()));
   auto B = make_matrix(find_format(format), permuted.matrix(), test_context());
-  return std::make_unique<OrderedOperator<double>>(std::move(permuted), std::move(B));
+  return std::make_unique<Matrix<double>>(csr, "shuffled", std::move(permuted), std::move(B),
+                                          MatrixOptions{.changes = false});
 }
 
 // 1, 1.5, 2 ... no two entries of one stretch are equal, so an order that is not undone is seen.
@@ -93,7 +93,7 @@ CsrMatrix<double> scaled_rows(const CsrMatrix<double>& a, std::vector<double>& v
   return result;
 }
 
-TEST(OrderedOperator, MultipliesInTheCallersOrder) {
+TEST(MatrixInAnOrder, MultipliesInTheCallersOrder) {
   const auto csr = poisson();
   const auto A = ordered(csr, "sell-c-sigma");
   const auto plain = make_matrix(find_format("csr"), csr, test_context());
@@ -113,12 +113,12 @@ TEST(OrderedOperator, MultipliesInTheCallersOrder) {
   EXPECT_LT(distance(y, z), 1e-10);
 }
 
-TEST(OrderedOperator, RefusesWhatDoesNotFit) {
+TEST(MatrixInAnOrder, RefusesWhatDoesNotFit) {
   const auto csr = poisson(4);
   auto B = make_matrix(find_format("csr"), csr, test_context());
-  EXPECT_THROW(OrderedOperator<double>(random_permutation(5), std::move(B)), ShapeMismatch);
-  OrderedOperator<double> A(random_permutation(64), std::unique_ptr<LinearOperator<double>>(make_matrix(
-                                                        find_format("csr"), csr, test_context())));
+  EXPECT_THROW(Matrix<double>(random_permutation(5), std::move(B)), ShapeMismatch);
+  Matrix<double> A(random_permutation(64), std::unique_ptr<LinearOperator<double>>(
+                                               make_matrix(find_format("csr"), csr, test_context())));
   EXPECT_THROW(A.update_values(csr), BadArgument);
 }
 
@@ -167,7 +167,7 @@ INSTANTIATE_TEST_SUITE_P(Methods, OrderedSolve,
                                           testing::Values("none", "jacobi", "hidden", "ic0")));
 
 // Preconditioners read the entries of the matrix in the caller's order.
-TEST(OrderedOperator, GivesItsEntriesInTheCallersOrder) {
+TEST(MatrixInAnOrder, GivesItsEntriesInTheCallersOrder) {
   std::vector<double> values;
   const auto csr = scaled_rows(poisson(5), values);
   for (const char* format : {"csr", "sell-c-sigma"}) {
@@ -181,12 +181,12 @@ TEST(OrderedOperator, GivesItsEntriesInTheCallersOrder) {
 }
 
 // New values and other right-hand sides keep the order that was found, and from the third time on take no memory.
-TEST(OrderedOperator, TakesNewValuesWithoutANewOrder) {
+TEST(MatrixInAnOrder, TakesNewValuesWithoutANewOrder) {
   const auto csr = poisson();
   std::vector<double> values;
   const auto other = scaled_rows(csr, values);
   const auto A = ordered(csr);
-  const std::int32_t* const order = A->permutation().order().data();
+  const std::int32_t* const order = A->order().order().data();
   A->update_values(other), A->update_values(csr);
   static std::atomic<int> allocations;
   allocations = 0;
@@ -194,7 +194,7 @@ TEST(OrderedOperator, TakesNewValuesWithoutANewOrder) {
   A->update_values(other);
   detail::allocation_hook = nullptr;
   EXPECT_EQ(allocations, 0);
-  EXPECT_EQ(A->permutation().order().data(), order);
+  EXPECT_EQ(A->order().order().data(), order);
 }
 
 // The preconditioner in that order is kept from solve to solve: a later solve takes memory as often with one as

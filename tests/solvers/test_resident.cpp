@@ -10,7 +10,7 @@
 #include "formats/catalogue.hpp"
 #include "formats/survey.hpp"
 #include "gtest/gtest.h"
-#include "operators/policy/adaptive_operator.hpp"
+#include "operators/matrix/matrix.hpp"
 #include "preconditioners/callback_preconditioner.hpp"
 #include "solvers/auto_switcher.hpp"
 #include "solvers/format_schedule.hpp"
@@ -363,7 +363,7 @@ TEST_F(Resident, WhatDoesNotFitIsRefusedByName) {
   EXPECT_EQ(report.steps, "graph");
   EXPECT_NE(report.steps_reason.find("coo does not show its rows"), std::string::npos) << report.steps_reason;
   const auto handle = placed(context(), csr);
-  const AdaptiveOperator<double> adaptive(handle, make_matrix(find_format("csr"), handle, context()));
+  const Matrix<double> adaptive(handle, make_matrix(find_format("csr"), handle, context()));
   EXPECT_EQ(automatic(adaptive, "cg", nullptr).steps, "graph");
   const CallbackPreconditioner<double> half(
       context(), small->shape(), [](const double* r, double* z, CUstream_st*) {
@@ -515,7 +515,7 @@ TEST_F(Resident, ByThePolicyButNotByASchedule) {
   const CsrMatrix<double> source = placed(context(), csr);
   const Placed<double> b(context(), wavy<double>(csr.rows()));
   Placed<double> x(context(), std::vector<double>(static_cast<std::size_t>(csr.rows()), 0));
-  AdaptiveOperator<double> A(source, make_matrix(find_format("csr"), source, context()));
+  Matrix<double> A(source, make_matrix(find_format("csr"), source, context()));
   SolverOptions options;
   options.stopping.relative_tolerance = 1e-10;
   const auto solver = make_solver<double>("cg", options);

@@ -9,7 +9,7 @@
 #include "formats/catalogue.hpp"
 #include "gtest/gtest.h"
 #include "operators/callback_operator.hpp"
-#include "operators/ordered_operator.hpp"
+#include "operators/matrix/matrix.hpp"
 #include "preconditioners/preconditioner.hpp"
 #include "solvers/multi_solver.hpp"
 #include "solvers/systems.hpp"
@@ -190,7 +190,7 @@ TEST(ResidualNorm, DiagonalInAnotherOrder) {
   for (std::int32_t i = 0; i < 144; ++i) order.push_back((i * 55) % 144);
   PermutedMatrix<double> permuted(test_context(), csr, Permutation(test_context(), order));
   auto inside = make_matrix(find_format("csr"), permuted.matrix(), test_context());
-  const OrderedOperator<double> A(std::move(permuted), std::move(inside));
+  const Matrix<double> A(csr, "drawn", std::move(permuted), std::move(inside), {.changes = false});
   for (const char* method : all_methods()) {
     const Solved solved = solve(test_context(), method, A, problem, nullptr, diagonal());
     EXPECT_TRUE(solved.report.converged()) << method << to_string(solved.report.reason);

@@ -8,7 +8,7 @@
 
 #include "core/generate/generate.hpp"
 #include "formats/catalogue.hpp"
-#include "operators/policy/adaptive_operator.hpp"
+#include "operators/matrix/matrix.hpp"
 #include "preconditioners/preconditioner.hpp"
 #include "solvers/device_kernels.hpp"
 #include "solvers/solver.hpp"

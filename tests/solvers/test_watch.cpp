@@ -14,7 +14,7 @@
 #include "formats/catalogue.hpp"
 #include "gtest/gtest.h"
 #include "interfaces/c/protean.h"
-#include "operators/policy/adaptive_operator.hpp"
+#include "operators/matrix/matrix.hpp"
 #include "solvers/solver.hpp"
 #include "support/space.hpp"
 
@@ -153,7 +153,7 @@ TEST(Watch, AFormatThatCopiedNeedsTheArraysNoMore) {
 TEST(Watch, AnOperatorThatChangesItsFormatNeedsThemAllTheTime) {
   Careless program;
   const auto seen = program.seen();
-  AdaptiveOperator<double> A(seen, make_matrix(find_format("sell-packed"), seen, test_context()));
+  Matrix<double> A(seen, make_matrix(find_format("sell-packed"), seen, test_context()));
   EXPECT_TRUE(solve(A).converged());
   program.values.data()[0] += 1;
   EXPECT_TRUE(has(complaint([&] { (void)solve(A); }), "array values"));

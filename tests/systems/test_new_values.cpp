@@ -169,7 +169,7 @@ TEST_P(NewValues, OfAnotherSizeOrNullAreRefused) {
 TEST_P(NewValuesInFormats, ThatAreRefusedCancelNoBuild) {
   const auto given = [&](const CsrMatrix<double>& csr) { return placed(context_, csr); };
   const CsrMatrix<double> source = given(csr_);
-  AdaptiveOperator<double> A(source, make_matrix(find_format("csr"), source, context_));
+  Matrix<double> A(source, make_matrix(find_format("csr"), source, context_));
   const FormatSpec ell{.entry = &find_format("ell")};
   A.prepare(ell);
   for (const OtherPattern& other : other_patterns(csr_))

@@ -334,7 +334,7 @@ TEST(OneCall, APolicyOutOfRangeIsRefused) {
                   "worst_factor is -1"));
   EXPECT_TRUE(has(message_of<BadArgument>([&] { (void)one({.policy_options = {.worst_factor = 2}}); }),
                   "worst_factor is for a policy, and the solve has none: leave it at 1.05"));
-  AdaptiveOperator<double> A(one.csr, make_matrix("csr", one.csr, test_context()));
+  Matrix<double> A(one.csr, make_matrix("csr", one.csr, test_context()));
   const CostModel model(Space::host);
   AutoSwitchOptions options;
   options.policy.payback = std::numeric_limits<double>::quiet_NaN();
@@ -603,9 +603,8 @@ TEST(OneCallOrder, PutsAMatrixOfADeviceIntoIt) {
   const auto here = put_in_order("rcm", one.csr, test_context()).ordered->matrix();
   const auto fetched = download(test_context(), *device, there.ordered->matrix());
   EXPECT_TRUE(std::equal(fetched.values, fetched.values + fetched.nonzeros(), here.values));
-  OrderedOperator<double> A(there.ordered->permutation(),
-                            std::shared_ptr<LinearOperator<double>>(
-                                make_matrix(fake_format("csr"), there.ordered->matrix(), device)));
+  Matrix<double> A(there.ordered->permutation(), std::shared_ptr<LinearOperator<double>>(make_matrix(
+                                                     fake_format("csr"), there.ordered->matrix(), device)));
   copy<double>(*device, {one.x.data(), one.n}, x);
   EXPECT_TRUE(make_solver<double>("cg")->solve(A, b, x).converged());
   EXPECT_LE(solution(), 1.01e-8);

@@ -1,5 +1,6 @@
 // When a kept system sets its preconditioner up again, and which one it takes for type auto. The clock counts work, so
 // that no result depends on the machine.
+#include <cmath>
 #include <memory>
 #include <string>
 #include <vector>
@@ -185,14 +186,17 @@ TEST(AutoPreconditioner, IsJacobiWithoutAHistoryAndOnOneSolve) {
       solve<double>(one.csr, {one.b.data(), one.csr.rows()}, {one.x.data(), one.csr.rows()}, settings);
   ASSERT_TRUE(alone.converged());
   EXPECT_EQ(alone.preconditioner, "jacobi");
-  EXPECT_EQ(alone.preconditioner_reason,
-            "jacobi, whose setup costs next to nothing; others are tried if the system is solved again");
+  EXPECT_EQ(
+      alone.preconditioner_reason,
+      "jacobi, whose setup costs next to nothing; others are tried in long solves, and if the system is solved "
+      "again");
   settings.preconditioner = "jacobi";
   std::vector<double> x(one.x.size(), 0.0);
   const SolveResult jacobi =
       solve<double>(one.csr, {one.b.data(), one.csr.rows()}, {x.data(), one.csr.rows()}, settings);
   EXPECT_EQ(jacobi.report.iterations, alone.report.iterations);
-  EXPECT_EQ(x, one.x);
+  // Of a constant diagonal jacobi is left out, so that x differs by rounding.
+  for (std::size_t i = 0; i < x.size(); ++i) EXPECT_NEAR(x[i], one.x[i], 1e-6 * std::abs(x[i]));
   EXPECT_EQ(jacobi.preconditioner, "jacobi");
   EXPECT_EQ(jacobi.preconditioner_reason, "");
 }

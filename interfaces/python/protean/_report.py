@@ -92,6 +92,8 @@ class Report:
     order_reason: str
     preconditioner: str
     preconditioner_reason: str
+    preconditioner_changes: list[dict[str, Any]]
+    """What preconditioner ``auto`` did in the middle of the solve."""
     switches: list[dict[str, Any]]
     """The changes of format that took place."""
     failed_switches: list[dict[str, Any]]
@@ -107,6 +109,7 @@ class Report:
     def __init__(self, x: Array, values: dict[str, Any]) -> None:
         self.x = x
         self.columns = []
+        self.preconditioner_changes = []
         self.switches, self.failed_switches, self.decisions = [], [], []
         self.candidates, self.events = [], []
         self.residuals = np.empty(0)
@@ -155,6 +158,8 @@ class Report:
             lines.append(f"method: {self.method_reason}")
         if self.preconditioner_reason:
             lines.append(f"preconditioner: {self.preconditioner_reason}")
+        for one in self.preconditioner_changes:
+            lines.append(f"iteration {one['iteration']}: {one['from']} -> {one['to']} {one['action']}: {one['reason']}")
         for one in self.switches:
             orders = "" if one["from_order"] == one["to_order"] else f" in order {one['to_order']}"
             lines.append(
@@ -176,7 +181,7 @@ class Report:
         return "\n".join(lines)
 
     def plot(self, ax: Any = None) -> Any:
-        """Plot the residuals, with a line where the format changed. It needs matplotlib.
+        """Plot the residuals, with lines where format (dashed) and preconditioner (dotted) changed. It needs matplotlib.
 
         Parameters
         ----------
@@ -196,6 +201,9 @@ class Report:
         ax.semilogy(self.residuals / (self.rhs_norm or 1.0), label=self.method)
         for one in self.switches:
             ax.axvline(one["iteration"], linestyle="--", color="grey")
+        for one in self.preconditioner_changes:
+            if one["action"] != "refused":
+                ax.axvline(one["iteration"], linestyle=":", color="grey")
         ax.set_xlabel("iteration")
         ax.set_ylabel("||r|| / ||b||")
         left_out = _label_switches(ax, self.switches)

@@ -133,6 +133,21 @@ nb::dict dict_of(const ScheduleEvent& one) {
   return result;
 }
 
+nb::dict dict_of(const PreconditionerChange& one) {
+  nb::dict result;
+  result["iteration"] = one.iteration;
+  result["seconds"] = one.seconds;
+  result["relative_residual"] = one.relative_residual;
+  result["action"] = text(to_string(one.action));
+  result["from"] = one.from;
+  result["to"] = one.to;
+  result["reason"] = one.reason;
+  result["setup_seconds"] = one.setup_seconds;
+  result["application_seconds"] = one.application_seconds;
+  result["gained_seconds"] = one.gained_seconds;
+  return result;
+}
+
 template <class Record>
 nb::list list_of(const std::vector<Record>& records) {
   nb::list result;
@@ -255,6 +270,7 @@ class KeptSolver {
     put(report, result.report);
     put_common(report, result);
     report["residuals"] = array_of(watch.residuals());
+    report["preconditioner_changes"] = list_of(result.preconditioner_changes);
     report["switches"] = list_of(result.switches);
     report["failed_switches"] = list_of(result.failed_switches);
     report["decisions"] = list_of(result.decisions);

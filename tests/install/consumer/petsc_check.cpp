@@ -872,7 +872,7 @@ void command_line() {
                text.find("last solve: sell-c-sigma in order rcm, relative-tolerance, threads 1") !=
                    std::string::npos,
            "options with a prefix, and KSPView(): " + text.substr(0, text.find("PC Object")));
-    const auto* ordered = dynamic_cast<const protean::OrderedOperator<double>*>(s.matrix());
+    const auto* ordered = dynamic_cast<const protean::Matrix<double>*>(s.matrix());
     const auto* inner =
         ordered ? dynamic_cast<const protean::AssembledMatrix<double>*>(&ordered->inner()) : nullptr;
     expect(inner && inner->params().integer("C") == 4 && inner->params().integer("sigma") == 16,
@@ -889,7 +889,7 @@ void command_line() {
            "-ksp_protean_restart, with gmres where nothing else is said");
     ok(with("-ksp_protean_policy -ksp_protean_method bicgstab", s.ksp));
     expect(s.solve() > 0 && s.residual() <= 1.01e-10 * norm(s.b) &&
-               dynamic_cast<const protean::AdaptiveOperator<double>*>(s.matrix()),
+               dynamic_cast<const protean::Matrix<double>*>(s.matrix()),
            "-ksp_protean_policy");
   }
   const struct {

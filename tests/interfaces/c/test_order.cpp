@@ -98,6 +98,7 @@ TEST_F(CApiOrder, SolvesToTheSameSolution) {
         ASSERT_EQ(solve(), PROTEAN_OK) << protean_last_error();
         EXPECT_LE(residual(), 1.01e-11);
         expect_near(x, expected, 1e-8);
+        if (entry.id == "auto") continue;  // measured times decide where it changes
         EXPECT_LE(std::abs(protean_solver_iterations(solver) - iterations),
                   2 + iterations / (symmetric ? 10 : 2));
       }

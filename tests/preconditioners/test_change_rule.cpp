@@ -1,0 +1,272 @@
+// The rule by which preconditioner auto changes in the middle of a solve, with given numbers in the place of measured
+// ones.
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <functional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "preconditioners/choice/change_rule.hpp"
+#include "preconditioners/dense_reference.hpp"
+
+namespace protean::test {
+namespace {
+
+using detail::ChangeCandidate;
+using detail::ChangeOrder;
+using detail::ChangeRule;
+using detail::ChangeSituation;
+using detail::ChangeStep;
+using detail::ChoiceTraits;
+
+// What a candidate takes in truth.
+struct Truth {
+  double setup = 250, application = 5;  // in iterations of jacobi
+  double digits = 0.3;                  // each iteration
+  bool fails = false;
+};
+
+// A solve in which an iteration of jacobi takes 1 ms.
+struct Course {
+  explicit Course(ChangeSituation situation = {}) : rule(situation) {}
+  ChangeRule rule;
+  ChoiceTraits traits{.symmetric = true, .diffusion = true};
+  std::function<Truth(const std::string&)> truth = [](const std::string&) { return Truth{}; };
+  // Digits that jacobi has reached after so many iterations.
+  std::function<double(std::int64_t)> jacobi = [](std::int64_t k) { return 0.005 * static_cast<double>(k); };
+  std::function<void()> after_each = [] {};
+  double unit = 1e-3, look = 4e-3;
+  bool becomes_bad = false, bad = false;  // after its trial a candidate reduces the residual no further
+
+  double seconds = 0, digits = 0;
+  std::int64_t iterations = 0, of_jacobi = 0;
+  std::vector<std::string> story;  // "set up amg", "change to amg", "back from amg" ...
+
+  bool run(double goal = 8, std::int64_t most = 20000) {
+    rule.begin_part(seconds);
+    std::int64_t part = 0;
+    double begin = digits;
+    std::int64_t offset = 0;
+    std::string used = "jacobi";
+    for (; iterations <= most; ++iterations, ++part) {
+      if (part > 0 && used == "jacobi") {
+        seconds += unit, ++of_jacobi;
+        digits = std::max(begin, begin + jacobi(offset + part) - jacobi(offset));
+      } else if (part > 0) {
+        const Truth t = truth(used);
+        seconds += unit * (1 + t.application), digits += bad ? 0 : t.digits;
+      }
+      if (digits >= goal) return true;
+      ChangeOrder order = rule.on_iteration(part, std::pow(10.0, -digits), seconds);
+      bool another = false;
+      for (; order.step != ChangeStep::go_on && !another;
+           rule.resume(seconds), order = another ? order : rule.again()) {
+        if (order.step == ChangeStep::look) {
+          seconds += look, rule.note_traits(traits, look);
+        } else if (order.step == ChangeStep::go_back) {
+          story.push_back("back from " + used), bad = false;
+          rule.note_way_back(), used = "jacobi", offset = of_jacobi, another = true;
+        } else {
+          another = set_up(order);
+          if (another) used = order.candidate->id;
+        }
+      }
+      after_each();
+      if (another) rule.begin_part(seconds), part = -1, begin = digits;
+    }
+    return false;
+  }
+  bool set_up(const ChangeOrder& order) {
+    const std::string id(order.candidate->id);
+    const Truth t = truth(id);
+    story.push_back("set up " + id);
+    const double setup = t.setup * unit;
+    if (t.fails || setup > order.limit) {
+      const double took = std::min(setup, order.limit);
+      seconds += took;
+      rule.note_failure(took, "no", !t.fails);
+      return false;
+    }
+    const double all = setup + 2 * t.application * unit;
+    seconds += all;
+    if (!rule.note_setup(setup, t.application * unit, all)) return false;
+    const double trial = rule.iterations_of_trial() * unit * (1 + t.application);
+    seconds += trial;
+    story.push_back("trial of " + id);
+    if (!rule.note_trial(rule.iterations_of_trial() * t.digits * std::log(10.0), trial, trial)) return false;
+    story.push_back("change to " + id);
+    if (becomes_bad) bad = true;
+    rule.note_change();
+    return true;
+  }
+  bool did(const std::string& what) const {
+    return std::find(story.begin(), story.end(), what) != story.end();
+  }
+};
+
+TEST(ChangeRule, AShortSolveIsNotEvenLookedAt) {
+  Course course({.needs_symmetric = true});
+  course.jacobi = [](std::int64_t k) { return 0.08 * static_cast<double>(k); };  // 100 iterations
+  EXPECT_TRUE(course.run());
+  EXPECT_TRUE(course.story.empty());
+  EXPECT_EQ(course.rule.spent(), 0);
+  EXPECT_FALSE(course.rule.has_traits());
+}
+
+TEST(ChangeRule, ALongDiffusionProblemEndsWithAmg) {
+  Course course({.needs_symmetric = true});
+  course.jacobi = [](std::int64_t k) { return 0.002 * static_cast<double>(k); };  // 4000 iterations
+  EXPECT_TRUE(course.run());
+  EXPECT_EQ(course.story, (std::vector<std::string>{"set up amg", "trial of amg", "change to amg"}));
+  EXPECT_LT(course.seconds, 0.5 * 4000 * course.unit);
+  EXPECT_GT(course.rule.gained(), 0);
+  EXPECT_SAYS(course.rule.reason(), "with amg");
+}
+
+TEST(ChangeRule, WhatTheMatrixDoesNotSuitIsNotSetUp) {
+  for (const bool symmetric : {false, true}) {
+    Course course({.needs_symmetric = symmetric});
+    course.traits = {.symmetric = false, .diffusion = false};
+    course.jacobi = [](std::int64_t k) { return 0.0005 * static_cast<double>(k); };
+    (void)course.run();
+    EXPECT_FALSE(course.did("set up amg"));
+    EXPECT_FALSE(course.did("set up ic0"));
+    EXPECT_EQ(course.did("set up ilu0"), !symmetric);
+  }
+  Course none({.needs_symmetric = true});
+  none.traits = {.entries = false};
+  none.jacobi = [](std::int64_t k) { return 0.0005 * static_cast<double>(k); };
+  (void)none.run();
+  EXPECT_TRUE(none.story.empty());
+}
+
+// What earlier solves took lets it begin when the first iterations have been measured.
+TEST(ChangeRule, ExpectedIterationsLetItBeginAtOnce) {
+  const auto jacobi = [](std::int64_t k) { return 0.002 * static_cast<double>(k); };
+  Course told({.needs_symmetric = true, .expected = 4000}), untold({.needs_symmetric = true});
+  told.jacobi = untold.jacobi = jacobi;
+  EXPECT_TRUE(told.run());
+  EXPECT_TRUE(untold.run());
+  EXPECT_TRUE(told.did("change to amg"));
+  EXPECT_LE(told.of_jacobi, 40);
+  EXPECT_GT(untold.of_jacobi, 150);
+}
+
+TEST(ChangeRule, WhatDoesNotPassItsTrialChangesNothing) {
+  Course course({.needs_symmetric = true});
+  course.jacobi = [](std::int64_t k) { return 0.002 * static_cast<double>(k); };
+  course.truth = [](const std::string&) { return Truth{.digits = 0.001}; };
+  EXPECT_TRUE(course.run());
+  EXPECT_EQ(std::count(course.story.begin(), course.story.end(), "trial of amg"), 1);
+  EXPECT_FALSE(course.did("change to amg"));
+  EXPECT_EQ(course.of_jacobi, 4000);
+  EXPECT_LT(course.seconds, 1.5 * 4000 * course.unit);
+}
+
+TEST(ChangeRule, WhatFallsMoreSlowlyThanInItsTrialIsTakenBackOnce) {
+  Course course({.needs_symmetric = true});
+  course.jacobi = [](std::int64_t k) { return 0.002 * static_cast<double>(k); };
+  course.becomes_bad = true;
+  EXPECT_TRUE(course.run());
+  EXPECT_EQ(std::count(course.story.begin(), course.story.end(), "change to amg"), 1);
+  EXPECT_EQ(std::count(course.story.begin(), course.story.end(), "back from amg"), 1);
+  EXPECT_LT(course.seconds, 1.5 * 4000 * course.unit);
+}
+
+TEST(ChangeRule, AnApplicationThatIsTooSlowChangesNothing) {
+  Course course({.needs_symmetric = true});
+  course.jacobi = [](std::int64_t k) { return 0.002 * static_cast<double>(k); };
+  course.truth = [](const std::string&) { return Truth{.setup = 100, .application = 300}; };
+  EXPECT_TRUE(course.run());
+  EXPECT_TRUE(course.did("set up amg"));
+  EXPECT_FALSE(course.did("change to amg"));
+  EXPECT_EQ(course.of_jacobi, 4000);
+}
+
+// A setup ends where the account ends, and is tried once more when there is more in it.
+TEST(ChangeRule, ASetupThatWasEndedByTheAccountHasASecondTry) {
+  Course course({.needs_symmetric = true});
+  course.traits = {.symmetric = true, .diffusion = false};
+  course.jacobi = [](std::int64_t k) { return 0.001 * static_cast<double>(k); };
+  course.truth = [](const std::string&) { return Truth{.setup = 110, .application = 2, .digits = 0.05}; };
+  EXPECT_TRUE(course.run());
+  EXPECT_EQ(course.story,
+            (std::vector<std::string>{"set up ic0", "set up ic0", "trial of ic0", "change to ic0"}));
+}
+
+// Whatever the candidates do, what is spent on them stays within the account: half of the useful time and of what the
+// forecast says is left, which is at most 1.5 times the iterations done.
+TEST(ChangeRule, RandomSolvesNeverOverdrawTheAccount) {
+  std::mt19937 random(7);
+  const auto number = [&](double from, double to) {
+    return std::uniform_real_distribution<double>(from, to)(random);
+  };
+  int changes = 0, ways_back = 0, failures = 0, looks = 0;
+  for (int run = 0; run < 1500; ++run) {
+    Course course({.needs_symmetric = number(0, 1) < 0.5});
+    course.traits = {.symmetric = number(0, 1) < 0.7, .diffusion = number(0, 1) < 0.5};
+    const double all = std::exp(number(std::log(20), std::log(8000))), bend = number(0.3, 3),
+                 noise = number(0, 1);
+    const double phase = number(0, 7);
+    course.jacobi = [=](std::int64_t k) {
+      const auto at = static_cast<double>(k);
+      return k == 0 ? 0 : 9 * std::pow(at / all, bend) + noise * std::sin(phase + 12.9898 * at);
+    };
+    Truth truths[3];
+    for (Truth& one : truths)
+      one = {.setup = std::exp(number(0, 7)),
+             .application = std::exp(number(-2, 3)),
+             .digits = number(0, 1) < 0.3 ? 0 : std::exp(number(-7, 0)),
+             .fails = number(0, 1) < 0.2};
+    course.truth = [&](const std::string& id) { return truths[id == "amg" ? 0 : id == "ic0" ? 1 : 2]; };
+    course.becomes_bad = number(0, 1) < 0.3;
+    double application = 0;
+    for (const Truth& one : truths) application = std::max(application, one.application);
+    course.after_each = [&] {
+      const double over = 4 * (1 + application) * course.unit + course.look;  // what ends between two looks
+      ASSERT_LE(course.rule.spent(), 1.25 * course.rule.useful() + over) << "run " << run;
+    };
+    (void)course.run();
+    if (HasFatalFailure()) return;
+    changes += course.did("change to amg") + course.did("change to ic0") + course.did("change to ilu0");
+    ways_back += course.did("back from amg") + course.did("back from ic0") + course.did("back from ilu0");
+    failures += static_cast<int>(course.story.size()) > 2;
+    looks += course.rule.has_traits();
+  }
+  // The sequences have reached all of it.
+  EXPECT_GT(changes, 100);
+  EXPECT_GT(ways_back, 30);
+  EXPECT_GT(failures, 30);
+  EXPECT_GT(looks, changes / 3);
+}
+
+// In deterministic mode the clock of the machine decides nothing.
+TEST(ChangeRule, DeterministicModeDecidesByCounts) {
+  const auto story = [](double unit, double setup) {
+    Course course({.needs_symmetric = true, .deterministic = true});
+    course.unit = unit;
+    course.jacobi = [](std::int64_t k) { return 0.002 * static_cast<double>(k); };
+    course.truth = [=](const std::string&) { return Truth{.setup = setup, .application = setup}; };
+    EXPECT_TRUE(course.run());
+    return std::pair(course.story, course.of_jacobi);
+  };
+  const auto expected = story(1e-3, 250);
+  EXPECT_EQ(expected.first, (std::vector<std::string>{"set up amg", "trial of amg", "change to amg"}));
+  EXPECT_EQ(story(5, 1), expected);
+  EXPECT_EQ(story(1e-9, 1e9), expected);
+  EXPECT_EQ(story(0, 0), expected);
+}
+
+TEST(ChangeRule, WhatIsExcludedIsNotTried) {
+  Course course({.needs_symmetric = true});
+  course.jacobi = [](std::int64_t k) { return 0.002 * static_cast<double>(k); };
+  course.rule.exclude("amg"), course.rule.exclude("ic0");
+  EXPECT_TRUE(course.run());
+  EXPECT_TRUE(course.story.empty());
+}
+
+}  // namespace
+}  // namespace protean::test

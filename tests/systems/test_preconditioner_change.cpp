@@ -1,0 +1,468 @@
+// Preconditioner auto changes in the middle of a solve. The clock is that of the test: an iteration takes as long as
+// its products, and a setup nothing. The candidates of most tests are so cheap that short solves change.
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/allocation_hook.hpp"
+#include "core/background.hpp"
+#include "core/error.hpp"
+#include "core/generate/generate.hpp"
+#include "gtest/gtest.h"
+#include "preconditioners/choice/change_rule.hpp"
+#include "protean.hpp"
+#include "support/fake_device.hpp"
+#include "support/oracle.hpp"
+#include "support/space.hpp"
+#include "systems/grown.hpp"
+#include "systems/seconds.hpp"
+
+namespace protean::test {
+namespace {
+
+using Action = PreconditionerChange::Action;
+using detail::ChangeCandidate;
+
+double slowness = 1, passed = 0, seen_products = 0;
+double clock_of_products() {
+  const double now = products();
+  passed += slowness * (now - seen_products), seen_products = now;
+  return passed;
+}
+
+class PreconditionerChanges : public testing::Test {
+ protected:
+  void SetUp() override {
+    Stopwatch::other_clock = clock_of_products;
+    slowness = 1, passed = seen_products = 0;
+  }
+  void TearDown() override {
+    Stopwatch::other_clock = nullptr, counted_matrix = nullptr;
+    detail::other_change_candidates = {};
+    detail::allocation_hook = nullptr;
+  }
+  // The only candidate, which costs next to nothing.
+  void offer(std::string_view id, bool symmetric = true, double setup = 0.01) {
+    candidates_ = {{id, Space::host, false, symmetric, false, 1, 0.01, 0.01, setup, 1},
+                   {id, Space::device, false, symmetric, false, 1, 0.01, 0.01, setup, 1}};
+    detail::other_change_candidates = candidates_;
+  }
+
+ private:
+  std::vector<ChangeCandidate> candidates_;
+};
+
+struct Seen final : SolveObserver {
+  bool on_iteration(const IterationInfo& info) override {
+    infos.push_back(info);
+    if (on_each) on_each(info);
+    return info.iteration != stop_at;
+  }
+  std::vector<IterationInfo> infos;
+  std::function<void(const IterationInfo&)> on_each;
+  std::int64_t stop_at = -1;
+};
+
+// A grid whose diagonal is not constant, since jacobi of a constant one is left out.
+CsrMatrix<double> grid(double n = 80) {
+  const CsrMatrix<double> csr = generate(test_context(), "poisson-2d", {{"n", n}});
+  std::vector<Triplet<double>> entries;
+  for (std::int64_t r = 0; r < csr.rows(); ++r)
+    for (std::int64_t k = csr.pattern.row_ptr[r]; k < csr.pattern.row_ptr[r + 1]; ++k)
+      entries.push_back({static_cast<std::int32_t>(r), csr.pattern.col[k],
+                         csr.values[k] + (csr.pattern.col[k] == r ? 1e-3 * static_cast<double>(r % 7) : 0)});
+  return csr_from_triplets<double>(test_context(), csr.rows(), csr.cols(), entries);
+}
+
+struct Problem {
+  explicit Problem(ContextPtr where = test_context(), CsrMatrix<double> matrix = grid())
+      : context(std::move(where)), csr(std::move(matrix)) {
+    for (std::int64_t i = 0; i < csr.rows(); ++i) b.push_back(std::sin(static_cast<double>(i + 1)));
+  }
+  SolveSettings settings(std::string_view method = "cg", std::string_view preconditioner = "auto") const {
+    return {.method = std::string(method),
+            .preconditioner = std::string(preconditioner),
+            .format = "csr",
+            .context = context};
+  }
+  std::unique_ptr<LinearSystem<double>> system(SolveSettings made) const {
+    if (context->space() == Space::host) return std::make_unique<LinearSystem<double>>(csr, std::move(made));
+    made.format = "auto";
+    std::shared_ptr<LinearOperator<double>> A =
+        make_matrix(fake_format("csr"), upload(context, csr), context);
+    return std::make_unique<LinearSystem<double>>(std::move(A), std::move(made));
+  }
+  SolveResult solve(LinearSystem<double>& system, SolveObserver* observer = nullptr) {
+    system.set_up();
+    counted_matrix = &system.A();
+    seen_products = products();
+    const Placed<double> of(context, b);
+    Placed<double> to(context, std::vector<double>(b.size(), 0.0));
+    const SolveResult result = system.solve(of.read(), to.view(), observer);
+    x = to.fetch();
+    return result;
+  }
+  double residual() const { return residual_of(csr, b, x); }
+  ContextPtr context;
+  CsrMatrix<double> csr;
+  std::vector<double> b, x;
+};
+
+void expect_one_numbering(const Seen& seen, const SolveResult& result) {
+  ASSERT_EQ(std::ssize(seen.infos), result.report.iterations + 1);
+  for (std::int64_t i = 0; i <= result.report.iterations; ++i) {
+    const IterationInfo& info = seen.infos[static_cast<std::size_t>(i)];
+    ASSERT_EQ(info.iteration, i);
+    EXPECT_NEAR(info.relative_residual * result.report.rhs_norm, info.residual, 1e-12 * info.residual);
+    if (i == 0) continue;
+    const IterationInfo& before = seen.infos[static_cast<std::size_t>(i - 1)];
+    EXPECT_GE(info.seconds, before.seconds);
+    EXPECT_GE(info.restarts, before.restarts);
+  }
+}
+
+std::vector<Action> actions_of(const SolveResult& result) {
+  std::vector<Action> all;
+  for (const PreconditionerChange& one : result.preconditioner_changes) all.push_back(one.action);
+  return all;
+}
+
+// Each method goes on from its x with the candidate, on the host and on a device.
+TEST_F(PreconditionerChanges, EveryMethodGoesOnWithTheCandidate) {
+  for (const ContextPtr& context : {test_context(), fake_device_context()})
+    for (const SolverEntry& entry : solvers()) {
+      SCOPED_TRACE(std::string(entry.id) + (context->space() == Space::host ? "" : " on a device"));
+      const bool symmetric = make_solver<double>(entry.id)->needs_symmetric_preconditioner();
+      const std::string id = context->space() == Space::device ? "amg" : symmetric ? "ic0" : "ilu0";
+      offer(id, symmetric);
+      Problem one(context);
+      Seen seen;
+      const auto system = one.system(one.settings(entry.id));
+      const SolveResult result = one.solve(*system, &seen);
+      ASSERT_TRUE(result.converged()) << result.report.detail;
+      ASSERT_EQ(actions_of(result), std::vector<Action>{Action::changed}) << result.preconditioner_reason;
+      const PreconditionerChange& change = result.preconditioner_changes[0];
+      EXPECT_EQ(change.from, "jacobi");
+      EXPECT_EQ(change.to, id);
+      EXPECT_EQ(result.preconditioner, id);
+      EXPECT_TRUE(has(result.preconditioner_reason, id + " took the place of jacobi"))
+          << result.preconditioner_reason;
+      EXPECT_GE(change.iteration, 16);
+      EXPECT_LE(change.iteration, result.report.iterations);  // a trial may have solved it
+      EXPECT_LE(one.residual(), 1.01e-8 * result.report.rhs_norm);
+      expect_one_numbering(seen, result);
+      EXPECT_DOUBLE_EQ(seen.infos[static_cast<std::size_t>(change.iteration)].residual,
+                       change.relative_residual * result.report.rhs_norm);
+      const std::vector<double> x = one.x;
+      const SolveResult fresh = one.solve(*one.system(one.settings(entry.id, id)));
+      ASSERT_TRUE(fresh.converged());
+      double difference = 0, norm = 0;
+      for (std::size_t i = 0; i < x.size(); ++i)
+        difference += (x[i] - one.x[i]) * (x[i] - one.x[i]), norm += x[i] * x[i];
+      EXPECT_LE(std::sqrt(difference / norm), 1e-5);
+      // It stays for the next solve.
+      const SolveResult again = one.solve(*system);
+      EXPECT_EQ(again.preconditioner, id);
+      EXPECT_EQ(again.report.iterations, fresh.report.iterations);
+      EXPECT_TRUE(again.preconditioner_changes.empty());
+    }
+}
+
+// Neither a short solve nor another preconditioner than auto changes.
+TEST_F(PreconditionerChanges, OthersStayAsTheyAre) {
+  offer("ic0");
+  Problem one;
+  EXPECT_TRUE(one.solve(*one.system(one.settings("cg", "jacobi"))).preconditioner_changes.empty());
+  SolveSettings easy = one.settings();
+  easy.solver.stopping.relative_tolerance = 0.5;
+  EXPECT_TRUE(one.solve(*one.system(easy)).preconditioner_changes.empty());
+}
+
+TEST_F(PreconditionerChanges, WhatIsSlowerIsTakenBack) {
+  for (const ContextPtr& context : {test_context(), fake_device_context()})
+    for (const char* method : {"cg", "minres", "bicgstab", "gmres"}) {
+      SCOPED_TRACE(method);
+      slowness = 1;
+      offer("ssor");
+      Problem one(context);
+      SolveSettings settings = one.settings(method);
+      settings.on_note = [](const std::string& line) { slowness = has(line, "goes on with ssor") ? 100 : 1; };
+      Seen seen;
+      const auto system = one.system(settings);
+      const SolveResult result = one.solve(*system, &seen);
+      ASSERT_TRUE(result.converged()) << result.report.detail;
+      ASSERT_EQ(actions_of(result), (std::vector<Action>{Action::changed, Action::taken_back}))
+          << result.preconditioner_reason;
+      EXPECT_EQ(result.preconditioner, "jacobi");
+      EXPECT_LT(result.preconditioner_changes[1].gained_seconds, 0);
+      EXPECT_TRUE(has(result.preconditioner_changes[1].reason, "falls more slowly with ssor"));
+      EXPECT_LE(one.residual(), 1.01e-8 * result.report.rhs_norm);
+      expect_one_numbering(seen, result);
+      EXPECT_LE(result.preconditioner_changes[1].iteration - result.preconditioner_changes[0].iteration, 12);
+    }
+}
+
+// A candidate that refuses the matrix leaves the iterations as they would be without it, bit for bit.
+TEST_F(PreconditionerChanges, ARefusalChangesNoBit) {
+  std::vector<Triplet<double>> entries;
+  const CsrMatrix<double> symmetric = grid();
+  for (std::int64_t r = 0; r < symmetric.rows(); ++r)
+    for (std::int64_t k = symmetric.pattern.row_ptr[r]; k < symmetric.pattern.row_ptr[r + 1]; ++k) {
+      const std::int32_t c = symmetric.pattern.col[k];
+      entries.push_back({static_cast<std::int32_t>(r), c, symmetric.values[k] * (c > r ? 0.99 : 1)});
+    }
+  Problem one(test_context(),
+              csr_from_triplets<double>(test_context(), symmetric.rows(), symmetric.cols(), entries));
+  const SolveResult expected = one.solve(*one.system(one.settings("gmres", "jacobi")));
+  const std::vector<double> x = one.x;
+  offer("ic0");
+  Seen seen;
+  const auto system = one.system(one.settings("gmres"));
+  const SolveResult result = one.solve(*system, &seen);
+  ASSERT_EQ(actions_of(result), std::vector<Action>{Action::refused});
+  EXPECT_EQ(result.preconditioner_changes[0].to, "ic0");
+  EXPECT_TRUE(has(result.preconditioner_changes[0].reason, "symmetric"))
+      << result.preconditioner_changes[0].reason;
+  EXPECT_EQ(result.preconditioner, "jacobi");
+  EXPECT_EQ(one.x, x);
+  EXPECT_EQ(result.report.iterations, expected.report.iterations);
+  EXPECT_EQ(result.report.restarts, expected.report.restarts);
+  expect_one_numbering(seen, result);
+  EXPECT_TRUE(one.solve(*system).preconditioner_changes.empty()) << "it was tried again";
+}
+
+// A candidate is tried on a copy of x, so one that does not pass costs its time and no bit. By the clock of products
+// chebyshev takes five times as long as an iteration of jacobi.
+TEST_F(PreconditionerChanges, WhatDoesNotPassItsTrialChangesNoBit) {
+  for (const ContextPtr& context : {test_context(), fake_device_context()})
+    for (const char* method : {"cg", "fcg"}) {
+      SCOPED_TRACE(method);
+      Problem one(context);
+      const SolveResult expected = one.solve(*one.system(one.settings(method, "jacobi")));
+      const std::vector<double> x = one.x;
+      offer("chebyshev", true, 25);  // the products of its setup
+      Seen seen;
+      const SolveResult result = one.solve(*one.system(one.settings(method)), &seen);
+      ASSERT_EQ(actions_of(result), std::vector<Action>{Action::refused}) << result.preconditioner_reason;
+      EXPECT_TRUE(has(result.preconditioner_changes[0].reason, "in a trial of"))
+          << result.preconditioner_changes[0].reason;
+      EXPECT_EQ(one.x, x);
+      EXPECT_EQ(result.report.iterations, expected.report.iterations);
+      EXPECT_EQ(result.preconditioner, "jacobi");
+      expect_one_numbering(seen, result);
+    }
+}
+
+std::int64_t allocations = 0, fail_at = 0;
+bool armed = false, failed = false;
+
+// Each allocation of the setup, and of the change, may fail. The solve goes on with jacobi.
+TEST_F(PreconditionerChanges, NoMemoryAtAnyPointLeavesTheSolve) {
+  Problem one;
+  const SolveResult expected = one.solve(*one.system(one.settings("cg", "jacobi")));
+  const std::vector<double> x = one.x;
+  offer("ic0");
+  int refused = 0, back = 0;
+  for (fail_at = 1;; ++fail_at) {
+    SCOPED_TRACE("allocation " + std::to_string(fail_at));
+    allocations = 0, armed = failed = false;
+    const auto system = one.system(one.settings());
+    Seen seen;
+    seen.on_each = [](const IterationInfo& info) { armed = info.iteration >= 1; };
+    detail::allocation_hook = [](Space, std::size_t bytes) {
+      if (!armed || failed || ++allocations != fail_at) return;
+      failed = true;
+      throw OutOfMemory("refused by the test", bytes);
+    };
+    const SolveResult result = one.solve(*system, &seen);
+    detail::allocation_hook = nullptr;
+    ASSERT_TRUE(result.converged()) << result.report.detail;
+    EXPECT_LE(one.residual(), 1.01e-8 * result.report.rhs_norm);
+    expect_one_numbering(seen, result);
+    if (!failed) break;
+    const std::vector<Action> actions = actions_of(result);
+    if (actions == std::vector<Action>{Action::refused}) {
+      ++refused;
+      EXPECT_EQ(one.x, x);
+      EXPECT_EQ(result.report.iterations, expected.report.iterations);
+    } else if (actions == std::vector<Action>{Action::changed, Action::taken_back}) {
+      ++back;
+    } else {
+      EXPECT_EQ(actions, std::vector<Action>{Action::changed});  // the copy of x, or a look
+    }
+  }
+  EXPECT_GT(refused, 3);
+  EXPECT_GT(back, 0);
+}
+
+TEST_F(PreconditionerChanges, OneLimitOfIterationsForAllParts) {
+  offer("ic0");
+  Problem one;
+  const SolveResult whole = one.solve(*one.system(one.settings()));
+  int limited = 0;
+  for (std::int64_t most = 20; most < whole.report.iterations; most += 7) {
+    SCOPED_TRACE("max_iterations " + std::to_string(most));
+    SolveSettings settings = one.settings();
+    settings.solver.stopping.max_iterations = most;
+    Seen seen;
+    const SolveResult result = one.solve(*one.system(settings), &seen);
+    expect_one_numbering(seen, result);
+    if (result.converged()) continue;
+    EXPECT_EQ(result.report.reason, StopReason::max_iterations);
+    EXPECT_EQ(result.report.iterations, most);
+    EXPECT_TRUE(has(result.report.detail, std::to_string(most) + " iterations")) << result.report.detail;
+    limited += !result.preconditioner_changes.empty();
+  }
+  EXPECT_GT(limited, 0) << "in the part with the candidate";
+}
+
+TEST_F(PreconditionerChanges, AnObserverEndsEachPart) {
+  offer("ic0");
+  Problem one;
+  const std::int64_t change = one.solve(*one.system(one.settings())).preconditioner_changes.at(0).iteration;
+  for (const std::int64_t stop : {change - 1, change, change + 2}) {
+    Seen seen;
+    seen.stop_at = stop;
+    const SolveResult result = one.solve(*one.system(one.settings()), &seen);
+    EXPECT_EQ(result.report.reason, StopReason::interrupted);
+    EXPECT_EQ(result.report.iterations, stop);
+    EXPECT_EQ(result.preconditioner_changes.size(), stop > change ? 1u : 0u);
+  }
+}
+
+// Ctrl-C while a candidate is set up ends the solve there.
+TEST_F(PreconditionerChanges, AnInterruptedSetupEndsTheSolve) {
+  offer("ic0");
+  Problem one;
+  const auto system = one.system(one.settings());
+  Seen seen;
+  bool begun = false;
+  seen.on_each = [&](const IterationInfo& info) { begun = info.iteration > 0; };
+  const detail::StopQuestion question([&] { return begun; });
+  const SolveResult result = one.solve(*system, &seen);
+  EXPECT_EQ(result.report.reason, StopReason::interrupted);
+  ASSERT_EQ(actions_of(result), std::vector<Action>{Action::refused});
+  EXPECT_TRUE(has(result.preconditioner_changes[0].reason, "interrupted"));
+  EXPECT_EQ(result.report.iterations, result.preconditioner_changes[0].iteration);
+}
+
+TEST_F(PreconditionerChanges, KeepsTheNullSpace) {
+  const CsrMatrix<double> regular = generate(test_context(), "poisson-2d", {{"n", 80.0}});
+  std::vector<Triplet<double>> entries;
+  for (std::int64_t r = 0; r < regular.rows(); ++r) {
+    double sum = 0;
+    for (std::int64_t k = regular.pattern.row_ptr[r]; k < regular.pattern.row_ptr[r + 1]; ++k)
+      if (regular.pattern.col[k] != r) {
+        entries.push_back({static_cast<std::int32_t>(r), regular.pattern.col[k], regular.values[k]});
+        sum -= regular.values[k];
+      }
+    entries.push_back({static_cast<std::int32_t>(r), static_cast<std::int32_t>(r), sum});
+  }
+  offer("amg");
+  for (const char* method : {"cg", "fcg", "minres"}) {
+    SCOPED_TRACE(method);
+    Problem one(test_context(),
+                csr_from_triplets<double>(test_context(), regular.rows(), regular.rows(), entries));
+    double mean = 0;
+    for (const double v : one.b) mean += v / static_cast<double>(one.b.size());
+    for (double& v : one.b) v -= mean;
+    SolveSettings settings = one.settings(method);
+    settings.solver.null_space = "constant";
+    const SolveResult result = one.solve(*one.system(settings));
+    ASSERT_TRUE(result.converged()) << result.report.detail;
+    EXPECT_EQ(actions_of(result), std::vector<Action>{Action::changed}) << result.preconditioner_reason;
+    EXPECT_LE(one.residual(), 1.01e-8 * result.report.rhs_norm);
+    double sum = 0;
+    for (const double v : one.x) sum += v;
+    EXPECT_LT(std::abs(sum), 1e-8);
+  }
+}
+
+// With the table of the library: a diffusion problem of some thousand iterations ends with amg. Iterations are counted.
+TEST_F(PreconditionerChanges, ALongDiffusionProblemEndsWithAmg) {
+  std::vector<Triplet<double>> entries;
+  constexpr std::int32_t width = 4, length = 2500;
+  for (std::int32_t i = 0; i < length; ++i)
+    for (std::int32_t j = 0; j < width; ++j) {
+      const std::int32_t at = i * width + j;
+      const auto couple = [&](bool inside, std::int32_t to) {
+        if (inside) entries.push_back({at, to, -1});
+      };
+      couple(i > 0, at - width), couple(j > 0, at - 1);
+      entries.push_back({at, at, 4.0 - (j == 0) - (j + 1 == width)});
+      couple(j + 1 < width, at + 1), couple(i + 1 < length, at + width);
+    }
+  Problem one(test_context(),
+              csr_from_triplets<double>(test_context(), width * length, width * length, entries));
+  std::fill(one.b.begin(), one.b.end(), 1.0);
+  const SolveResult jacobi = one.solve(*one.system(one.settings("cg", "jacobi")));
+  const auto system = one.system(one.settings());
+  const SolveResult result = one.solve(*system);
+  ASSERT_TRUE(result.converged());
+  ASSERT_EQ(actions_of(result), std::vector<Action>{Action::changed})
+      << result.preconditioner_reason << jacobi.report.iterations;
+  EXPECT_EQ(result.preconditioner, "amg");
+  EXPECT_LT(result.report.iterations, jacobi.report.iterations / 2);
+  EXPECT_LE(one.residual(), 1.01e-8 * result.report.rhs_norm);
+  const SolveResult again = one.solve(*system);
+  EXPECT_EQ(again.preconditioner, "amg");
+  EXPECT_LT(again.report.iterations, 100);
+}
+
+// Whatever the clock says.
+TEST_F(PreconditionerChanges, DeterministicModeHasTheSameBitsInEachRun) {
+  offer("ic0");
+  Problem one(Context::host(2, {.deterministic = true}));
+  std::vector<double> expected;
+  for (const double other : {1.0, 1e-9, 1e9, 0.0}) {
+    slowness = other;
+    const auto system = one.system(one.settings());
+    std::vector<double> all;
+    for (int k = 0; k < 3; ++k) {
+      const SolveResult result = one.solve(*system);
+      EXPECT_TRUE(result.converged());
+      EXPECT_EQ(result.preconditioner, "ic0");
+      EXPECT_EQ(result.preconditioner_changes.size(), k == 0 ? 1u : 0u);
+      all.insert(all.end(), one.x.begin(), one.x.end());
+      all.push_back(static_cast<double>(result.report.iterations));
+    }
+    if (expected.empty()) expected = all;
+    EXPECT_EQ(all, expected);
+  }
+}
+
+// With a constant diagonal jacobi changes no iterate, and the solve does without it.
+TEST_F(PreconditionerChanges, AConstantDiagonalNeedsNoVectorOperations) {
+  for (const bool constant : {true, false}) {
+    Problem one(test_context(), constant ? generate(test_context(), "poisson-2d", {{"n", 80.0}}) : grid());
+    const SolveResult automatic = one.solve(*one.system(one.settings()));
+    const std::vector<double> x = one.x;
+    EXPECT_EQ(automatic.preconditioner, "jacobi");
+    EXPECT_EQ(one.solve(*one.system(one.settings("cg", "none"))).converged(), true);
+    EXPECT_EQ(one.x == x, constant);
+    EXPECT_TRUE(one.solve(*one.system(one.settings("cg", "jacobi"))).converged());
+    EXPECT_EQ(one.x == x, !constant);
+  }
+}
+
+// A schedule of formats and the policy see one numbering, too.
+TEST_F(PreconditionerChanges, NextToChangesOfFormat) {
+  offer("ic0");
+  Problem one;
+  SolveSettings settings = one.settings();
+  settings.schedule = {{.at = 10, .overlapped = false, .format = "ell"},
+                       {.at = 40, .overlapped = false, .format = "csr"}};
+  const SolveResult result = one.solve(*one.system(settings));
+  ASSERT_TRUE(result.converged());
+  EXPECT_EQ(actions_of(result), std::vector<Action>{Action::changed});
+  ASSERT_EQ(result.switches.size(), 2u);
+  EXPECT_EQ(result.switches[0].iteration, 10);
+  EXPECT_EQ(result.switches[1].iteration, 40);
+}
+
+}  // namespace
+}  // namespace protean::test
