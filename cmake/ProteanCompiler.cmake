@@ -2,8 +2,8 @@
 add_library(protean_flags INTERFACE)
 # A feature, not CMAKE_CXX_STANDARD, which CMake would pass on to nvcc.
 target_compile_features(protean_flags INTERFACE cxx_std_20)
-# Clang's -Wshadow, unlike that of gcc, also means parameters that are named like a table of the file. In sources that are
-# compiled together it means the tables of the others.
+# Clang's -Wshadow, unlike that of gcc, also means parameters that are named like a table of the file. In sources that
+# are compiled together it means the tables of the others.
 set(cxx_flags -Wall -Wextra -Wno-unknown-pragmas
   "$<$<AND:$<CXX_COMPILER_ID:GNU>,$<NOT:$<BOOL:$<TARGET_PROPERTY:UNITY_BUILD>>>>:-Wshadow>")
 if(PROTEAN_WARNINGS_AS_ERRORS)
@@ -54,9 +54,9 @@ function(protean_compiled_quickly target)
     "$<$<AND:$<COMPILE_LANG_AND_ID:CXX,GNU>,$<CONFIG:Release>>:-Wno-array-bounds;-Wno-stringop-overflow;-Wno-restrict>")
 endfunction()
 
-# protean_compiled_together(<target>): with PROTEAN_UNITY, up to eight sources of a target are one for the compiler, which
-# then reads headers and instantiates templates once for all of them. Warnings that hold only of sources that are apart
-# are off: builds without the option have them.
+# protean_compiled_together(<target>): with PROTEAN_UNITY, up to eight sources of a target are one for the compiler.
+# It then reads headers and instantiates templates once for all of them. Warnings that hold only of sources that are
+# apart are off: builds without the option have them.
 function(protean_compiled_together target)
   if(PROTEAN_UNITY)
     set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)

@@ -10,7 +10,7 @@
 namespace PROTEAN_EXPORT protean {
 
 // The selector behind `format: auto` if none is named.
-inline constexpr std::string_view default_selector = "model";
+PROTEAN_HIDDEN inline constexpr std::string_view default_selector = "model";
 
 // A format in the ranking of a selector, as it was when the choice was made.
 struct ConsideredFormat {

@@ -99,8 +99,8 @@ struct PreconditionerEntry {
 //   amg           `cycles` V-cycles of algebraic multigrid for        see bytes(); mostly 2 to 4 times the entries
 //                 A z = r from z = 0
 //
-// - auto changes its type in a solve by solve(), SystemSolver or LinearSystem alone: in the middle of it, or between the
-//   solves of a kept system. SolveResult::preconditioner_reason and preconditioner_changes say why it took a type.
+// - auto changes its type in a solve by solve(), SystemSolver or LinearSystem alone: in the middle of it, or between
+//   the solves of a kept system. SolveResult::preconditioner_reason and preconditioner_changes say why it took a type.
 // - If a pivot of ic0, ic, ilu0 or ilu is bad (not positive; for ilu0 and ilu zero to rounding; or without a finite
 //   inverse), A + alpha D is factored instead, with the smallest alpha of 0.001, 0.002, 0.004 ... that works. figures()
 //   has alpha as "shift".

@@ -9,10 +9,10 @@
 // The account compares what was spent so far on looks, setups and trials (and the price) with S, the time of the
 // iterations that have reduced the residual:
 //   - at most 10 % of S, whatever is left, or
-//   - at most half of S + the time left by a cautious forecast, if that alone pays for the candidate as bad as it may be
-//     (`doubt`), with a tenth of its price to spare. The cautious forecast is 1.4 times Forecast::low, which is half of
-//     the smallest estimate, and at most 1.5 times the iterations done (half of those that the caller expects, if the
-//     solve is in its first half). So this is at most 1.25 S without an expectation.
+//   - at most half of S + the time left by a cautious forecast, if that alone pays for the candidate as bad as it may
+//     be (`doubt`), with a tenth of its price to spare. The cautious forecast is 1.4 times Forecast::low, which is half
+//     of the smallest estimate, and at most 1.5 times the iterations done (half of those that the caller expects, if
+//     the solve is in its first half). So this is at most 1.25 S without an expectation.
 // So the solve takes at most 1.1 times as long as with the first type alone while no forecast is used, 1.5 times if
 // the cautious one holds, and 2.25 times if nothing is left where it said so. The account is that of this rule alone:
 // the policy of the formats has its own (operators/policy/switch_policy.hpp), whose times are those of products of one

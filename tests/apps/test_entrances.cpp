@@ -35,14 +35,23 @@ struct Said {
   std::vector<double> residuals;
 };
 
-void expect_same(const Said& said, const Said& expected, const std::string& entrance) {
+// may_change: measured times decide where preconditioner auto changes, but not before its first look.
+void expect_same(const Said& said, const Said& expected, const std::string& entrance,
+                 bool may_change = false) {
+  constexpr std::size_t first_look = 16;
   SCOPED_TRACE(entrance);
   EXPECT_EQ(said.refused.empty(), expected.refused.empty()) << said.refused << expected.refused;
   EXPECT_EQ(said.format, expected.format);
   EXPECT_EQ(said.order, expected.order);
   EXPECT_EQ(said.reason, expected.reason);
-  ASSERT_EQ(said.residuals.size(), expected.residuals.size());
-  for (std::size_t i = 0; i < said.residuals.size(); ++i)
+  std::size_t same = expected.residuals.size();
+  if (may_change && same > first_look) {
+    same = first_look;
+    ASSERT_GE(said.residuals.size(), same);
+  } else {
+    ASSERT_EQ(said.residuals.size(), same);
+  }
+  for (std::size_t i = 0; i < same; ++i)
     ASSERT_NEAR(said.residuals[i], expected.residuals[i], 1e-12 * expected.residuals[i]) << "iteration " << i;
 }
 
@@ -229,11 +238,13 @@ TEST_F(Entrances, DoTheSameInFortyEightSystems) {
     solved += expected.refused.empty();
     chosen += system.settings.format == "auto" && expected.format != "csr";
     const std::vector<Said> kept = in_cpp(system, csr, b, false);
-    expect_same(kept[0], expected, "LinearSystem");
-    // A schedule has left the format of the first solve.
-    if (system.settings.schedule.empty()) expect_same(kept[1], expected, "LinearSystem, once more");
-    expect_same(in_c(system, csr, b), expected, "C");
-    expect_same(by_command(system, b), expected, "the command");
+    const bool may_change = system.settings.preconditioner == "auto";
+    expect_same(kept[0], expected, "LinearSystem", may_change);
+    // A schedule has left the format of the first solve, and auto knows more.
+    if (system.settings.schedule.empty() && !may_change)
+      expect_same(kept[1], expected, "LinearSystem, once more");
+    expect_same(in_c(system, csr, b), expected, "C", may_change);
+    expect_same(by_command(system, b), expected, "the command", may_change);
   }
   EXPECT_GE(solved, 41);
   EXPECT_GE(chosen, 5) << "auto must have something to choose";

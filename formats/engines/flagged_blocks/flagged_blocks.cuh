@@ -9,9 +9,9 @@
 //   2. The sums of what is open at the end of each tile are added over the threads of a block (carry_in_block() of
 //      runs.cuh). With them the first block row of each tile is complete, and is written.
 //   3. A block of threads writes the block rows that begin in it. Of the one that began before, it leaves a carry. If
-//      there are few carries, the last block of the launch to finish adds them in the order of the blocks; else a second
-//      launch does, since one block would take longer for them than all blocks for the products. So the order of the
-//      sums is fixed, and no block waits for another (in the paper's, blocks wait for those before them).
+//      there are few carries, the last block of the launch to finish adds them in the order of the blocks; else a
+//      second launch does, since one block would take longer for them than all blocks for the products. So the order
+//      of the sums is fixed, and no block waits for another (in the paper's, blocks wait for those before them).
 // Private to formats/.
 #pragma once
 #include "formats/engines/blocks/blocks.cuh"

@@ -181,7 +181,7 @@ class Report:
         return "\n".join(lines)
 
     def plot(self, ax: Any = None) -> Any:
-        """Plot the residuals, with lines where format (dashed) and preconditioner (dotted) changed. It needs matplotlib.
+        """Plot the residuals, with lines at changes of format (dashed) and preconditioner (dotted); needs matplotlib.
 
         Parameters
         ----------

@@ -361,7 +361,7 @@ void as_in_cpp() {
     settings.method = one.method, settings.format = one.format, settings.order = one.order;
     settings.solver.stopping = {
         .relative_tolerance = relative, .absolute_tolerance = absolute, .max_iterations = most};
-    if (one.jacobi) settings.preconditioner = "jacobi";
+    settings.preconditioner = one.jacobi ? "jacobi" : "none";
     settings.context = context;
     // There PETSc drives the solve, so format auto is chosen before it.
     settings.expected_iterations = protean::assumed_iterations;
