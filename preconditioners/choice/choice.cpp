@@ -64,13 +64,13 @@ struct Sums {
 namespace {
 
 // The largest number of rows up to 8 that divides nearly all groups of neighbouring rows with the same columns.
-class Nodes {
+class RowsOfNodes {
  public:
   void add_row(std::int64_t i, bool as_before) {
     for (std::int64_t d = 2; d <= most; ++d) (i % d == 0 ? first_ : later_)[d] += as_before;
     ++rows_;
   }
-  void add(const Nodes& other) {
+  void add(const RowsOfNodes& other) {
     for (std::int64_t d = 2; d <= most; ++d) first_[d] += other.first_[d], later_[d] += other.later_[d];
     rows_ += other.rows_;
   }
@@ -104,11 +104,11 @@ ChoiceTraits choice_traits(const Context& host, const CsrMatrix<T>& csr) {
   traits.symmetric = asymmetry<T>(host, csr) <= symmetry_tolerance<T>;
   const int workers = useful_parts(host, csr.nonzeros());
   std::vector<Sums> sums(static_cast<std::size_t>(workers));
-  std::vector<Nodes> nodes(static_cast<std::size_t>(workers));
+  std::vector<RowsOfNodes> nodes(static_cast<std::size_t>(workers));
   parallel(workers, [&](int part, int parts) {
     const Range rows = even_range(csr.rows(), part, parts);
     Sums own;
-    Nodes own_nodes;
+    RowsOfNodes own_nodes;
     for (std::int64_t i = rows.begin; i < rows.end; ++i) {
       own.add_row(i, csr.pattern.row(i), csr.values + csr.pattern.row_ptr[i]);
       own_nodes.add_row(i, has_columns_of_row_before(csr.pattern, i));
@@ -118,8 +118,8 @@ ChoiceTraits choice_traits(const Context& host, const CsrMatrix<T>& csr) {
   Sums total;
   for (const Sums& one : sums) total.add(one);
   traits.diffusion = total.diffusion();
-  Nodes all_nodes;
-  for (const Nodes& one : nodes) all_nodes.add(one);
+  RowsOfNodes all_nodes;
+  for (const RowsOfNodes& one : nodes) all_nodes.add(one);
   traits.unknowns = all_nodes.unknowns();
   return traits;
 }
