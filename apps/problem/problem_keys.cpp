@@ -187,8 +187,10 @@ std::vector<KeyDoc> make_table() {
            "indefinite, gmres for any other matrix"),
   };
   add_options(keys, "solver", solver_options());
-  keys.push_back(word("preconditioner", "type", "auto", preconditioner_types(),
-                      "The preconditioner; auto: jacobi, or none if the diagonal has a zero"));
+  keys.push_back(word(
+      "preconditioner", "type", "auto", preconditioner_types(),
+      "The preconditioner; auto: jacobi, in a long solve another one that pays, and none if the diagonal has "
+      "a zero"));
   add_options(keys, "preconditioner", preconditioner_options());
   const std::vector<KeyDoc> others = {
       file("preconditioner", "coordinates",

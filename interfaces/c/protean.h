@@ -229,9 +229,10 @@ const char* protean_matrix_order_reason(const protean_matrix* matrix);
 /* method: protean_name(PROTEAN_KIND_METHOD, i), such as "cg", "bicgstab", "gmres" or "idr". NULL is "auto": cg for a
  * symmetric matrix with a positive diagonal, minres for another symmetric one, gmres for any other. preconditioner:
  * protean_name(PROTEAN_KIND_PRECONDITIONER, i), such as "none", "jacobi", "block-jacobi", "spai0", "gauss-seidel",
- * "ssor", "ic0", "ic", "ilu0", "ilu", "subdomain-ic0", "subdomain-ilu0", "chebyshev" or "amg". NULL is "auto": jacobi,
- * in repeated solves others that pay, and none if the diagonal has a zero. A solve sets it up if the matrix or its
- * values are new. cg and minres refuse gauss-seidel, ilu0, ilu, isai-lu and subdomain-ilu0, which are not symmetric.
+ * "ssor", "ic0", "ic", "ilu0", "ilu", "subdomain-ic0", "subdomain-ilu0", "chebyshev" or "amg". NULL is "auto": jacobi
+ * at first, in a long solve and in repeated ones another one that pays, and none if the diagonal has a zero. A solve
+ * sets it up if the matrix or its values are new. cg and minres refuse gauss-seidel, ilu0, ilu, isai-lu and
+ * subdomain-ilu0, which are not symmetric.
  *
  * amg is algebraic multigrid by smoothed aggregation, on a host or a GPU. With text option "amg_setup" "classical" it
  * is hypre's BoomerAMG: PROTEAN_NOT_AVAILABLE on a GPU, in a build without hypre and in deterministic mode. Its first

@@ -78,6 +78,20 @@ struct Grown {
   Columns<double> solutions;
 };
 
+// The matrix with other diagonal entries, so that A 1 = 0.
+inline CsrMatrix<double> with_zero_row_sums(const CsrMatrix<double>& of) {
+  std::vector<Triplet<double>> entries;
+  for (std::int64_t r = 0; r < of.rows(); ++r) {
+    const auto row = static_cast<std::int32_t>(r);
+    double sum = 0;
+    for (std::int64_t k = of.pattern.row_ptr[r]; k < of.pattern.row_ptr[r + 1]; ++k)
+      if (of.pattern.col[k] != r)
+        entries.push_back({row, of.pattern.col[k], of.values[k]}), sum -= of.values[k];
+    entries.push_back({row, row, sum});
+  }
+  return csr_from_triplets<double>(test_context(), of.rows(), of.rows(), entries);
+}
+
 // A clock (Stopwatch). By it an iteration of the solve takes as long as its products, and a setup nothing.
 inline const LinearOperator<double>* counted_matrix = nullptr;
 inline double products() { return counted_matrix ? static_cast<double>(counted_matrix->products()) : 0; }
