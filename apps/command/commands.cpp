@@ -199,6 +199,12 @@ Action add_compare(CLI::App& command) {
       .add_option("--selectors", arguments->selectors,
                   "Judge selectors of formats by the measured times: all, or names")
       ->type_name("NAME,NAME");
+  command
+      .add_option(
+          "--preconditioners", arguments->preconditioners,
+          "Compare combinations of preconditioner and format, and the defaults with the best of them: all, "
+          "or names")
+      ->type_name("NAME,NAME");
   command.add_option("--report", arguments->report, "Write a JSON report")->type_name("F.json");
   command.add_option("--csv", arguments->csv, "Write the numbers as CSV")->type_name("F.csv");
   command.add_option("--html", arguments->html, "Write one page with tables and pictures")
@@ -211,7 +217,8 @@ Action add_compare(CLI::App& command) {
   command.footer(
       "Examples:\n"
       "  protean compare P.yaml --html compare.html\n"
-      "  protean compare P.yaml --formats csr,sell-packed --kernels native --budget 60\n\n"
+      "  protean compare P.yaml --formats csr,sell-packed --kernels native --budget 60\n"
+      "  protean compare A.mtx --preconditioners all --budget 60\n\n"
       "The total is conversion from CSR, setup of the preconditioner and solve; medians of several runs.\n"
       "Ctrl-C keeps what is done.\n"
       "Exit codes: 0 done, 1 a problem of a suite was broken, 2 bad input, 3 out of resources, 130 Ctrl-C.");

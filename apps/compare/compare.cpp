@@ -7,12 +7,14 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <memory>
 #include <set>
 
 #include "apps/command/clock.hpp"
 #include "apps/command/files.hpp"
 #include "apps/command/interrupt.hpp"
 #include "apps/command/lists.hpp"
+#include "apps/compare/combinations.hpp"
 #include "apps/compare/compare_report.hpp"
 #include "apps/compare/rounds.hpp"
 #include "apps/machine/machine_file.hpp"
@@ -377,6 +379,78 @@ void require_outputs(const CompareArguments& arguments, const Suite& suite,
   files.require_outputs();
 }
 
+// What is done with the problems of a suite, one by one, and written at the end.
+class Comparisons {
+ public:
+  virtual ~Comparisons() = default;
+  // Compares, and returns the table. seconds: a budget; 0: no limit.
+  virtual std::string add(Problem problem, Progress& progress, double seconds) = 0;
+  // Of all systems; empty if there is nothing to say.
+  virtual std::string summary() const { return {}; }
+  virtual std::string json(const std::vector<std::string>& broken, bool suite) const = 0;
+  virtual std::string csv() const = 0;
+  virtual std::string html() const = 0;
+};
+
+class FormatComparisons final : public Comparisons {
+ public:
+  explicit FormatComparisons(const CompareArguments& arguments)
+      : arguments_(arguments), selection_(select(arguments)) {}
+  std::string add(Problem problem, Progress& progress, double seconds) override {
+    done_.push_back(Comparer(arguments_, selection_, std::move(problem), progress, seconds)());
+    return compare_table(done_.back());
+  }
+  std::string summary() const override {
+    return selection_.selectors.empty() ? std::string() : summary_table(selector_summaries(done_));
+  }
+  std::string json(const std::vector<std::string>& broken, bool suite) const override {
+    return compare_json(done_, broken, suite);
+  }
+  std::string csv() const override { return compare_csv(done_); }
+  std::string html() const override { return compare_html(done_); }
+
+ private:
+  const CompareArguments& arguments_;
+  const Selection selection_;
+  std::vector<Comparison> done_;
+};
+
+class CombinationComparisons final : public Comparisons {
+ public:
+  explicit CombinationComparisons(const CompareArguments& arguments) : arguments_(arguments) {
+    const auto refuse = [](const char* option, const char* why) {
+      throw BadArgument(fmt::format("{} does not go with --preconditioners: {}", option, why));
+    };
+    if (!arguments.html.empty()) refuse("--html", "take --report or --csv");
+    if (!arguments.selectors.empty()) refuse("--selectors", "selectors choose formats alone");
+    if (arguments.kernels != "all") refuse("--kernels", "each format has its default kernel there");
+    choice_.preconditioners = preconditioners_named(arguments.preconditioners);
+    if (!arguments.formats.empty())
+      for (const FormatEntry* entry : formats_named(arguments.formats))
+        choice_.formats.emplace_back(entry->id);
+    choice_.spaces = spaces(arguments.spaces);
+  }
+  std::string add(Problem problem, Progress& progress, double seconds) override {
+    done_.push_back(compare_combinations(std::move(problem), choice_, arguments_.threads, progress, seconds));
+    return combinations_table(done_.back());
+  }
+  std::string json(const std::vector<std::string>& broken, bool suite) const override {
+    return combinations_json(done_, broken, suite);
+  }
+  std::string csv() const override { return combinations_csv(done_); }
+  std::string html() const override { return {}; }  // refused above
+
+ private:
+  const CompareArguments& arguments_;
+  CombinationChoice choice_;
+  std::vector<Combinations> done_;
+};
+
+std::unique_ptr<Comparisons> comparisons_for(const CompareArguments& arguments) {
+  if (arguments.preconditioners.empty()) return std::make_unique<FormatComparisons>(arguments);
+  return std::make_unique<CombinationComparisons>(arguments);
+}
+
 }  // namespace
 
 std::string Variant::name(bool with_space) const {
@@ -387,7 +461,7 @@ std::string Variant::name(bool with_space) const {
 }
 
 int compare(const CompareArguments& arguments) {
-  const Selection selection = select(arguments);
+  const std::unique_ptr<Comparisons> done = comparisons_for(arguments);
   const Suite suite = read_suite(arguments.problem, arguments.settings);
   std::vector<SuiteEntry> problems;
   std::vector<std::string> broken;
@@ -415,15 +489,15 @@ int compare(const CompareArguments& arguments) {
   Progress progress(!arguments.quiet);
   const InterruptGuard guard;
   const Clock clock;
-  std::vector<Comparison> done;
   for (std::size_t i = 0; i < problems.size(); ++i) {
     const double left = arguments.budget > 0 ? std::max(arguments.budget - clock.total(), 1e-3) /
                                                    static_cast<double>(problems.size() - i)
                                              : 0;
     if (InterruptGuard::asked()) break;
     if (!problems[i].problem) continue;
+    std::string table;
     try {
-      done.push_back(Comparer(arguments, selection, std::move(*problems[i].problem), progress, left)());
+      table = done->add(std::move(*problems[i].problem), progress, left);
     } catch (const Error& error) {
       progress.clear();
       if (!suite.several) {
@@ -434,20 +508,20 @@ int compare(const CompareArguments& arguments) {
       report_broken(problems[i].file, error);
       continue;
     }
-    if (!arguments.quiet) print_beside(taken, compare_table(done.back()));
+    if (!arguments.quiet) print_beside(taken, table);
   }
   progress.clear();
-  if (!arguments.quiet && suite.several && !selection.selectors.empty())
-    print_beside(taken, summary_table(selector_summaries(done)));
+  if (const std::string summary = done->summary(); !arguments.quiet && suite.several && !summary.empty())
+    print_beside(taken, summary);
   OutputWriter writer;
   const auto write = [&](const char* name, const std::string& path,
                          const std::function<std::string()>& text) {
     writer.write(
         name, path, [&] { write_file(path, text()); }, true);
   };
-  write("--report", arguments.report, [&] { return compare_json(done, broken, suite.several); });
-  write("--csv", arguments.csv, [&] { return compare_csv(done); });
-  write("--html", arguments.html, [&] { return compare_html(done); });
+  write("--report", arguments.report, [&] { return done->json(broken, suite.several); });
+  write("--csv", arguments.csv, [&] { return done->csv(); });
+  write("--html", arguments.html, [&] { return done->html(); });
   writer.require_all();
   if (!broken.empty()) {
     fmt::print(stderr, "protean: {} of {} problems of the suite could not be compared:\n", broken.size(),

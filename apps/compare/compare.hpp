@@ -22,6 +22,7 @@ struct CompareArguments {
   std::string spaces;             // host, device, or host,device; empty: operator.space
   std::string report, csv, html;  // files to write, relative to the working folder
   std::string selectors;          // all, or names separated by commas; empty: none
+  std::string preconditioners;    // the same; if not empty, combinations are compared (combinations.hpp)
   double budget = 0;              // seconds for the whole comparison; 0: no limit
   int threads = 0;
   bool quiet = false;

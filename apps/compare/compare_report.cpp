@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "apps/command/build_info.hpp"
+#include "apps/report/csv.hpp"
 #include "apps/report/json.hpp"
 #include "apps/report/progress.hpp"
 #include "core/error.hpp"
@@ -101,11 +102,7 @@ Json key(const Comparison& c, int index) {
   return {{"format", v.format}, {"kernel", v.kernel}, {"space", to_string(v.space)}, {"seconds", v.total()}};
 }
 
-std::string title(const Comparison& c) {
-  const Problem& p = c.problem;
-  if (!p.title.empty()) return p.title;
-  return p.matrix.file ? p.matrix.file.given : p.matrix.kind;
-}
+std::string title(const Comparison& c) { return title_of(c.problem); }
 
 Json comparison_json(const Comparison& c) {
   Json json = Json::object();
@@ -387,17 +384,11 @@ std::string compare_csv(const std::vector<Comparison>& comparisons) {
       "stored_values,padding,convert_seconds,convert_products,setup_seconds,product_seconds,gflops,"
       "effective_bandwidth,minimum_bandwidth,caching_bandwidth,copy_fraction,iterations,"
       "true_relative_residual,iteration_seconds,solve_seconds,total_seconds,break_even_iterations,why\n";
-  const auto quoted = [](const std::string& field) {
-    std::string result = "\"";
-    for (const char ch : field)
-      result += ch == '"' ? std::string("\"\"") : std::string(1, ch == '\n' ? ' ' : ch);
-    return result + "\"";
-  };
   for (const Comparison& c : comparisons)
     for (const Variant& v : c.variants) {
-      out +=
-          fmt::format("{},{},{},{},{},{},{},{},{},", quoted(title(c)), v.format, v.kernel, to_string(v.space),
-                      v.deterministic ? "yes" : "no", v.status, c.rows, c.nonzeros, v.predicted_bytes);
+      out += fmt::format("{},{},{},{},{},{},{},{},{},", csv_field(title(c)), v.format, v.kernel,
+                         to_string(v.space), v.deterministic ? "yes" : "no", v.status, c.rows, c.nonzeros,
+                         v.predicted_bytes);
       if (v.ran()) {
         const double t = v.product.median, copied = copy_rate(c, v.space);
         const bool caching = v.space == Space::device && c.lines_of_x >= 0;
@@ -413,7 +404,7 @@ std::string compare_csv(const std::vector<Comparison>& comparisons) {
       } else {
         out += std::string(18, ',');
       }
-      out += quoted(v.reported_why()) + "\n";
+      out += csv_field(v.reported_why()) + "\n";
     }
   return out;
 }

@@ -671,4 +671,9 @@ Problem read_problem(const std::string& file, std::span<const std::string> setti
   return ProblemReader(file).read(root);
 }
 
+std::string title_of(const Problem& problem) {
+  if (!problem.title.empty()) return problem.title;
+  return problem.matrix.file ? problem.matrix.file.given : problem.matrix.kind;
+}
+
 }  // namespace protean::apps

@@ -13,6 +13,7 @@
 #include "apps/command/interrupt.hpp"
 #include "apps/command/launch.hpp"
 #include "apps/machine/machine_file.hpp"
+#include "apps/problem/settings.hpp"
 #include "apps/problem/system.hpp"
 #include "apps/report/output.hpp"
 #include "apps/report/progress.hpp"
@@ -135,27 +136,6 @@ std::string describe(const ScheduleEvent& event, const Matrix<double>& A) {
   if (event.action != ScheduleEvent::Action::switched)
     return fmt::format("{} {}: {}", event.to, to_string(event.action), event.reason);
   return switch_text(A.history().back());
-}
-
-// The problem as settings of a solve, which all entrances share.
-SolveSettings settings_of(const Problem& problem, const ContextPtr& context, const MachineTable* machine) {
-  SolveSettings settings;
-  settings.method = problem.solver.method, settings.solver = problem.solver.options;
-  if (problem.preconditioner.parts.empty())
-    settings.preconditioner = problem.preconditioner.type;
-  else
-    settings.parts = problem.preconditioner.parts, settings.combine = problem.preconditioner.combine;
-  settings.preconditioning = problem.preconditioner.options;
-  settings.format = problem.op.format, settings.parameters = problem.op.parameters;
-  settings.kernel = problem.op.kernel, settings.order = problem.matrix.order;
-  settings.policy = problem.schedule.automatic, settings.policy_options = problem.schedule.policy;
-  settings.overlapped = problem.schedule.overlapped, settings.machine = machine;
-  settings.schedule = problem.schedule.points;
-  settings.context = context;
-  settings.expected_iterations = problem.op.expected_iterations;
-  settings.selector = problem.op.selector;
-  settings.check_arrays = false;  // whoever reads or makes a matrix checks it
-  return settings;
 }
 
 // The ending of the name says what is written. A device or a pipe gets text.
