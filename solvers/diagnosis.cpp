@@ -13,6 +13,7 @@
 #include "core/blas1.hpp"
 #include "core/error.hpp"
 #include "solvers/hashed.hpp"
+#include "solvers/lanes.hpp"
 
 namespace protean::detail {
 namespace {
@@ -66,10 +67,11 @@ struct Norms {
 // Each vector is scaled to one before the next is computed from it, so that none of them underflows. Empty
 // where one is 0 or not finite.
 template <class T>
-std::optional<Norms> norms_at_the_end(Method<T>& method, const System<T>& s, Vector<T>& number) {
+std::optional<Norms> norms_at_the_end(const Evidence<T>& of) {
+  const System<T>& s = of.system;
   const Context& context = s.context();
-  const VectorView<T> r = method.scratch();
-  const auto [z, q] = method.spare();
+  Vector<T>& number = of.number;
+  const VectorView<T> r = of.residual, z = of.spare[0], q = of.spare[1];
   const double r_factor = bring_to_one(context, r, number);
   if (r_factor == 0) return std::nullopt;
   Norms norms;
@@ -129,15 +131,15 @@ struct DiagonalSigns {
 
 // Nothing where A does not know its diagonal.
 template <class T>
-std::optional<DiagonalSigns> diagonal_signs(Method<T>& method, const System<T>& s) {
-  const Ability<HasDiagonal<T>> known = s.A.abilities().diagonal;
+std::optional<DiagonalSigns> diagonal_signs(const Evidence<T>& of) {
+  const Ability<HasDiagonal<T>> known = of.system.A.abilities().diagonal;
   if (!known) return std::nullopt;
-  const VectorView<T> d = method.spare()[0];
+  const VectorView<T> d = of.spare[0];
   try {
     known->diagonal(d);
   } catch (const BadArgument&) { return std::nullopt; }  // a caller's operator without a function for it
   DiagonalSigns signs;
-  in_pieces<T>(s.context(), d, [&](std::int64_t, T a) {
+  in_pieces<T>(of.system.context(), d, [&](std::int64_t, T a) {
     signs.not_negative += !(a < T(0)), signs.not_positive += !(a > T(0));
   });
   return signs;
@@ -166,8 +168,8 @@ double norm(const Context& context, VectorView<T> v, Vector<T>& number) {
 }
 
 template <class T>
-Diagnosis diagnose(Method<T>& method, const System<T>& system, Vector<T>& number, const Verdict& verdict,
-                   bool first, double initial_residual, StopReason reason, std::string detail) {
+Diagnosis diagnose(const Evidence<T>& of, const Verdict& verdict, bool first, double initial_residual,
+                   StopReason reason, std::string detail) {
   const bool of_cg =
       reason == StopReason::indefinite_operator || reason == StopReason::indefinite_preconditioner;
   if (reason == StopReason::divergence && initial_residual > 0) {
@@ -180,7 +182,7 @@ Diagnosis diagnose(Method<T>& method, const System<T>& system, Vector<T>& number
                   detail, detail.empty() ? "" : "; ", std::log10(initial_residual), precision,
                   std::numeric_limits<T>::min())};
     // The ratios of the norms now, for the residual at the beginning.
-    if (auto norms = norms_at_the_end(method, system, number)) {
+    if (auto norms = norms_at_the_end(of)) {
       norms->scale_to(initial_residual);
       if (underflows<T>(*norms, false))
         return {
@@ -193,11 +195,11 @@ Diagnosis diagnose(Method<T>& method, const System<T>& system, Vector<T>& number
     }
   }
   if (reason == StopReason::not_finite || (reason == StopReason::breakdown && verdict.overflow)) {
-    std::optional<Norms> norms = norms_at_the_end(method, system, number);
+    std::optional<Norms> norms = norms_at_the_end(of);
     // Where x is not finite, either: the ratios for b, and the residual at the beginning.
     if (!norms && initial_residual > 0) {
-      copy<T>(system.context(), system.b, method.scratch());
-      norms = norms_at_the_end(method, system, number);
+      copy<T>(of.system.context(), of.system.b, of.residual);
+      norms = norms_at_the_end(of);
       if (norms) norms->scale_to(initial_residual);
     }
     if (norms && overflows<T>(*norms))
@@ -208,34 +210,33 @@ Diagnosis diagnose(Method<T>& method, const System<T>& system, Vector<T>& number
   if (!of_cg && reason != StopReason::breakdown && reason != StopReason::stagnation)
     return {reason, std::move(detail)};
   if (std::abs(verdict.value) < static_cast<double>(smallest_safe<T>)) {
-    const std::optional<Norms> norms = norms_at_the_end(method, system, number);
+    const std::optional<Norms> norms = norms_at_the_end(of);
     if (norms && underflows<T>(*norms, of_cg))
       return {StopReason::underflow,
               fmt::format("{}{}{} ends at {:.0g}, and products of two of them are smaller", detail,
                           detail.empty() ? "" : "; ", in_words<T>(*norms), std::numeric_limits<T>::min())};
   } else if (of_cg && first && verdict.value < 0) {
-    if (const auto signs = diagonal_signs(method, system); signs && signs->not_negative == 0)
+    if (const auto signs = diagonal_signs(of); signs && signs->not_negative == 0)
       return {StopReason::negative_definite,
-              fmt::format("{}; all {} diagonal entries are negative", detail, system.x.size)};
+              fmt::format("{}; all {} diagonal entries are negative", detail, of.system.x.size)};
   }
   return {reason, std::move(detail)};
 }
 
 template <class T>
-std::optional<bool> has_positive_diagonal(Method<T>& method, const System<T>& system) {
-  const auto signs = diagonal_signs(method, system);
+std::optional<bool> has_positive_diagonal(const Evidence<T>& of) {
+  const auto signs = diagonal_signs(of);
   return signs ? std::optional(signs->not_positive == 0) : std::nullopt;
 }
 
 template <class T>
-std::optional<bool> is_symmetric(Method<T>& method, const System<T>& system, Vector<T>& number,
-                                 std::string& detail) {
-  const Context& context = system.context();
-  const auto [v, w] = method.spare();
-  const VectorView<T> product = method.scratch();
+std::optional<bool> is_symmetric(const Evidence<T>& of, std::string& why_not) {
+  const Context& context = of.system.context();
+  Vector<T>& number = of.number;
+  const VectorView<T> v = of.spare[0], w = of.spare[1], product = of.residual;
   fill_random<T>(context, 1, v), fill_random<T>(context, 2, w);
   const auto bilinear = [&](VectorView<T> left, VectorView<T> right, double& size) {
-    system.A.apply(right, product);
+    of.system.A.apply(right, product);
     size += norm<T>(context, left, number) * norm<T>(context, product, number);
     return static_cast<double>(
         reduced<T>(context, number, [&](T* result) { dot<T>(context, left, product, result); }));
@@ -246,23 +247,23 @@ std::optional<bool> is_symmetric(Method<T>& method, const System<T>& system, Vec
   const double rounding = 100 * static_cast<double>(std::numeric_limits<T>::epsilon()) * size;
   if (!std::isfinite(one) || !std::isfinite(other) || !std::isfinite(rounding)) return std::nullopt;
   if (std::abs(one - other) <= rounding) return true;
-  detail += fmt::format(
-      "{}w . A v = {:.6g}, but v . A w = {:.6g} for two vectors v, w: the matrix is not symmetric",
-      detail.empty() ? "" : "; ", one, other);
+  why_not = fmt::format(
+      "w . A v = {:.6g}, but v . A w = {:.6g} for two vectors v, w: the matrix is not symmetric", one, other);
   return false;
 }
 
 template <class T>
-Diagnosis check_least_squares(Method<T>& method, const System<T>& system, Vector<T>& number,
-                              double true_residual, double rhs_norm) {
+Diagnosis check_least_squares(const Evidence<T>& of, double rhs_norm) {
+  const System<T>& system = of.system;
   const Context& context = system.context();
-  const std::array<VectorView<T>, 2> spare = method.spare();
-  const VectorView<T> z = spare[0], q = spare[1];
+  Vector<T>& number = of.number;
+  const VectorView<T> z = of.spare[0], q = of.spare[1];
+  const double true_residual = norm<T>(context, of.residual, number);
   const auto growth = [&] {
     system.A.apply(z, q);
     return norm<T>(context, q, number) / norm<T>(context, z, number);
   };
-  system.precondition(method.scratch(), z);
+  system.precondition(of.residual, z);
   const double of_residual = growth();
   fill_random<T>(context, 3, z);
   const double size = growth(), ratio = size > 0 ? of_residual / size : 0;
@@ -297,36 +298,54 @@ std::optional<BadEntry> first_not_finite(const Context& context, VectorView<cons
   return found;
 }
 
+template <class T>
+std::vector<BadEntry> columns_not_finite(const ContextPtr& context, const MultiVectorView<const T>& X,
+                                         Vector<T>& number, Vector<T>& column) {
+  std::vector<BadEntry> found;
+  const bool by_columns = X.layout == VectorLayout::columns;
+  if (X.stride == (by_columns ? X.rows : X.columns) &&
+      !first_not_finite<T>(*context, {X.data, X.rows * X.columns, X.space}, number))
+    return found;
+  if (column.size() != X.rows) column = Vector<T>(context, X.rows);
+  for (std::int64_t j = 0; j < X.columns; ++j) {
+    copy_column<T>(*context, X, static_cast<std::int32_t>(j), column);
+    if (auto bad = first_not_finite<T>(*context, column, number)) {
+      bad->column = j;
+      found.push_back(*bad);
+    }
+  }
+  return found;
+}
+
 std::string guess_text(const std::string& what, const BadEntry& bad) {
   return fmt::format("{} is {} in row {} (from 0); give finite numbers, or zeros", what, bad.value, bad.row);
 }
 
 template <class T>
-std::string text_of(const BadEntry& bad, bool unseen, Method<T>& method, const System<T>& system,
-                    Vector<T>& number) {
+std::string text_of(const BadEntry& bad, bool unseen, const Evidence<T>& of) {
   std::string text = fmt::format("x is {} in row {} (from 0)", bad.value, bad.row);
   if (!unseen) return text;
-  const Context& context = system.context();
-  const auto [unit, column] = method.spare();
+  const Context& context = of.system.context();
+  const VectorView<T> unit = of.spare[0], column = of.spare[1];
   fill<T>(context, T(0), unit);
   fill<T>(context, T(1), {unit.data + bad.row, 1, unit.space});
-  system.A.apply(unit, column);
-  if (largest_entry<T>(context, column, number) == 0)
+  of.system.A.apply(unit, column);
+  if (largest_entry<T>(context, column, of.number) == 0)
     text += fmt::format(", and column {} of A is zero, so that no equation determines it", bad.row);
   return text;
 }
 
 template <class T>
-std::optional<Diagnosis> find_inconsistent(Method<T>& method, const System<T>& system, Vector<T>& number,
-                                           double tolerance) {
+std::optional<Diagnosis> find_inconsistent(const Evidence<T>& of, double tolerance) {
+  const System<T>& system = of.system;
   const Context& context = system.context();
-  const std::array<VectorView<T>, 2> spare = method.spare();
-  const VectorView<T> v = spare[0], q = spare[1];
+  Vector<T>& number = of.number;
+  const VectorView<T> v = of.spare[0], q = of.spare[1];
   const auto root = std::sqrt(static_cast<double>(system.x.size));
-  const auto sum_with_ones = [&](VectorView<const T> of) {
+  const auto sum_with_ones = [&](VectorView<const T> w) {
     fill<T>(context, T(1), v);
     return std::abs(
-        static_cast<double>(reduced<T>(context, number, [&](T* result) { dot<T>(context, v, of, result); })));
+        static_cast<double>(reduced<T>(context, number, [&](T* result) { dot<T>(context, v, w, result); })));
   };
   copy<T>(context, system.b, q);
   const double rhs = norm<T>(context, q, number), floor = sum_with_ones(q) / root;
@@ -348,11 +367,12 @@ std::optional<Diagnosis> find_inconsistent(Method<T>& method, const System<T>& s
 }
 
 template <class T>
-std::string fault_of_preconditioner(Method<T>& method, const System<T>& system, Vector<T>& number) {
+std::string fault_of_preconditioner(const Evidence<T>& of) {
+  const System<T>& system = of.system;
   if (!system.M) return {};
   const Context& context = system.context();
-  const std::array<VectorView<T>, 2> spare = method.spare();
-  const VectorView<T> v = spare[0], z = spare[1];
+  Vector<T>& number = of.number;
+  const VectorView<T> v = of.spare[0], z = of.spare[1];
   // ||A v|| and ||v||
   fill_random<T>(context, 5, v);
   system.A.apply(v, z);
@@ -388,17 +408,18 @@ std::string fault_of_preconditioner(Method<T>& method, const System<T>& system, 
   return {};
 }
 
-#define PROTEAN_INSTANTIATE(T)                                                                              \
-  template std::optional<BadEntry> first_not_finite<T>(const Context&, VectorView<const T>, Vector<T>&);    \
-  template std::string text_of<T>(const BadEntry&, bool, Method<T>&, const System<T>&, Vector<T>&);         \
-  template std::optional<Diagnosis> find_inconsistent<T>(Method<T>&, const System<T>&, Vector<T>&, double); \
-  template std::string fault_of_preconditioner<T>(Method<T>&, const System<T>&, Vector<T>&);                \
-  template double norm<T>(const Context&, VectorView<T>, Vector<T>&);                                       \
-  template Diagnosis diagnose<T>(Method<T>&, const System<T>&, Vector<T>&, const Verdict&, bool, double,    \
-                                 StopReason, std::string);                                                  \
-  template std::optional<bool> has_positive_diagonal<T>(Method<T>&, const System<T>&);                      \
-  template std::optional<bool> is_symmetric<T>(Method<T>&, const System<T>&, Vector<T>&, std::string&);     \
-  template Diagnosis check_least_squares<T>(Method<T>&, const System<T>&, Vector<T>&, double, double);
+#define PROTEAN_INSTANTIATE(T)                                                                               \
+  template std::optional<BadEntry> first_not_finite<T>(const Context&, VectorView<const T>, Vector<T>&);     \
+  template std::vector<BadEntry> columns_not_finite<T>(const ContextPtr&, const MultiVectorView<const T>&,   \
+                                                       Vector<T>&, Vector<T>&);                              \
+  template std::string text_of<T>(const BadEntry&, bool, const Evidence<T>&);                                \
+  template std::optional<Diagnosis> find_inconsistent<T>(const Evidence<T>&, double);                        \
+  template std::string fault_of_preconditioner<T>(const Evidence<T>&);                                       \
+  template double norm<T>(const Context&, VectorView<T>, Vector<T>&);                                        \
+  template Diagnosis diagnose<T>(const Evidence<T>&, const Verdict&, bool, double, StopReason, std::string); \
+  template std::optional<bool> has_positive_diagonal<T>(const Evidence<T>&);                                 \
+  template std::optional<bool> is_symmetric<T>(const Evidence<T>&, std::string&);                            \
+  template Diagnosis check_least_squares<T>(const Evidence<T>&, double);
 PROTEAN_INSTANTIATE(float)
 PROTEAN_INSTANTIATE(double)
 #undef PROTEAN_INSTANTIATE

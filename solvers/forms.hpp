@@ -127,15 +127,7 @@ class OneVector : public Method<T> {
     residual_squared_ = steps_.signal(0, first_);
     guard_count_ = 0;
     const auto place = [&](int number) { return number < 0 ? nullptr : steps_.signal(number, first_); };
-    for (const LaneGuard& one : steps_.tested(first_))
-      guards_[guard_count_++] = {
-          place(one.value),
-          one.test,
-          one.reason,
-          one.meaning,
-          static_cast<T>(one.factor(static_cast<double>(std::numeric_limits<T>::epsilon()))),
-          place(one.scale_a),
-          place(one.scale_b)};
+    for (const LaneGuard& one : steps_.tested(first_)) guards_[guard_count_++] = one.of<T>(place);
   }
 
   const T* residual_squared_ = nullptr;
@@ -148,7 +140,7 @@ template <class T, template <class> class Steps>
 class Columns final : public MultiMethod<T> {
  public:
   using Own = Steps<ManyLanes<T>>;
-  static_assert(Own::SignalCount <= most_lane_scalars && std::size(Own::guards) <= most_lane_guards);
+  static_assert(Own::SignalCount < most_lane_scalars && std::size(Own::guards) <= most_lane_guards);
   static constexpr MultiMethodTraits traits{.id = Own::id,
                                             .products = Own::products,
                                             .symmetric_preconditioner = Own::symmetric_preconditioner,
@@ -158,7 +150,7 @@ class Columns final : public MultiMethod<T> {
                                             .finishes = Own::finishes};
 
   Columns(const SolverOptions& options, const WorkspaceLayout& layout, std::int64_t most)
-      : MultiMethod<T>(traits, layout, most), steps_of_(lanes_, options) {
+      : MultiMethod<T>(traits, layout, most, weighs_residuals(options)), steps_of_(lanes_, options) {
     const std::string size = steps_of_.size_in_words();
     lanes_.allocate(fmt::format("{}{}{}{} right-hand sides (fewer {}need less)", Own::id,
                                 size.empty() ? " with " : " with " + size, size.empty() ? "" : " and ", most,
@@ -173,16 +165,20 @@ class Columns final : public MultiMethod<T> {
   void pack(std::int64_t width, std::span<const ColumnPair> keep) override {
     lanes_.pack(width, keep, steps_of_.kept(false), free_data());
   }
-  T* scalars(int s) noexcept override { return steps_of_.signal(s, false); }
+  T* scalars(int s) noexcept override {
+    return s < traits.scalars ? steps_of_.signal(s, false) : this->weighted_squared();
+  }
   void begin(const MultiSystem<T>& s, MultiVectorView<const T> from,
              std::span<const ColumnPair> pairs) override {
     const std::vector<ColumnPair> own = own_lanes(pairs);
     lanes_.act(lanes_.chosen(), own, free_data(), true);
     steps_of_.begin(s, {from, pairs});
+    measure(s);
   }
   void step(const MultiSystem<T>& s, std::span<const ColumnPair> lanes) override {
     lanes_.act(lanes_.running(), lanes, free_data());
     steps_of_.step(s);
+    measure(s);
     ++this->steps_;
   }
   // Lanes that have done the same number of steps together: on a GPU lanes may have stopped at different ones.
@@ -231,6 +227,10 @@ class Columns final : public MultiMethod<T> {
 
  private:
   using MultiMethod<T>::lanes_;
+  void measure(const MultiSystem<T>& s) {
+    if (s.weights.size > 0)
+      lanes_.weigh(s.weights, steps_of_.residual(), this->weighted(), this->weighted_squared());
+  }
   Own steps_of_;
 };
 

@@ -40,12 +40,12 @@ struct LaneTests {
   const T* scalars[most_lane_scalars];
   Test tests[most_lane_guards];
   int scalar_count = 0, test_count = 0;
+  const int residual;  // which scalar is its square
 
-  explicit LaneTests(MultiMethod<T>& method) {
-    const MultiMethodTraits& traits = method.traits();
-    for (; scalar_count < traits.scalars; ++scalar_count)
+  explicit LaneTests(MultiMethod<T>& method) : residual(method.residual_scalar()) {
+    for (; scalar_count < method.scalar_count(); ++scalar_count)
       scalars[scalar_count] = method.scalars(scalar_count);
-    for (const LaneGuard& guard : traits.guards)
+    for (const LaneGuard& guard : method.traits().guards)
       tests[test_count++] = {guard.value, guard.scale_a, guard.scale_b,
                              guard.test == protean::detail::Test::positive,
                              guard.factor(static_cast<double>(std::numeric_limits<T>::epsilon()))};
@@ -56,9 +56,9 @@ struct LaneTests {
     if (step == 0) mine.steps = 0;
     if (running[lane] == T(0)) return;
     for (int s = 0; s < scalar_count; ++s) mine.last[s] = static_cast<double>(scalars[s][lane]);
-    const double squared = mine.last[0], residual = std::sqrt(squared);
+    const double squared = mine.last[residual], norm = std::sqrt(squared);
     mine.residual_squared[step] = squared, mine.steps = step + 1, --mine.left;
-    bool end = !std::isfinite(squared) || squared < 0 || residual <= mine.goal || residual > mine.too_large ||
+    bool end = !std::isfinite(squared) || squared < 0 || norm <= mine.goal || norm > mine.too_large ||
                mine.left <= 0;
     for (int t = 0; t < test_count; ++t) {
       const Test& test = tests[t];

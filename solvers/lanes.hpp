@@ -22,6 +22,19 @@
 
 namespace protean::detail {
 
+// A vector as one of several.
+template <class T>
+MultiVectorView<T> as_column(const VectorView<T>& v) noexcept {
+  return {v.data, v.size, 1, v.size, VectorLayout::columns, v.space};
+}
+// to := vector number j of V
+template <class T>
+void copy_column(const Context& context, const MultiVectorView<const T>& V, std::int32_t j,
+                 VectorView<T> to) {
+  const ColumnPair pair{j, 0};
+  copy_columns<T>(context, V, as_column(to), {&pair, 1});
+}
+
 // `count` vectors of n entries in each lane, `stride` entries from one to the next. Without memory they are not used.
 template <class T>
 struct LaneVectors {
@@ -165,7 +178,9 @@ struct MultiSystem {
   MultiVectorView<const T> B;
   MultiVectorView<T> X;
   const Preconditioner<T>* M;
-  VectorView<const T> d;  // the entries of M^-1 where M^-1 is a diagonal, else empty
+  VectorView<const T> d;              // the entries of M^-1 where M^-1 is a diagonal, else empty
+  VectorView<const T> weights = {};   // the entries of W; empty: residuals are measured in the 2-norm
+  double largest_inverse_weight = 1;  // no v has ||v|| above it times ||W v||
 
   const Context& context() const noexcept { return *A.context(); }
   bool general_preconditioner() const noexcept { return M && d.size == 0; }
@@ -283,8 +298,21 @@ class ManyLanes {
   void spread(VectorView<const T> from, View to) const {
     std::vector<ColumnPair> all;
     for (std::int32_t lane = 0; lane < width_; ++lane) all.push_back({0, lane});
-    copy_columns<T>(context(), {from.data, from.size, 1, from.size, VectorLayout::columns, from.space}, to,
-                    all);
+    copy_columns<T>(context(), as_column(from), to, all);
+  }
+
+  // weighted := W r, squared := its square. r may have any number of lanes, which `active` is for.
+  void weigh(VectorView<const T> W, Input r, View weighted, const T* active, T* squared) const {
+    if (r.columns == 1 && context().space() == Space::host) {
+      protean::multiply<T>(context(), W, one(r), one(weighted));
+      return protean::dot<T>(context(), one(weighted), one(weighted), squared);
+    }
+    multi_multiply<T>(context(), W, r, weighted, active);
+    multi_dot<T>(context(), weighted, weighted, active, squared);
+  }
+  // In the lanes of the operations now.
+  void weigh(VectorView<const T> W, Input r, View weighted, T* squared) const {
+    weigh(W, r, weighted, active_, squared);
   }
 
   void take(const Start& r, View y) const { copy_columns<T>(context(), r.from, y, r.pairs); }

@@ -1,4 +1,4 @@
-// The interface between a method for several columns side by side and its driver in multi_solver.cpp: begin(), step(),
+// The interface between a method for several columns side by side and its driver in driver/columns.cpp: begin(), step(),
 // finish(), and for each column the scalars that decide whether it goes on. Private to solvers/.
 //
 // Vectors lie in lanes 0 .. width - 1 of interleaved vectors. A lane that does not run holds a column that has ended,
@@ -22,7 +22,7 @@
 namespace protean::detail {
 
 // The most scalars of a lane that decide whether it goes on, and the most tests of them.
-constexpr int most_lane_scalars = 8, most_lane_guards = 4;
+constexpr int most_lane_scalars = 9, most_lane_guards = 4;
 
 // Guard (method.hpp) by the places of its numbers among these scalars. scale_a < 0: only 0 counts as zero.
 struct LaneGuard {
@@ -39,6 +39,17 @@ struct LaneGuard {
     const double once = epsilons * rounding;
     return squared ? once * once : once;
   }
+  // The test of numbers that lie at(place), where at(-1) is null.
+  template <class T, class At>
+  Guard<T> of(At&& at) const {
+    return {at(value),
+            test,
+            reason,
+            meaning,
+            static_cast<T>(factor(static_cast<double>(std::numeric_limits<T>::epsilon()))),
+            at(scale_a),
+            at(scale_b)};
+  }
 };
 
 // What is known of a method before one is made.
@@ -46,7 +57,7 @@ struct MultiMethodTraits {
   std::string_view id;
   int products = 1;  // of a step
   bool symmetric_preconditioner = false;
-  int scalars = 0;  // of a lane; number 0 is r . r
+  int scalars = 0;  // of a lane; number 0 is r . r, and MultiMethod may add one
   std::span<const LaneGuard> guards;
   // Steps come in cycles of at most period(). All lanes begin a cycle together, and a lane that finish() was called for
   // goes on with begin() only. Otherwise lanes begin one by one.
@@ -68,13 +79,19 @@ using LaneScalars = std::array<T, most_lane_scalars>;
 template <class T>
 class MultiMethod {
  public:
-  MultiMethod(const MultiMethodTraits& traits, const WorkspaceLayout& layout, std::int64_t most)
-      : lanes_(layout, most), traits_(traits), context_(layout.context) {}
+  // weighs: residuals are measured by MultiSystem::weights. Then the method has one scalar more.
+  MultiMethod(const MultiMethodTraits& traits, const WorkspaceLayout& layout, std::int64_t most, bool weighs)
+      : lanes_(layout, most), traits_(traits), context_(layout.context), weighs_(weighs) {
+    if (weighs) lanes_.add(weighted_), weighted_squared_ = Vector<T>(layout.context, most);
+  }
   MultiMethod(const MultiMethod&) = delete;
   MultiMethod& operator=(const MultiMethod&) = delete;
   virtual ~MultiMethod() = default;
 
   const MultiMethodTraits& traits() const noexcept { return traits_; }
+  // The scalars of a lane, and which of them is the square of the residual.
+  int scalar_count() const noexcept { return traits_.scalars + (weighs_ ? 1 : 0); }
+  int residual_scalar() const noexcept { return weighs_ ? traits_.scalars : 0; }
   const ContextPtr& context() const noexcept { return context_; }
   std::int64_t rows() const noexcept { return lanes_.rows(); }
   std::int64_t most() const noexcept { return lanes_.most(); }
@@ -98,11 +115,20 @@ class MultiMethod {
             context_->space()};
   }
 
+  // Of a method that weighs residuals: W V in vectors of its own, and the squares in weighted_squared(). V has width()
+  // vectors or fewer; ones: as many numbers.
+  MultiVectorView<T> weigh(const MultiSystem<T>& s, const MultiVectorView<const T>& V, const T* ones) {
+    const MultiVectorView<T> weighted = lanes_.view(weighted_.memory, V.columns);
+    lanes_.weigh(s.weights, V, weighted, ones, weighted_squared());
+    return weighted;
+  }
+  T* weighted_squared() noexcept { return weighted_squared_.data(); }
+
   // All lanes are 0 in all vectors, and none runs.
   virtual void reset(std::int64_t width) = 0;
   // Keeps the lanes keep[i].from as lanes keep[i].to of `width` lanes.
   virtual void pack(std::int64_t width, std::span<const ColumnPair> keep) = 0;
-  // Where scalar number s of all lanes lies: width() numbers. Of some methods it is another place after each step.
+  // Where scalar number s of all lanes lies, s < scalar_count(): width() numbers. Of some methods it is another place after each step.
   virtual T* scalars(int s) noexcept = 0;
 
   // r := the vectors of `from`, and what follows from it, for lanes pairs[i].to. chosen() has 1 for them, else 0.
@@ -123,12 +149,16 @@ class MultiMethod {
 
  protected:
   virtual T* free_data() noexcept = 0;
+  MultiVectorView<T> weighted() noexcept { return lanes_.vector(weighted_); }
   ManyLanes<T> lanes_;
   std::int64_t steps_ = 0;
 
  private:
   const MultiMethodTraits& traits_;
   const ContextPtr context_;
+  const bool weighs_;
+  LaneVectors<T> weighted_;
+  Vector<T> weighted_squared_;
 };
 
 template <class T>

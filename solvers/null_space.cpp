@@ -10,6 +10,7 @@
 #include "core/error.hpp"
 #include "core/multi_blas1.hpp"
 #include "solvers/diagnosis.hpp"
+#include "solvers/lanes.hpp"
 
 namespace protean::detail {
 
@@ -94,20 +95,10 @@ std::string inconsistent_detail(double part, double tolerance) {
       part, tolerance);
 }
 
-namespace {
-
-template <class T>
-MultiVectorView<T> as_column(const VectorView<T>& v) {
-  return {v.data, v.size, 1, v.size, VectorLayout::columns, v.space};
-}
-
-}  // namespace
-
 template <class T>
 VectorView<T> LanesNullSpace<T>::taken_out(const MultiVectorView<const T>& V, std::int32_t lane) {
   if (own_.size() != V.rows) own_ = Vector<T>(context_, V.rows);
-  const ColumnPair out{lane, 0};
-  copy_columns<T>(*context_, V, as_column(own_.view()), {&out, 1});
+  copy_column<T>(*context_, V, lane, own_);
   return own_.view();
 }
 

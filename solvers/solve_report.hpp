@@ -73,7 +73,8 @@ struct MultiIterationInfo {
   // For each column the 2-norm of its recurrence residual, and the norm divided by the baseline of its rule. The
   // numbers of a column that has ended stay.
   std::span<const double> residuals, relative_residuals;
-  double seconds = 0;  // since the solve began
+  std::span<const unsigned char> runs;  // for each column: 1 if it has not ended, else 0
+  double seconds = 0;                   // since the solve began
 };
 
 // Called between two iterations, also after iteration 0. A device computes some iterations ahead and reports several of
@@ -83,6 +84,8 @@ class MultiSolveObserver {
  public:
   virtual ~MultiSolveObserver() = default;
   virtual bool on_iteration(const MultiIterationInfo& info) = 0;
+  // As SolveObserver::next_stop(), of MultiIterationInfo::iteration.
+  virtual std::int64_t next_stop() const noexcept { return std::numeric_limits<std::int64_t>::max(); }
 };
 
 struct MultiSolveReport {

@@ -1,50 +1,47 @@
-// An observer that changes the matrix of a solve with several right-hand sides: what MultiSolver asks it beyond
-// MultiSolveObserver. Private.
+// An observer of several right-hand sides that lets an observer of one steer the solve. Private.
 #pragma once
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <span>
 
 #include "solvers/solve_report.hpp"
 
 namespace protean::detail {
 
-class SteeringObserver : public MultiSolveObserver {
- public:
-  // Called before each on_iteration(). runs[c]: 1 if column c has not ended, else 0.
-  virtual void columns_that_run(std::span<const unsigned char> runs) = 0;
-  // SolveObserver::next_stop() of MultiIterationInfo::iteration.
-  virtual std::int64_t next_stop() const noexcept = 0;
-
-  static constexpr std::int64_t no_stop = std::numeric_limits<std::int64_t>::max();
-};
-
 // Shows an observer of one right-hand side, such as a schedule, the column that has furthest to go: of those that run
 // the one with the largest relative residual. When all have ended, it is that of all.
-class SlowestColumn final : public SteeringObserver {
+class SlowestColumn final : public MultiSolveObserver {
  public:
   // Keeps references. next: the observer of the columns, which is called first; null for none.
   SlowestColumn(SolveObserver& steering, MultiSolveObserver* next) : steering_(steering), next_(next) {}
 
-  void columns_that_run(std::span<const unsigned char> runs) override { runs_ = runs; }
   bool on_iteration(const MultiIterationInfo& info) override {
+    iteration_ = info.iteration;
     if (next_ && !next_->on_iteration(info)) return false;
     IterationInfo slowest{.iteration = info.iteration, .seconds = info.seconds};
     bool found = false;
     for (std::size_t c = 0; c < info.residuals.size(); ++c) {
-      if (info.running > 0 && runs_[c] == 0) continue;
+      if (info.running > 0 && info.runs[c] == 0) continue;
       if (found && info.relative_residuals[c] <= slowest.relative_residual) continue;
       found = true;
       slowest.residual = info.residuals[c], slowest.relative_residual = info.relative_residuals[c];
     }
     return steering_.on_iteration(slowest);
   }
-  std::int64_t next_stop() const noexcept override { return steering_.next_stop(); }
+  // The first of both stops. One in the past is none.
+  std::int64_t next_stop() const noexcept override {
+    std::int64_t first = std::numeric_limits<std::int64_t>::max();
+    if (const std::int64_t stop = steering_.next_stop(); stop > iteration_) first = stop;
+    if (const std::int64_t stop = next_ ? next_->next_stop() : first; stop > iteration_)
+      first = std::min(first, stop);
+    return first;
+  }
 
  private:
   SolveObserver& steering_;
   MultiSolveObserver* const next_;
-  std::span<const unsigned char> runs_;
+  std::int64_t iteration_ = 0;
 };
 
 }  // namespace protean::detail

@@ -121,20 +121,10 @@ void NumberedColumns::go_on(std::int64_t iterations, double seconds, std::vector
   columns_ = std::move(columns), baselines_ = std::move(baselines);
 }
 
-void NumberedColumns::columns_that_run(std::span<const unsigned char> runs) {
-  if (!steering_) return;
-  if (columns_.empty()) {
-    runs_.assign(runs.begin(), runs.end());
-  } else {
-    std::fill(runs_.begin(), runs_.end(), static_cast<unsigned char>(0));
-    for (std::size_t k = 0; k < columns_.size(); ++k) runs_[columns_[k]] = runs[k];
-  }
-  steering_->columns_that_run(runs_);
-}
-
 std::int64_t NumberedColumns::next_stop() const noexcept {
-  const std::int64_t stop = steering_ ? steering_->next_stop() : no_stop;
-  return stop == no_stop ? no_stop : stop - iterations_;
+  constexpr auto none = std::numeric_limits<std::int64_t>::max();
+  const std::int64_t stop = next_ ? next_->next_stop() : none;
+  return stop == none ? none : stop - iterations_;
 }
 
 bool NumberedColumns::on_iteration(const MultiIterationInfo& info) {
@@ -146,8 +136,10 @@ bool NumberedColumns::on_iteration(const MultiIterationInfo& info) {
   }
   // Its iteration 0 is the last one of the first part.
   if (!next_ || !std::exchange(seen_, true)) return true;
+  runs_.assign(residuals_.size(), 0);
   for (std::size_t k = 0; k < columns_.size(); ++k) {
     const std::size_t c = columns_[k];
+    runs_[c] = info.runs[k];
     residuals_[c] = info.residuals[k], relative_[c] = ratio(info.residuals[k], baselines_[k]);
   }
   const MultiIterationInfo whole{.iteration = info.iteration + iterations_,
@@ -155,6 +147,7 @@ bool NumberedColumns::on_iteration(const MultiIterationInfo& info) {
                                  .broken = info.broken,
                                  .residuals = residuals_,
                                  .relative_residuals = relative_,
+                                 .runs = runs_,
                                  .seconds = info.seconds + seconds_};
   const bool go_on = next_->on_iteration(whole);
   stopped_ = stopped_ || !go_on;

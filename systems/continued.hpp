@@ -5,12 +5,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <span>
 #include <vector>
 
 #include "solvers/multi_solver.hpp"
 #include "solvers/solver.hpp"
-#include "solvers/steering_observer.hpp"
 
 namespace protean::detail {
 
@@ -63,23 +61,21 @@ class Numbered final : public SolveObserver {
 
 // The same for several columns, of which some go on. With an old preconditioner it ends the first part for all columns
 // where it breaks down in one: it serves none of them well, and then all go on from the same iteration.
-class NumberedColumns final : public SteeringObserver {
+class NumberedColumns final : public MultiSolveObserver {
  public:
   NumberedColumns(MultiSolveObserver* next, bool old_preconditioner)
-      : next_(next), steering_(dynamic_cast<SteeringObserver*>(next)), old_(old_preconditioner) {}
+      : next_(next), old_(old_preconditioner) {}
   MultiSolveObserver* observer() noexcept { return next_ || old_ ? this : nullptr; }
   bool stopped() const noexcept { return stopped_; }
   // columns: the numbers of those that go on; baselines: theirs.
   void go_on(std::int64_t iterations, double seconds, std::vector<std::size_t> columns,
              std::vector<double> baselines) noexcept;
 
-  void columns_that_run(std::span<const unsigned char> runs) override;
   bool on_iteration(const MultiIterationInfo& info) override;
   std::int64_t next_stop() const noexcept override;
 
  private:
   MultiSolveObserver* const next_;
-  SteeringObserver* const steering_;  // the same, if it is one
   const bool old_;
   bool stopped_ = false, seen_ = false;
   std::vector<std::size_t> columns_;  // of the second part; empty in the first

@@ -219,6 +219,68 @@ TEST(Solution, ThatIsNotFiniteIsNamedWhereTheIterationsEnd) {
   }
 }
 
+// What a failed solve says about A, M and x does not depend on whether it is that of a vector or of a column.
+TEST(Columns, SayWhatOneVectorSays) {
+  constexpr std::int64_t n = 40;
+  struct Case {
+    const char* name;
+    Dense A;
+    std::vector<double> b;
+    bool useless;  // M^-1 has zero rows
+    StoppingRule rule;
+  };
+  std::vector<double> ones(n, 1.0), with_nan = ones, alone(n, 0.0);
+  with_nan[3] = nan, alone[7] = 1;
+  const Case cases[] = {
+      {"b is not finite, and M is useless", poisson_1d(n), with_nan, true, {}},
+      {"M is useless", poisson_1d(n), alone, true, {.max_iterations = 30}},
+      {"not symmetric", convection_2d(6, 3), std::vector<double>(36, 1.0), false, {.max_iterations = 3}},
+      {"an unknown without an equation",
+       with_empty_row_and_column(n, 1),
+       ones,
+       false,
+       {.max_iterations = 5000}},
+  };
+  for (const Case& one : cases)
+    for (const char* method : all_methods()) {
+      SCOPED_TRACE(std::string(one.name) + ", " + method);
+      const DenseOperator<double> A(one.A);
+      const std::int64_t rows = one.A.n;
+      const CallbackPreconditioner<double> useless(test_context(), {rows, rows},
+                                                   [=](const double* r, double* z, CUstream_st*) {
+                                                     for (std::int64_t i = 0; i < rows; ++i)
+                                                       z[i] = i == 7 || i == 12 ? 0 : r[i] / 2;
+                                                   });
+      const Preconditioner<double>* const M = one.useless ? &useless : nullptr;
+      const Place place(test_context());
+      const std::vector<double> x0(static_cast<std::size_t>(rows), 0.0);
+      const SolveReport vector = solve(place, method, A, one.b, x0, M, one.rule).report;
+      const SolveReport column = solve_columns(place, method, A, one.b, x0, M, one.rule).report;
+      EXPECT_FALSE(vector.converged());
+      // These differ by rounding, which some methods amplify.
+      if (vector.iterations > 100) continue;
+      EXPECT_EQ(to_string(column.reason), to_string(vector.reason)) << column.detail << vector.detail;
+      EXPECT_EQ(column.advice, vector.advice);
+      EXPECT_EQ(column.iterations, vector.iterations);
+      EXPECT_EQ(column.restarts, vector.restarts);
+    }
+}
+
+// A question about A is asked once, and each column that depends on the answer has it.
+TEST(Columns, EachSayThatTheMatrixIsNotSymmetric) {
+  const DenseOperator<double> A(convection_2d(6, 3));
+  constexpr std::int64_t n = 36, k = 3;
+  const std::vector<double> b(n * k, 1.0);
+  std::vector<double> x(n * k, 0.0);
+  MultiSolver<double> solver("cg", {.stopping = {.max_iterations = 3}});
+  const MultiSolveReport report = solver.solve(A, {b.data(), n, k, n, VectorLayout::columns, Space::host},
+                                               {x.data(), n, k, n, VectorLayout::columns, Space::host});
+  for (const SolveReport& column : report.columns) {
+    EXPECT_TRUE(says(column.detail, "the matrix is not symmetric")) << column.detail;
+    EXPECT_TRUE(says(column.advice, "take method gmres")) << column.advice;
+  }
+}
+
 // x0 is so large that the first step solves the system up to the rounding of ||b - A x0||, which is above the
 // tolerance.
 TEST(HappyBreakdown, InTheFirstStepGoesOnFromTheX) {

@@ -1,0 +1,50 @@
+// The driver of solves with several right-hand sides. Private to solvers/.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "core/device_checks.hpp"
+#include "solvers/multi_method.hpp"
+#include "solvers/solve_report.hpp"
+
+namespace protean::detail {
+
+// What a solver keeps from one solve to the next.
+template <class T>
+struct MultiWorkspace {
+  MultiWorkspace(MakeMultiMethod<T> make, const SolverOptions& options, const WorkspaceLayout& of,
+                 std::int64_t most)
+      : layout(of), method(make(options, of, most)), number(of.context, 1), squares(of.context, most) {}
+  ~MultiWorkspace() {
+    const DeviceScope scope(*method->context());
+    device_steps.reset();
+  }
+  bool fits(const WorkspaceLayout& of, std::int64_t most) const {
+    return layout == of && method->most() >= most;
+  }
+  const WorkspaceLayout layout;
+  const std::unique_ptr<MultiMethod<T>> method;
+  Vector<T> number;   // norms are left there
+  Vector<T> squares;  // of norms, one for each lane
+  Vector<T> ones;     // as many; of a solve that weighs residuals, as are the weights
+  Vector<T> weights;
+  Vector<T> column;                // made when one column is looked at
+  Vector<T> constant, components;  // of a null space
+  std::unique_ptr<MultiDeviceSteps<T>> device_steps;
+  Vector<T> ordered_b, ordered_x, ordered_null_space, ordered_weights;  // in the order of the operator
+};
+
+// Throws OutOfMemory if the host has no memory for what a solve keeps of k columns, besides vectors.
+template <class T>
+void require_memory_of_columns(std::int64_t k);
+
+// Solves the system, whose arguments were checked, with the method of the workspace, which was made for these options.
+// rules: one for each column; empty: all have that of the options. The null space is one of null_space_of(). Throws
+// BadArgument for a guess that is not finite.
+template <class T>
+MultiSolveReport solve_columns(const SolverOptions& options, const MultiSystem<T>& system,
+                               MultiWorkspace<T>& workspace, MultiSolveObserver* observer,
+                               std::span<const StoppingRule> rules, const VectorBlock<const T>& null_space);
+
+}  // namespace protean::detail
