@@ -168,6 +168,22 @@ double norm(const Context& context, VectorView<T> v, Vector<T>& number) {
 }
 
 template <class T>
+double make_weights(const LinearOperator<T>& A, const SolverOptions& options, Vector<T>& weights,
+                    Vector<T>& number) {
+  const Ability<HasDiagonal<T>> known = A.abilities().diagonal;
+  if (!known)
+    throw BadArgument(
+        fmt::format("residual_norm is {}, but operator {} does not tell its diagonal{}{}; take euclidean",
+                    options.residual_norm, A.name(), known.why().empty() ? "" : ": ", known.why()));
+  const Context& context = *A.context();
+  if (weights.size() != A.rows()) weights = make_vector<T>(A.context(), A.rows());
+  known->diagonal(weights);
+  const T largest = largest_entry<T>(context, weights, number);
+  const T replaced = reduced<T>(context, number, [&](T* result) { reciprocal<T>(context, weights, result); });
+  return std::max(static_cast<double>(largest), replaced > 0 ? 1.0 : 0.0);
+}
+
+template <class T>
 Diagnosis diagnose(const Evidence<T>& of, const Verdict& verdict, bool first, double initial_residual,
                    StopReason reason, std::string detail) {
   const bool of_cg =
@@ -416,6 +432,7 @@ std::string fault_of_preconditioner(const Evidence<T>& of) {
   template std::optional<Diagnosis> find_inconsistent<T>(const Evidence<T>&, double);                        \
   template std::string fault_of_preconditioner<T>(const Evidence<T>&);                                       \
   template double norm<T>(const Context&, VectorView<T>, Vector<T>&);                                        \
+  template double make_weights<T>(const LinearOperator<T>&, const SolverOptions&, Vector<T>&, Vector<T>&);   \
   template Diagnosis diagnose<T>(const Evidence<T>&, const Verdict&, bool, double, StopReason, std::string); \
   template std::optional<bool> has_positive_diagonal<T>(const Evidence<T>&);                                 \
   template std::optional<bool> is_symmetric<T>(const Evidence<T>&, std::string&);                            \

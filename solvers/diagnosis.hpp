@@ -17,6 +17,12 @@ namespace protean::detail {
 template <class T>
 double norm(const Context& context, VectorView<T> v, Vector<T>& number);
 
+// SolverOptions::residual_norm: weights := the diagonal of W = D^-1, in the caller's order and in the space of A.
+// Returns the largest |1 / w_i|. `number`: as above. Throws BadArgument if A does not know its diagonal D.
+template <class T>
+double make_weights(const LinearOperator<T>& A, const SolverOptions& options, Vector<T>& weights,
+                    Vector<T>& number);
+
 // The first entry of v that is not finite, by one reduction; nothing where all are. `number`: as above.
 struct BadEntry {
   std::int64_t row;

@@ -173,12 +173,12 @@ class Columns final : public MultiMethod<T> {
     const std::vector<ColumnPair> own = own_lanes(pairs);
     lanes_.act(lanes_.chosen(), own, free_data(), true);
     steps_of_.begin(s, {from, pairs});
-    measure(s);
+    measure(s, lanes_.chosen());
   }
   void step(const MultiSystem<T>& s, std::span<const ColumnPair> lanes) override {
     lanes_.act(lanes_.running(), lanes, free_data());
     steps_of_.step(s);
-    measure(s);
+    measure(s, lanes_.running());
     ++this->steps_;
   }
   // Lanes that have done the same number of steps together: on a GPU lanes may have stopped at different ones.
@@ -227,9 +227,8 @@ class Columns final : public MultiMethod<T> {
 
  private:
   using MultiMethod<T>::lanes_;
-  void measure(const MultiSystem<T>& s) {
-    if (s.weights.size > 0)
-      lanes_.weigh(s.weights, steps_of_.residual(), this->weighted(), this->weighted_squared());
+  void measure(const MultiSystem<T>& s, const T* active) {
+    if (s.weights.size > 0) (void)this->weigh(s, steps_of_.residual(), active);
   }
   Own steps_of_;
 };

@@ -71,4 +71,25 @@ class IterationControl {
   std::int64_t smallest_at_ = 0;
 };
 
+// The verdict on scalars that the host cannot read. read(place, guard, which) returns the number at a place: of the
+// squared residual with guard -1, of a guard its value (0) and its two scales (1, 2).
+template <class T, class Read>
+Verdict read_elsewhere(const IterationControl& control, Signals<T> signals, Read&& read) {
+  constexpr std::size_t most = 8;
+  T numbers[most][3] = {};
+  Guard<T> guards[most] = {};
+  const T squared = read(signals.residual_squared, -1, 0);
+  for (std::size_t g = 0; g < signals.guards.size(); ++g) {
+    guards[g] = signals.guards[g];
+    const T** const places[] = {&guards[g].value, &guards[g].scale_a, &guards[g].scale_b};
+    for (int which = 0; which < 3; ++which)
+      if (const T*& place = *places[which]) {
+        numbers[g][which] = read(place, static_cast<int>(g), which);
+        place = &numbers[g][which];
+      }
+  }
+  signals.residual_squared = &squared, signals.guards = {guards, signals.guards.size()};
+  return control.read(signals);
+}
+
 }  // namespace protean::detail

@@ -132,21 +132,9 @@ class JudgedSteps : public Steps<T> {
 
   // IterationControl's reading of the numbers that came with current_.
   Verdict verdict(const IterationControl& control, double residual_squared) const {
-    constexpr int most_guards = Judgement::most_guards;
-    const Signals<T> signals = method_.signals();
-    const T squared = static_cast<T>(residual_squared);
-    T numbers[most_guards][3];
-    Guard<T> guards[most_guards] = {};
-    for (std::size_t g = 0; g < signals.guards.size(); ++g) {
-      for (int k = 0; k < 3; ++k) numbers[g][k] = static_cast<T>(current_.guards[g][k]);
-      guards[g] = signals.guards[g];
-      guards[g].value = &numbers[g][0];
-      if (guards[g].scale_a) guards[g].scale_a = &numbers[g][1], guards[g].scale_b = &numbers[g][2];
-    }
-    Signals<T> here = signals;
-    here.residual_squared = &squared;
-    here.guards = {guards, signals.guards.size()};
-    return control.read(here);
+    return read_elsewhere(control, method_.signals(), [&](const T*, int guard, int which) {
+      return static_cast<T>(guard < 0 ? residual_squared : current_.guards[guard][which]);
+    });
   }
 
   // Waits for the oldest copy and reads it.

@@ -301,7 +301,7 @@ class ManyLanes {
     copy_columns<T>(context(), as_column(from), to, all);
   }
 
-  // weighted := W r, squared := its square. r may have any number of lanes, which `active` is for.
+  // weighted := W r, squared := its square. r may have fewer lanes than these vectors; active: one number for each.
   void weigh(VectorView<const T> W, Input r, View weighted, const T* active, T* squared) const {
     if (r.columns == 1 && context().space() == Space::host) {
       protean::multiply<T>(context(), W, one(r), one(weighted));
@@ -309,10 +309,6 @@ class ManyLanes {
     }
     multi_multiply<T>(context(), W, r, weighted, active);
     multi_dot<T>(context(), weighted, weighted, active, squared);
-  }
-  // In the lanes of the operations now.
-  void weigh(VectorView<const T> W, Input r, View weighted, T* squared) const {
-    weigh(W, r, weighted, active_, squared);
   }
 
   void take(const Start& r, View y) const { copy_columns<T>(context(), r.from, y, r.pairs); }

@@ -1,5 +1,5 @@
-// The interface between a method for several columns side by side and its driver in driver/columns.cpp: begin(), step(),
-// finish(), and for each column the scalars that decide whether it goes on. Private to solvers/.
+// The interface between a method for several columns side by side and its driver in driver/columns.cpp: begin(),
+// step(), finish(), and for each column the scalars that decide whether it goes on. Private to solvers/.
 //
 // Vectors lie in lanes 0 .. width - 1 of interleaved vectors. A lane that does not run holds a column that has ended,
 // or nothing. Lanes that run nothing are few: see multi_width(). As in method.hpp scalars stay in the space of the
@@ -116,10 +116,10 @@ class MultiMethod {
   }
 
   // Of a method that weighs residuals: W V in vectors of its own, and the squares in weighted_squared(). V has width()
-  // vectors or fewer; ones: as many numbers.
-  MultiVectorView<T> weigh(const MultiSystem<T>& s, const MultiVectorView<const T>& V, const T* ones) {
+  // vectors or fewer; active: a number for each, not 0 for those that are wanted.
+  MultiVectorView<T> weigh(const MultiSystem<T>& s, const MultiVectorView<const T>& V, const T* active) {
     const MultiVectorView<T> weighted = lanes_.view(weighted_.memory, V.columns);
-    lanes_.weigh(s.weights, V, weighted, ones, weighted_squared());
+    lanes_.weigh(s.weights, V, weighted, active, weighted_squared());
     return weighted;
   }
   T* weighted_squared() noexcept { return weighted_squared_.data(); }
@@ -128,7 +128,8 @@ class MultiMethod {
   virtual void reset(std::int64_t width) = 0;
   // Keeps the lanes keep[i].from as lanes keep[i].to of `width` lanes.
   virtual void pack(std::int64_t width, std::span<const ColumnPair> keep) = 0;
-  // Where scalar number s of all lanes lies, s < scalar_count(): width() numbers. Of some methods it is another place after each step.
+  // Where scalar number s of all lanes lies, s < scalar_count(): width() numbers. Of some methods it is another place
+  // after each step.
   virtual T* scalars(int s) noexcept = 0;
 
   // r := the vectors of `from`, and what follows from it, for lanes pairs[i].to. chosen() has 1 for them, else 0.
@@ -149,7 +150,7 @@ class MultiMethod {
 
  protected:
   virtual T* free_data() noexcept = 0;
-  MultiVectorView<T> weighted() noexcept { return lanes_.vector(weighted_); }
+
   ManyLanes<T> lanes_;
   std::int64_t steps_ = 0;
 

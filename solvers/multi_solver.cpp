@@ -63,8 +63,7 @@ MultiSolveReport MultiSolver<T>::solve(const LinearOperator<T>& A, MultiVectorVi
   const std::int64_t n = A.rows(), k = B.columns;
   const ContextPtr& context = A.context();
   const Space space = context->space();
-  const detail::MethodWords method{name(), entry_->traits.symmetric_preconditioner};
-  detail::require_square<T>(method, A);
+  detail::require_square<T>(name(), A);
   require<T>(B, n, k, space, "B");
   require<T>(X, n, k, space, "X");
   detail::require_memory_of_vectors<T>(A, B, X, "B", "X");
@@ -84,7 +83,8 @@ MultiSolveReport MultiSolver<T>::solve(const LinearOperator<T>& A, MultiVectorVi
   constexpr std::int64_t most_on_gpu = 256;
   if (space == Space::device && !context->simulated() && k > most_on_gpu)
     throw BadArgument(fmt::format("{} right-hand sides; a GPU takes up to {} at a time", k, most_on_gpu));
-  const detail::MultiSystem<T> system{A, B, X, M, detail::diagonal_of_inverse<T>(method, A, M)};
+  const detail::MultiSystem<T> system{
+      A, B, X, M, detail::diagonal_of_inverse<T>(name(), entry_->traits.symmetric_preconditioner, A, M)};
   const detail::SolveScope scope(A, busy_, name());
   detail::require_memory_of_columns<T>(k);
   const std::int64_t most = std::max<std::int64_t>(1, detail::multi_width(k));

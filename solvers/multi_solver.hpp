@@ -49,14 +49,15 @@ std::span<const std::string_view> multi_methods() noexcept;
 // iterations may be others than those of a solve of its own.
 //
 // Memory for each column: one vector more than the method takes for one (solvers()). Products or M^-1 column by column
-// take 2 more vectors, idr s more. The solver keeps the memory between solves, and uses it again for the same size and
-// context and no more columns. It refuses to take more than the host has (OutOfMemory): give fewer columns at a time,
-// or a smaller restart. Two threads must not use one solver at the same time (BadArgument).
+// take 2 more vectors, idr s more. With residual_norm diagonal each column takes one more (gmres, fgmres, and minres
+// without M: two), and all together take one. The solver keeps the memory between solves, and uses it again for the
+// same size and context and no more columns. It refuses to take more than the host has (OutOfMemory): give fewer
+// columns at a time, or a smaller restart. Two threads must not use one solver at the same time (BadArgument).
 template <class T>
 class MultiSolver {
  public:
   // Throws BadArgument for an unknown method, for options out of range or that the method does not read, and for
-  // device_steps and residual_norm other than auto and euclidean.
+  // device_steps other than auto.
   explicit MultiSolver(std::string_view method = "cg", const SolverOptions& options = {});
   ~MultiSolver();
   MultiSolver(const MultiSolver&) = delete;

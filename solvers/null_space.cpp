@@ -10,7 +10,6 @@
 #include "core/error.hpp"
 #include "core/multi_blas1.hpp"
 #include "solvers/diagnosis.hpp"
-#include "solvers/lanes.hpp"
 
 namespace protean::detail {
 
@@ -95,35 +94,6 @@ std::string inconsistent_detail(double part, double tolerance) {
       part, tolerance);
 }
 
-template <class T>
-VectorView<T> LanesNullSpace<T>::taken_out(const MultiVectorView<const T>& V, std::int32_t lane) {
-  if (own_.size() != V.rows) own_ = Vector<T>(context_, V.rows);
-  copy_column<T>(*context_, V, lane, own_);
-  return own_.view();
-}
-
-template <class T>
-void LanesNullSpace<T>::check(const LinearOperator<T>& A, const MultiVectorView<const T>& B,
-                              std::int32_t column, double rhs_norm) {
-  if (N_.count == 0) return;
-  Vector<T> q(context_, B.rows), d(context_, B.rows);
-  check_null_space<T>(A, N_, taken_out(B, column), rhs_norm, q, d, number_);
-}
-
-template <class T>
-void LanesNullSpace<T>::project(const MultiVectorView<T>& V, std::int32_t lane) {
-  if (N_.count == 0) return;
-  const VectorView<T> v = taken_out(V, lane);
-  detail::project<T>(*context_, N_, v, components_);
-  const ColumnPair back{0, lane};
-  copy_columns<T>(*context_, as_column(VectorView<const T>(v)), V, {&back, 1});
-}
-
-template <class T>
-double LanesNullSpace<T>::part(const MultiVectorView<const T>& B, std::int32_t column) {
-  return N_.count == 0 ? 0 : part_in_null_space<T>(*context_, N_, taken_out(B, column), components_);
-}
-
 #define PROTEAN_INSTANTIATE(T)                                                                               \
   template VectorBlock<const T> null_space_of(const SolverOptions&, VectorBlock<const T>, const ContextPtr&, \
                                               std::int64_t, Vector<T>&, Vector<T>&);                         \
@@ -131,8 +101,7 @@ double LanesNullSpace<T>::part(const MultiVectorView<const T>& B, std::int32_t c
                                  double, VectorView<T>, VectorView<T>, Vector<T>&);                          \
   template void project(const Context&, const VectorBlock<const T>&, VectorView<T>, Vector<T>&);             \
   template double part_in_null_space(const Context&, const VectorBlock<const T>&, VectorView<const T>,       \
-                                     Vector<T>&);                                                            \
-  template class LanesNullSpace<T>;
+                                     Vector<T>&);
 PROTEAN_INSTANTIATE(float)
 PROTEAN_INSTANTIATE(double)
 #undef PROTEAN_INSTANTIATE

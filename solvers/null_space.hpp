@@ -6,7 +6,6 @@
 #include <string_view>
 
 #include "core/blas1.hpp"
-#include "core/multi_vector.hpp"
 #include "core/vector.hpp"
 #include "operators/linear_operator.hpp"
 #include "solvers/solver.hpp"
@@ -37,28 +36,5 @@ template <class T>
 double part_in_null_space(const Context& context, const VectorBlock<const T>& N, VectorView<const T> b,
                           Vector<T>& components);
 std::string inconsistent_detail(double part, double tolerance);
-
-// The same for several vectors, which are lanes or columns of others. Does nothing for a null space of no vectors.
-template <class T>
-class LanesNullSpace {
- public:
-  // N in the order of the solve. N, components and number must outlive it.
-  LanesNullSpace(const ContextPtr& context, const VectorBlock<const T>& N, Vector<T>& components,
-                 Vector<T>& number)
-      : context_(context), N_(N), components_(components), number_(number) {}
-
-  void check(const LinearOperator<T>& A, const MultiVectorView<const T>& B, std::int32_t column,
-             double rhs_norm);
-  void project(const MultiVectorView<T>& V, std::int32_t lane);
-  double part(const MultiVectorView<const T>& B, std::int32_t column);
-
- private:
-  VectorView<T> taken_out(const MultiVectorView<const T>& V, std::int32_t lane);
-
-  const ContextPtr& context_;
-  const VectorBlock<const T> N_;
-  Vector<T>&components_, &number_;
-  Vector<T> own_;  // the vector that is looked at
-};
 
 }  // namespace protean::detail

@@ -75,15 +75,8 @@ class ResidentSteps final : public JudgedSteps<T> {
     const T* const there = cg_.cg_state().scalars;
     T here[count];
     protean::copy<T>(*context_, VectorView<const T>{there, count, Space::device}, {here, count});
-    Signals<T> signals = method_.signals();
-    Guard<T> guards[Judgement::most_guards] = {};
-    signals.residual_squared = here + (signals.residual_squared - there);
-    for (std::size_t g = 0; g < signals.guards.size(); ++g) {
-      guards[g] = signals.guards[g];
-      guards[g].value = here + (guards[g].value - there);
-    }
-    signals.guards = {guards, signals.guards.size()};
-    return control.read(signals);
+    return read_elsewhere(control, method_.signals(),
+                          [&](const T* place, int, int) { return here[place - there]; });
   }
 
  private:

@@ -70,8 +70,8 @@ struct MultiIterationInfo {
   std::int64_t iteration = 0;  // 0: the initial guesses
   std::int64_t running = 0;    // columns that have not ended
   std::int64_t broken = 0;     // columns ended by a breakdown or an indefinite preconditioner
-  // For each column the 2-norm of its recurrence residual, and the norm divided by the baseline of its rule. The
-  // numbers of a column that has ended stay.
+  // For each column the norm of its recurrence residual, by SolverOptions::residual_norm, and the norm divided by the
+  // baseline of its rule. The numbers of a column that has ended stay.
   std::span<const double> residuals, relative_residuals;
   std::span<const unsigned char> runs;  // for each column: 1 if it has not ended, else 0
   double seconds = 0;                   // since the solve began

@@ -29,12 +29,12 @@ SolveReport Solver<T>::solve(const LinearOperator<T>& A, VectorView<const T> b, 
                              const Preconditioner<T>* M, SolveObserver* observer) {
   const std::int64_t n = A.rows();
   const ContextPtr& context = A.context();
-  const detail::MethodWords method{name(), needs_symmetric_preconditioner()};
-  detail::require_square<T>(method, A);
+  detail::require_square<T>(name(), A);
   require<T>(b, n, context->space(), "b");
   require<T>(x, n, context->space(), "x");
   detail::require_memory_of_vectors<T>(A, detail::as_column(b), detail::as_column(x), "b", "x");
-  const detail::System<T> system{A, b, x, M, detail::diagonal_of_inverse<T>(method, A, M)};
+  const detail::System<T> system{
+      A, b, x, M, detail::diagonal_of_inverse<T>(name(), needs_symmetric_preconditioner(), A, M)};
   const detail::SolveScope scope(A, busy_, name());
   if (const detail::WorkspaceLayout layout = detail::layout_of(system);
       !workspace_ || workspace_->layout != layout) {

@@ -30,7 +30,7 @@ struct SolverOptions {
   // euclidean | diagonal: the norm of b, of b - A x and of the recurrence residual in tolerances, limits and reports
   // (docs/methods.md). diagonal is ||D^-1 v||. D is the diagonal of A as the solve begins, with 1 for an entry that is
   // 0 or whose inverse is not finite. It needs HasDiagonal, two vectors (gmres, fgmres, and minres without M: three),
-  // and in each iteration a pass over three vectors and one over one.
+  // and in each iteration a pass over three vectors and one over one. Of several right-hand sides each is measured so.
   std::string residual_norm = "euclidean";
 };
 

@@ -66,26 +66,14 @@ class HostSteps final : public Steps<T> {
   const System<T>* system_;
 };
 
-// The verdict on scalars in memory that the host cannot read. Each is copied to the host.
+// The verdict on scalars in the space of the context, of each of which the host gets a copy.
 template <class T>
 Verdict fetch_verdict(const Context& context, const IterationControl& control, const Signals<T>& signals) {
-  constexpr std::size_t most = 8;
-  T squared = 0, numbers[most][3] = {};
-  Guard<T> guards[most] = {};
-  const auto fetch = [&](const T*& where, T& number) {
-    if (!where) return;
-    copy<T>(context, VectorView<const T>{where, 1, context.space()}, {&number, 1});
-    where = &number;
-  };
-  Signals<T> here = signals;
-  fetch(here.residual_squared, squared);
-  for (std::size_t g = 0; g < signals.guards.size(); ++g) {
-    guards[g] = signals.guards[g];
-    fetch(guards[g].value, numbers[g][0]);
-    fetch(guards[g].scale_a, numbers[g][1]), fetch(guards[g].scale_b, numbers[g][2]);
-  }
-  here.guards = {guards, signals.guards.size()};
-  return control.read(here);
+  return read_elsewhere(control, signals, [&](const T* place, int, int) {
+    T number = 0;
+    copy<T>(context, VectorView<const T>{place, 1, context.space()}, {&number, 1});
+    return number;
+  });
 }
 
 // Makes the shield of a method ready for steps of this system that may run after the end of the solve. May allocate, so

@@ -31,9 +31,31 @@ struct ColumnNorms {
 template <class T>
 class ColumnResiduals {
  public:
-  // The system in the order of the solve. All arguments outlive this.
-  ColumnResiduals(const MultiSystem<T>& system, MultiWorkspace<T>& workspace)
-      : system_(system), workspace_(workspace), method_(*workspace.method) {}
+  // The system and its null space in the order of the solve. All arguments outlive this.
+  ColumnResiduals(const MultiSystem<T>& system, const VectorBlock<const T>& null_space,
+                  MultiWorkspace<T>& workspace)
+      : system_(system), null_space_(null_space), workspace_(workspace), method_(*workspace.method) {}
+
+  // check_null_space() with a column of B, whose norm is not 0.
+  void check_null_space(std::int32_t column, double rhs_norm) {
+    if (null_space_.count == 0) return;
+    Vector<T> q(method_.context(), method_.rows()), d(method_.context(), method_.rows());
+    detail::check_null_space<T>(system_.A, null_space_, taken_out(system_.B, column), rhs_norm, q, d,
+                                workspace_.number);
+  }
+  // The norm of the part in the null space of a column of B.
+  double in_null_space(std::int32_t column) {
+    if (null_space_.count == 0) return 0;
+    return part_in_null_space<T>(context(), null_space_, taken_out(system_.B, column), workspace_.components);
+  }
+  // Takes that part out of lane number `lane` of V.
+  void project(const MultiVectorView<T>& V, std::int32_t lane) {
+    if (null_space_.count == 0) return;
+    const VectorView<T> v = taken_out(V, lane);
+    detail::project<T>(context(), null_space_, v, workspace_.components);
+    const ColumnPair back{0, lane};
+    copy_columns<T>(context(), as_column(VectorView<const T>(v)), V, {&back, 1});
+  }
 
   // ||b|| of all columns.
   ColumnNorms norms_of_b() {
@@ -48,7 +70,7 @@ class ColumnResiduals {
 
   // Computes b - A x of columns of[i].from, whose x lies in lanes of[i].to, in free vectors of the method, and returns
   // its norms. Then it is without the part in the null space, which no step can reduce.
-  ColumnNorms compute(std::span<const ColumnPair> of, LanesNullSpace<T>& null_space) {
+  ColumnNorms compute(std::span<const ColumnPair> of) {
     const std::int64_t width = method_.width(), narrow = multi_width(std::ssize(of));
     const bool packed = 2 * narrow <= width;
     std::vector<ColumnPair> own, from_b;
@@ -70,7 +92,7 @@ class ColumnResiduals {
     method_.product(system_.A, x, vectors_, own_lanes(own));
     multi_residual<T>(context(), system_.B, vectors_, from_b, workspace_.squares.data());
     ColumnNorms found = norms(from_b);
-    for (const ColumnPair pair : from_b) null_space.project(vectors_, pair.to);
+    for (const ColumnPair pair : from_b) project(vectors_, pair.to);
     return found;
   }
 
@@ -82,6 +104,12 @@ class ColumnResiduals {
 
  private:
   const Context& context() const noexcept { return system_.context(); }
+  VectorView<T> taken_out(const MultiVectorView<const T>& V, std::int32_t j) {
+    Vector<T>& v = workspace_.column;
+    if (v.size() != V.rows) v = Vector<T>(method_.context(), V.rows);
+    copy_column<T>(context(), V, j, v);
+    return v;
+  }
 
   // Of lanes pairs[i].to of the vectors, whose squares are known.
   ColumnNorms norms(std::span<const ColumnPair> pairs) {
@@ -110,15 +138,13 @@ class ColumnResiduals {
         found.push_back(std::sqrt(static_cast<double>(square)));
         continue;
       }
-      Vector<T>& v = workspace_.column;
-      if (v.size() != V.rows) v = Vector<T>(method_.context(), V.rows);
-      copy_column<T>(context(), V, pair.to, v);
-      found.push_back(norm<T>(context(), v, workspace_.number));
+      found.push_back(norm<T>(context(), taken_out(V, pair.to), workspace_.number));
     }
     return found;
   }
 
   const MultiSystem<T>& system_;
+  const VectorBlock<const T>& null_space_;
   MultiWorkspace<T>& workspace_;
   MultiMethod<T>& method_;
   MultiVectorView<T> vectors_{};

@@ -18,9 +18,8 @@
 #include "solvers/driver/column_residuals.hpp"
 #include "solvers/driver/columns_in_order.hpp"
 #include "solvers/driver/course.hpp"
-#include "solvers/driver/residual_norm.hpp"
+
 #include "solvers/lane_judge.hpp"
-#include "solvers/null_space.hpp"
 
 namespace protean::detail {
 namespace {
@@ -52,8 +51,7 @@ class ColumnsRun final : private Inquiry<T> {
         method_(*workspace.method),
         observer_(observer),
         in_order_(callers, null_space, workspace),
-        residuals_(system_, workspace),
-        null_space_(method_.context(), in_order_.null_space(), workspace.components, workspace.number),
+        residuals_(system_, in_order_.null_space(), workspace),
         findings_{.method = method_.traits().id,
                   .preconditioner = callers.M ? callers.M->name() : std::string_view()} {
     const auto k = static_cast<std::size_t>(callers.B.columns);
@@ -157,15 +155,15 @@ class ColumnsRun final : private Inquiry<T> {
     if (!started.empty()) {
       copy_columns<T>(context(), system_.X, method_.x(), lanes());
       const std::int32_t first = started.front()->number;
-      null_space_.check(system_.A, system_.B, first, norms_of_b.two[static_cast<std::size_t>(first)]);
-      for (const Column<T>* c : started) null_space_.project(method_.x(), c->lane);
+      residuals_.check_null_space(first, norms_of_b.two[static_cast<std::size_t>(first)]);
+      for (const Column<T>* c : started) residuals_.project(method_.x(), c->lane);
       const ColumnNorms norms = compute_truth(started);
       Columns continued;
       for (std::size_t i = 0; i < started.size(); ++i) {
         Column<T>* const c = started[i];
         typename Course<T>::Beginning& of = beginnings[static_cast<std::size_t>(c->number)];
         of.two_initial_residual = norms.two[i], of.initial_residual = norms.measured[i];
-        of.in_null_space = null_space_.part(system_.B, c->number);
+        of.in_null_space = residuals_.in_null_space(c->number);
         const bool goes_on = c->begin(of);
         remember(*c, of.initial_residual);
         if (goes_on)
@@ -188,7 +186,7 @@ class ColumnsRun final : private Inquiry<T> {
   ColumnNorms compute_truth(const Columns& of) {
     std::vector<ColumnPair> pairs;
     for (const Column<T>* c : of) pairs.push_back({c->number, c->lane});
-    ColumnNorms norms = residuals_.compute(pairs, null_space_);
+    ColumnNorms norms = residuals_.compute(pairs);
     ++report_.products;
     for (std::size_t i = 0; i < of.size(); ++i) of[i]->report().true_residual = norms.measured[i];
     return norms;
@@ -297,7 +295,7 @@ class ColumnsRun final : private Inquiry<T> {
     for (Column<T>& c : columns_)
       if (c.in_lane() && (stops(c) || (c.waits() && together))) looked_at.push_back(&c);
     form_iterates(looked_at);
-    for (const Column<T>* c : looked_at) null_space_.project(method_.x(), c->lane);
+    for (const Column<T>* c : looked_at) residuals_.project(method_.x(), c->lane);
     (void)compute_truth(looked_at);
     if (new_values) {
       revision_ = system_.A.revision();
@@ -441,7 +439,7 @@ class ColumnsRun final : private Inquiry<T> {
   ColumnsInOrder<T> in_order_;
   const MultiSystem<T>& system_ = in_order_.system();  // callers_ in the order of the operator
   ColumnResiduals<T> residuals_;
-  LanesNullSpace<T> null_space_;
+
   Findings findings_;
   std::int64_t broken_ = 0;
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();

@@ -1,5 +1,5 @@
-// The system of a solve with several right-hand sides in the order that its operator has as the solve begins (HasOrder).
-// If that order changes in the solve, products permute from then on. Private to solvers/.
+// The system of a solve with several right-hand sides in the order that its operator has as the solve begins
+// (HasOrder). If that order changes in the solve, products permute from then on. Private to solvers/.
 #pragma once
 #include <cstdint>
 #include <optional>

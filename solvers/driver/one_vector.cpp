@@ -14,7 +14,7 @@
 #include "operators/row_arrays.hpp"
 #include "solvers/driver/course.hpp"
 #include "solvers/driver/followed_order.hpp"
-#include "solvers/driver/residual_norm.hpp"
+
 #include "solvers/null_space.hpp"
 #include "solvers/options.hpp"
 
@@ -126,7 +126,8 @@ class OneVectorRun final : private Inquiry<T> {
     const VectorBlock<const T>& null_space = in_order_.null_space();
     if (null_space.count > 0) {
       const auto [q, d] = method_.spare();
-      check_null_space<T>(system().A, null_space, system().b, beginning_.rhs_norm, q, d, workspace_.number);
+      check_null_space<T>(system().A, null_space, system().b, beginning_.two_rhs_norm, q, d,
+                          workspace_.number);
       project(system().x);
       beginning_.in_null_space =
           part_in_null_space<T>(context(), null_space, system().b, workspace_.components);

@@ -13,6 +13,7 @@
 #include "operators/matrix/matrix.hpp"
 #include "preconditioners/preconditioner.hpp"
 #include "solvers/multi_solver.hpp"
+#include "solvers/multi_solves.hpp"
 #include "solvers/systems.hpp"
 #include "support/fake_device.hpp"
 #include "support/space.hpp"
@@ -286,8 +287,8 @@ TEST(ResidualNorm, DiagonalOfColumnsIsThatOfSingleSolves) {
               const Solved one = solve(context, method, *A, problem, M.get(), diagonal(rules[j]));
               EXPECT_NEAR(column.rhs_norm, one.report.rhs_norm * static_cast<double>(j + 1),
                           1e-12 * column.rhs_norm);
-              EXPECT_NEAR(static_cast<double>(column.iterations), static_cast<double>(one.report.iterations),
-                          0.3 * static_cast<double>(one.report.iterations) + 2);
+              if (amplifies_rounding(method)) continue;
+              EXPECT_LE(std::abs(column.iterations - one.report.iterations), 2);
             }
           }
         }
