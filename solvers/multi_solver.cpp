@@ -66,7 +66,7 @@ MultiSolveReport MultiSolver<T>::solve(const LinearOperator<T>& A, MultiVectorVi
   detail::require_square<T>(name(), A);
   require<T>(B, n, k, space, "B");
   require<T>(X, n, k, space, "X");
-  detail::require_memory_of_vectors<T>(A, B, X, "B", "X");
+  detail::require_memory_of_vectors<T>(A, B, X, {"B", "X", "B and X of a solve"});
   if (!rules.empty() && std::ssize(rules) != k)
     throw ShapeMismatch(
         fmt::format("{} stopping rules for {} columns; give one for each, or none", rules.size(), k));

@@ -32,7 +32,8 @@ SolveReport Solver<T>::solve(const LinearOperator<T>& A, VectorView<const T> b, 
   detail::require_square<T>(name(), A);
   require<T>(b, n, context->space(), "b");
   require<T>(x, n, context->space(), "x");
-  detail::require_memory_of_vectors<T>(A, detail::as_column(b), detail::as_column(x), "b", "x");
+  detail::require_memory_of_vectors<T>(A, detail::as_column(b), detail::as_column(x),
+                                       {"b", "x", "b and x of a solve"});
   const detail::System<T> system{
       A, b, x, M, detail::diagonal_of_inverse<T>(name(), needs_symmetric_preconditioner(), A, M)};
   const detail::SolveScope scope(A, busy_, name());

@@ -24,13 +24,15 @@ void require_square(std::string_view method, const LinearOperator<T>& A) {
 }
 
 // Throws BadArgument if b and x overlap, WrongSpace unless both are memory of A's GPU. Their shapes were checked.
+struct VectorNames {
+  std::string_view b, x, both;
+};
 template <class T>
 void require_memory_of_vectors(const LinearOperator<T>& A, const MultiVectorView<const T>& b,
-                               const MultiVectorView<const T>& x, std::string_view b_name,
-                               std::string_view x_name) {
-  require_device_memory(*A.context(), b.data, b_name);
-  require_device_memory(*A.context(), x.data, x_name);
-  require_apart<T>(b, x, fmt::format("{} and {} of a solve", b_name, x_name));
+                               const MultiVectorView<const T>& x, const VectorNames& names) {
+  require_device_memory(*A.context(), b.data, names.b);
+  require_device_memory(*A.context(), x.data, names.x);
+  require_apart<T>(b, x, names.both);
 }
 
 // The symmetric preconditioner that is most alike.

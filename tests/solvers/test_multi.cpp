@@ -1,5 +1,6 @@
 // Solves with several right-hand sides: each column must be what a solve of its own gives, in as few passes over the
 // operator as the longest of these solves needs.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <memory>
@@ -876,6 +877,42 @@ TEST(MultiSolvers, OnAFakeDevice) {
         EXPECT_NEAR(solved.report.columns[j].true_residual, residual_of(csr, b[j], solved.x[j]),
                     1e-12 * (1 + solved.report.columns[j].rhs_norm));
     }
+}
+
+// A device computes no step beyond the next stop of any observer of columns before it has called it there.
+TEST(MultiSolvers, AnObserverIsCalledAtItsStops) {
+  struct Stopping final : MultiSolveObserver {
+    explicit Stopping(bool its) : stops(its) {}
+    bool on_iteration(const MultiIterationInfo& info) override {
+      seen.push_back(info.iteration);
+      EXPECT_EQ(std::ssize(info.runs), 3);
+      EXPECT_EQ(std::count(info.runs.begin(), info.runs.end(), 1), info.running);
+      // The second one is allowed two steps. A column that ends does so after the call of its last step.
+      EXPECT_EQ(info.runs[1], seen.size() > 4 ? 0 : info.runs[1]) << info.iteration;
+      return true;
+    }
+    std::int64_t next_stop() const noexcept override {
+      if (!stops) return std::numeric_limits<std::int64_t>::max();
+      return seen.back() < 5 ? 5 : 13;
+    }
+    const bool stops;
+    std::vector<std::int64_t> seen;
+  };
+  const auto csr = system_of<double>("poisson-2d", 16);
+  const ContextPtr context = fake_device_context({.steps_ahead = 9});
+  const auto A = make_matrix(fake_format("csr"), placed(context, csr), context);
+  const auto b = sample_columns<double>(csr.rows(), 3, 1);
+  std::vector<StoppingRule> rules(3);
+  rules[1].max_iterations = 2;
+  for (const bool stops : {false, true}) {
+    Stopping observer(stops);
+    MultiSolver<double> solver;
+    (void)solve_all<double>(solver, context, *A, b, zeros<double>(csr.rows(), 3), by_columns, nullptr, rules,
+                            &observer);
+    for (const std::int64_t at : {5, 13})
+      EXPECT_EQ(std::count(observer.seen.begin(), observer.seen.end(), at), stops ? 1 : 0) << at;
+    EXPECT_GT(observer.seen.back(), 13);
+  }
 }
 
 TEST(MultiSolvers, TwoThreadsMustNotShareOne) {
