@@ -308,6 +308,7 @@ std::vector<SwitchTarget> ask_all(const ContextPtr& one, const Samples& samples,
     for (const Kernel& kernel : kernels) {
       if (!usable(kernel)) continue;
       format.spec.kernel = &kernel == &kernels.front() ? std::string_view() : kernel.name;
+      format.one_pass = multiplies_in_one_pass(*entry, format.spec.kernel, space);
       surveyed.push_back(format);
       // On a GPU the first kernel chooses its mapping of threads by the lengths of the rows. What the table says of
       // others, from other matrices, has been wrong by factors of 3 to 40.
@@ -318,6 +319,14 @@ std::vector<SwitchTarget> ask_all(const ContextPtr& one, const Samples& samples,
 }
 
 }  // namespace
+
+bool multiplies_in_one_pass(const FormatEntry& entry, std::string_view kernel, Space space) {
+  const auto kernels = kernels_in(entry, space);
+  if (kernel.empty() && !kernels.empty()) kernel = kernels.front().name;
+  if (kernel != "native") return false;
+  const std::string_view layout = entry.base.empty() ? entry.id : entry.base;
+  return layout == "csr" || layout == "sell-packed" || entry.engine == "slots" || entry.engine == "blocks";
+}
 
 PatternSample sample_rows(const ContextPtr& context, const SparsityPattern& pattern, std::int64_t entries,
                           int blocks) {

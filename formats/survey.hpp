@@ -43,6 +43,10 @@ std::vector<SwitchTarget> survey_formats(const SparsityPattern& pattern, Space s
                                          bool deterministic = false, std::size_t value_bytes = 8,
                                          bool symmetric = false, const CostModel* model = nullptr);
 
+// Whether matrices in this format multiply several vectors in one pass (HasMultiProduct), with this kernel of the space;
+// empty: its first one.
+PROTEAN_HIDDEN bool multiplies_in_one_pass(const FormatEntry& entry, std::string_view kernel, Space space);
+
 // The same for a pattern in the memory of the context and formats in that memory. If the pattern is in device memory,
 // the rows of the sample are copied to the host, and the longest row is found on the device.
 PROTEAN_HIDDEN std::vector<SwitchTarget> survey_formats(const Context& context,

@@ -37,6 +37,9 @@ struct AutoSwitchOptions {
   // not considered in deterministic mode, for element matrices, and if x has at most cached_x bytes. On a device it is
   // not considered if the search would have so many levels that the host would make it.
   std::string order = "rcm";
+  // In a solve by MultiSolver: the number of its right-hand sides. A product is then that of all columns that have not
+  // ended, and the order of the rows stays. 0: a solve by Solver.
+  std::int64_t columns = 0;
   // The selector that names the formats to survey; empty: all formats that may be the fastest. SystemMatrix follows it;
   // the policy itself takes what the survey finds.
   std::string selector = {};

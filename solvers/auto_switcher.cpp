@@ -47,6 +47,11 @@ void AutoSwitcher<T>::begin(const AutoSwitchOptions& options, SolveObserver* inn
 }
 
 template <class T>
+void AutoSwitcher<T>::columns_left(std::int64_t running) {
+  inside_->columns_left(running);
+}
+
+template <class T>
 bool AutoSwitcher<T>::on_iteration(const IterationInfo& info) {
   return inside_->on_iteration(info);
 }

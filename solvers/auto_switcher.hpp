@@ -43,6 +43,8 @@ class AutoSwitcher final : public SolveObserver {
   // constructor throws.
   void begin(const AutoSwitchOptions& options, SolveObserver* inner = nullptr);
 
+  // Said before on_iteration() in a solve with several right-hand sides: how many have not ended.
+  PROTEAN_HIDDEN void columns_left(std::int64_t running);
   bool on_iteration(const IterationInfo& info) override;
   // Returns the stop of the inner observer; the policy itself asks for no stop. On a device the policy decides while
   // up to two recorded graphs of steps are queued, in which the format stays. Waiting for these graphs before each

@@ -3,18 +3,28 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <limits>
+#include <utility>
+#include <vector>
 
 #include "solvers/solve_report.hpp"
+#include "solvers/stopping.hpp"
 
 namespace protean::detail {
 
-// Shows an observer of one right-hand side, such as a schedule, the column that has furthest to go: of those that run
-// the one with the largest relative residual. When all have ended, it is that of all.
+// Shows an observer of one right-hand side the column that has furthest to go: of those that run the one with the
+// largest residual. When all have ended, it is that of all.
 class SlowestColumn final : public MultiSolveObserver {
  public:
-  // Keeps references. next: the observer of the columns, which is called first; null for none.
+  // Residuals are compared, and shown, relative to their baselines: for a schedule. Keeps references. next: the
+  // observer of the columns, which is called first; null for none.
   SlowestColumn(SolveObserver& steering, MultiSolveObserver* next) : steering_(steering), next_(next) {}
+  // Residuals are compared, and shown, as multiples of their tolerances, since columns may have other ones: for a
+  // policy, whose goal is 1. rules: of each column. columns_left(number) is called before each on_iteration().
+  SlowestColumn(SolveObserver& steering, MultiSolveObserver* next, std::vector<StoppingRule> rules,
+                std::function<void(std::int64_t)> columns_left)
+      : steering_(steering), next_(next), rules_(std::move(rules)), columns_left_(std::move(columns_left)) {}
 
   bool on_iteration(const MultiIterationInfo& info) override {
     iteration_ = info.iteration;
@@ -23,10 +33,12 @@ class SlowestColumn final : public MultiSolveObserver {
     bool found = false;
     for (std::size_t c = 0; c < info.residuals.size(); ++c) {
       if (info.running > 0 && info.runs[c] == 0) continue;
-      if (found && info.relative_residuals[c] <= slowest.relative_residual) continue;
+      const double relative = shown(c, info.residuals[c], info.relative_residuals[c]);
+      if (found && relative <= slowest.relative_residual) continue;
       found = true;
-      slowest.residual = info.residuals[c], slowest.relative_residual = info.relative_residuals[c];
+      slowest.residual = info.residuals[c], slowest.relative_residual = relative;
     }
+    if (columns_left_) columns_left_(info.running);
     return steering_.on_iteration(slowest);
   }
   // The first of both stops. One in the past is none.
@@ -39,8 +51,16 @@ class SlowestColumn final : public MultiSolveObserver {
   }
 
  private:
+  double shown(std::size_t c, double residual, double relative) const {
+    if (rules_.empty() || !(relative > 0)) return relative;
+    const double baseline = residual / relative;
+    return residual / std::max(rules_[c].relative_tolerance * baseline, rules_[c].absolute_tolerance);
+  }
+
   SolveObserver& steering_;
   MultiSolveObserver* const next_;
+  const std::vector<StoppingRule> rules_;
+  const std::function<void(std::int64_t)> columns_left_;
   std::int64_t iteration_ = 0;
 };
 

@@ -128,14 +128,14 @@ SolveResult solve(const CsrMatrix<T>& csr, const B& b, X&& x, const SolveSetting
 // Solves A X = B for all columns of B at the same time (MultiSolver). Each iteration reads the matrix once for all
 // columns if the format has a product with several vectors (HasMultiProduct); report.product says so. B and X lie in
 // the space of the context, in any layouts. X holds initial guesses on entry and the solutions on return. rules: a
-// stopping rule for each column, or empty for settings.solver.stopping. format "auto" is csr if the format that solve()
-// would take has no product with several vectors.
+// stopping rule for each column, or empty for settings.solver.stopping. A format "auto" that is chosen before the solve
+// is csr if the format that solve() would take has no product with several vectors.
 //
 //   std::vector<double> B(n * k), X(n * k);   // one right-hand side after another, as in Fortran
 //   MultiSolveResult done = multi_solve(csr, {B.data(), n, k, n}, {X.data(), n, k, n});
 //
-// Throws what solve() and MultiSolver throw, and BadArgument for settings that are not for several right-hand sides:
-// policy, observer (LinearSystem::multi_solve() has an observer for columns).
+// Throws what solve() and MultiSolver throw, and BadArgument for settings.observer, which is for one right-hand side
+// (LinearSystem::multi_solve() has an observer for columns).
 template <class T>
 PROTEAN_EXPORT MultiSolveResult multi_solve(const CsrMatrix<T>& csr,
                                             std::type_identity_t<MultiVectorView<const T>> B,

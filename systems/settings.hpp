@@ -38,8 +38,8 @@ struct SolveSettings {
   std::string preconditioner = "auto";
   PreconditionerOptions preconditioning = {};  // `refresh`: when a kept system sets it up again
   // A format's name, or "auto". auto begins with csr, and a policy with the default options changes the format if that
-  // pays (AutoSwitcher). With `expected_iterations`, for several columns and in deterministic mode auto is the format
-  // with the smallest predicted time of conversion and solve, chosen before the solve (choose_format()).
+  // pays (AutoSwitcher). With `expected_iterations` and in deterministic mode auto is the format with the smallest
+  // predicted time of conversion and solve, chosen before the solve (choose_format()).
   std::string format = "auto";
   FormatParams parameters = {};  // of the format named
   std::string kernel = {};       // empty: the default kernel
@@ -138,9 +138,13 @@ struct MultiSolveResult {
   std::string format_reason, order_reason;
   ChoiceRecord choice;                                // the choice of format "auto"
   std::string preconditioner, preconditioner_reason;  // as in SolveResult
-  // Of a schedule, as in SolveResult. Residuals of events are those of the column that has furthest to go.
+  // As in SolveResult. Residuals of events are those of the column that has furthest to go. Products of candidates are
+  // those of all columns.
+  bool policy = false;
   std::vector<SwitchRecord> switches;
   std::vector<FailedSwitch> failed_switches;
+  std::vector<DecisionRecord> decisions;
+  std::vector<CandidateRecord> candidates;
   std::vector<ScheduleEvent> events;
   double order_seconds = 0, convert_seconds = 0;
   double setup_seconds = 0;  // setup of the preconditioner

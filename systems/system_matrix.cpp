@@ -178,6 +178,12 @@ auto SystemMatrix<T>::settle(const SolveForecast& forecast,
   if (!of_csr() || (in_use() && !made_.format.empty())) return {};
   const bool columns = forecast.several_columns && wanted_.format == "auto";
   if (settled() && (!columns || column_by_column<T>(*assembled()).empty())) return {};
+  // A policy that has left csr for a format without a product of several vectors begins in csr again, with what it
+  // knows.
+  Stopwatch clock;
+  if (settled() && forecast.policy && adaptive() &&
+      matrix_->switch_to({.entry = &find_format("csr")}, 0, "several right-hand sides"))
+    return {.convert = clock.lap()};
   return make(forecast, stage);
 }
 

@@ -273,7 +273,7 @@ SolveForecast SystemSolver<T>::forecast(const SystemMatrix<T>& matrix, std::int6
           .expected_iterations =
               settings_.expected_iterations > 0 ? settings_.expected_iterations : sequence_->iterations,
           .several_columns = columns > 1,
-          .policy = columns == 1 && has_policy(settings_, matrix),
+          .policy = has_policy(settings_, matrix),
           .machine = settings_.machine,
           .selector = settings_.selector};
 }
@@ -359,6 +359,21 @@ void SystemSolver<T>::describe(SystemMatrix<T>& matrix, Result& result) {
   result.convert_seconds = seconds.convert, result.setup_seconds = seconds.setup;
 }
 
+template <class T>
+AutoSwitchOptions SystemSolver<T>::options_of_policy(SystemMatrix<T>& matrix, const StoppingRule& rule,
+                                                     std::int64_t columns) const {
+  AutoSwitchOptions options = switch_options(*matrix.context(), rule, settings_.policy_options);
+  options.policy.overlapped = settings_.overlapped.value_or(options.policy.overlapped);
+  options.expected_iterations = forecast(matrix, std::max<std::int64_t>(columns, 1)).expected_iterations;
+  options.columns = columns;
+  options.selector = settings_.selector;
+  options.alone = [&matrix](const std::function<void()>& decide) { return matrix.change_alone(decide); };
+  // A format that is kept serves the solves that follow. How many these are nobody knows: as many as there were.
+  // Element matrices with new values are assembled anew, so each solve must pay for itself.
+  if (!matrix.of_elements()) options.following_iterations = sequence_->all_iterations;
+  return options;
+}
+
 // One part of a solve. The observer is that of a schedule, or the caller's.
 template <class T>
 SolveReport SystemSolver<T>::run(Solver<T>& solver, SystemMatrix<T>& matrix, VectorView<const T> b,
@@ -370,18 +385,13 @@ SolveReport SystemSolver<T>::run(Solver<T>& solver, SystemMatrix<T>& matrix, Vec
     inner = watch->begin_part(inner, observer.iterations(), observer.seconds(),
                               solver.options().stopping.max_seconds, x, trial_of(A, b, solver.options()));
   if (changes != Changes::policy) return solver.solve(A, b, x, used_preconditioner(), inner);
-  AutoSwitchOptions options =
-      switch_options(*matrix.context(), solver.options().stopping, settings_.policy_options);
-  options.policy.overlapped = settings_.overlapped.value_or(options.policy.overlapped);
+  AutoSwitchOptions options = options_of_policy(matrix, solver.options().stopping);
   // What is expected is of the preconditioner that the solve began with.
-  const bool changed = sequence_->watch && sequence_->watch->in_use();
-  if (const std::int64_t expected = forecast(matrix, 1).expected_iterations; expected > 0 && !changed)
-    options.expected_iterations = std::max<std::int64_t>(expected - observer.iterations(), 1);
-  options.selector = settings_.selector;
-  options.alone = [&matrix](const std::function<void()>& decide) { return matrix.change_alone(decide); };
-  // A format that is kept serves the solves that follow. How many these are nobody knows: as many as there were.
-  // Element matrices with new values are assembled anew, so each solve must pay for itself.
-  if (!matrix.of_elements()) options.following_iterations = sequence_->all_iterations;
+  if (sequence_->watch && sequence_->watch->in_use())
+    options.expected_iterations = 0;
+  else if (options.expected_iterations > 0)
+    options.expected_iterations =
+        std::max<std::int64_t>(options.expected_iterations - observer.iterations(), 1);
   AutoSwitcher<T>& switcher = matrix.begin_policy(settings_.machine, options, inner);
   switcher.on_switch = settings_.on_note;
   SolveReport report;
@@ -545,12 +555,10 @@ MultiSolveResult SystemSolver<T>::multi_solve(SystemMatrix<T>& matrix, MultiVect
                                               std::span<const StoppingRule> rules) {
   require_idle("multi_solve()");
   const Busy busy(busy_);
-  const char* const what = settings_.policy                ? "a policy"
-                           : settings_.observer != nullptr ? "an observer of one column"
-                                                           : nullptr;
-  if (what)
-    throw BadArgument(fmt::format(
-        "{} is for one right-hand side; leave it out, or solve the columns one after another", what));
+  if (settings_.observer)
+    throw BadArgument(
+        "the observer of the settings is for one right-hand side; give an observer of columns to multi_solve(), or "
+        "solve the columns one after another");
   auto preparing = matrix.preparing();
   const Changes changes = set_up_matrix(matrix, std::max<std::int64_t>(B.columns, 2));
   const typename SystemMatrix<T>::Use use(matrix);
@@ -570,24 +578,37 @@ MultiSolveResult SystemSolver<T>::multi_solve(SystemMatrix<T>& matrix, MultiVect
   stage("solving");
   MultiSolveResult result;
   MultiSolveReport& report = result.report;
+  result.policy = changes == Changes::policy;
   std::optional<FormatSchedule<T>> schedule;
   std::optional<detail::SlowestColumn> slowest;
-  std::size_t switches = 0, failures = 0;
+  AutoSwitcher<T>* policy = nullptr;
+  const Matrix<T>* const adaptive = changes == Changes::none ? nullptr : matrix.adaptive();
+  const std::size_t switches = adaptive ? adaptive->history().size() : 0,
+                    failures = adaptive ? adaptive->failures().size() : 0;
   if (changes == Changes::schedule) {
-    Matrix<T>& adaptive = *matrix.adaptive();
-    switches = adaptive.history().size(), failures = adaptive.failures().size();
-    schedule.emplace(adaptive, with_entries(settings_.schedule), nullptr, settings_.on_event);
+    schedule.emplace(*matrix.adaptive(), with_entries(settings_.schedule), nullptr, settings_.on_event);
     observer = &slowest.emplace(*schedule, observer);
   }
   std::optional<Finished<FormatSchedule<T>>> finished;
   if (schedule) finished.emplace(*schedule);
+  std::optional<Finished<AutoSwitcher<T>>> decided;
+  double seconds_before = 0;  // of earlier parts of the solve
+  const auto end_part = [&] {
+    decided.reset();
+    for (DecisionRecord one : policy->decisions()) {
+      one.seconds += seconds_before;
+      result.decisions.push_back(std::move(one));
+    }
+    result.candidates = policy->candidates();
+  };
   const auto keep_history = [&] {
-    if (!schedule) return;
+    if (!adaptive) return;
     finished.reset();
-    result.events = schedule->events();
-    const auto changed = matrix.adaptive()->history().subspan(switches);
+    if (schedule) result.events = schedule->events();
+    if (policy) end_part();
+    const auto changed = adaptive->history().subspan(switches);
     result.switches.assign(changed.begin(), changed.end());
-    const auto failed = matrix.adaptive()->failures().subspan(failures);
+    const auto failed = adaptive->failures().subspan(failures);
     result.failed_switches.assign(failed.begin(), failed.end());
   };
   if (const StopReason ended = std::exchange(now.ended, StopReason::running); ended != StopReason::running) {
@@ -605,6 +626,30 @@ MultiSolveResult SystemSolver<T>::multi_solve(SystemMatrix<T>& matrix, MultiVect
     describe(matrix, result);
     return result;
   }
+  // Of a policy: its rule has the goal that SlowestColumn shows, and the limits of the whole solve.
+  const auto begin_part = [&](std::int64_t columns) {
+    StoppingRule rule = rules.empty() ? settings_.solver.stopping : rules.front();
+    for (const StoppingRule& one : rules)
+      rule.max_iterations = std::max(rule.max_iterations, one.max_iterations);
+    rule.relative_tolerance = 1, rule.absolute_tolerance = 0;
+    policy = &matrix.begin_policy(
+        settings_.machine, options_of_policy(matrix, rule, std::max<std::int64_t>(columns, 1)), nullptr);
+    policy->on_switch = settings_.on_note;
+    decided.emplace(*policy);
+  };
+  std::function<void(std::int64_t, double)> next_part;
+  if (changes == Changes::policy) {
+    begin_part(B.columns);
+    std::vector<StoppingRule> all(rules.begin(), rules.end());
+    if (rules.empty()) all.assign(static_cast<std::size_t>(B.columns), settings_.solver.stopping);
+    observer = &slowest.emplace(*policy, observer, std::move(all),
+                                [&](std::int64_t running) { policy->columns_left(running); });
+    next_part = [&](std::int64_t columns, double since_begin) {
+      end_part();
+      seconds_before = since_begin;
+      begin_part(columns);
+    };
+  }
   detail::NumberedColumns numbered(observer, has_old_preconditioner(matrix.A()));
   Stopwatch clock;
   report = multi_solver_->solve(matrix.A(), B, X, used_preconditioner(), numbered.observer(), rules);
@@ -612,7 +657,7 @@ MultiSolveResult SystemSolver<T>::multi_solve(SystemMatrix<T>& matrix, MultiVect
   double seconds = clock.lap();
   const bool broke = std::any_of(report.columns.begin(), report.columns.end(), detail::broke_down);
   const bool renewed = broke && has_old_preconditioner(matrix.A()) && !numbered.stopped();
-  if (renewed) seconds += go_on(matrix, B, X, numbered, rules, report);
+  if (renewed) seconds += go_on(matrix, B, X, numbered, rules, report, next_part);
   keep_history();
   describe(matrix, result);
   remember(report.columns, seconds, renewed, false);
@@ -623,7 +668,8 @@ MultiSolveResult SystemSolver<T>::multi_solve(SystemMatrix<T>& matrix, MultiVect
 template <class T>
 double SystemSolver<T>::go_on(SystemMatrix<T>& matrix, MultiVectorView<const T> B, MultiVectorView<T> X,
                               detail::NumberedColumns& observer, std::span<const StoppingRule> rules,
-                              MultiSolveReport& report) {
+                              MultiSolveReport& report,
+                              const std::function<void(std::int64_t, double)>& next_part) {
   const auto rule_of = [&](std::size_t c) -> const StoppingRule& {
     return rules.empty() ? settings_.solver.stopping : rules[c];
   };
@@ -671,6 +717,7 @@ double SystemSolver<T>::go_on(SystemMatrix<T>& matrix, MultiVectorView<const T> 
   copy_columns<T>(*context, B, b, there);
   copy_columns<T>(*context, MultiVectorView<const T>(X), x, there);
   observer.go_on(report.iterations, since_begin, left, std::move(baselines));
+  if (next_part) next_part(k, since_begin);
   Stopwatch clock;
   MultiSolveReport second =
       multi_solver_->solve(matrix.A(), b, x, used_preconditioner(), observer.observer(), rests);

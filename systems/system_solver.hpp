@@ -72,8 +72,10 @@ class SystemSolver {
   // Solves A X = B for all columns at the same time (MultiSolver). rules: one for each column, or empty for
   // settings().solver.stopping. If a preconditioner of older values breaks down in one column, all columns that have
   // not ended go on with a new one. A schedule takes the relative residual of the column that has furthest to go, and
-  // the iteration of the column with the most; after a change of the order each product permutes its vectors. Throws
-  // BadArgument for settings that are for one right-hand side only: a policy, settings().observer.
+  // the iteration of the column with the most; after a change of the order each product permutes its vectors. A policy
+  // forecasts the iterations of the column that is furthest from its tolerance, reckons with products of all columns
+  // that have not ended, and leaves the order as it is. Throws BadArgument for settings().observer, which is for one
+  // right-hand side.
   MultiSolveResult multi_solve(SystemMatrix<T>& matrix, MultiVectorView<const T> B, MultiVectorView<T> X,
                                MultiSolveObserver* observer = nullptr,
                                std::span<const StoppingRule> rules = {});
@@ -109,6 +111,9 @@ class SystemSolver {
   PROTEAN_HIDDEN void measure_application(const LinearOperator<T>& A);
   PROTEAN_HIDDEN Refresh refresh() const;
   PROTEAN_HIDDEN bool has_old_preconditioner(const LinearOperator<T>& A) const;
+  // Of the policy for the present solve; columns: of several right-hand sides, else 0.
+  PROTEAN_HIDDEN AutoSwitchOptions options_of_policy(SystemMatrix<T>& matrix, const StoppingRule& rule,
+                                                     std::int64_t columns = 0) const;
   PROTEAN_HIDDEN SolveReport run(Solver<T>& solver, SystemMatrix<T>& matrix, VectorView<const T> b,
                                  VectorView<T> x, detail::Numbered& observer, Changes changes,
                                  SolveResult& result);
@@ -131,7 +136,8 @@ class SystemSolver {
   PROTEAN_HIDDEN bool learn_of_change(double seconds, SolveResult& result);
   PROTEAN_HIDDEN double go_on(SystemMatrix<T>& matrix, MultiVectorView<const T> B, MultiVectorView<T> X,
                               detail::NumberedColumns& observer, std::span<const StoppingRule> rules,
-                              MultiSolveReport& report);
+                              MultiSolveReport& report,
+                              const std::function<void(std::int64_t, double)>& next_part);
   template <class Result>
   void describe(SystemMatrix<T>& matrix, Result& result);
   PROTEAN_HIDDEN void remember(std::span<const SolveReport> columns, double seconds, bool renewed,

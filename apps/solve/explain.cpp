@@ -9,8 +9,10 @@
 #include "apps/machine/measure.hpp"
 #include "core/blas1.hpp"
 #include "core/error.hpp"
+#include "core/multi_vector.hpp"
 #include "core/words.hpp"
 #include "formats/catalogue.hpp"
+#include "operators/multi_product.hpp"
 
 namespace protean::apps {
 namespace {
@@ -37,11 +39,32 @@ std::string forecast_text(const Forecast& forecast) {
 
 }  // namespace
 
+namespace {
+
+// Times products of so many vectors, side by side as in a solve.
+class Products {
+ public:
+  Products(const ContextPtr& context, std::int64_t rows, std::int64_t cols, std::int64_t columns)
+      : x_(context, cols, columns, VectorLayout::interleaved),
+        y_(context, rows, columns, VectorLayout::interleaved) {
+    fill<double>(*context, 1.0, {x_.data(), cols * columns, context->space()});
+  }
+  double seconds(const LinearOperator<double>& A) {
+    return measure(*A.context(), [&] { multi_apply<double>(A, 1, x_, 0, y_, &scratch_); }, {.seconds = 0.1})
+        .median;
+  }
+
+ private:
+  MultiVector<double> x_, y_;
+  MultiScratch<double> scratch_;
+};
+
+}  // namespace
+
 std::vector<RealCost> measure_candidates(const CsrMatrix<double>& source, const ContextPtr& context,
-                                         const std::vector<SwitchTarget>& targets) {
+                                         const std::vector<SwitchTarget>& targets, std::int64_t columns) {
   std::vector<RealCost> all;
-  Vector<double> x(context, source.cols()), y(context, source.rows());
-  fill<double>(*context, 1.0, x);
+  Products products(context, source.rows(), source.cols(), columns);
   for (const SwitchTarget& target : targets) {
     if (!target.admitted) continue;
     RealCost real;
@@ -57,7 +80,7 @@ std::vector<RealCost> measure_candidates(const CsrMatrix<double>& source, const 
         converts.push_back(clock.lap());
       }
       real.bytes = A->bytes(), real.convert_seconds = timing_of(converts).median;
-      real.product_seconds = measure(*context, [&] { A->apply(x, y); }, {.seconds = 0.1}).median;
+      real.product_seconds = products.seconds(*A);
     } catch (const Error& error) { real.why = error.what(); }
     all.push_back(std::move(real));
   }
@@ -65,18 +88,16 @@ std::vector<RealCost> measure_candidates(const CsrMatrix<double>& source, const 
 }
 
 std::vector<RealCost> measure_candidates(const ElementOperator<double>& elements, const ContextPtr& context,
-                                         const std::vector<SwitchTarget>& targets) {
+                                         const std::vector<SwitchTarget>& targets, std::int64_t columns) {
   RealCost own;
   own.format = elements.name();
   std::vector<RealCost> all;
   try {
-    Vector<double> x(context, elements.cols()), y(context, elements.rows());
-    fill<double>(*context, 1.0, x);
-    own.product_seconds = measure(*context, [&] { elements.apply(x, y); }, {.seconds = 0.1}).median;
+    own.product_seconds = Products(context, elements.rows(), elements.cols(), columns).seconds(elements);
     Clock clock;
     const CsrMatrix<double> assembled = elements.assemble();
     const double assembly = clock.lap();
-    all = measure_candidates(assembled, context, targets);
+    all = measure_candidates(assembled, context, targets, columns);
     for (RealCost& real : all) real.convert_seconds += assembly;
   } catch (const OutOfMemory& error) { own.why = error.what(); }
   all.push_back(std::move(own));
@@ -128,6 +149,8 @@ std::string head_text(const Explanation& e) {
     text += fmt::format("  Considered: csr and the first {} formats of selector {}\n", policy_candidates,
                         e.selector);
   }
+  if (e.columns > 1)
+    text += fmt::format("  Products of {} right-hand sides; real: of all of them\n", e.columns);
   return text + fmt::format("  Predictions from the machine table: {}\n\n", e.machine);
 }
 

@@ -21,15 +21,15 @@ struct RealCost {
   std::string why;  // the reason when it could not be built; else empty
 };
 
-// Builds every candidate that was admitted, one after the other, and measures its conversion and its product.
-// `targets` is what survey_formats() returned.
+// Builds every candidate that was admitted, one after the other, and measures its conversion and its product with so
+// many vectors. `targets` is what survey_formats() returned.
 std::vector<RealCost> measure_candidates(const CsrMatrix<double>& source, const ContextPtr& context,
-                                         const std::vector<SwitchTarget>& targets);
+                                         const std::vector<SwitchTarget>& targets, std::int64_t columns = 1);
 
 // The same for element matrices: the product on them, and the formats of the matrix they are assembled into.
 // The time of a conversion includes the assembly.
 std::vector<RealCost> measure_candidates(const ElementOperator<double>& elements, const ContextPtr& context,
-                                         const std::vector<SwitchTarget>& targets);
+                                         const std::vector<SwitchTarget>& targets, std::int64_t columns = 1);
 
 // What the policy knew and decided in a solve, or what a choice before the solve knew.
 struct Explanation {
@@ -43,6 +43,7 @@ struct Explanation {
   std::string reason = {};
   // That made the choice, or named the formats that the policy considers; empty: the default one.
   std::string selector = {};
+  std::int64_t columns = 1;  // right-hand sides
 };
 // The ranking behind a choice as candidates, and as targets of measure_candidates().
 std::vector<CandidateRecord> candidates_of(const ChoiceRecord& choice);

@@ -247,11 +247,8 @@ class SolveRun {
     const auto refuse = [&](const std::string& what) {
       fail(place, fmt::format("there are {} right-hand sides, and {}", system_.columns, what));
     };
-    if (problem_.schedule.automatic || !problem_.schedule.points.empty())
-      refuse("a schedule is for one; leave it out");
     if (problem_.output.history) refuse("output.history is for one; the report has an entry for each");
     if (arguments_.checkpoint > 0) refuse("--checkpoint is for one");
-    if (arguments_.explain) refuse("--explain is for one");
   }
 
   // The matrix in the memory of the solve, and the solver.
@@ -315,14 +312,20 @@ class SolveRun {
     return &*observer_;
   }
 
+  // The report of the solve itself is kept by others.
   template <class Result>
-  void keep_stages(const Result& result) {
+  void keep(Result& result) {
     record_.seconds.order = result.order_seconds, record_.seconds.convert = result.convert_seconds;
     record_.seconds.setup = result.setup_seconds;
     record_.method = result.method, record_.method_reason = result.method_reason;
     if (!result.preconditioner_reason.empty())
       record_.chosen_preconditioner = result.preconditioner,
       record_.preconditioner_reason = result.preconditioner_reason;
+    record_.decisions = std::move(result.events);
+    record_.switches = std::move(result.switches);
+    record_.failed_switches = std::move(result.failed_switches);
+    if (result.policy)
+      record_.policy = {true, machine_.from, std::move(result.candidates), std::move(result.decisions), {}};
   }
 
   // Several right-hand sides at once.
@@ -354,7 +357,7 @@ class SolveRun {
         *matrix_,
         MultiVectorView<const double>{system_.b.data(), rows, k, rows, VectorLayout::columns, space},
         MultiVectorView<double>{system_.x0.data(), rows, k, rows, VectorLayout::columns, space}, &watch);
-    keep_stages(result);
+    keep(result);
     record_.columns = std::move(result.report);
     const auto& columns = record_.columns.columns;
     const auto failed =
@@ -372,14 +375,9 @@ class SolveRun {
     SolveObserver* const watching = watch();
     const detail::StopQuestion question(&InterruptGuard::asked);
     SolveResult result = solver_->solve(*matrix_, system_.b, system_.x0, watching);
-    keep_stages(result);
+    keep(result);
     record_.result = std::move(result.report);
-    record_.decisions = std::move(result.events);
     record_.preconditioner_changes = std::move(result.preconditioner_changes);
-    record_.switches = std::move(result.switches);
-    record_.failed_switches = std::move(result.failed_switches);
-    if (result.policy)
-      record_.policy = {true, machine_.from, std::move(result.candidates), std::move(result.decisions), {}};
     record_.seconds.solve = clock_.lap();
   }
 
@@ -472,10 +470,11 @@ class SolveRun {
                       machine_.from,
                       candidates_of(choice),
                       {},
-                      measure_candidates(matrix_->source(), context_, targets_of(choice)),
+                      measure_candidates(matrix_->source(), context_, targets_of(choice), system_.columns),
                       choice,
                       record_.format_reason,
-                      choice.selector};
+                      choice.selector,
+                      system_.columns};
     return explain_text(record_.policy);
   }
 
@@ -490,12 +489,13 @@ class SolveRun {
     if (arguments_.explain && !record_.policy.decides) {
       text += explain_choice();
     } else if (arguments_.explain) {
-      record_.policy.selector = problem_.op.selector;
+      record_.policy.selector = problem_.op.selector, record_.policy.columns = system_.columns;
       Matrix<double>& adaptive = *matrix_->adaptive();
       (void)adaptive.wait_prepared();  // a build that is still running would disturb the times
-      record_.policy.real = adaptive.elements()
-                                ? measure_candidates(*adaptive.elements(), context_, matrix_->surveyed())
-                                : measure_candidates(matrix_->source(), context_, matrix_->surveyed());
+      record_.policy.real =
+          adaptive.elements()
+              ? measure_candidates(*adaptive.elements(), context_, matrix_->surveyed(), system_.columns)
+              : measure_candidates(matrix_->source(), context_, matrix_->surveyed(), system_.columns);
       text += explain_text(record_.policy);
     }
     if (arguments_.explain) text += explain_preconditioner(record_.preconditioner_changes);

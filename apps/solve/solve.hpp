@@ -88,8 +88,7 @@ int solve(const SolveArguments& arguments);
 
 // Reads the problem, applies the options of the command line, and checks all files before anything large is read.
 Problem checked_problem(const SolveArguments& arguments);
-// Whether a policy changes formats during the solve, as SystemSolver decides it; several columns are known only when b
-// has been read.
+// Whether a policy changes formats during the solve, as SystemSolver decides it.
 bool policy_decides(const Problem& problem);
 
 }  // namespace protean::apps

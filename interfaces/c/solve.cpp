@@ -128,12 +128,19 @@ class Running {
   const Counted solve_;
 };
 
-// What the solve has used, and why `auto` took it.
+// What the solve has used, why `auto` took it, and what has changed.
 template <class Result>
-void keep_choices(protean_solver& solver, Result& result) {
+void keep(protean_solver& solver, Result& result) {
   solver.last_method = std::move(result.method), solver.method_reason = std::move(result.method_reason);
   solver.last_preconditioner = std::move(result.preconditioner);
   solver.preconditioner_reason = std::move(result.preconditioner_reason);
+  solver.switches = std::move(result.switches), solver.failed_switches = std::move(result.failed_switches);
+  for (const DecisionRecord& one : result.decisions) solver.decisions.push_back(line_of(one));
+}
+
+void require_one_of_two(const protean_solver& solver) {
+  if (solver.settings.use_policy && !solver.schedule.empty())
+    throw BadArgument("policy auto and a schedule exclude each other; call protean_solver_schedule_clear()");
 }
 
 template <class T>
@@ -142,9 +149,7 @@ void run(protean_solver& solver, const protean_matrix& matrix, MatrixOf<T>& part
   Monitor<T> monitor(solver, matrix, part);
   SolveResult result = system_of<T>(solver).solve(*part.system, b, x, solver.monitor ? &monitor : nullptr);
   solver.report = std::move(result.report);
-  keep_choices(solver, result);
-  solver.switches = std::move(result.switches), solver.failed_switches = std::move(result.failed_switches);
-  for (const DecisionRecord& one : result.decisions) solver.decisions.push_back(line_of(one));
+  keep(solver, result);
 }
 
 // The status of a solve that ended without an exception says whether it has converged.
@@ -162,9 +167,7 @@ protean_status solve(protean_solver* solver, const protean_matrix* matrix, const
     MatrixOf<T>& part = const_cast<MatrixOf<T>&>(part_of<T>(matrix));
     const VectorView<const T> from = input(*matrix, b, "b");
     const VectorView<T> to = output(*matrix, x, "x");
-    if (solver->settings.use_policy && !solver->schedule.empty())
-      throw BadArgument(
-          "policy auto and a schedule exclude each other; call protean_solver_schedule_clear()");
+    require_one_of_two(*solver);
     const Running<T> running(*solver, *matrix, part);
     run(*solver, *matrix, part, from, to);
     solver->reason = to_string(solver->report.reason);
@@ -193,14 +196,14 @@ protean_status solve_multi(protean_solver* solver, const protean_matrix* matrix,
     MatrixOf<T>& part = const_cast<MatrixOf<T>&>(part_of<T>(matrix));
     const auto from = several<const T>(*matrix, B, part.A().rows(), count, ldb, "B");
     const auto to = several<T>(*matrix, X, part.A().rows(), count, ldx, "X");
-    if (solver->monitor || !solver->schedule.empty() || solver->settings.use_policy)
+    if (solver->monitor)
       throw BadArgument(
-          "a monitor, a schedule and policy auto are for one right-hand side; take them off, or solve the "
-          "columns one after another");
+          "a monitor is for one right-hand side; take it off, or solve the columns one after another");
+    require_one_of_two(*solver);
     const Running<T> running(*solver, *matrix, part);
     MultiSolveResult result = system_of<T>(*solver).multi_solve(*part.system, from, to);
     solver->columns = std::move(result.report);
-    keep_choices(*solver, result);
+    keep(*solver, result);
     converged = solver->columns.converged();
     if (const SolveReport* const one = worst(solver->columns)) {
       solver->report = *one;

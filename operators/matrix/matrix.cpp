@@ -190,16 +190,21 @@ double Matrix<T>::seconds_per_product() const noexcept {
 }
 
 template <class T>
+void Matrix<T>::measure_products_of(std::int64_t vectors) noexcept {
+  running_->measure(vectors);
+}
+
+template <class T>
 void Matrix<T>::do_apply(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const {
   numbering_->outside().multiply(x, beta, y, [&](VectorView<const T> px, VectorView<T> py) {
-    running_->timed([&] { running().apply(alpha, px, beta, py); });
+    running_->timed(1, [&] { running().apply(alpha, px, beta, py); });
   });
 }
 
 template <class T>
 void Matrix<T>::do_apply_dot(VectorView<const T> x, VectorView<T> y, T* result) const {
   numbering_->outside().multiply(x, T(0), y, [&](VectorView<const T> px, VectorView<T> py) {
-    running_->timed([&] { apply_dot<T>(running(), px, py, result); });
+    running_->timed(1, [&] { apply_dot<T>(running(), px, py, result); });
   });
 }
 
@@ -214,7 +219,7 @@ std::string_view Matrix<T>::no_multi_product() const noexcept {
 template <class T>
 void Matrix<T>::do_multi_apply(T alpha, MultiVectorView<const T> X, T beta, MultiVectorView<T> Y) const {
   numbering_->outside().multiply(X, beta, Y, [&](MultiVectorView<const T> px, MultiVectorView<T> py) {
-    multi_apply<T>(running(), alpha, px, beta, py);
+    running_->timed(px.columns, [&] { multi_apply<T>(running(), alpha, px, beta, py); });
   });
 }
 

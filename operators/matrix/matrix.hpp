@@ -222,6 +222,9 @@ class Matrix final : public Wrapper<T>,
   // Seconds of a product in the running format: the median of the last 16 measured ones. 0 before the first, while the
   // matrix may not change, and always on a device, where products are queued.
   double seconds_per_product() const noexcept;
+  // Which products are measured from now on: those with one vector (the default), or in one pass with so many at once.
+  // The times of others are forgotten.
+  PROTEAN_HIDDEN void measure_products_of(std::int64_t vectors) noexcept;
   // The present time of MatrixOptions::clock.
   double now() const;
   // Whether the clock is the clock of the machine.

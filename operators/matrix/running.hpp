@@ -23,10 +23,12 @@ class Running final : public Wrapper<T>,
   explicit Running(const Matrix<T>& A) : Wrapper<T>(A.context(), A.shape()), A_(A) {}
   const LinearOperator<T>& inner() const noexcept override { return A_; }
 
-  // Calls product(), which computes one product.
+  // Calls product(), which computes one product with so many vectors.
   template <class Product>
-  void timed(Product&& product) const {
-    if (!A_.may_change() || this->context()->space() == Space::device) return product();
+  void timed(std::int64_t vectors, Product&& product) const {
+    if (vectors != measured_vectors_.load(std::memory_order_relaxed) || !A_.may_change() ||
+        this->context()->space() == Space::device)
+      return product();
     const std::uint32_t call = calls_.fetch_add(1, std::memory_order_relaxed);
     const bool quick = seconds_[0].load(std::memory_order_relaxed) < quick_product;
     if (quick && call % 8 != 0) return product();
@@ -48,18 +50,22 @@ class Running final : public Wrapper<T>,
     return static_cast<double>(sorted[middle]);
   }
   void forget_times() noexcept { count_.store(0, std::memory_order_relaxed); }
+  // Measures products with so many vectors from now on, and no others.
+  void measure(std::int64_t vectors) noexcept {
+    if (measured_vectors_.exchange(vectors, std::memory_order_relaxed) != vectors) forget_times();
+  }
 
   void diagonal(VectorView<T> diagonal) const override {
     A_.running().abilities().diagonal->diagonal(diagonal);
   }
   void do_apply_dot(VectorView<const T> x, VectorView<T> y, T* result) const override {
     A_.count_products(1);
-    timed([&] { apply_dot<T>(A_.running(), x, y, result); });
+    timed(1, [&] { apply_dot<T>(A_.running(), x, y, result); });
   }
   std::string_view no_multi_product() const noexcept override { return A_.no_multi_product(); }
   void do_multi_apply(T alpha, MultiVectorView<const T> X, T beta, MultiVectorView<T> Y) const override {
     A_.count_products(X.columns);
-    multi_apply<T>(A_.running(), alpha, X, beta, Y);
+    timed(X.columns, [&] { multi_apply<T>(A_.running(), alpha, X, beta, Y); });
   }
   std::string_view no_transposed_product() const noexcept override { return A_.no_transposed_product(); }
   void prepare_transposed() const override { A_.prepare_transposed(); }
@@ -80,7 +86,7 @@ class Running final : public Wrapper<T>,
   }
   void do_apply(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const override {
     A_.count_products(1);
-    timed([&] { A_.running().apply(alpha, x, beta, y); });
+    timed(1, [&] { A_.running().apply(alpha, x, beta, y); });
   }
 
  private:
@@ -91,6 +97,7 @@ class Running final : public Wrapper<T>,
   const Matrix<T>& A_;
   mutable std::array<std::atomic<float>, kept> seconds_{};
   mutable std::atomic<std::uint32_t> count_{0}, calls_{0};
+  std::atomic<std::int64_t> measured_vectors_{1};
 };
 
 }  // namespace protean::detail

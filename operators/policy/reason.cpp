@@ -38,6 +38,8 @@ std::string why_order_stays(const Why& w) {
       return fmt::format("order {} is not in this build: {}", w.name, w.other);
     case Reason::order_shared:
       return "several solves compute with this operator";
+    case Reason::order_of_columns:
+      return "with several right-hand sides each product would then permute all their vectors";
     case Reason::order_unpriced:
       return fmt::format(
           "the solve would wait while it is found, and the machine table does not say how long that takes "
@@ -100,6 +102,9 @@ std::string text_of(const Why& w) {
       return fmt::format("the survey of formats failed: {}", w.other);
     case Reason::not_approved:
       return fmt::format("{} would pay here, but the other ranks have not agreed to it", w.name);
+    case Reason::no_memory:
+      return fmt::format("there is no memory for the vectors with which a product would be timed: {}",
+                         w.other);
     case Reason::shared:
       return "another solve uses the matrix at the same time, so its format stays";
     case Reason::within_account:

@@ -27,6 +27,7 @@ enum class Reason : unsigned char {
   survey_failed,     // [other] says why
   shared,            // another solve uses the matrix
   not_approved,      // AutoSwitchOptions::approve has refused [name] for now
+  no_memory,         // for the vectors with which a product would be timed: [other]
   // The order of the rows stays.
   order_of_elements,
   order_deterministic,
@@ -35,6 +36,7 @@ enum class Reason : unsigned char {
   order_present,       // it is [name] already
   order_unavailable,   // [name] is not in this build: [other]
   order_shared,        // several solves use the operator
+  order_of_columns,    // the solve has several right-hand sides
   order_unpriced,      // the machine table does not know [name]
   order_no_thread,     // [other] says why
   order_not_forecast,  // [other] says why

@@ -38,6 +38,8 @@ struct SwitchTarget {
   // Seconds that one thread of the host needs for the part of the conversion that was timed on a sample. 0: no part was
   // timed.
   double plan_seconds = 0;
+  // Whether it multiplies several vectors in one pass (HasMultiProduct). False: column by column.
+  bool one_pass = false;
 };
 
 // One change of format that took place.

@@ -83,11 +83,14 @@ Why Switching<T>::failure() const {
 template <class T>
 void Switching<T>::switched(std::size_t candidate, std::string_view how) {
   const SwitchRecord& change = s_.A.history().back();
+  count_products(s_.columns, s_.candidates[s_.candidates.current()].target.one_pass);
   if (candidate != s_.candidates.first()) {
     s_.log.count();
     prices_.learn(candidate, change, build_.loads_kernels);
   }
   s_.candidates.change_to(candidate, change.bytes_after);
+  s_.candidates[candidate].target.one_pass = s_.one_pass();
+  measurements_.changed();
   s_.time.changed();
   to_be_recorded_ = true;
   next_look_ = change.iteration + s_.options.policy.trial_products;

@@ -1,6 +1,9 @@
 // What is measured while the solve runs, and whether the measurement is worth its time: the product of the current
 // candidate, and the permutation of a vector. Private to solvers/.
 #pragma once
+#include <functional>
+#include <optional>
+
 #include "solvers/switcher/order_forecast.hpp"
 #include "solvers/switcher/predict.hpp"
 #include "solvers/switcher/shared.hpp"
@@ -12,7 +15,11 @@ class Measurements {
  public:
   Measurements(SwitcherShared<T>& shared, OtherOrder<T>& order) : s_(shared), order_(order) {}
 
-  // On a device the solve waits while products are timed. Returns whether that wait is short compared with the solve so
+  void begin_another() noexcept { no_memory_ = false; }
+  // Whether the products of the solve itself are timed: on a host, unless several columns are multiplied one by one.
+  bool are_free() const;
+
+  // If products are timed that the solve does not need, it waits. Returns whether that wait is short compared with the solve so
   // far.
   bool is_little() const;
   // Whether the product of the first candidate is worth its measurement: where the account allows the time, or where a
@@ -21,13 +28,24 @@ class Measurements {
   // Measures the product of the current candidate after trial_products iterations without a build beside them. Returns
   // false if the trial must be made longer: by as many iterations again.
   bool make();
+  // The product of the current candidate has other columns, so it is measured anew. It is expected to take as long as
+  // its candidate says. Others that were measured then take as many times longer as it does.
+  void columns_changed();
+  // Another candidate is the current one.
+  void changed() noexcept { expected_ = 0; }
 
  private:
   int products_timed() const;
-  double time_products();
+  void take(double seconds);
+  // Nothing if there is no memory for the vectors of several columns.
+  std::optional<double> time_products();
+  // Of one call of product(), which queues a product, while nothing else is queued.
+  double seconds_of(const std::function<void()>& product) const;
 
   SwitcherShared<T>& s_;
   OtherOrder<T>& order_;
+  double expected_ = 0;     // columns_changed(); 0: nothing is
+  bool no_memory_ = false;  // in this solve
 };
 
 }  // namespace protean::detail

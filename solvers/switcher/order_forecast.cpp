@@ -24,7 +24,7 @@ constexpr double order_uncertainty = 0.3;
 
 template <class T>
 void OtherOrder<T>::begin_another() {
-  if (work_.asked()) work_.forget(), asked_ = false;
+  if (work_.asked() || of_columns_) work_.forget(), asked_ = of_columns_ = false;
 }
 
 // Why the order of the rows cannot change, whatever the matrix is. Reason none where it can.
@@ -32,6 +32,7 @@ template <class T>
 Why OtherOrder<T>::why_not() const {
   const Matrix<T>& A = s_.A;
   const AutoSwitchOptions& options = s_.options;
+  if (s_.columns.several) return {.reason = Reason::order_of_columns};
   if (A.elements()) return {.reason = Reason::order_of_elements};
   if (A.context()->deterministic()) return {.reason = Reason::order_deterministic};
   if (A.rows() != A.cols()) return {.reason = Reason::order_not_square};
@@ -59,7 +60,7 @@ template <class T>
 void OtherOrder<T>::ask() {
   if (asked_ || s_.options.order.empty()) return;
   if (Why why = why_not(); why.reason != Reason::none) {
-    asked_ = true;
+    asked_ = true, of_columns_ = s_.columns.several;
     return leave(std::move(why));
   }
   if (s_.on_device() && !s_.pays_beside(order_forecast_seconds)) return;
@@ -86,7 +87,7 @@ void OtherOrder<T>::ask() {
 
 template <class T>
 void OtherOrder<T>::take() {
-  if (!work_.asked() || !work_.ready()) return;
+  if (s_.columns.several || !work_.asked() || !work_.ready()) return;
   try {
     forecast_ = work_.take();
   } catch (const std::exception& error) {
@@ -163,7 +164,8 @@ void OtherOrder<T>::time_permutation() {
 
 template <class T>
 double OtherOrder<T>::permuting(const std::string& order) const {
-  return order == callers_order ? 0 : permuted_.each_product * permute_seconds_;
+  // A solve with several right-hand sides permutes its vectors once.
+  return s_.columns.several || order == callers_order ? 0 : permuted_.each_product * permute_seconds_;
 }
 
 template class OtherOrder<float>;

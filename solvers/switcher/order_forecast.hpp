@@ -55,7 +55,8 @@ class OtherOrder {
   void leave(Why why);
 
   SwitcherShared<T>& s_;
-  bool asked_ = false;  // whether it could pay, once
+  // Whether it could pay, once; of_columns_: a solve with several right-hand sides has asked, and the next one may again.
+  bool asked_ = false, of_columns_ = false;
   WorkBeside<OrderForecast> work_;
   OrderForecast forecast_;
   OrderFollower::Permuted permuted_;  // by a change of order

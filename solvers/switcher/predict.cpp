@@ -14,6 +14,8 @@ namespace {
 constexpr double around_a_build = 70e-6, products_around_a_build = 1.5;
 constexpr double unlike_machine = 0.3;  // relative uncertainty of times measured on another machine
 constexpr double beyond_plan = 1.25;    // time of a conversion / time of the part in plan_seconds
+// Of products of several columns by those of one, as the table has them.
+constexpr double columns_uncertainty = 0.2, columns_uncertainty_on_device = 0.35;
 
 }  // namespace
 
@@ -21,6 +23,21 @@ template <class T>
 double Prices<T>::product(std::size_t i) const {
   const SwitchCandidate& candidate = s_.candidates[i].seen;
   return candidate.product_seconds - order_.permuting(candidate.order);
+}
+
+template <class T>
+double Prices<T>::for_columns(const Candidate& candidate, const ProductColumns& columns) const {
+  const std::size_t bytes = candidate.seen.bytes;
+  const std::int64_t rows = s_.A.rows();
+  return columns.traffic(bytes, rows, candidate.target.one_pass) /
+         ProductColumns().traffic(bytes, rows, true);
+}
+
+template <class T>
+void Prices<T>::columns_changed(const ProductColumns& before) {
+  for (Candidate& candidate : s_.candidates)
+    candidate.seen.product_seconds *= for_columns(candidate, s_.columns) / for_columns(candidate, before);
+  s_.candidates.forget_estimates();
 }
 
 // Sizes of the assembled matrix; before it is assembled, as the survey estimated them.
@@ -94,6 +111,9 @@ void Prices<T>::estimate_in(const std::string& order) {
     e.reference = by;
     e.cost = s_.model.relative(asked, candidate.format, candidate.seen.bytes, running, 1);
     if (reference.seen.order != order && e.cost.known) e.cost = order_.in_it(e.cost, candidate.seen.bytes);
+    if (s_.columns.width > 1 && i != by)
+      e.cost.uncertainty = std::hypot(e.cost.uncertainty,
+                                      s_.on_device() ? columns_uncertainty_on_device : columns_uncertainty);
     // The table has no times of element matrices. Take the times of the table's machine, with a larger
     // uncertainty.
     if (!e.cost.known && s_.A.on_elements() && i != current) {
@@ -113,16 +133,20 @@ bool Prices<T>::pays_after(int products) {
   estimate();
   const Forecast left = s_.iterations.remaining();
   const double likely = left.known ? left.likely : static_cast<double>(s_.iterations.last());
+  const double in_single = for_columns(candidates[candidates.current()], s_.columns),
+               single_pace = pace / in_single;
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     const Candidate& candidate = candidates[i];
     const CostPrediction& predicted = candidate.estimate.cost;
     if (i == candidates.current() || !candidate.seen.admitted || !predicted.known) continue;
+    const bool reorders = candidate.seen.order != candidates[candidates.current()].seen.order;
+    if (reorders && s_.columns.several) continue;
     if (!candidate.estimate.relative) return true;
-    double cost = predicted.scaled(pace).convert_seconds / pace + 2 + products;
-    if (candidate.seen.order != candidates[candidates.current()].seen.order)
-      cost += order_.seconds(pace) / pace;
+    double cost = predicted.scaled(single_pace).convert_seconds / pace + 2 + products;
+    if (reorders) cost += order_.seconds(pace) / pace;
     cost += (s_.record_seconds + loading(i)) / pace;
-    if (likely * (1 - predicted.product_seconds) > cost) return true;
+    const double product = predicted.product_seconds * for_columns(candidate, s_.columns) / in_single;
+    if (likely * (1 - product) > cost) return true;
   }
   return false;
 }
@@ -132,8 +156,9 @@ template <class T>
 double Prices<T>::assembly() const {
   if (s_.A.source_assembled()) return 0;
   const Candidate& current = s_.candidates[s_.candidates.current()];
-  const CostPrediction p = s_.model.assembly(query(current.seen.order), current.format, current.seen.bytes,
-                                             current.seen.product_seconds);
+  const double seconds = current.seen.product_seconds / for_columns(current, s_.columns);
+  const CostPrediction p =
+      s_.model.assembly(query(current.seen.order), current.format, current.seen.bytes, seconds);
   return p.known ? p.convert_seconds : 0;
 }
 
@@ -144,14 +169,15 @@ void Prices<T>::predict() {
   const SwitchCandidate& running = candidates[current].seen;
   if (!running.measured) return;
   estimate();
-  if (running.order == candidates[first].seen.order) order_.predict(product(current));
+  if (running.order == candidates[first].seen.order) order_.predict(single(current));
   const double assembly_seconds = assembly();
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     Candidate& known = candidates[i];
     SwitchCandidate& candidate = known.seen;
     if (!candidate.admitted || candidate.lost) continue;
     CostPrediction p = known.estimate.cost;
-    if (known.estimate.relative) p = p.scaled(product(known.estimate.reference));
+    if (known.estimate.relative) p = p.scaled(single(known.estimate.reference));
+    p.product_seconds *= for_columns(known, s_.columns);
     p.convert_seconds = std::max(p.convert_seconds, beyond_plan * known.target.plan_seconds /
                                                         static_cast<double>(s_.A.context()->threads()));
     if (!p.known) {
@@ -169,7 +195,7 @@ void Prices<T>::predict() {
     candidate.load_seconds = loading(i);
     candidate.convert_seconds += candidate.load_seconds;
     if (known.built_seconds == 0 && !elements && s_.has_real_device())
-      candidate.convert_seconds += around_a_build + products_around_a_build * product(current);
+      candidate.convert_seconds += around_a_build + products_around_a_build * single(current);
     if (candidate.order != running.order && candidate.order != callers_order)
       candidate.convert_seconds += order_.seconds();
     if (!known.ran) {

@@ -23,6 +23,8 @@ class Prices {
 
   // Whether the build of candidate i loads kernels.
   bool needs_loading(std::size_t i) const;
+  // Products were of the columns `before`: their times, also measured ones, change as the bytes do that they move.
+  void columns_changed(const ProductColumns& before);
   // Learns from a change to candidate i, which has taken place. loaded: with kernels that were loaded for it.
   void learn(std::size_t i, const SwitchRecord& change, bool loaded);
   // A build was cancelled since it cost too much: the next one is likely to be slowed down in the same way.
@@ -30,6 +32,9 @@ class Prices {
 
  private:
   double product(std::size_t i) const;  // its seconds, without permutations
+  // What a product of these columns moves, in units of what a product of one vector moves.
+  double for_columns(const Candidate& candidate, const ProductColumns& columns) const;
+  double single(std::size_t i) const { return product(i) / for_columns(s_.candidates[i], s_.columns); }
   CostQuery query(const std::string& order) const;
   double loading(std::size_t i) const;
   std::size_t reference_for(const std::string& order) const;

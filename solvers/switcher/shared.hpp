@@ -7,9 +7,11 @@
 #include <utility>
 
 #include "operators/matrix/matrix.hpp"
+#include "operators/multi_product.hpp"
 #include "operators/policy/cost_model.hpp"
 #include "solvers/auto_switch_options.hpp"
 #include "solvers/switcher/candidates.hpp"
+#include "solvers/switcher/columns.hpp"
 #include "solvers/switcher/iteration_forecast.hpp"
 #include "solvers/switcher/record.hpp"
 #include "solvers/switcher/time_account.hpp"
@@ -34,6 +36,7 @@ struct SwitcherShared {
   AutoSwitchOptions options;
   TimeAccount time;
   IterationForecast iterations;
+  ProductColumns columns;
   Candidates candidates;
   SwitchLog log;
   double record_seconds = 0;         // of the last recording of the steps; IterationInfo
@@ -50,6 +53,8 @@ struct SwitcherShared {
     const Forecast left = iterations.remaining();
     return time.stay_seconds() >= 4 * price || (left.known && left.low * time.first_pace() >= 2 * price);
   }
+  // Whether the running matrix multiplies several vectors in one pass.
+  bool one_pass() const { return column_by_column<T>(A.running()).empty(); }
   // A decision that nobody else has recorded: to stay, for good.
   void stay(std::string what, Why why) {
     log.add_stay(std::move(what), std::move(why), iterations.last(), time.since_begin(A.now()));

@@ -93,6 +93,7 @@ bool FormatSurveys<T>::ready() {
   // Nothing throws from here on: either all of it is known or, in a later solve, it is asked for again.
   done_ = true;
   candidates.start_in(first, s_.A.running_bytes());
+  candidates[first].target.one_pass = s_.one_pass();
   return true;
 }
 
@@ -120,8 +121,13 @@ void FormatSurveys<T>::begin_another() {
 template <class T>
 void FormatSurveys<T>::find_current() {
   Candidates& candidates = s_.candidates;
-  for (std::size_t i = 0; i < candidates.size(); ++i)
-    if (candidates[i].seen.admitted && s_.A.runs(candidates[i].target.spec)) return candidates.found_in(i);
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    if (!candidates[i].seen.admitted || !s_.A.runs(candidates[i].target.spec)) continue;
+    // With several right-hand sides there is no way back to another order.
+    if (s_.columns.several && candidates[i].seen.order != candidates[candidates.first()].seen.order) break;
+    if (i != candidates.current()) s_.time.changed();
+    return candidates.found_in(i);
+  }
   // It is none that was surveyed, so all begins anew.
   done_ = started_ = false;
   candidates.clear();

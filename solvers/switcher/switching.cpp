@@ -23,6 +23,8 @@ Switching<T>::Switching(Matrix<T>& A, const CostModel& model, FormatSurvey surve
       measurements_(s_, order_),
       next_look_(first_look) {
   check_policy(s_.options.policy);
+  s_.columns = ProductColumns::of_solve(options.columns);
+  s_.A.measure_products_of(s_.columns.width);
   // The solver may then run the whole solve in one kernel in shared memory, which is faster than products in
   // any format.
   s_.A.show_rows(true);
@@ -39,13 +41,37 @@ template <class T>
 void Switching<T>::begin(const AutoSwitchOptions& options, SolveObserver* inner) {
   check_policy(options.policy);
   finish();
+  take_columns(ProductColumns::of_solve(options.columns));
   s_.options = options, inner_ = inner, finished_ = false, s_.leaving = false;
   s_.time.begin_another(s_.A.now());
   s_.iterations.begin(options), s_.log.begin(), to_be_recorded_ = false;
-  surveys_.begin_another(), order_.begin_another();
   const Candidates& candidates = s_.candidates;
+  const std::size_t before = candidates.current();
+  surveys_.begin_another(), order_.begin_another(), measurements_.begin_another();
+  if (!surveys_.done() || candidates.current() != before) measurements_.changed();
   next_look_ = surveys_.done() && candidates[candidates.current()].seen.measured ? 1 : first_look;
   s_.A.show_rows(true);
+}
+
+// What is known of products with other numbers of vectors is scaled.
+template <class T>
+void Switching<T>::take_columns(const ProductColumns& now) {
+  if (now == s_.columns) return;
+  const bool one_pass = s_.one_pass();
+  count_products(s_.columns, one_pass);
+  const ProductColumns before = std::exchange(s_.columns, now);
+  s_.A.measure_products_of(now.width);
+  if (surveys_.done()) prices_.columns_changed(before);
+  if (now.width == before.width && (one_pass || now.running == before.running)) return;
+  if (surveys_.done()) measurements_.columns_changed();
+  s_.time.columns_changed(std::min(1.0, static_cast<double>(now.width) / static_cast<double>(before.width)));
+}
+
+template <class T>
+void Switching<T>::count_products(const ProductColumns& of, bool one_pass) {
+  const std::int64_t all = s_.A.products();
+  products_ += static_cast<double>(all - counted_) / static_cast<double>(of.counted(one_pass));
+  counted_ = all;
 }
 
 template <class T>
@@ -53,14 +79,20 @@ void Switching<T>::charge(const IterationInfo& info, double now) {
   if (!s_.time.begun()) {
     s_.time.begin(now, info.seconds);
     s_.iterations.first(info);
-    first_products_ = s_.A.products();
+    counted_ = s_.A.products(), products_ = 0, first_iteration_ = info.iteration;
     return;
   }
   const bool undisturbed = !build_.running && !s_.A.abandoned();
   // The first recording after a change is a part of its price, also in the first format.
   const bool recorded_anew = to_be_recorded_ && info.record_seconds != s_.record_seconds;
-  s_.time.charge(now, undisturbed, undisturbed && (!surveys_.done() || s_.candidates.in_first()),
-                 recorded_anew ? info.record_seconds : 0);
+  const bool first = undisturbed && (!surveys_.done() || s_.candidates.in_first());
+  s_.time.charge(now, undisturbed, first, recorded_anew ? info.record_seconds : 0);
+  // A device reports the steps of several columns in one call: as a burst of as many iterations.
+  const bool at_once = s_.on_device() && s_.columns.several;
+  for (std::int64_t more = s_.iterations.last() + 1; at_once && more < info.iteration; ++more) {
+    s_.time.leave(now, now);
+    s_.time.charge(now, undisturbed, first);
+  }
   if (recorded_anew) to_be_recorded_ = false;
 }
 
@@ -160,14 +192,14 @@ PolicyState Switching<T>::state(const IterationInfo& info, BuildState build) {
   PolicyState state;
   state.iteration = info.iteration, state.seconds = s_.elapsed();
   state.stay_seconds = s_.time.stay_seconds(), state.iteration_seconds = s_.time.pace();
-  const double products = info.iteration > 0 ? static_cast<double>(s_.A.products() - first_products_) /
-                                                   static_cast<double>(info.iteration)
-                                             : 1;
-  state.products_per_iteration = std::max(1.0, std::round(products));
+  count_products(s_.columns, s_.candidates[s_.candidates.current()].target.one_pass);
+  const std::int64_t done = info.iteration - first_iteration_;
+  state.products_per_iteration =
+      done > 0 ? std::max(1.0, std::round(products_ / static_cast<double>(done))) : 1;
   state.permute_seconds = order_.permuting_at_change();
   state.record_seconds = s_.record_seconds;
   state.remaining = s_.iterations.remaining();
-  state.candidates = s_.candidates.seen();
+  state.candidates = s_.candidates.seen(s_.columns.several);
   state.first = s_.candidates.first(), state.current = s_.candidates.current();
   state.switches = s_.log.switches(), state.build = build, state.building = build_.candidate;
   state.granted = build_.granted, state.price = build_.price, state.excess_before = build_.excess_before;
@@ -187,8 +219,9 @@ void Switching<T>::finish() {
     s_.A.cancel(s_.iterations.last(), "the solve ended first");
     s_.candidates[build_.candidate].seen.why = text_of({.reason = Reason::solve_ended});
   }
-  // For the record only. On a device it takes time, which nobody has asked for where nothing changed.
-  if (surveys_.done() && (!s_.on_device() || (!s_.candidates.in_first() && measurements_.is_little())))
+  // For the record only. If it takes time, nobody has asked for it where nothing changed.
+  if (surveys_.done() &&
+      (measurements_.are_free() || (!s_.candidates.in_first() && measurements_.is_little())))
     (void)measurements_.make();
 }
 

@@ -1,5 +1,6 @@
 // The inside of AutoSwitcher: when it looks, and what it does then. Private to solvers/.
 #pragma once
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -27,6 +28,9 @@ class Switching {
   Switching(const Switching&) = delete;
   Switching& operator=(const Switching&) = delete;
   void begin(const AutoSwitchOptions& options, SolveObserver* inner);
+  void columns_left(std::int64_t running) {
+    take_columns(ProductColumns::of_solve(std::max<std::int64_t>(running, 1)));
+  }
   bool on_iteration(const IterationInfo& info);
   void finish();
   const SolveObserver* inner() const noexcept { return inner_; }
@@ -35,6 +39,8 @@ class Switching {
 
  private:
   // switching.cpp
+  void take_columns(const ProductColumns& now);
+  void count_products(const ProductColumns& of, bool one_pass);
   void charge(const IterationInfo& info, double now);
   void record(const SwitchDecision& decision, const IterationInfo& info);
   void record_rows_kept(const IterationInfo& info);
@@ -60,7 +66,9 @@ class Switching {
 
   bool finished_ = false;
   bool to_be_recorded_ = false;  // the steps, after a change
-  std::int64_t first_products_ = 0, next_look_;
+  // Of the present solve: products of all columns, before the operator had counted counted_; and its first iteration.
+  double products_ = 0;
+  std::int64_t counted_ = 0, first_iteration_ = 0, next_look_;
   // The build that was begun last. The rule gave granted, price and excess_before.
   struct RunningBuild {
     bool running = false;

@@ -7,7 +7,21 @@ namespace protean::detail {
 void TimeAccount::begin_another(double now) noexcept {
   earlier_stay_seconds_ = stay_seconds_;
   created_ = now, solve_begin_ = -1, burst_ = {}, paused_ = 0;
-  changed();
+  since_change_ = 0, pace_.clear();
+}
+
+double TimeAccount::first_pace() const noexcept {
+  if (const double measured = first_pace_.seconds(); measured > 0) return measured;
+  if (before_ <= 0) return estimate_;
+  const double now = pace_.seconds();
+  return estimate_ * (now > 0 ? now / before_ : least_);
+}
+
+void TimeAccount::columns_changed(double least) noexcept {
+  estimate_ = first_pace(), before_ = pace_.seconds(), least_ = least;
+  if (before_ <= 0) estimate_ *= least;
+  first_pace_.clear(), pace_.clear();
+  since_change_ = 0;
 }
 
 void TimeAccount::begin(double now, double seconds) {
@@ -20,7 +34,7 @@ void TimeAccount::charge(double now, bool undisturbed, bool first, double record
   const double seconds = std::max(now - last_exit_ - recorded, 0.0);
   if (undisturbed && pace_.add(seconds)) ++since_change_;
   if (first) first_pace_.add(seconds);
-  const double pace = first_pace_.seconds();
+  const double pace = first_pace();
   if (!on_device_) {
     stay_seconds_ += first ? seconds : pace;
     return;
@@ -44,8 +58,7 @@ void TimeAccount::leave(double looked, double now) noexcept {
 double TimeAccount::elapsed(double now) const noexcept {
   if (solve_begin_ < 0) return earlier_seconds_;
   if (!on_device_ || burst_.iterations == 0) return earlier_seconds_ + now - solve_begin_;
-  const double paused = burst_.paused + paused_,
-               pace = pace_.seconds() > 0 ? pace_.seconds() : first_pace_.seconds();
+  const double paused = burst_.paused + paused_, pace = pace_.seconds() > 0 ? pace_.seconds() : first_pace();
   return earlier_seconds_ + burst_.begin - solve_begin_ + paused +
          std::min(now - burst_.begin - paused, static_cast<double>(burst_.iterations) * pace);
 }

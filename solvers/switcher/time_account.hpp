@@ -32,10 +32,17 @@ class TimeAccount {
   void leave(double looked, double now) noexcept;
   // Counts the iterations anew: after a build, and, with their pace, after a change of format.
   void disturbed() noexcept { since_change_ = 0; }
-  void changed() noexcept { since_change_ = 0, pace_.clear(); }
+  void changed() noexcept {
+    estimate_ = first_pace(), before_ = 0;
+    since_change_ = 0, pace_.clear();
+  }
+  // An iteration multiplies other numbers of vectors from now on. Its time in the first format, unless that is measured
+  // anew, is taken to change as the one in the present format does: the format that is kept has fewer bytes to read, so
+  // its time depends more on the vectors. Until that is known, the time changes by the factor `least`.
+  void columns_changed(double least) noexcept;
 
   // Forgets the pace of the first format, which is another one now.
-  void forget_first() noexcept { first_pace_.clear(); }
+  void forget_first() noexcept { first_pace_.clear(), estimate_ = before_ = 0; }
 
   // The time of the same iterations in the first format: of all solves, and of the present one.
   double stay_seconds() const noexcept { return stay_seconds_; }
@@ -45,7 +52,7 @@ class TimeAccount {
   // The time since the present solve began, whatever has been computed.
   double since_begin(double now) const noexcept { return now - solve_begin_; }
   // Seconds of an iteration in the first format, and in the present one.
-  double first_pace() const noexcept { return first_pace_.seconds(); }
+  double first_pace() const noexcept;
   double pace() const noexcept { return pace_.seconds(); }
   // Iterations in the present format without a build beside them.
   std::int64_t since_change() const noexcept { return since_change_; }
@@ -69,6 +76,9 @@ class TimeAccount {
   Burst burst_;
   std::int64_t since_change_ = 0;
   IterationPace first_pace_, pace_;
+  // After columns_changed(): the time of an iteration in the first format, as long as it has not been measured, which is
+  // still to be multiplied by pace() / before_; before_ 0: it is not.
+  double estimate_ = 0, before_ = 0, least_ = 1;
 };
 
 }  // namespace protean::detail

@@ -115,9 +115,54 @@ TEST_F(MultiCommand, AColumnThatDoesNotConvergeIsNamed) {
   EXPECT_EQ(report()["columns"].size(), 4u);
 }
 
+TEST_F(MultiCommand, AScheduleChangesTheFormat) {
+  problem("{random: 3, columns: 3}",
+          "schedule:\n  - {at_iteration: 4, format: sell-packed, overlapped: false}\n"
+          "  - {at_residual: 1.0e-4, format: csr, order: rcm, overlapped: false}\n"
+          "  - {at_iteration: 5000, format: csr}\noutput: {report: r.json}\n");
+  const Outcome outcome = run({"solve", "p.yaml"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_NE(outcome.out.find("it 4: csr -> sell-packed"), std::string::npos) << outcome.out;
+  EXPECT_NE(outcome.out.find("not-reached"), std::string::npos) << outcome.out;
+  const Json json = report();
+  ASSERT_EQ(json["switches"].size(), 2u);
+  EXPECT_EQ(json["switches"][0]["iteration"], 4);
+  EXPECT_EQ(json["switches"][1]["order"]["to"], "rcm");
+  ASSERT_EQ(json["decisions"].size(), 3u);
+  EXPECT_EQ(json["decisions"][0]["action"], "switched");
+  EXPECT_LE(json["decisions"][1]["relative_residual"].get<double>(), 1e-4);
+  for (const Json& column : json["columns"])
+    EXPECT_LE(column["residual"]["true_relative"].get<double>(), 1e-8);
+}
+
+TEST_F(MultiCommand, ThePolicyDecidesAndExplains) {
+  write("p.yaml",
+        "matrix: {generate: {kind: poisson-3d, n: 24}}\nrhs: {random: 3, columns: 4}\nsolver: {method: cg}\n"
+        "preconditioner: {type: none}\noutput: {report: r.json}\n");
+  for (const std::vector<std::string>& more :
+       {std::vector<std::string>{}, {"--set", "schedule.policy=auto"}}) {
+    std::vector<std::string> arguments{"solve", "p.yaml", "--explain", "--set",
+                                       "solver.relative_tolerance=1e-12"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const Outcome outcome = run(arguments);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    const Json json = report();
+    ASSERT_EQ(json["columns"].size(), 4u);
+    EXPECT_TRUE(json.contains("policy"));
+    EXPECT_NE(json["operator"]["reason"].get<std::string>().find("policy"), std::string::npos);
+    // A machine of other speeds may find no reason to look.
+    if (!json["policy"]["candidates"].empty()) {
+      EXPECT_NE(outcome.out.find("Products of 4 right-hand sides"), std::string::npos) << outcome.out;
+    }
+  }
+  // Chosen before the solve: the ranking, with products of all right-hand sides.
+  const Outcome chosen = run({"solve", "p.yaml", "--explain", "--set", "operator.expected_iterations=5000"});
+  EXPECT_EQ(chosen.code, 0) << chosen.err;
+  EXPECT_NE(chosen.out.find("Chosen before the solve"), std::string::npos) << chosen.out;
+}
+
 TEST_F(MultiCommand, WhatIsForOneRightHandSideIsRefused) {
   problem("{random: 3, columns: 2}");
-  expect_refused({"solve", "p.yaml", "--set", "schedule.policy=auto"}, "schedule");
   expect_refused({"solve", "p.yaml", "--set", "output.history=h.csv"}, "output.history");
   expect_refused({"compare", "p.yaml"}, "2 right-hand sides");
   expect_refused({"solve", "p.yaml", "--set", "rhs.columns=0"}, "rhs.columns");

@@ -10,6 +10,7 @@
 #include "core/error.hpp"
 #include "core/generate/generate.hpp"
 #include "formats/catalogue.hpp"
+#include "formats/survey.hpp"
 #include "gtest/gtest.h"
 #include "operators/multi_product.hpp"
 #include "support/multi.hpp"
@@ -134,6 +135,33 @@ TEST_P(Multi, ManyColumns) {
     SCOPED_TRACE(shape.name());
     check_one<double>(*A, csr, many_columns, shape);
   }
+}
+
+// What is said before there is a matrix (the policy prices formats by it), of every format and kernel of this build.
+TEST(MultiProduct, IsKnownBeforeTheMatrix) {
+  int in_one_pass = 0, by_columns = 0;
+  for (const Space space : {Space::host, Space::device}) {
+    const ContextPtr context = test_context(space);
+    if (!context) continue;
+    const auto csr = placed(context, generate(test_context(), "poisson-2d", {{"n", 9}}));
+    for (const FormatEntry* format : catalogue())
+      for (const Kernel& kernel : kernels_in(*format, space)) {
+        if (!kernel.unavailable.empty() || format->id == "split") continue;
+        SCOPED_TRACE(std::string(format->id) + "/" + std::string(kernel.name));
+        FormatParams params;
+        for (const ParamDoc& doc : format->params)
+          if (doc.name.starts_with("max_fill")) params.set(std::string(doc.name), doc.largest);
+        std::unique_ptr<AssembledMatrix<double>> A;
+        try {
+          A = make_matrix(*format, csr, context, params, kernel.name);
+        } catch (const FormatRefused&) { continue; }
+        const bool known = multiplies_in_one_pass(*format, kernel.name, space);
+        EXPECT_EQ(known, column_by_column<double>(*A).empty());
+        ++(known ? in_one_pass : by_columns);
+      }
+  }
+  EXPECT_GE(in_one_pass, 14);
+  EXPECT_GE(by_columns, 14);
 }
 
 TEST_P(Multi, OnePass) {

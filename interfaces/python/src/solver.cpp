@@ -44,32 +44,6 @@ void put(nb::dict& into, const SolveReport& report) {
   into["advice"] = report.advice;
 }
 
-// What solves with one and with several right-hand sides have in common.
-template <class Result>
-void put_common(nb::dict& into, const Result& result) {
-  into["format"] = result.format;
-  into["kernel"] = result.kernel;
-  into["order"] = result.order;
-  into["format_reason"] = result.format_reason;
-  nb::dict choice;
-  if (!result.choice.taken.empty())
-    choice["wanted"] = result.choice.wanted, choice["refused"] = result.choice.refused,
-    choice["taken"] = result.choice.taken;
-  into["choice"] = choice;
-  into["order_reason"] = result.order_reason;
-  into["method"] = result.method;
-  into["method_reason"] = result.method_reason;
-  into["preconditioner"] = result.preconditioner;
-  into["preconditioner_reason"] = result.preconditioner_reason;
-  nb::dict seconds;
-  seconds["check"] = result.check_seconds;
-  seconds["order"] = result.order_seconds;
-  seconds["convert"] = result.convert_seconds;
-  seconds["setup"] = result.setup_seconds;
-  seconds["solve"] = result.report.seconds;
-  into["seconds"] = seconds;
-}
-
 nb::dict dict_of(const SwitchRecord& one) {
   nb::dict result;
   result["iteration"] = one.iteration;
@@ -153,6 +127,37 @@ nb::list list_of(const std::vector<Record>& records) {
   nb::list result;
   for (const Record& one : records) result.append(dict_of(one));
   return result;
+}
+
+// What solves with one and with several right-hand sides have in common.
+template <class Result>
+void put_common(nb::dict& into, const Result& result) {
+  into["format"] = result.format;
+  into["kernel"] = result.kernel;
+  into["order"] = result.order;
+  into["format_reason"] = result.format_reason;
+  nb::dict choice;
+  if (!result.choice.taken.empty())
+    choice["wanted"] = result.choice.wanted, choice["refused"] = result.choice.refused,
+    choice["taken"] = result.choice.taken;
+  into["choice"] = choice;
+  into["order_reason"] = result.order_reason;
+  into["method"] = result.method;
+  into["method_reason"] = result.method_reason;
+  into["preconditioner"] = result.preconditioner;
+  into["preconditioner_reason"] = result.preconditioner_reason;
+  nb::dict seconds;
+  seconds["check"] = result.check_seconds;
+  seconds["order"] = result.order_seconds;
+  seconds["convert"] = result.convert_seconds;
+  seconds["setup"] = result.setup_seconds;
+  seconds["solve"] = result.report.seconds;
+  into["seconds"] = seconds;
+  into["switches"] = list_of(result.switches);
+  into["failed_switches"] = list_of(result.failed_switches);
+  into["decisions"] = list_of(result.decisions);
+  into["candidates"] = list_of(result.candidates);
+  into["events"] = list_of(result.events);
 }
 
 // The array that gets the solution.
@@ -271,11 +276,6 @@ class KeptSolver {
     put_common(report, result);
     report["residuals"] = array_of(watch.residuals());
     report["preconditioner_changes"] = list_of(result.preconditioner_changes);
-    report["switches"] = list_of(result.switches);
-    report["failed_switches"] = list_of(result.failed_switches);
-    report["decisions"] = list_of(result.decisions);
-    report["candidates"] = list_of(result.candidates);
-    report["events"] = list_of(result.events);
     return report;
   }
 

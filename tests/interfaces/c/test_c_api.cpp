@@ -584,9 +584,6 @@ TEST_F(CApi, SeveralRightHandSides) {
   EXPECT_EQ(protean_solve_multi(solver, A, k, B.data(), ld, B.data(), ld), PROTEAN_BAD_ARGUMENT);
   EXPECT_EQ(protean_matrix_apply_multi(A, k, 1.0, X.data(), ld, 0.0, X.data(), ld), PROTEAN_BAD_ARGUMENT);
   EXPECT_EQ(protean_solve_multi(solver, A, 0, nullptr, n, nullptr, n), PROTEAN_OK);
-  EXPECT_EQ(protean_solver_set_text(solver, "policy", "auto"), PROTEAN_OK);
-  EXPECT_EQ(protean_solve_multi(solver, A, k, B.data(), ld, X.data(), ld), PROTEAN_BAD_ARGUMENT);
-  EXPECT_TRUE(error_has("one right-hand side"));
   create("minres", "none");
   std::fill(X.begin(), X.end(), 0.0);
   EXPECT_EQ(protean_solve_multi(solver, A, k, B.data(), ld, X.data(), ld), PROTEAN_OK)
@@ -603,6 +600,68 @@ TEST_F(CApi, SeveralRightHandSides) {
     EXPECT_GT(one.restarts, 1);
     EXPECT_LE(std::abs(protean_solver_iterations(solver) - one.iterations), 1);
   }
+}
+
+// A schedule and the policy change the format of a solve with several right-hand sides, too.
+TEST_F(CApi, SeveralRightHandSidesChangeTheFormat) {
+  constexpr std::int64_t k = 3;
+  const auto large = generate(test_context(), "poisson-2d", {{"n", 60}});
+  const std::int64_t rows = large.rows();
+  protean_matrix* matrix = nullptr;
+  ASSERT_EQ(protean_matrix_csr(context, rows, rows, large.nonzeros(), large.pattern.row_ptr.p32,
+                               large.pattern.col, large.values, 0, &matrix),
+            PROTEAN_OK);
+  std::vector<double> B(static_cast<std::size_t>(rows * k)), X(B.size(), 0.0), R(B.size());
+  for (std::int64_t j = 0; j < k; ++j) {
+    const auto column = sample_vector<double>(rows, 20 + static_cast<unsigned>(j));
+    std::copy(column.begin(), column.end(), B.begin() + j * rows);
+  }
+  const auto solve_all = [&] {
+    std::fill(X.begin(), X.end(), 0.0);
+    ASSERT_EQ(protean_solve_multi(solver, matrix, k, B.data(), rows, X.data(), rows), PROTEAN_OK)
+        << protean_last_error();
+    R = B;
+    ASSERT_EQ(protean_matrix_apply_multi(matrix, k, -1.0, X.data(), rows, 1.0, R.data(), rows), PROTEAN_OK);
+    for (std::int64_t j = 0; j < k; ++j) {
+      double rest = 0, right = 0;
+      for (std::int64_t i = j * rows; i < (j + 1) * rows; ++i) {
+        const auto at = static_cast<std::size_t>(i);
+        rest += R[at] * R[at], right += B[at] * B[at];
+      }
+      EXPECT_LE(std::sqrt(rest), 1.01e-8 * std::sqrt(right));
+    }
+  };
+  ASSERT_EQ(protean_solver_schedule(solver, "at_iteration", 4, "sell-packed", nullptr, nullptr, 0),
+            PROTEAN_OK);
+  ASSERT_EQ(protean_solver_schedule_order(solver, "at_iteration", 9, "rcm", nullptr, nullptr, nullptr, 0),
+            PROTEAN_OK);
+  solve_all();
+  ASSERT_EQ(protean_solver_switches(solver), 2);
+  protean_switch change;
+  ASSERT_EQ(protean_solver_switch(solver, 0, &change), PROTEAN_OK);
+  EXPECT_EQ(change.iteration, 4);
+  EXPECT_STREQ(change.to, "sell-packed");
+  ASSERT_EQ(protean_solver_switch(solver, 1, &change), PROTEAN_OK);
+  EXPECT_EQ(change.iteration, 9);
+  EXPECT_STREQ(change.to_order, "rcm");
+  EXPECT_STREQ(protean_matrix_format(matrix), "sell-packed");
+  EXPECT_STREQ(protean_matrix_order(matrix), "rcm");
+  // Not both.
+  ASSERT_EQ(protean_solver_set_text(solver, "policy", "auto"), PROTEAN_OK);
+  EXPECT_EQ(protean_solve_multi(solver, matrix, k, B.data(), rows, X.data(), rows), PROTEAN_BAD_ARGUMENT);
+  EXPECT_TRUE(error_has("exclude each other"));
+  EXPECT_STREQ(protean_matrix_format(matrix), "sell-packed");
+  ASSERT_EQ(protean_solver_schedule_clear(solver), PROTEAN_OK);
+  for (int solve = 0; solve < 20 && protean_solver_decisions(solver) == 0; ++solve) solve_all();
+  ASSERT_GT(protean_solver_decisions(solver), 0);
+  EXPECT_TRUE(has(protean_solver_decision(solver, 0), "iteration "));
+  // A monitor remains one for one right-hand side.
+  ASSERT_EQ(protean_solver_set_monitor(
+                solver, [](void*, const protean_iteration*) { return 0; }, nullptr),
+            PROTEAN_OK);
+  EXPECT_EQ(protean_solve_multi(solver, matrix, k, B.data(), rows, X.data(), rows), PROTEAN_BAD_ARGUMENT);
+  EXPECT_TRUE(error_has("one right-hand side"));
+  protean_matrix_free(matrix);
 }
 
 TEST_F(CApi, SinglePrecision) {

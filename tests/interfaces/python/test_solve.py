@@ -165,8 +165,19 @@ def test_columns():
     assert report.converged and len(report.columns) == 4 and report.x.shape == B.shape
     assert np.abs(B - A @ report.x).max() < 1e-6
     assert report.iterations == max(one.iterations for one in report.columns)
-    with pytest.raises(protean.errors.BadArgument, match="one right-hand side"):
-        protean.solve(A, B, policy="auto")
+    assert report.events == [] and report.switches == []
+
+
+def test_columns_change_their_format():
+    A = poisson(40)
+    B = np.random.default_rng(5).standard_normal((1600, 4))
+    scheduled = protean.solve(A, B, schedule=[{"at_iteration": 5, "format": "sell-packed", "overlapped": False}])
+    assert scheduled.converged and np.abs(B - A @ scheduled.x).max() < 1e-6
+    assert [(one["iteration"], one["to"]) for one in scheduled.switches] == [(5, "sell-packed")]
+    assert [one["action"] for one in scheduled.events] == ["switched"]
+    decided = protean.solve(A, B, policy="auto")
+    assert decided.converged and decided.decisions
+    assert "iteration" in decided.explain()
 
 
 def test_guess_and_shapes():
