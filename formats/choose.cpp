@@ -22,7 +22,6 @@
 #include "formats/survey.hpp"
 #include "formats/trials.hpp"
 #include "operators/kernel_loading.hpp"
-#include "operators/multi_product.hpp"
 
 namespace protean {
 namespace {
@@ -154,10 +153,30 @@ ChosenMatrix<T> plain_for(const CsrMatrix<T>& csr, const ContextPtr& context, st
   return result;
 }
 
+// Whether a pass for several vectors may take less time than one in csr: the values alone are this share of the bytes
+// of csr, so it must read more than this share of the bytes a second.
+template <class T>
+bool gains_with_several(const FormatEntry& entry, Space space) {
+  constexpr double least_bytes = sizeof(T) / (sizeof(T) + 4.0);
+  return several_bandwidth(entry, {}, space) > least_bytes;
+}
+
 // The first format before csr that the whole matrix admits, else csr.
 template <class T>
 ChosenMatrix<T> first_admitted(const CsrMatrix<T>& csr, const ContextPtr& context,
-                               const std::vector<SelectedFormat>& ranked, bool several_columns) {
+                               std::vector<SelectedFormat> ranked, bool several_columns) {
+  if (several_columns) {
+    const std::string_view first = ranked.front().entry->id;
+    std::erase_if(ranked, [&](const SelectedFormat& format) {
+      return format.entry->id != "csr" && !gains_with_several<T>(*format.entry, context->space());
+    });
+    if (first != "csr" && (ranked.empty() || ranked.front().entry->id == "csr"))
+      return plain(
+          csr, context,
+          fmt::format("csr, whose products with several vectors take less time than those of {}, which would "
+                      "be taken for one right-hand side",
+                      first));
+  }
   const std::string_view wanted = ranked.front().entry->id;
   if (wanted == "csr") return plain(csr, context, ranked.front().reason);
   ChosenMatrix<T> result;
@@ -188,13 +207,6 @@ ChosenMatrix<T> first_admitted(const CsrMatrix<T>& csr, const ContextPtr& contex
     return plain_for(csr, context, wanted, result.choice.refused,
                      fmt::format("csr instead of {}, which a sample of the rows promised: {}", wanted,
                                  result.choice.refused));
-  if (several_columns)
-    if (const std::string why = column_by_column<T>(*result.matrix); !why.empty()) {
-      const std::string taken = std::move(result.choice.taken);
-      result.matrix.reset();
-      return plain_for(csr, context, taken, why,
-                       fmt::format("csr, which takes several right-hand sides in one pass: {}", why));
-    }
   return result;
 }
 

@@ -134,10 +134,11 @@ struct ChosenMatrix {
 //
 // The choice sees a sample only. If the whole matrix is refused, the next format of the selector's ranking that is
 // expected to be faster than csr is tried, three in all. The format is csr if all of them refuse, if rows are not
-// sorted, if the free memory does not suffice, and with `several_columns` if the format has no product with several
-// vectors; `reason` says so. Space, deterministic mode and size of values of `options` are taken from the matrix, and
-// symmetry of its values is found out if it matters. `on_host`: the same matrix in host memory, for a caller that has
-// it; otherwise a matrix in device memory is copied to the host to look at it.
+// sorted, if the free memory does not suffice, and with `several_columns` unless a product of the format with several
+// vectors may take less time (several_bandwidth()); `reason` says so. Space, deterministic mode and size of values of
+// `options` are taken from the matrix, and symmetry of its values is found out if it matters. `on_host`: the same
+// matrix in host memory, for a caller that has it; otherwise a matrix in device memory is copied to the host to look at
+// it.
 template <class T>
 PROTEAN_EXPORT ChosenMatrix<T> make_chosen_matrix(const CsrMatrix<T>& csr, const ContextPtr& context,
                                                   ChoiceOptions options = {},

@@ -308,7 +308,8 @@ std::vector<SwitchTarget> ask_all(const ContextPtr& one, const Samples& samples,
     for (const Kernel& kernel : kernels) {
       if (!usable(kernel)) continue;
       format.spec.kernel = &kernel == &kernels.front() ? std::string_view() : kernel.name;
-      format.one_pass = multiplies_in_one_pass(*entry, format.spec.kernel, space);
+      format.several_bandwidth = several_bandwidth(*entry, format.spec.kernel, space);
+      format.one_pass = format.several_bandwidth > 0;
       surveyed.push_back(format);
       // On a GPU the first kernel chooses its mapping of threads by the lengths of the rows. What the table says of
       // others, from other matrices, has been wrong by factors of 3 to 40.
@@ -320,12 +321,17 @@ std::vector<SwitchTarget> ask_all(const ContextPtr& one, const Samples& samples,
 
 }  // namespace
 
-bool multiplies_in_one_pass(const FormatEntry& entry, std::string_view kernel, Space space) {
+double several_bandwidth(const FormatEntry& entry, std::string_view kernel, Space space) {
   const auto kernels = kernels_in(entry, space);
   if (kernel.empty() && !kernels.empty()) kernel = kernels.front().name;
-  if (kernel != "native") return false;
+  if (kernel != "native") return 0;
   const std::string_view layout = entry.base.empty() ? entry.id : entry.base;
-  return layout == "csr" || layout == "sell-packed" || entry.engine == "slots" || entry.engine == "blocks";
+  const bool on_host = space == Space::host;
+  if (layout == "csr") return 1;
+  if (layout == "sell-packed") return on_host ? 0.53 : 0.88;
+  if (entry.engine == "slots") return on_host ? 0.61 : 0.95;
+  if (entry.engine == "blocks") return on_host ? 0.42 : 0.75;
+  return 0;
 }
 
 PatternSample sample_rows(const ContextPtr& context, const SparsityPattern& pattern, std::int64_t entries,

@@ -43,9 +43,11 @@ std::vector<SwitchTarget> survey_formats(const SparsityPattern& pattern, Space s
                                          bool deterministic = false, std::size_t value_bytes = 8,
                                          bool symmetric = false, const CostModel* model = nullptr);
 
-// Whether matrices in this format multiply several vectors in one pass (HasMultiProduct), with this kernel of the space;
-// empty: its first one.
-PROTEAN_HIDDEN bool multiplies_in_one_pass(const FormatEntry& entry, std::string_view kernel, Space space);
+// Bytes a second of a product with several vectors in one pass (HasMultiProduct), relative to csr, of this format with
+// this kernel of the space; empty: its first one. 0: it multiplies them one by one. A constant of the layout: the
+// geometric mean over 2, 4 and 8 vectors of five matrices on one core of a Xeon with AVX-512, and over 8 vectors of the
+// three of docs/results/gpu-products.md. Single matrices differ from it by 25 % there, and by 35 % on the GPU.
+PROTEAN_HIDDEN double several_bandwidth(const FormatEntry& entry, std::string_view kernel, Space space);
 
 // The same for a pattern in the memory of the context and formats in that memory. If the pattern is in device memory,
 // the rows of the sample are copied to the host, and the longest row is found on the device.

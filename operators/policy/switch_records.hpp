@@ -40,6 +40,8 @@ struct SwitchTarget {
   double plan_seconds = 0;
   // Whether it multiplies several vectors in one pass (HasMultiProduct). False: column by column.
   bool one_pass = false;
+  // Bytes a second of such a pass, relative to csr; 0: not known.
+  double several_bandwidth = 0;
 };
 
 // One change of format that took place.

@@ -21,8 +21,8 @@ struct ProductColumns {
 
   // As how many products LinearOperator::products() counts it.
   std::int64_t counted(bool one_pass) const noexcept { return one_pass ? width : running; }
-  // Bytes that it moves for a matrix of `bytes`: the matrix, x and y, as CostModel counts them for one vector. A copy of
-  // one lane moves whole cache lines: of X once, of Y twice, since a line is read before a part of it is written.
+  // Bytes that it moves for a matrix of `bytes`: the matrix, x and y, as CostModel counts them for one vector. A copy
+  // of one lane moves whole cache lines: of X once, of Y twice, since a line is read before a part of it is written.
   double traffic(std::size_t bytes, std::int64_t rows, bool one_pass) const noexcept {
     constexpr double value = 8, line = 64;
     const auto matrix = static_cast<double>(bytes), n = static_cast<double>(rows);

@@ -19,8 +19,8 @@ class Measurements {
   // Whether the products of the solve itself are timed: on a host, unless several columns are multiplied one by one.
   bool are_free() const;
 
-  // If products are timed that the solve does not need, it waits. Returns whether that wait is short compared with the solve so
-  // far.
+  // If products are timed that the solve does not need, it waits. Returns whether that wait is short compared with the
+  // solve so far.
   bool is_little() const;
   // Whether the product of the first candidate is worth its measurement: where the account allows the time, or where a
   // candidate would pay for it by the machine table.

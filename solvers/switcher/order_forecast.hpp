@@ -55,7 +55,8 @@ class OtherOrder {
   void leave(Why why);
 
   SwitcherShared<T>& s_;
-  // Whether it could pay, once; of_columns_: a solve with several right-hand sides has asked, and the next one may again.
+  // Whether it could pay, once; of_columns_: a solve with several right-hand sides has asked, and the next one may
+  // again.
   bool asked_ = false, of_columns_ = false;
   WorkBeside<OrderForecast> work_;
   OrderForecast forecast_;

@@ -14,8 +14,9 @@ namespace {
 constexpr double around_a_build = 70e-6, products_around_a_build = 1.5;
 constexpr double unlike_machine = 0.3;  // relative uncertainty of times measured on another machine
 constexpr double beyond_plan = 1.25;    // time of a conversion / time of the part in plan_seconds
-// Of products of several columns by those of one, as the table has them.
-constexpr double columns_uncertainty = 0.2, columns_uncertainty_on_device = 0.35;
+// Relative, of products of several vectors: by SwitchTarget::several_bandwidth, and what is added to the uncertainty of
+// products of one vector if that is not known.
+constexpr double several_uncertainty = 0.25, several_uncertainty_on_device = 0.35;
 
 }  // namespace
 
@@ -98,6 +99,23 @@ void Prices<T>::estimate() {
   order_.estimate(query(candidates[candidates.current()].seen.order));
 }
 
+// The table has times of products of one vector, in which formats differ in other ways.
+template <class T>
+void Prices<T>::for_several(CostPrediction& cost, const Candidate& candidate,
+                            const Candidate& reference) const {
+  const double uncertainty = s_.on_device() ? several_uncertainty_on_device : several_uncertainty;
+  const double own = candidate.target.several_bandwidth, running = reference.target.several_bandwidth;
+  if (own <= 0 || running <= 0) {
+    cost.uncertainty = std::hypot(cost.uncertainty, uncertainty);
+    return;
+  }
+  const auto bytes = [&](const Candidate& of) {
+    return ProductColumns().traffic(of.seen.bytes, s_.A.rows(), true);
+  };
+  cost.product_seconds = bytes(candidate) / bytes(reference) * running / own;
+  cost.uncertainty = uncertainty;
+}
+
 template <class T>
 void Prices<T>::estimate_in(const std::string& order) {
   const std::size_t by = reference_for(order), current = s_.candidates.current();
@@ -111,9 +129,7 @@ void Prices<T>::estimate_in(const std::string& order) {
     e.reference = by;
     e.cost = s_.model.relative(asked, candidate.format, candidate.seen.bytes, running, 1);
     if (reference.seen.order != order && e.cost.known) e.cost = order_.in_it(e.cost, candidate.seen.bytes);
-    if (s_.columns.width > 1 && i != by)
-      e.cost.uncertainty = std::hypot(e.cost.uncertainty,
-                                      s_.on_device() ? columns_uncertainty_on_device : columns_uncertainty);
+    if (s_.columns.width > 1 && i != by) for_several(e.cost, candidate, reference);
     // The table has no times of element matrices. Take the times of the table's machine, with a larger
     // uncertainty.
     if (!e.cost.known && s_.A.on_elements() && i != current) {

@@ -40,6 +40,7 @@ class Prices {
   std::size_t reference_for(const std::string& order) const;
   void estimate();
   void estimate_in(const std::string& order);
+  void for_several(CostPrediction& cost, const Candidate& candidate, const Candidate& reference) const;
   double assembly() const;
 
   SwitcherShared<T>& s_;

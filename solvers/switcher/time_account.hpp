@@ -76,8 +76,8 @@ class TimeAccount {
   Burst burst_;
   std::int64_t since_change_ = 0;
   IterationPace first_pace_, pace_;
-  // After columns_changed(): the time of an iteration in the first format, as long as it has not been measured, which is
-  // still to be multiplied by pace() / before_; before_ 0: it is not.
+  // After columns_changed(): the time of an iteration in the first format, as long as it has not been measured, which
+  // is still to be multiplied by pace() / before_; before_ 0: it is not.
   double estimate_ = 0, before_ = 0, least_ = 1;
 };
 

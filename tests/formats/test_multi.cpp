@@ -155,7 +155,7 @@ TEST(MultiProduct, IsKnownBeforeTheMatrix) {
         try {
           A = make_matrix(*format, csr, context, params, kernel.name);
         } catch (const FormatRefused&) { continue; }
-        const bool known = multiplies_in_one_pass(*format, kernel.name, space);
+        const bool known = several_bandwidth(*format, kernel.name, space) > 0;
         EXPECT_EQ(known, column_by_column<double>(*A).empty());
         ++(known ? in_one_pass : by_columns);
       }

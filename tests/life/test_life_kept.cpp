@@ -434,12 +434,9 @@ class KeptWorld {
     return {};
   }
 
-  Plan draw_plan(const KeptSpec& spec, Draw& draw) {
+  Plan draw_plan(Draw& draw) {
     Plan plan;
-    const std::string& method = spec.settings.method;
-    const bool may = method == "cg" || method == "bicgstab" || method == "gmres";
-    // With a policy or a schedule, and with other methods, several are refused.
-    if (may ? draw.one_in(3) : draw.one_in(12)) plan.columns = 2 + draw.below(4);
+    if (draw.one_in(3)) plan.columns = 2 + draw.below(4);
     plan.event = draw.of(
         {Event::none, Event::none, Event::none, Event::interrupt, Event::exception, Event::new_values});
     plan.event_at = draw.below(14);
@@ -448,9 +445,9 @@ class KeptWorld {
     return plan;
   }
 
-  std::string solve(int slot, Draw& draw) { return solve(slot, draw_plan(kept_[slot]->spec(), draw)); }
+  std::string solve(int slot, Draw& draw) { return solve(slot, draw_plan(draw)); }
   std::string solve_twice(int slot, Draw& draw) {
-    Plan plan = draw_plan(kept_[slot]->spec(), draw);
+    Plan plan = draw_plan(draw);
     if (std::string text = solve(slot, plan); !text.empty()) return text;
     plan.event = Event::none, plan.failing_allocation = 0;
     return solve(slot, plan);

@@ -1,5 +1,5 @@
-// The policy in solves with several right-hand sides: products are those of all columns, and the account is one, however
-// many columns a solve has. The clock is simulated: only the products and builds of these tests advance it.
+// The policy in solves with several right-hand sides: products are those of all columns, and the account is one,
+// however many columns a solve has. The clock is simulated: only the products and builds of these tests advance it.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -132,17 +132,18 @@ class InCsr final : public MultiSolveObserver {
 // Systems with one matrix, which begin in csr. The table promises `promise` of the products of csr for each target.
 struct ColumnsLive {
   ContextPtr context;
-  CsrMatrix<double> on_host = generate(test_context(), "poisson-2d", {{"n", 40}}), csr;
+  CsrMatrix<double> on_host, csr;
   Matrix<double> A;
   MachineTable table;
   AutoSwitchOptions options{.policy = {}, .goal = 1, .max_iterations = 10000};
   std::unique_ptr<AutoSwitcher<double>> switcher;
-  double promise = 0.25;
+  double promise = 0.25, bandwidth = 0;  // bandwidth: several_bandwidth of the targets, beside 1 of csr
   InCsr in_csr;
   MultiSolveReport report;
 
-  explicit ColumnsLive(ContextPtr in = Context::host(1))
+  explicit ColumnsLive(ContextPtr in = Context::host(1), double side = 30)
       : context(std::move(in)),
+        on_host(generate(test_context(), "poisson-2d", {{"n", side}})),
         csr(context->simulated() ? upload(context, on_host) : on_host),
         A(csr, make_matrix(start_of_columns.entry, csr, context), {.clock = column_time}) {
     options.policy.overlapped = false;
@@ -156,6 +157,7 @@ struct ColumnsLive {
           {std::string(format.entry.id), csr.bytes(), share * 1e-3, share < 1 ? 1e-3 : 0});
       SwitchTarget target;
       target.spec.entry = &format.entry, target.bytes = csr.bytes(), target.one_pass = format.times.one_pass;
+      if (bandwidth > 0) target.several_bandwidth = share < 1 ? bandwidth : 1;
       offered.push_back(target);
     };
     add(start_of_columns, 1);
@@ -206,7 +208,7 @@ TEST(AutoColumns, EveryMethodChangesToAFormatThatPays) {
     for (const int ahead : {-1, 0, 5}) {
       SCOPED_TRACE(std::string(method) +
                    (ahead < 0 ? " on the host" : ", " + std::to_string(ahead) + " ahead"));
-      ColumnsLive live(ahead < 0 ? Context::host(1) : fake_device_context({.steps_ahead = ahead}));
+      ColumnsLive live(ahead < 0 ? Context::host(1) : fake_device_context({.steps_ahead = ahead}), 40);
       live.offer({&fast_of_columns, &lone});
       live.solve(live.some(3), method);
       ASSERT_EQ(live.A.history().size(), 1U);
@@ -241,6 +243,20 @@ TEST(AutoColumns, AFormatForOneVectorCostsAProductForEachColumn) {
   EXPECT_EQ(live.A.history()[0].to, "quick-lone");
   EXPECT_NEAR(live.candidate("quick-lone").measured_product, live.seconds_of(quick_lone_times, 4), 1e-9);
   EXPECT_NE(live.report.product.find("in one pass; then column by column"), std::string::npos);
+}
+
+// What is known of products with several vectors counts, and not what the table has of one.
+TEST(AutoColumns, TheBandwidthOfSeveralVectorsIsThePrediction) {
+  for (const double bandwidth : {0.5, 4.0}) {
+    ColumnsLive live;
+    live.promise = bandwidth > 1 ? 0.9 : 0.1, live.bandwidth = bandwidth;
+    live.offer({&fast_of_columns});
+    live.solve(live.some(4));
+    EXPECT_EQ(live.candidate("fast").ran, bandwidth > 1);
+    EXPECT_NEAR(live.candidate("fast").predicted_product, live.seconds_of(csr_times, 4) / bandwidth, 1e-9);
+    live.solve(live.some(1));
+    EXPECT_EQ(live.candidate("fast").ran, true) << "for one column the table counts";
+  }
 }
 
 TEST(AutoColumns, GoesBackFromASlowFormat) {
@@ -336,7 +352,7 @@ TEST(AutoColumns, TheOrderOfTheRowsStays) {
 TEST(AutoColumns, TheAccountBoundsSolvesOfAnyNumbersOfColumns) {
   std::mt19937 random(5);
   int changed = 0, back = 0;
-  for (int round = 0; round < 40; ++round) {
+  for (int round = 0; round < 32; ++round) {
     ColumnsLive live(round % 4 == 3 ? fake_device_context({.steps_ahead = round % 8 == 3 ? 0 : 4})
                                     : Context::host(1));
     live.promise = 0.2 + 0.1 * static_cast<double>(random() % 7);
