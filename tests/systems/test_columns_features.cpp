@@ -234,21 +234,5 @@ TEST(ColumnsPolicy, DecidesWhereTheFormatIsAuto) {
   for (const SwitchRecord& one : after.switches) EXPECT_NE(one.from, "dia");
 }
 
-TEST(ColumnsPolicy, IsRefusedWithAScheduleAndNamesTheObserver) {
-  const auto csr = generate(test_context(), "poisson-2d", {{"n", 10}});
-  class None final : public SolveObserver {
-    bool on_iteration(const IterationInfo&) override { return true; }
-  } none;
-  LinearSystem<double> system(csr, {.context = test_context(), .observer = &none});
-  std::vector<double> b(200, 1.0), x(200, 0.0);
-  try {
-    (void)system.multi_solve({b.data(), 100, 2, 100}, {x.data(), 100, 2, 100});
-    FAIL();
-  } catch (const BadArgument& error) {
-    EXPECT_NE(std::string(error.what()).find("observer of the settings is for one right-hand side"),
-              std::string::npos);
-  }
-}
-
 }  // namespace
 }  // namespace protean::test

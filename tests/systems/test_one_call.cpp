@@ -742,7 +742,10 @@ TEST(MultiSolve, SettingsForOneRightHandSideAreRefused) {
       (void)multi_solve(csr, {B.data(), 25, 2, 25}, {X.data(), 25, 2, 25}, settings);
     });
   };
-  EXPECT_TRUE(has(refused({.policy = true}), "policy"));
+  class Observer final : public SolveObserver {
+    bool on_iteration(const IterationInfo&) override { return true; }
+  } observer;
+  EXPECT_TRUE(has(refused({.observer = &observer}), "observer of the settings is for one right-hand side"));
   EXPECT_TRUE(has(refused({.method = "cg", .preconditioner = "ilu0"}), "symmetric"));
   EXPECT_EQ(X, std::vector<double>(50, 0.0));
 }
