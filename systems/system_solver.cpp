@@ -1,26 +1,19 @@
 #include "systems/system_solver.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
 #include <optional>
 
-#include "core/csr_view.hpp"
 #include "core/error.hpp"
 #include "core/multi_blas1.hpp"
-#include "core/option_checks.hpp"
-#include "core/words.hpp"
-#include "formats/catalogue.hpp"
 #include "operators/policy/policy_options.hpp"
-#include "preconditioners/options.hpp"
 #include "solvers/format_schedule.hpp"
-#include "solvers/options.hpp"
 #include "solvers/steering_observer.hpp"
 #include "systems/continued.hpp"
-#include "systems/method_choice.hpp"
 #include "systems/preconditioner_change.hpp"
+#include "systems/schedule_points.hpp"
 #include "systems/seconds.hpp"
 #include "systems/sequence.hpp"
 
@@ -44,21 +37,6 @@ class Finished {
   Observer& observer_;
 };
 
-// The point with the entry of the format that it names, and with parameters that the format has.
-SchedulePoint with_entry(SchedulePoint point) {
-  if (point.format.empty()) return point;
-  if (point.to.entry || point.to.elements)
-    throw BadArgument(fmt::format("a point of the schedule names format {} and another one in `to`; name one",
-                                  point.format));
-  point.to.entry = &find_format(point.format);
-  (void)resolve_params(*point.to.entry, point.to.params);
-  return point;
-}
-std::vector<SchedulePoint> with_entries(std::vector<SchedulePoint> points) {
-  for (SchedulePoint& point : points) point = with_entry(std::move(point));
-  return points;
-}
-
 // While it lives the solver is solving.
 class Busy {
  public:
@@ -71,60 +49,7 @@ class Busy {
   std::atomic<bool>& flag_;
 };
 
-void require_preconditioner(std::string_view id) {
-  std::vector<std::string_view> ids;
-  for (const PreconditionerEntry& entry : preconditioners()) {
-    ids.push_back(entry.id);
-    if (entry.id == id && !entry.unavailable.empty())
-      throw NotAvailable(fmt::format("preconditioner {}: {}", id, entry.unavailable));
-  }
-  if (std::find(ids.begin(), ids.end(), id) == ids.end())
-    throw BadArgument(fmt::format("there is no preconditioner '{}'; there are {}.{}", id,
-                                  fmt::join(ids, ", "), detail::did_you_mean(id, ids)));
-}
-
-void require_preconditioner(const SolveSettings& settings) {
-  if (!settings.parts.empty()) {
-    for (const PreconditionerPart& part : settings.parts) require_preconditioner(part.id);
-    return;
-  }
-  require_preconditioner(settings.preconditioner);
-  check_options(preconditioner_options(), settings.preconditioning);
-  require_read(preconditioner_options(), settings.preconditioning, "preconditioner", settings.preconditioner);
-}
-
 }  // namespace
-
-void check(const SolveSettings& settings) {
-  if (settings.method == detail::automatic_method) {
-    check_options(solver_options(), settings.solver);
-    require_read(solver_options(), settings.solver, "method", settings.method);
-  } else {
-    (void)make_solver<double>(settings.method, settings.solver);
-  }
-  require_preconditioner(settings);
-  if (settings.policy && !settings.schedule.empty())
-    throw BadArgument("policy and schedule exclude each other; take one of them");
-  if (settings.policy)
-    check_policy(settings.policy_options);
-  else
-    require_no_policy(settings.policy_options);
-  if (settings.format != "auto") (void)resolve_params(find_format(settings.format), settings.parameters);
-  require_order(settings.order);
-  for (const SchedulePoint& point : settings.schedule) {
-    if (!point.to.order.empty()) require_order(point.to.order, false);
-    (void)with_entry(point);
-  }
-  if (settings.expected_iterations < 0)
-    throw BadArgument(
-        fmt::format("expected_iterations is {}; it must be 0 or more", settings.expected_iterations));
-  require_selector(settings.selector);
-  if (settings.selector != default_selector && settings.format != "auto" && !settings.policy)
-    throw BadArgument(
-        fmt::format("selector {} chooses among formats where format is auto, or where a policy decides; the "
-                    "format is {}: leave the selector out, or take format auto",
-                    settings.selector, settings.format));
-}
 
 template <class T>
 SystemSolver<T>::SystemSolver(SolveSettings settings)
@@ -171,64 +96,6 @@ void SystemSolver<T>::take(SolveSettings&& settings) noexcept {
   name_method();
   now.iterations = 0, now.ended = StopReason::running;
   if (other || (now.chosen && measured)) now.serial = 0;
-}
-
-// Until auto has seen a matrix, it is cg.
-template <class T>
-void SystemSolver<T>::name_method() noexcept {
-  const bool automatic = settings_.method == detail::automatic_method;
-  method_ = automatic ? "cg" : settings_.method;
-  method_reason_.clear();
-}
-
-// Of method auto. Entries are looked at once for each set of values.
-template <class T>
-void SystemSolver<T>::choose_method(const SystemMatrix<T>& matrix) {
-  if (settings_.method != detail::automatic_method) return;
-  Sequence& now = *sequence_;
-  const LinearOperator<T>& A = matrix.A();
-  if (A.rows() != A.cols()) return;  // the solve refuses it
-  if (!now.traits || now.seen_serial != A.serial() || now.seen != A.revision()) {
-    const CsrMatrix<T>& csr = matrix.given();
-    const bool entries = !matrix.of_elements() && !matrix.of_operator();
-    // Arrays in host memory are looked at there.
-    const ContextPtr near =
-        csr.pattern.space == matrix.context()->space() ? matrix.context() : Context::host();
-    now.traits = entries && is_sorted(*near, csr.pattern)
-                     ? detail::method_traits<T>(*near, csr)
-                     : detail::method_traits<T>(A, matrix.known_symmetric());
-    now.seen_serial = A.serial(), now.seen = A.revision();
-  }
-  take_method(detail::choose_method(*now.traits, unsymmetric_preconditioner()));
-}
-
-template <class T>
-void SystemSolver<T>::take_method(detail::MethodChoice choice) {
-  method_reason_ = std::move(choice.reason);
-  if (method_ == choice.method) return;
-  method_ = choice.method;
-  solver_.reset(), multi_solver_.reset();
-  sequence_->serial = 0;  // what a preconditioner may be depends on the method
-}
-
-template <class T>
-std::string_view SystemSolver<T>::unsymmetric_preconditioner() const {
-  if (maker_) return M_ && !M_->symmetric() ? M_->name() : std::string_view();
-  return detail::unsymmetric_preconditioner(settings_.preconditioner, settings_.parts, settings_.combine);
-}
-
-// Those that it reads. Of method auto, an option may be for a method that was not taken.
-template <class T>
-SolverOptions SystemSolver<T>::options_of_method() const {
-  if (settings_.method != detail::automatic_method) return settings_.solver;
-  const SolverOptions options = options_read_by(method_, settings_.solver);
-  if (options.null_space != settings_.solver.null_space ||
-      (null_space_.count > 0 && !find_solver(method_).symmetric))
-    throw BadArgument(fmt::format(
-        "a null space is for methods cg, fcg and minres, and auto takes {}; leave it out, or name one "
-        "of them",
-        method_reason_));
-  return options;
 }
 
 template <class T>
@@ -433,7 +300,8 @@ SolveResult SystemSolver<T>::solve(SystemMatrix<T>& matrix, VectorView<const T> 
   result.policy = changes == Changes::policy;
   std::optional<FormatSchedule<T>> schedule;
   if (changes == Changes::schedule)
-    schedule.emplace(*matrix.adaptive(), with_entries(settings_.schedule), observer, settings_.on_event);
+    schedule.emplace(*matrix.adaptive(), detail::with_entries(settings_.schedule), observer,
+                     settings_.on_event);
   detail::Numbered numbered(schedule ? &*schedule : observer);
   const StoppingRule rule = solver_->options().stopping;
   now.watch = ended ? nullptr : watch_preconditioner(matrix, rule);
@@ -482,50 +350,6 @@ SolveResult SystemSolver<T>::solve(SystemMatrix<T>& matrix, VectorView<const T> 
   describe(matrix, result);
   if (!ended) remember({&result.report, 1}, seconds, renewed, changed);
   return result;
-}
-
-// New values may make an old M useless, as that of amg where entries have grown. The solve, which has broken down with
-// it, goes on with a new one. Returns the seconds without those of the setup.
-template <class T>
-double SystemSolver<T>::go_on(SystemMatrix<T>& matrix, VectorView<const T> b, VectorView<T> x,
-                              detail::Numbered& observer, Changes changes, const StoppingRule& rule,
-                              SolveResult& result) {
-  const SolveReport first = std::move(result.report);
-  double since_begin = first.seconds;
-  StopReason limit = detail::used_up(rule, first, since_begin);
-  if (limit == StopReason::running) {
-    Sequence& now = *sequence_;
-    now.used_seconds = since_begin;
-    since_begin += set_up_preconditioner(matrix, true);
-    limit = std::exchange(now.ended, StopReason::running);
-    if (limit == StopReason::running) limit = detail::used_up(rule, first, since_begin);
-  }
-  if (limit != StopReason::running) {
-    result.report = detail::ended_by(limit, rule, first, since_begin);
-    return 0;
-  }
-  return next_part(matrix, b, x, observer, changes, rule, first, since_begin, result);
-}
-
-// The part of a solve after `first`, which has taken since_begin seconds together with what was done after it. rule: of
-// the whole solve, with what the first setup has left of the time.
-template <class T>
-double SystemSolver<T>::next_part(SystemMatrix<T>& matrix, VectorView<const T> b, VectorView<T> x,
-                                  detail::Numbered& observer, Changes changes, const StoppingRule& rule,
-                                  const SolveReport& first, double since_begin, SolveResult& result) {
-  stage("solving");
-  SolverOptions options = options_of_method();
-  options.stopping = detail::rest_of(rule, first, since_begin);
-  solver_.reset();  // before the new one, so that memory holds one of them at most
-  const std::unique_ptr<Solver<T>> solver = make_solver<T>(method_, options);
-  solver->set_null_space(null_space_);
-  observer.go_on(rule, first, since_begin);
-  Stopwatch clock;
-  SolveReport second = run(*solver, matrix, b, x, observer, changes, result);
-  since_begin += second.seconds;
-  result.report = detail::joined(rule, first, std::move(second), since_begin);
-  matrix.context()->synchronize();
-  return clock.lap();
 }
 
 // The tail of all solves: what later ones are told of this one. renewed: M was set up in the middle of it, so that it
@@ -586,7 +410,7 @@ MultiSolveResult SystemSolver<T>::multi_solve(SystemMatrix<T>& matrix, MultiVect
   const std::size_t switches = adaptive ? adaptive->history().size() : 0,
                     failures = adaptive ? adaptive->failures().size() : 0;
   if (changes == Changes::schedule) {
-    schedule.emplace(*matrix.adaptive(), with_entries(settings_.schedule), nullptr, settings_.on_event);
+    schedule.emplace(*matrix.adaptive(), detail::with_entries(settings_.schedule), nullptr, settings_.on_event);
     observer = &slowest.emplace(*schedule, observer);
   }
   std::optional<Finished<FormatSchedule<T>>> finished;

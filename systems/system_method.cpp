@@ -1,0 +1,81 @@
+// The method of a SystemSolver: the one of the settings, or the one that `auto` takes.
+#include <fmt/format.h>
+
+#include "core/csr_view.hpp"
+#include "core/error.hpp"
+#include "solvers/options.hpp"
+#include "systems/method_choice.hpp"
+#include "systems/sequence.hpp"
+#include "systems/system_matrix.hpp"
+
+namespace protean {
+
+// Until auto has seen a matrix, it is cg.
+template <class T>
+void SystemSolver<T>::name_method() noexcept {
+  const bool automatic = settings_.method == detail::automatic_method;
+  method_ = automatic ? "cg" : settings_.method;
+  method_reason_.clear();
+}
+
+// Of method auto. Entries are looked at once for each set of values.
+template <class T>
+void SystemSolver<T>::choose_method(const SystemMatrix<T>& matrix) {
+  if (settings_.method != detail::automatic_method) return;
+  Sequence& now = *sequence_;
+  const LinearOperator<T>& A = matrix.A();
+  if (A.rows() != A.cols()) return;  // the solve refuses it
+  if (!now.traits || now.seen_serial != A.serial() || now.seen != A.revision()) {
+    const CsrMatrix<T>& csr = matrix.given();
+    const bool entries = !matrix.of_elements() && !matrix.of_operator();
+    // Arrays in host memory are looked at there.
+    const ContextPtr near =
+        csr.pattern.space == matrix.context()->space() ? matrix.context() : Context::host();
+    now.traits = entries && is_sorted(*near, csr.pattern)
+                     ? detail::method_traits<T>(*near, csr)
+                     : detail::method_traits<T>(A, matrix.known_symmetric());
+    now.seen_serial = A.serial(), now.seen = A.revision();
+  }
+  take_method(detail::choose_method(*now.traits, unsymmetric_preconditioner()));
+}
+
+template <class T>
+void SystemSolver<T>::take_method(detail::MethodChoice choice) {
+  method_reason_ = std::move(choice.reason);
+  if (method_ == choice.method) return;
+  method_ = choice.method;
+  solver_.reset(), multi_solver_.reset();
+  sequence_->serial = 0;  // what a preconditioner may be depends on the method
+}
+
+template <class T>
+std::string_view SystemSolver<T>::unsymmetric_preconditioner() const {
+  if (maker_) return M_ && !M_->symmetric() ? M_->name() : std::string_view();
+  return detail::unsymmetric_preconditioner(settings_.preconditioner, settings_.parts, settings_.combine);
+}
+
+// Those that it reads. Of method auto, an option may be for a method that was not taken.
+template <class T>
+SolverOptions SystemSolver<T>::options_of_method() const {
+  if (settings_.method != detail::automatic_method) return settings_.solver;
+  const SolverOptions options = options_read_by(method_, settings_.solver);
+  if (options.null_space != settings_.solver.null_space ||
+      (null_space_.count > 0 && !find_solver(method_).symmetric))
+    throw BadArgument(fmt::format(
+        "a null space is for methods cg, fcg and minres, and auto takes {}; leave it out, or name one "
+        "of them",
+        method_reason_));
+  return options;
+}
+
+#define PROTEAN_INSTANTIATE(T)                                                   \
+  template void SystemSolver<T>::name_method() noexcept;                         \
+  template void SystemSolver<T>::choose_method(const SystemMatrix<T>&);          \
+  template void SystemSolver<T>::take_method(detail::MethodChoice);              \
+  template std::string_view SystemSolver<T>::unsymmetric_preconditioner() const; \
+  template SolverOptions SystemSolver<T>::options_of_method() const;
+PROTEAN_INSTANTIATE(float)
+PROTEAN_INSTANTIATE(double)
+#undef PROTEAN_INSTANTIATE
+
+}  // namespace protean
