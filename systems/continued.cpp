@@ -70,15 +70,19 @@ SolveReport joined(const StoppingRule& rule, const SolveReport& first, SolveRepo
   return second;
 }
 
-SolveReport ended_by(StopReason limit, const StoppingRule& rule, SolveReport first, double seconds) {
+SolveReport ended_by(StopReason limit, const StoppingRule& rule, SolveReport first, double seconds,
+                     bool old) {
   first.reason = limit;
-  first.detail = fmt::format("{}; the preconditioner, which is of older values, broke down{}{}",
-                             limit_detail(limit, rule, first.iterations, seconds),
-                             first.detail.empty() ? "" : ": ", first.detail);
-  first.advice = fmt::format(
-      "The limit was reached with a preconditioner of older values, which broke down. Set it up for the new values "
-      "(refresh: every), or allow more {}.",
-      limit == StopReason::max_iterations ? "iterations" : "time");
+  first.detail = fmt::format(
+      "{}; the preconditioner{} broke down{}{}", limit_detail(limit, rule, first.iterations, seconds),
+      old ? ", which is of older values," : "", first.detail.empty() ? "" : ": ", first.detail);
+  const char* const more = limit == StopReason::max_iterations ? "iterations" : "time";
+  first.advice =
+      old ? fmt::format(
+                "The limit was reached with a preconditioner of older values, which broke down. "
+                "Set it up for the new values (refresh: every), or allow more {}.",
+                more)
+          : fmt::format("The limit was reached with a preconditioner that broke down. Allow more {}.", more);
   return first;
 }
 

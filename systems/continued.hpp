@@ -1,5 +1,5 @@
-// A solve in parts: a preconditioner of older values has broken the solve down, or preconditioner auto changes, and the
-// solve goes on with a new one from the x that it has. Outside it is one solve, with one initial residual, one
+// A solve in parts: a preconditioner of older values has broken the solve down, or method auto or preconditioner auto
+// changes, and the solve goes on from the x that it has. Outside it is one solve, with one initial residual, one
 // baseline, one limit of iterations and of seconds, and one numbering of the iterations. Private to systems/.
 #pragma once
 #include <cstddef>
@@ -24,8 +24,9 @@ StopReason used_up(const StoppingRule& rule, const SolveReport& first, double se
 
 // The report of both parts. seconds: since the solve began.
 SolveReport joined(const StoppingRule& rule, const SolveReport& first, SolveReport second, double seconds);
-// That of the first part where the limit leaves no second one.
-SolveReport ended_by(StopReason limit, const StoppingRule& rule, SolveReport first, double seconds);
+// That of the first part where the limit leaves no second one. old: its preconditioner was of older values.
+SolveReport ended_by(StopReason limit, const StoppingRule& rule, SolveReport first, double seconds,
+                     bool old = true);
 
 // Passes on what the observer of a solve is told, in the numbering of the whole solve.
 class Numbered final : public SolveObserver {

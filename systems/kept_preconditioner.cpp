@@ -81,15 +81,9 @@ void SystemSolver<T>::renew_preconditioner(const LinearOperator<T>& A, bool agai
              : make_preconditioner<T>(settings_.preconditioner, A, settings_.preconditioning);
     now.serial = A.serial(), now.renew = true;
     now.chosen = dynamic_cast<detail::Chosen<T>*>(M_.get());
-    const bool symmetric = make_solver<double>(method_)->needs_symmetric_preconditioner();
-    if (now.chosen) now.chosen->require_definite(symmetric);
-    now.choice = detail::PreconditionerChoice(
-        {.space = A.context()->space(),
-         .needs_symmetric = symmetric,
-         .expected = settings_.preconditioning.solves,
-         .iterations = settings_.expected_iterations,
-         .deterministic = A.context()->deterministic(),
-         .near_null_space = settings_.preconditioning.near_null_space != nullptr});
+    if (now.chosen)
+      now.chosen->require_definite(make_solver<double>(method_)->needs_symmetric_preconditioner());
+    now.choice = new_choice(A);
   }
   if (!M_) return;
   const Revision revision = A.revision();
@@ -109,6 +103,17 @@ void SystemSolver<T>::renew_preconditioner(const LinearOperator<T>& A, bool agai
   now.refresh.note_setup(seconds), now.choice.note_setup(seconds);
   now.renew = false;
   if (now.chosen && now.choice.on_trial()) measure_application(A);
+}
+
+template <class T>
+detail::PreconditionerChoice SystemSolver<T>::new_choice(const LinearOperator<T>& A) const {
+  return detail::PreconditionerChoice(
+      {.space = A.context()->space(),
+       .needs_symmetric = make_solver<double>(method_)->needs_symmetric_preconditioner(),
+       .expected = settings_.preconditioning.solves,
+       .iterations = settings_.expected_iterations,
+       .deterministic = A.context()->deterministic(),
+       .near_null_space = settings_.preconditioning.near_null_space != nullptr});
 }
 
 // Null also if auto takes none, or one that changes nothing, so that no vector is copied or multiplied for it.
@@ -200,12 +205,16 @@ std::unique_ptr<detail::PreconditionerWatch<T>> SystemSolver<T>::watch_precondit
   if (!now.chosen || now.chosen->taken() != "jacobi" || matrix.of_elements() || !A.abilities().rows)
     return nullptr;
   const ContextPtr& context = A.context();
+  // What is expected is of the method that the solve began with.
+  const bool other_method = now.methods && now.methods->changed();
   const detail::ChangeSituation situation{
       .space = context->space(),
-      .needs_symmetric = solver_->needs_symmetric_preconditioner(),
+      .needs_symmetric = make_solver<double>(method_)->needs_symmetric_preconditioner(),
       .near_null_space = settings_.preconditioning.near_null_space != nullptr,
       .deterministic = context->deterministic(),
-      .expected = settings_.expected_iterations > 0 ? settings_.expected_iterations : now.iterations};
+      .expected = other_method                        ? 0
+                  : settings_.expected_iterations > 0 ? settings_.expected_iterations
+                                                      : now.iterations};
   auto watch = std::make_unique<detail::PreconditionerWatch<T>>(A, *now.chosen, settings_.preconditioning,
                                                                 situation, rule, now.choice);
   watch->on_change = settings_.on_note;
@@ -258,7 +267,8 @@ bool SystemSolver<T>::learn_of_change(double seconds, SolveResult& result) {
   Sequence& now = *sequence_;
   if (!now.watch->teach(now.choice, seconds, result.report)) return false;
   if (now.watch->in_use()) now.refresh.note_setup(now.watch->setup_seconds());
-  result.preconditioner_changes = now.watch->take_changes();
+  for (PreconditionerChange& one : now.watch->take_changes())
+    result.preconditioner_changes.push_back(std::move(one));
   return true;
 }
 
@@ -278,6 +288,7 @@ bool SystemSolver<T>::has_old_preconditioner(const LinearOperator<T>& A) const {
                                                          VectorView<T>, detail::Numbered&, Changes,          \
                                                          const StoppingRule&, SolveResult&);                 \
   template bool SystemSolver<T>::learn_of_change(double, SolveResult&);                                      \
+  template detail::PreconditionerChoice SystemSolver<T>::new_choice(const LinearOperator<T>&) const;         \
   template void SystemSolver<T>::explain_setup(SolveReport&, StopReason) const;                              \
   template void SystemSolver<T>::renew_preconditioner(const LinearOperator<T>&, bool);                       \
   template void SystemSolver<T>::choose_preconditioner(const LinearOperator<T>&);                            \

@@ -41,8 +41,8 @@ std::vector<T> product(const LinearOperator<T>& A, const std::vector<T>& x) {
 }
 
 template <class T>
-bool looks_symmetric(const LinearOperator<T>& A) {
-  const std::vector<T> x = random_signs<T>(A.rows(), 1), y = random_signs<T>(A.rows(), 2);
+bool looks_symmetric(const LinearOperator<T>& A, std::uint64_t seed) {
+  const std::vector<T> x = random_signs<T>(A.rows(), seed), y = random_signs<T>(A.rows(), seed + 1);
   const std::vector<T> Ax = product(A, x), Ay = product(A, y);
   double difference = 0, squares = 0;
   for (std::size_t i = 0; i < x.size(); ++i) {
@@ -78,9 +78,9 @@ MethodTraits method_traits(const Context& context, const CsrMatrix<T>& csr) {
 }
 
 template <class T>
-MethodTraits method_traits(const LinearOperator<T>& A, bool known_symmetric) {
+MethodTraits method_traits(const LinearOperator<T>& A, bool known_symmetric, std::uint64_t seed) {
   MethodTraits traits;
-  traits.symmetric = known_symmetric || looks_symmetric(A);
+  traits.symmetric = known_symmetric || looks_symmetric(A, seed);
   if (!traits.symmetric) traits.difference = products_differ;
   if (traits.symmetric) traits.not_positive = not_positive(A);
   return traits;
@@ -121,7 +121,7 @@ MethodChoice choose_method(const MethodTraits& traits, std::string_view unsymmet
 
 #define PROTEAN_INSTANTIATE(T)                                                 \
   template MethodTraits method_traits<T>(const Context&, const CsrMatrix<T>&); \
-  template MethodTraits method_traits<T>(const LinearOperator<T>&, bool);
+  template MethodTraits method_traits<T>(const LinearOperator<T>&, bool, std::uint64_t);
 PROTEAN_INSTANTIATE(float)
 PROTEAN_INSTANTIATE(double)
 #undef PROTEAN_INSTANTIATE

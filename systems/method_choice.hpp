@@ -29,9 +29,9 @@ struct MethodTraits {
 // csr lies in the space of the context or in host memory. Its rows are sorted.
 template <class T>
 MethodTraits method_traits(const Context& context, const CsrMatrix<T>& csr);
-// By products. known_symmetric: it need not be looked at.
+// By products. known_symmetric: it need not be looked at. Another seed: other vectors.
 template <class T>
-MethodTraits method_traits(const LinearOperator<T>& A, bool known_symmetric);
+MethodTraits method_traits(const LinearOperator<T>& A, bool known_symmetric, std::uint64_t seed = 1);
 
 // The preconditioner of this name, or of these parts, if it is not symmetric even for a symmetric matrix; else nothing.
 std::string_view unsymmetric_preconditioner(std::string_view id, const std::vector<PreconditionerPart>& parts,

@@ -57,6 +57,8 @@ ChangeSituation with_goal(ChangeSituation situation, const StoppingRule& rule) {
   return situation;
 }
 
+}  // namespace
+
 std::string text_of(const PreconditionerChange& change) {
   const char* const verb = change.action == PreconditionerChange::Action::changed      ? "goes on with"
                            : change.action == PreconditionerChange::Action::taken_back ? "goes back to"
@@ -66,7 +68,14 @@ std::string text_of(const PreconditionerChange& change) {
                      change.reason);
 }
 
-}  // namespace
+void note_tried(PreconditionerChoice& choice, const std::vector<PreconditionerChange>& changes) {
+  for (const PreconditionerChange& one : changes) {
+    if (one.action == PreconditionerChange::Action::changed) continue;
+    const std::string& tried = one.action == PreconditionerChange::Action::refused ? one.to : one.from;
+    choice.note_tried(
+        tried, fmt::format("jacobi: {} was tried at iteration {}: {}", tried, one.iteration, one.reason));
+  }
+}
 
 template <class T>
 PreconditionerWatch<T>::PreconditionerWatch(const LinearOperator<T>& A, Chosen<T>& chosen,
@@ -353,12 +362,7 @@ template <class T>
 bool PreconditionerWatch<T>::teach(PreconditionerChoice& choice, double seconds,
                                    const SolveReport& report) const {
   if (changes_.empty()) return false;
-  for (const PreconditionerChange& one : changes_)
-    if (one.action != PreconditionerChange::Action::changed)
-      choice.note_tried(one.action == PreconditionerChange::Action::refused ? one.to : one.from,
-                        fmt::format("jacobi: {} was tried at iteration {}: {}",
-                                    one.action == PreconditionerChange::Action::refused ? one.to : one.from,
-                                    one.iteration, one.reason));
+  note_tried(choice, changes_);
   const double unit = situation_.deterministic ? 0 : rule_.unit();
   if (const ChangeCandidate* const now = rule_.current()) {
     const PreconditionerChange& last = changes_.back();

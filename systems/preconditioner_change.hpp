@@ -22,6 +22,11 @@ namespace protean::detail {
 template <class T>
 ChoiceTraits choice_traits_of(const LinearOperator<T>& A);
 
+// A line for the user.
+std::string text_of(const PreconditionerChange& change);
+// What was tried in vain is not tried again.
+void note_tried(PreconditionerChoice& choice, const std::vector<PreconditionerChange>& changes);
+
 template <class T>
 class PreconditionerWatch final : public SolveObserver {
  public:

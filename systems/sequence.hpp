@@ -6,6 +6,7 @@
 
 #include "preconditioners/choice/choice.hpp"
 #include "preconditioners/choice/chosen.hpp"
+#include "systems/method_change.hpp"
 #include "systems/method_choice.hpp"
 #include "systems/preconditioner_change.hpp"
 #include "systems/refresh.hpp"
@@ -23,6 +24,10 @@ struct SystemSolver<T>::Sequence {
   std::optional<detail::MethodTraits> traits;
   std::uint64_t seen_serial = 0;
   Revision seen;
+  std::optional<detail::MethodChoice>
+      learned;               // the method to which an earlier solve of these values has changed
+  std::int64_t restart = 0;  // of gmres, if the rule has made it longer
+  std::unique_ptr<detail::MethodChanges<T>> methods;  // of the present solve
   // The preconditioner.
   std::uint64_t serial = 0;  // of the operator it was made for
   Revision revision;         // that was seen last

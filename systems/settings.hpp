@@ -28,7 +28,8 @@ struct MachineTable;  // operators/policy/cost_model.hpp
 // problem file has the same name and meaning as the member here.
 struct SolveSettings {
   // One of solvers(), or "auto": cg for a symmetric matrix with a positive diagonal, minres for another symmetric
-  // matrix, gmres for a matrix or a preconditioner that is not symmetric. SolveResult::method_reason says why.
+  // matrix, gmres for a matrix or a preconditioner that is not symmetric. If the method cannot solve the system, auto
+  // goes on with another one from the x that is there. SolveResult::method_reason says why, method_changes what it did.
   std::string method = "auto";
   SolverOptions solver =
       {};  // tolerances, limits, options of the method; for auto: of each method it may take
@@ -74,8 +75,8 @@ struct SolveSettings {
   // Whether the policy builds formats in another thread beside the solve. Empty: it does if a processor is idle.
   std::optional<bool> overlapped = {};
   // Functions of the caller. on_stage is called when a stage begins ("checking the matrix", "converting the matrix"
-  // ...). on_note is called at each change of format by the policy, and for each PreconditionerChange, with a line of
-  // text for the user. on_event is called at each event of a schedule.
+  // ...). on_note is called at each change of format by the policy, and for each PreconditionerChange
+  // and MethodChange, with a line of text for the user. on_event is called at each event of a schedule.
   std::function<void(std::string_view)> on_stage = {};
   std::function<void(const std::string&)> on_note = {};
   std::function<void(const ScheduleEvent&)> on_event = {};
@@ -104,9 +105,26 @@ struct PreconditionerChange {
 // "changed", "taken back", "refused"
 std::string_view to_string(PreconditionerChange::Action action) noexcept;
 
+// What method `auto` did in the middle of a solve with one right-hand side.
+struct MethodChange {
+  enum class Action : unsigned char {
+    changed,  // the solve goes on with `to` from its x, or from x = 0 if b - A x had become larger than b
+    refused   // there was no memory for `to`
+  } action = Action::changed;
+  std::int64_t iteration = 0;
+  double seconds = 0, relative_residual = 0;  // of the solve at that time, by b - A x
+  std::string from, to;                       // names of methods
+  std::int64_t restart = 0;                   // of `to`, if that is gmres
+  std::string reason;                         // for a person
+};
+// "changed", "refused"
+std::string_view to_string(MethodChange::Action action) noexcept;
+
 struct SolveResult {
   SolveReport report;
-  std::string method, method_reason;  // the method of the solve, and why method "auto" took it
+  // The method at the end of the solve, and why method "auto" took it; what "auto" did in the middle of the solve.
+  std::string method, method_reason;
+  std::vector<MethodChange> method_changes;
   std::string format, kernel, order;  // at the end of the solve
   std::string format_reason;          // why format "auto" took its format, and which formats were refused
   ChoiceRecord choice;                // the parts of format_reason

@@ -15,6 +15,7 @@ double SystemSolver<T>::go_on(SystemMatrix<T>& matrix, VectorView<const T> b, Ve
                               detail::Numbered& observer, Changes changes, const StoppingRule& rule,
                               SolveResult& result) {
   const SolveReport first = std::move(result.report);
+  const bool old = has_old_preconditioner(matrix.A());
   double since_begin = first.seconds;
   StopReason limit = detail::used_up(rule, first, since_begin);
   if (limit == StopReason::running) {
@@ -25,7 +26,7 @@ double SystemSolver<T>::go_on(SystemMatrix<T>& matrix, VectorView<const T> b, Ve
     if (limit == StopReason::running) limit = detail::used_up(rule, first, since_begin);
   }
   if (limit != StopReason::running) {
-    result.report = detail::ended_by(limit, rule, first, since_begin);
+    result.report = detail::ended_by(limit, rule, first, since_begin, old);
     return 0;
   }
   return next_part(matrix, b, x, observer, changes, rule, first, since_begin, result);

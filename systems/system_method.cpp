@@ -18,24 +18,32 @@ void SystemSolver<T>::name_method() noexcept {
   method_reason_.clear();
 }
 
-// Of method auto. Entries are looked at once for each set of values.
+// Entries are looked at once for each set of values.
+template <class T>
+void SystemSolver<T>::look_at_matrix(const SystemMatrix<T>& matrix) {
+  Sequence& now = *sequence_;
+  const LinearOperator<T>& A = matrix.A();
+  if (now.traits && now.seen_serial == A.serial() && now.seen == A.revision()) return;
+  const CsrMatrix<T>& csr = matrix.given();
+  const bool entries = !matrix.of_elements() && !matrix.of_operator();
+  // Arrays in host memory are looked at there.
+  const ContextPtr near = csr.pattern.space == matrix.context()->space() ? matrix.context() : Context::host();
+  now.traits = entries && is_sorted(*near, csr.pattern)
+                   ? detail::method_traits<T>(*near, csr)
+                   : detail::method_traits<T>(A, matrix.known_symmetric());
+  now.seen_serial = A.serial(), now.seen = A.revision();
+  now.learned.reset();
+}
+
+// Of method auto.
 template <class T>
 void SystemSolver<T>::choose_method(const SystemMatrix<T>& matrix) {
   if (settings_.method != detail::automatic_method) return;
+  if (matrix.A().rows() != matrix.A().cols()) return;  // the solve refuses it
+  look_at_matrix(matrix);
   Sequence& now = *sequence_;
-  const LinearOperator<T>& A = matrix.A();
-  if (A.rows() != A.cols()) return;  // the solve refuses it
-  if (!now.traits || now.seen_serial != A.serial() || now.seen != A.revision()) {
-    const CsrMatrix<T>& csr = matrix.given();
-    const bool entries = !matrix.of_elements() && !matrix.of_operator();
-    // Arrays in host memory are looked at there.
-    const ContextPtr near =
-        csr.pattern.space == matrix.context()->space() ? matrix.context() : Context::host();
-    now.traits = entries && is_sorted(*near, csr.pattern)
-                     ? detail::method_traits<T>(*near, csr)
-                     : detail::method_traits<T>(A, matrix.known_symmetric());
-    now.seen_serial = A.serial(), now.seen = A.revision();
-  }
+  if (now.learned) return take_method(*now.learned);
+  now.restart = 0;
   take_method(detail::choose_method(*now.traits, unsymmetric_preconditioner()));
 }
 
@@ -58,18 +66,20 @@ std::string_view SystemSolver<T>::unsymmetric_preconditioner() const {
 template <class T>
 SolverOptions SystemSolver<T>::options_of_method() const {
   if (settings_.method != detail::automatic_method) return settings_.solver;
-  const SolverOptions options = options_read_by(method_, settings_.solver);
+  SolverOptions options = options_read_by(method_, settings_.solver);
   if (options.null_space != settings_.solver.null_space ||
       (null_space_.count > 0 && !find_solver(method_).symmetric))
     throw BadArgument(fmt::format(
         "a null space is for methods cg, fcg and minres, and auto takes {}; leave it out, or name one "
         "of them",
         method_reason_));
+  if (method_ == "gmres" && sequence_->restart > 0) options.restart = sequence_->restart;
   return options;
 }
 
 #define PROTEAN_INSTANTIATE(T)                                                   \
   template void SystemSolver<T>::name_method() noexcept;                         \
+  template void SystemSolver<T>::look_at_matrix(const SystemMatrix<T>&);         \
   template void SystemSolver<T>::choose_method(const SystemMatrix<T>&);          \
   template void SystemSolver<T>::take_method(detail::MethodChoice);              \
   template std::string_view SystemSolver<T>::unsymmetric_preconditioner() const; \

@@ -95,6 +95,7 @@ void SystemSolver<T>::take(SolveSettings&& settings) noexcept {
   solver_.reset(), multi_solver_.reset();
   name_method();
   now.iterations = 0, now.ended = StopReason::running;
+  now.learned.reset();
   if (other || (now.chosen && measured)) now.serial = 0;
 }
 
@@ -109,6 +110,7 @@ template <class T>
 void SystemSolver<T>::set_preconditioner(Maker maker) {
   require_idle("set_preconditioner()");
   maker_ = std::move(maker), sequence_->serial = 0;
+  sequence_->learned.reset();
 }
 
 template <class T>
@@ -251,10 +253,14 @@ SolveReport SystemSolver<T>::run(Solver<T>& solver, SystemMatrix<T>& matrix, Vec
   if (auto& watch = sequence_->watch)
     inner = watch->begin_part(inner, observer.iterations(), observer.seconds(),
                               solver.options().stopping.max_seconds, x, trial_of(A, b, solver.options()));
+  if (auto& methods = sequence_->methods)
+    inner = methods->begin_part(inner, method_, solver.options(), has_null_space());
   if (changes != Changes::policy) return solver.solve(A, b, x, used_preconditioner(), inner);
   AutoSwitchOptions options = options_of_policy(matrix, solver.options().stopping);
-  // What is expected is of the preconditioner that the solve began with.
-  if (sequence_->watch && sequence_->watch->in_use())
+  // What is expected is of the preconditioner and the method that the solve began with.
+  const bool changed = (sequence_->watch && sequence_->watch->in_use()) ||
+                       (sequence_->methods && sequence_->methods->changed());
+  if (changed)
     options.expected_iterations = 0;
   else if (options.expected_iterations > 0)
     options.expected_iterations =
@@ -305,6 +311,10 @@ SolveResult SystemSolver<T>::solve(SystemMatrix<T>& matrix, VectorView<const T> 
   detail::Numbered numbered(schedule ? &*schedule : observer);
   const StoppingRule rule = solver_->options().stopping;
   now.watch = ended ? nullptr : watch_preconditioner(matrix, rule);
+  const bool automatic = !ended && settings_.method == detail::automatic_method;
+  now.methods = automatic ? std::make_unique<detail::MethodChanges<T>>(
+                                matrix.A(), [this, &matrix] { return !is_still_symmetric(matrix); })
+                          : nullptr;
   Stopwatch clock;
   double seconds = 0;
   bool renewed = false;
@@ -339,21 +349,27 @@ SolveResult SystemSolver<T>::solve(SystemMatrix<T>& matrix, VectorView<const T> 
         keep_history();
         seconds += go_on(matrix, b, x, numbered, changes, rule, result);
       } else {
-        break;
+        keep_history();
+        const auto more = change_method(matrix, b, x, numbered, changes, rule, result);
+        if (!more) break;
+        seconds += *more;
       }
     }
   }
   keep_history();
   if (schedule) result.events = schedule->events();
-  const bool changed = now.watch && learn_of_change(seconds, result);
+  if (now.watch) (void)learn_of_change(seconds, result);
   now.watch.reset();
+  const bool other_method = learn_of_method(matrix.A(), x, result);
+  const bool changed = other_method || !result.preconditioner_changes.empty();
   describe(matrix, result);
   if (!ended) remember({&result.report, 1}, seconds, renewed, changed);
   return result;
 }
 
 // The tail of all solves: what later ones are told of this one. renewed: M was set up in the middle of it, so that it
-// is no measure for M. changed: so it is if type auto has changed, of which learn_of_change() has told the choice.
+// is no measure for M. changed: so it is if type auto has changed, of which learn_of_change() has told the choice, or
+// if method auto has.
 template <class T>
 void SystemSolver<T>::remember(std::span<const SolveReport> columns, double seconds, bool renewed,
                                bool changed) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -25,6 +26,7 @@ namespace PROTEAN_HIDDEN detail {
 class Numbered;
 class NumberedColumns;
 struct MethodChoice;
+class PreconditionerChoice;
 template <class T>
 class PreconditionerWatch;
 }  // namespace detail
@@ -66,7 +68,7 @@ class SystemSolver {
   //
   // A solve that breaks down with a preconditioner of older values sets it up and goes on from its x. It remains one
   // solve: limits, initial residual, iteration numbers, events and seconds, those of the setup included, cover all of
-  // it. The same holds for a solve in the middle of which preconditioner auto changes.
+  // it. The same holds for a solve in the middle of which method auto or preconditioner auto changes.
   SolveResult solve(SystemMatrix<T>& matrix, VectorView<const T> b, VectorView<T> x,
                     SolveObserver* observer = nullptr);
   // Solves A X = B for all columns at the same time (MultiSolver). rules: one for each column, or empty for
@@ -93,10 +95,12 @@ class SystemSolver {
   PROTEAN_HIDDEN static bool has_policy(const SolveSettings& settings, const SystemMatrix<T>& matrix);
   SolveForecast forecast(const SystemMatrix<T>& matrix, std::int64_t columns) const;
   PROTEAN_HIDDEN void name_method() noexcept;
+  PROTEAN_HIDDEN void look_at_matrix(const SystemMatrix<T>& matrix);
   PROTEAN_HIDDEN void choose_method(const SystemMatrix<T>& matrix);
   PROTEAN_HIDDEN void take_method(detail::MethodChoice choice);
   PROTEAN_HIDDEN std::string_view unsymmetric_preconditioner() const;
   PROTEAN_HIDDEN SolverOptions options_of_method() const;
+  PROTEAN_HIDDEN bool has_null_space() const noexcept;
   PROTEAN_HIDDEN const Preconditioner<T>* used_preconditioner() const noexcept;
   Changes set_up_matrix(SystemMatrix<T>& matrix, std::int64_t columns);
   // again: a solve has broken down with it. Return the seconds.
@@ -134,6 +138,19 @@ class SystemSolver {
                                               detail::Numbered& observer, Changes changes,
                                               const StoppingRule& rule, SolveResult& result);
   PROTEAN_HIDDEN bool learn_of_change(double seconds, SolveResult& result);
+  PROTEAN_HIDDEN detail::PreconditionerChoice new_choice(const LinearOperator<T>& A) const;
+  // Of method auto in the middle of a solve (systems/method_change.hpp).
+  PROTEAN_HIDDEN bool is_still_symmetric(const SystemMatrix<T>& matrix);
+  PROTEAN_HIDDEN std::optional<double> change_method(SystemMatrix<T>& matrix, VectorView<const T> b,
+                                                     VectorView<T> x, detail::Numbered& observer,
+                                                     Changes changes, const StoppingRule& rule,
+                                                     SolveResult& result);
+  PROTEAN_HIDDEN double drop_candidate(SystemMatrix<T>& matrix, VectorView<const T> b, VectorView<T> x,
+                                       detail::Numbered& observer, Changes changes, const StoppingRule& rule,
+                                       SolveResult& result);
+  PROTEAN_HIDDEN void begin_with_method(SystemMatrix<T>& matrix, const StoppingRule& rest, double seconds,
+                                        SolveResult& result);
+  PROTEAN_HIDDEN bool learn_of_method(const LinearOperator<T>& A, VectorView<T> x, SolveResult& result);
   PROTEAN_HIDDEN double go_on(SystemMatrix<T>& matrix, MultiVectorView<const T> B, MultiVectorView<T> X,
                               detail::NumberedColumns& observer, std::span<const StoppingRule> rules,
                               MultiSolveReport& report,

@@ -210,6 +210,16 @@ std::string explain_text(const Explanation& e) {
   return text;
 }
 
+std::string explain_method(const std::vector<MethodChange>& changes) {
+  if (changes.empty()) return {};
+  std::string text = fmt::format("\n  Method auto began with {}\n", changes.front().from);
+  for (const MethodChange& one : changes)
+    text += fmt::format(
+        "  it {:>6}  {:<10}  {}{}: {} (residual {:.1e})\n", one.iteration, to_string(one.action), one.to,
+        one.restart > 0 ? fmt::format("({})", one.restart) : "", one.reason, one.relative_residual);
+  return text;
+}
+
 std::string explain_preconditioner(const std::vector<PreconditionerChange>& changes) {
   using Action = PreconditionerChange::Action;
   if (changes.empty()) return {};

@@ -49,6 +49,8 @@ struct Explanation {
 std::vector<CandidateRecord> candidates_of(const ChoiceRecord& choice);
 std::vector<SwitchTarget> targets_of(const ChoiceRecord& choice);
 std::string explain_text(const Explanation& explanation);
+// What method auto did in the middle of the solve; empty if it stayed with the first one.
+std::string explain_method(const std::vector<MethodChange>& changes);
 // What preconditioner auto did in the middle of the solve; empty if it stayed with the first one.
 std::string explain_preconditioner(const std::vector<PreconditionerChange>& changes);
 

@@ -154,6 +154,19 @@ void add_costs(Json& json, const SolveRecord& r) {
     if (!r.tuning.note.empty()) tuning["note"] = r.tuning.note;
   }
   if (!r.method_reason.empty()) json["solver"] = {{"chosen", r.method}, {"reason", r.method_reason}};
+  if (!r.method_reason.empty() && r.columns.columns.empty()) {
+    Json& changes = json["solver"]["changes"] = Json::array();
+    for (const MethodChange& one : r.method_changes) {
+      changes.push_back({{"iteration", one.iteration},
+                         {"seconds", one.seconds},
+                         {"relative_residual", number(one.relative_residual)},
+                         {"action", to_string(one.action)},
+                         {"from", one.from},
+                         {"to", one.to},
+                         {"reason", one.reason}});
+      if (one.restart > 0) changes.back()["restart"] = one.restart;
+    }
+  }
   json["preconditioner"] = {{"type", r.problem.preconditioner.type}, {"bytes", r.preconditioner_bytes}};
   if (!r.preconditioner_reason.empty())
     json["preconditioner"]["chosen"] = r.chosen_preconditioner,
@@ -306,6 +319,18 @@ std::string history_csv(const std::vector<IterationInfo>& history) {
   return "iteration,residual,relative_residual,seconds\n" + history_lines(history);
 }
 
+namespace {
+
+// Of gmres, which method auto may give longer cycles.
+std::int64_t restart_of(const SolveRecord& r) {
+  std::int64_t restart = r.problem.solver.options.restart;
+  for (const MethodChange& one : r.method_changes)
+    if (one.action == MethodChange::Action::changed && one.restart > 0) restart = one.restart;
+  return restart;
+}
+
+}  // namespace
+
 std::string summary(const SolveRecord& r) {
   constexpr std::size_t indent = 15, width = 80;
   const SolveReport& result = r.result;
@@ -324,15 +349,20 @@ std::string summary(const SolveRecord& r) {
   std::vector<std::string> figures;
   for (const PreconditionerFigure& figure : r.preconditioner)
     figures.push_back(fmt::format("{} {:.4g}", figure.name, figure.value));
-  row("method", fmt::format("{}, preconditioner {}{}",
-                            r.method == "gmres" || r.method == "fgmres"
-                                ? fmt::format("{}({})", r.method, p.solver.options.restart)
-                            : r.method == "fcg" ? fmt::format("fcg({})", p.solver.options.directions)
-                            : r.method == "idr" ? fmt::format("idr({})", p.solver.options.s)
-                                                : r.method,
-                            r.preconditioner_reason.empty() ? p.preconditioner.type : r.chosen_preconditioner,
-                            figures.empty() ? "" : fmt::format(" ({})", fmt::join(figures, ", "))));
+  row("method",
+      fmt::format("{}, preconditioner {}{}",
+                  r.method == "gmres" || r.method == "fgmres" ? fmt::format("{}({})", r.method, restart_of(r))
+                  : r.method == "fcg" ? fmt::format("fcg({})", p.solver.options.directions)
+                  : r.method == "idr" ? fmt::format("idr({})", p.solver.options.s)
+                                      : r.method,
+                  r.preconditioner_reason.empty() ? p.preconditioner.type : r.chosen_preconditioner,
+                  figures.empty() ? "" : fmt::format(" ({})", fmt::join(figures, ", "))));
   if (!r.method_reason.empty()) row("", "auto: " + r.method_reason);
+  for (const MethodChange& one : r.method_changes) {
+    const bool changed = one.action == MethodChange::Action::changed;
+    row("", fmt::format("it {}: {} {}{}", one.iteration, changed ? one.from : "not", changed ? "-> " : "",
+                        one.to));
+  }
   if (!r.preconditioner_reason.empty()) row("", "auto: " + r.preconditioner_reason);
   for (const PreconditionerChange& one : r.preconditioner_changes)
     row("", fmt::format("it {}: {} {}{}", one.iteration,

@@ -377,6 +377,7 @@ class SolveRun {
     SolveResult result = solver_->solve(*matrix_, system_.b, system_.x0, watching);
     keep(result);
     record_.result = std::move(result.report);
+    record_.method_changes = std::move(result.method_changes);
     record_.preconditioner_changes = std::move(result.preconditioner_changes);
     record_.seconds.solve = clock_.lap();
   }
@@ -498,6 +499,7 @@ class SolveRun {
               : measure_candidates(matrix_->source(), context_, matrix_->surveyed(), system_.columns);
       text += explain_text(record_.policy);
     }
+    if (arguments_.explain) text += explain_method(record_.method_changes);
     if (arguments_.explain) text += explain_preconditioner(record_.preconditioner_changes);
     const OutputSpec& output = problem_.output;
     bool taken = arguments_.json;

@@ -62,6 +62,7 @@ struct SolveRecord {
   // With matrix.order: the order of the solve, and with auto why. Empty: none was asked for.
   std::string order, order_reason;
   std::string method, method_reason;                         // of the solve; the reason: of method auto
+  std::vector<MethodChange> method_changes;                  // of method auto in the middle of the solve
   std::string chosen_preconditioner, preconditioner_reason;  // of type auto; else empty
   // With a schedule: the changes of format that were made, those that failed, and the result of each point.
   std::vector<SwitchRecord> switches;

@@ -14,9 +14,8 @@ namespace {
 
 // Of the account: the part of the useful time, and the part of it and of the low forecast.
 constexpr double most_share = 0.1, most_share_by_forecast = 0.5;
-constexpr double margin = 0.1;        // of its price, that a candidate must gain by the low forecast
-constexpr double setup_margin = 1.4;  // upper bound of a setup / the predicted one
-constexpr double clearly = 1.25;      // the predicted iterations are careful
+constexpr double margin = 0.1;    // of its price, that a candidate must gain by the low forecast
+constexpr double clearly = 1.25;  // the predicted iterations are careful
 constexpr int trial_iterations = 8, least_trial = 3;
 constexpr double trials_in_price = 2;  // after it has passed one, it may lose as much before it is taken back
 constexpr std::int64_t first_look = 16, first_gaps = 8;
@@ -35,7 +34,7 @@ constexpr ChangeCandidate measured[] = {
     {"amg", Space::host, false, true, true, 35, 0, 4.7, 250, 1},
     {"ic0", Space::host, true, true, false, 4, 0.2, 2, 50, 2.5},
     {"ilu0", Space::host, false, false, false, 4, 0.15, 1.5, 45, 2},
-    {"amg", Space::device, false, true, true, 35, 0, 3.6, 150, 1, 40e-6, 10e-3},
+    {"amg", Space::device, false, true, true, 35, 0, 9.6, 130, 1, 480e-6, 10e-3, 1.25},
 };
 
 }  // namespace
@@ -159,15 +158,15 @@ ChangeRule::Offer ChangeRule::offer(const Untried& untried, const Forecast& left
   Offer o{.candidate = &candidate};
   o.setup = untried.setup *
             (candidate.setup * first_unit_ + (situation_.deterministic ? 0 : candidate.setup_seconds));
-  o.trial = trial_iterations * one;
-  o.price = setup_margin * o.setup + trials_in_price * o.trial + (known_traits_ ? 0 : look * unit_);
+  o.trial = std::clamp(iterations_of(candidate, likely), double{least_trial}, double{trial_iterations}) * one;
   o.solve = iterations_of(candidate, likely) * one;
+  o.price = candidate.setup_bound * o.setup + trials_in_price * o.trial + (known_traits_ ? 0 : look * unit_);
   o.gain = likely * unit_ - o.solve - o.setup;
   o.allowed = allowed(-1);
   if (o.gain > 0 && spent_ + o.price > o.allowed && left.known) {
-    const double low_gain =
-        left.low * unit_ - candidate.doubt * iterations_of(candidate, left.low) * one - o.setup;
-    if (low_gain >= margin * o.price) o.by_forecast = true, o.allowed = allowed(left.low);
+    const double low = cautious(left);
+    const double low_gain = low * unit_ - candidate.doubt * iterations_of(candidate, low) * one - o.setup;
+    if (low_gain >= margin * o.price) o.by_forecast = true, o.allowed = allowed(low);
   }
   return o;
 }

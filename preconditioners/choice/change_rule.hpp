@@ -58,6 +58,7 @@ struct ChangeCandidate {
   double doubt;  // the time of its iterations may be this many times the predicted one
   // What an iteration and the setup take in any system, in seconds: launches, and waiting for the device.
   double iteration_seconds = 0, setup_seconds = 0;
+  double setup_bound = 1.4;  // upper bound of a setup / the predicted one
 };
 std::span<const ChangeCandidate> change_candidates() noexcept;
 // In place of these, if it is not empty. For tests, which then need no long solves.

@@ -10,6 +10,7 @@
 
 #include "core/blas1.hpp"
 #include "core/error.hpp"
+#include "core/extremes.hpp"
 #include "preconditioners/common/makers.hpp"
 #include "preconditioners/options.hpp"
 
@@ -57,7 +58,7 @@ void Chosen<T>::setup(const LinearOperator<T>& A, bool) {
   if (id_ != "jacobi") return inner_->ensure(A);
   try {
     inner_->ensure(A);
-    if (definite_ || A.context()->space() == Space::host) look_at_diagonal();
+    look_at_diagonal();
   } catch (const BadMatrix& error) { refused_ = error.what(); } catch (const BadArgument& error) {
     refused_ = error.what();
   }
@@ -69,23 +70,23 @@ void Chosen<T>::setup(const LinearOperator<T>& A, bool) {
 template <class T>
 void Chosen<T>::look_at_diagonal() {
   const VectorView<const T> inverse = inner_->inverse_diagonal();
+  const Extremes<T> seen = extremes<T>(*this->context(), inverse);
+  changes_nothing_ = seen.least >= seen.most;
+  const bool overflows = seen.most > std::sqrt(std::numeric_limits<T>::max()) * seen.least;
+  if (!definite_ || inverse.size == 0 || (seen.least >= T(0) && !overflows)) return;
+  // Only the message needs the rows.
   std::vector<T> d(static_cast<std::size_t>(inverse.size));
   copy<T>(*this->context(), inverse, {d.data(), inverse.size});
-  changes_nothing_ = std::all_of(d.begin(), d.end(), [&](T value) { return value == d.front(); });
-  if (!definite_) return;
   const auto negative = std::find_if(d.begin(), d.end(), [](T value) { return value < T(0); });
   if (negative != d.end())
     throw BadMatrix(fmt::format(
         "the diagonal entry of row {} (counted from 0) is negative, so jacobi would not be positive definite",
         negative - d.begin()));
-  if (d.empty()) return;
   const auto [least, most] = std::minmax_element(d.begin(), d.end());
-  if (*most > std::sqrt(std::numeric_limits<T>::max()) * *least)
-    throw BadMatrix(
-        fmt::format("the diagonal entries of rows {} and {} (counted from 0) are {:.1e} and {:.1e}, so that "
-                    "jacobi would overflow",
-                    least - d.begin(), most - d.begin(), 1 / static_cast<double>(*least),
-                    1 / static_cast<double>(*most)));
+  throw BadMatrix(fmt::format(
+      "the diagonal entries of rows {} and {} (counted from 0) are {:.1e} and {:.1e}, so that "
+      "jacobi would overflow",
+      least - d.begin(), most - d.begin(), 1 / static_cast<double>(*least), 1 / static_cast<double>(*most)));
 }
 
 template <class T>

@@ -31,7 +31,7 @@ class Chosen final : public Preconditioner<T> {
   // Why it is none in place of jacobi; else empty.
   const std::string& refused() const noexcept { return refused_; }
   // Whether it is jacobi of a diagonal whose entries are all the same, which changes no iterate of any method; then a
-  // solve does without M and its vector operations. On a device it is known for a method that needs a definite M alone.
+  // solve does without M and its vector operations.
   bool changes_nothing() const noexcept { return changes_nothing_; }
   void require_definite(bool definite) noexcept { definite_ = definite; }
 

@@ -18,6 +18,7 @@
 #include "support/fake_device.hpp"
 #include "support/oracle.hpp"
 #include "support/space.hpp"
+#include "systems/changing_solves.hpp"
 #include "systems/grown.hpp"
 #include "systems/seconds.hpp"
 
@@ -26,13 +27,6 @@ namespace {
 
 using Action = PreconditionerChange::Action;
 using detail::ChangeCandidate;
-
-double slowness = 1, passed = 0, seen_products = 0;
-double clock_of_products() {
-  const double now = products();
-  passed += slowness * (now - seen_products), seen_products = now;
-  return passed;
-}
 
 class PreconditionerChanges : public testing::Test {
  protected:
@@ -47,83 +41,14 @@ class PreconditionerChanges : public testing::Test {
   }
   // The only candidate, which costs next to nothing.
   void offer(std::string_view id, bool symmetric = true, double setup = 0.01) {
-    candidates_ = {{id, Space::host, false, symmetric, false, 1, 0.01, 0.01, setup, 1},
-                   {id, Space::device, false, symmetric, false, 1, 0.01, 0.01, setup, 1}};
+    candidates_ = {{id, Space::host, false, symmetric, false, 32, 0.01, 0.01, setup, 1},
+                   {id, Space::device, false, symmetric, false, 32, 0.01, 0.01, setup, 1}};
     detail::other_change_candidates = candidates_;
   }
 
  private:
   std::vector<ChangeCandidate> candidates_;
 };
-
-struct Seen final : SolveObserver {
-  bool on_iteration(const IterationInfo& info) override {
-    infos.push_back(info);
-    if (on_each) on_each(info);
-    return info.iteration != stop_at;
-  }
-  std::vector<IterationInfo> infos;
-  std::function<void(const IterationInfo&)> on_each;
-  std::int64_t stop_at = -1;
-};
-
-// A grid whose diagonal is not constant, since jacobi of a constant one is left out.
-CsrMatrix<double> grid(double n = 80) {
-  const CsrMatrix<double> csr = generate(test_context(), "poisson-2d", {{"n", n}});
-  std::vector<Triplet<double>> entries;
-  for (std::int64_t r = 0; r < csr.rows(); ++r)
-    for (std::int64_t k = csr.pattern.row_ptr[r]; k < csr.pattern.row_ptr[r + 1]; ++k)
-      entries.push_back({static_cast<std::int32_t>(r), csr.pattern.col[k],
-                         csr.values[k] + (csr.pattern.col[k] == r ? 1e-3 * static_cast<double>(r % 7) : 0)});
-  return csr_from_triplets<double>(test_context(), csr.rows(), csr.cols(), entries);
-}
-
-struct Problem {
-  explicit Problem(ContextPtr where = test_context(), CsrMatrix<double> matrix = grid())
-      : context(std::move(where)), csr(std::move(matrix)) {
-    for (std::int64_t i = 0; i < csr.rows(); ++i) b.push_back(std::sin(static_cast<double>(i + 1)));
-  }
-  SolveSettings settings(std::string_view method = "cg", std::string_view preconditioner = "auto") const {
-    return {.method = std::string(method),
-            .preconditioner = std::string(preconditioner),
-            .format = "csr",
-            .context = context};
-  }
-  std::unique_ptr<LinearSystem<double>> system(SolveSettings made) const {
-    if (context->space() == Space::host) return std::make_unique<LinearSystem<double>>(csr, std::move(made));
-    made.format = "auto";
-    std::shared_ptr<LinearOperator<double>> A =
-        make_matrix(fake_format("csr"), upload(context, csr), context);
-    return std::make_unique<LinearSystem<double>>(std::move(A), std::move(made));
-  }
-  SolveResult solve(LinearSystem<double>& system, SolveObserver* observer = nullptr) {
-    system.set_up();
-    counted_matrix = &system.A();
-    seen_products = products();
-    const Placed<double> of(context, b);
-    Placed<double> to(context, std::vector<double>(b.size(), 0.0));
-    const SolveResult result = system.solve(of.read(), to.view(), observer);
-    x = to.fetch();
-    return result;
-  }
-  double residual() const { return residual_of(csr, b, x); }
-  ContextPtr context;
-  CsrMatrix<double> csr;
-  std::vector<double> b, x;
-};
-
-void expect_one_numbering(const Seen& seen, const SolveResult& result) {
-  ASSERT_EQ(std::ssize(seen.infos), result.report.iterations + 1);
-  for (std::int64_t i = 0; i <= result.report.iterations; ++i) {
-    const IterationInfo& info = seen.infos[static_cast<std::size_t>(i)];
-    ASSERT_EQ(info.iteration, i);
-    EXPECT_NEAR(info.relative_residual * result.report.rhs_norm, info.residual, 1e-12 * info.residual);
-    if (i == 0) continue;
-    const IterationInfo& before = seen.infos[static_cast<std::size_t>(i - 1)];
-    EXPECT_GE(info.seconds, before.seconds);
-    EXPECT_GE(info.restarts, before.restarts);
-  }
-}
 
 std::vector<Action> actions_of(const SolveResult& result) {
   std::vector<Action> all;
@@ -139,8 +64,8 @@ TEST_F(PreconditionerChanges, EveryMethodGoesOnWithTheCandidate) {
       const bool symmetric = make_solver<double>(entry.id)->needs_symmetric_preconditioner();
       const std::string id = context->space() == Space::device ? "amg" : symmetric ? "ic0" : "ilu0";
       offer(id, symmetric);
-      Problem one(context);
-      Seen seen;
+      ChangingProblem one(context);
+      SeenIterations seen;
       const auto system = one.system(one.settings(entry.id));
       const SolveResult result = one.solve(*system, &seen);
       ASSERT_TRUE(result.converged()) << result.report.detail;
@@ -175,7 +100,7 @@ TEST_F(PreconditionerChanges, EveryMethodGoesOnWithTheCandidate) {
 // Neither a short solve nor another preconditioner than auto changes.
 TEST_F(PreconditionerChanges, OthersStayAsTheyAre) {
   offer("ic0");
-  Problem one;
+  ChangingProblem one;
   EXPECT_TRUE(one.solve(*one.system(one.settings("cg", "jacobi"))).preconditioner_changes.empty());
   SolveSettings easy = one.settings();
   easy.solver.stopping.relative_tolerance = 0.5;
@@ -188,10 +113,10 @@ TEST_F(PreconditionerChanges, WhatIsSlowerIsTakenBack) {
       SCOPED_TRACE(method);
       slowness = 1;
       offer("ssor");
-      Problem one(context);
+      ChangingProblem one(context);
       SolveSettings settings = one.settings(method);
       settings.on_note = [](const std::string& line) { slowness = has(line, "goes on with ssor") ? 100 : 1; };
-      Seen seen;
+      SeenIterations seen;
       const auto system = one.system(settings);
       const SolveResult result = one.solve(*system, &seen);
       ASSERT_TRUE(result.converged()) << result.report.detail;
@@ -209,18 +134,18 @@ TEST_F(PreconditionerChanges, WhatIsSlowerIsTakenBack) {
 // A candidate that refuses the matrix leaves the iterations as they would be without it, bit for bit.
 TEST_F(PreconditionerChanges, ARefusalChangesNoBit) {
   std::vector<Triplet<double>> entries;
-  const CsrMatrix<double> symmetric = grid();
+  const CsrMatrix<double> symmetric = uneven_grid();
   for (std::int64_t r = 0; r < symmetric.rows(); ++r)
     for (std::int64_t k = symmetric.pattern.row_ptr[r]; k < symmetric.pattern.row_ptr[r + 1]; ++k) {
       const std::int32_t c = symmetric.pattern.col[k];
       entries.push_back({static_cast<std::int32_t>(r), c, symmetric.values[k] * (c > r ? 0.99 : 1)});
     }
-  Problem one(test_context(),
-              csr_from_triplets<double>(test_context(), symmetric.rows(), symmetric.cols(), entries));
+  ChangingProblem one(test_context(),
+                      csr_from_triplets<double>(test_context(), symmetric.rows(), symmetric.cols(), entries));
   const SolveResult expected = one.solve(*one.system(one.settings("gmres", "jacobi")));
   const std::vector<double> x = one.x;
   offer("ic0");
-  Seen seen;
+  SeenIterations seen;
   const auto system = one.system(one.settings("gmres"));
   const SolveResult result = one.solve(*system, &seen);
   ASSERT_EQ(actions_of(result), std::vector<Action>{Action::refused});
@@ -241,11 +166,11 @@ TEST_F(PreconditionerChanges, WhatDoesNotPassItsTrialChangesNoBit) {
   for (const ContextPtr& context : {test_context(), fake_device_context()})
     for (const char* method : {"cg", "fcg"}) {
       SCOPED_TRACE(method);
-      Problem one(context);
+      ChangingProblem one(context);
       const SolveResult expected = one.solve(*one.system(one.settings(method, "jacobi")));
       const std::vector<double> x = one.x;
       offer("chebyshev", true, 25);  // the products of its setup
-      Seen seen;
+      SeenIterations seen;
       const SolveResult result = one.solve(*one.system(one.settings(method)), &seen);
       ASSERT_EQ(actions_of(result), std::vector<Action>{Action::refused}) << result.preconditioner_reason;
       EXPECT_TRUE(has(result.preconditioner_changes[0].reason, "in a trial of"))
@@ -262,7 +187,7 @@ bool armed = false, failed = false;
 
 // Each allocation of the setup, and of the change, may fail. The solve goes on with jacobi.
 TEST_F(PreconditionerChanges, NoMemoryAtAnyPointLeavesTheSolve) {
-  Problem one;
+  ChangingProblem one;
   const SolveResult expected = one.solve(*one.system(one.settings("cg", "jacobi")));
   const std::vector<double> x = one.x;
   offer("ic0");
@@ -271,7 +196,7 @@ TEST_F(PreconditionerChanges, NoMemoryAtAnyPointLeavesTheSolve) {
     SCOPED_TRACE("allocation " + std::to_string(fail_at));
     allocations = 0, armed = failed = false;
     const auto system = one.system(one.settings());
-    Seen seen;
+    SeenIterations seen;
     seen.on_each = [](const IterationInfo& info) { armed = info.iteration >= 1; };
     detail::allocation_hook = [](Space, std::size_t bytes) {
       if (!armed || failed || ++allocations != fail_at) return;
@@ -301,14 +226,14 @@ TEST_F(PreconditionerChanges, NoMemoryAtAnyPointLeavesTheSolve) {
 
 TEST_F(PreconditionerChanges, OneLimitOfIterationsForAllParts) {
   offer("ic0");
-  Problem one;
+  ChangingProblem one;
   const SolveResult whole = one.solve(*one.system(one.settings()));
   int limited = 0;
   for (std::int64_t most = 20; most < whole.report.iterations; most += 7) {
     SCOPED_TRACE("max_iterations " + std::to_string(most));
     SolveSettings settings = one.settings();
     settings.solver.stopping.max_iterations = most;
-    Seen seen;
+    SeenIterations seen;
     const SolveResult result = one.solve(*one.system(settings), &seen);
     expect_one_numbering(seen, result);
     if (result.converged()) continue;
@@ -322,10 +247,10 @@ TEST_F(PreconditionerChanges, OneLimitOfIterationsForAllParts) {
 
 TEST_F(PreconditionerChanges, AnObserverEndsEachPart) {
   offer("ic0");
-  Problem one;
+  ChangingProblem one;
   const std::int64_t change = one.solve(*one.system(one.settings())).preconditioner_changes.at(0).iteration;
   for (const std::int64_t stop : {change - 1, change, change + 2}) {
-    Seen seen;
+    SeenIterations seen;
     seen.stop_at = stop;
     const SolveResult result = one.solve(*one.system(one.settings()), &seen);
     EXPECT_EQ(result.report.reason, StopReason::interrupted);
@@ -337,9 +262,9 @@ TEST_F(PreconditionerChanges, AnObserverEndsEachPart) {
 // Ctrl-C while a candidate is set up ends the solve there.
 TEST_F(PreconditionerChanges, AnInterruptedSetupEndsTheSolve) {
   offer("ic0");
-  Problem one;
+  ChangingProblem one;
   const auto system = one.system(one.settings());
-  Seen seen;
+  SeenIterations seen;
   bool begun = false;
   seen.on_each = [&](const IterationInfo& info) { begun = info.iteration > 0; };
   const detail::StopQuestion question([&] { return begun; });
@@ -356,7 +281,7 @@ TEST_F(PreconditionerChanges, KeepsTheNullSpace) {
   offer("amg");
   for (const char* method : {"cg", "fcg", "minres"}) {
     SCOPED_TRACE(method);
-    Problem one(test_context(), singular);
+    ChangingProblem one(test_context(), singular);
     double mean = 0;
     for (const double v : one.b) mean += v / static_cast<double>(one.b.size());
     for (double& v : one.b) v -= mean;
@@ -386,8 +311,8 @@ TEST_F(PreconditionerChanges, ALongDiffusionProblemEndsWithAmg) {
       entries.push_back({at, at, 4.0 - (j == 0) - (j + 1 == width)});
       couple(j + 1 < width, at + 1), couple(i + 1 < length, at + width);
     }
-  Problem one(test_context(),
-              csr_from_triplets<double>(test_context(), width * length, width * length, entries));
+  ChangingProblem one(test_context(),
+                      csr_from_triplets<double>(test_context(), width * length, width * length, entries));
   std::fill(one.b.begin(), one.b.end(), 1.0);
   const SolveResult jacobi = one.solve(*one.system(one.settings("cg", "jacobi")));
   const auto system = one.system(one.settings());
@@ -406,7 +331,7 @@ TEST_F(PreconditionerChanges, ALongDiffusionProblemEndsWithAmg) {
 // Whatever the clock says.
 TEST_F(PreconditionerChanges, DeterministicModeHasTheSameBitsInEachRun) {
   offer("ic0");
-  Problem one(Context::host(2, {.deterministic = true}));
+  ChangingProblem one(Context::host(2, {.deterministic = true}));
   std::vector<double> expected;
   for (const double other : {1.0, 1e-9, 1e9, 0.0}) {
     slowness = other;
@@ -428,7 +353,8 @@ TEST_F(PreconditionerChanges, DeterministicModeHasTheSameBitsInEachRun) {
 // With a constant diagonal jacobi changes no iterate, and the solve does without it.
 TEST_F(PreconditionerChanges, AConstantDiagonalNeedsNoVectorOperations) {
   for (const bool constant : {true, false}) {
-    Problem one(test_context(), constant ? generate(test_context(), "poisson-2d", {{"n", 80.0}}) : grid());
+    ChangingProblem one(test_context(),
+                        constant ? generate(test_context(), "poisson-2d", {{"n", 80.0}}) : uneven_grid());
     const SolveResult automatic = one.solve(*one.system(one.settings()));
     const std::vector<double> x = one.x;
     EXPECT_EQ(automatic.preconditioner, "jacobi");
@@ -442,7 +368,7 @@ TEST_F(PreconditionerChanges, AConstantDiagonalNeedsNoVectorOperations) {
 // A schedule of formats and the policy see one numbering, too.
 TEST_F(PreconditionerChanges, NextToChangesOfFormat) {
   offer("ic0");
-  Problem one;
+  ChangingProblem one;
   SolveSettings settings = one.settings();
   settings.schedule = {{.at = 10, .overlapped = false, .format = "ell"},
                        {.at = 40, .overlapped = false, .format = "csr"}};

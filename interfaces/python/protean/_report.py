@@ -61,6 +61,8 @@ class Report:
     """The method of the solve: the one that was named, or what ``auto`` took."""
     method_reason: str
     """Of method ``auto``: why it took this one. Else empty."""
+    method_changes: list[dict[str, Any]]
+    """What method ``auto`` did in the middle of the solve."""
     converged: bool
     reason: str
     """Why the solve ended: "relative-tolerance", "max-iterations", "breakdown" ..."""
@@ -109,7 +111,7 @@ class Report:
     def __init__(self, x: Array, values: dict[str, Any]) -> None:
         self.x = x
         self.columns = []
-        self.preconditioner_changes = []
+        self.method_changes, self.preconditioner_changes = [], []
         self.switches, self.failed_switches, self.decisions = [], [], []
         self.candidates, self.events = [], []
         self.residuals = np.empty(0)
@@ -156,6 +158,8 @@ class Report:
             lines.append(f"order: {self.order_reason}")
         if self.method_reason:
             lines.append(f"method: {self.method_reason}")
+        for one in self.method_changes:
+            lines.append(f"iteration {one['iteration']}: {one['from']} -> {one['to']} {one['action']}: {one['reason']}")
         if self.preconditioner_reason:
             lines.append(f"preconditioner: {self.preconditioner_reason}")
         for one in self.preconditioner_changes:

@@ -107,6 +107,19 @@ nb::dict dict_of(const ScheduleEvent& one) {
   return result;
 }
 
+nb::dict dict_of(const MethodChange& one) {
+  nb::dict result;
+  result["iteration"] = one.iteration;
+  result["seconds"] = one.seconds;
+  result["relative_residual"] = one.relative_residual;
+  result["action"] = text(to_string(one.action));
+  result["from"] = one.from;
+  result["to"] = one.to;
+  result["restart"] = one.restart;
+  result["reason"] = one.reason;
+  return result;
+}
+
 nb::dict dict_of(const PreconditionerChange& one) {
   nb::dict result;
   result["iteration"] = one.iteration;
@@ -275,6 +288,7 @@ class KeptSolver {
     put(report, result.report);
     put_common(report, result);
     report["residuals"] = array_of(watch.residuals());
+    report["method_changes"] = list_of(result.method_changes);
     report["preconditioner_changes"] = list_of(result.preconditioner_changes);
     return report;
   }

@@ -1,0 +1,77 @@
+// Method `auto` in the middle of a solve: watches whether the method gets on, keeps the best x, and records what was
+// done.
+// Private to systems/; SystemSolver::change_method() carries out what the rule says (systems/method_rule.hpp).
+#pragma once
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/vector.hpp"
+#include "operators/linear_operator.hpp"
+#include "solvers/solve_report.hpp"
+#include "solvers/solver_options.hpp"
+#include "systems/method_rule.hpp"
+#include "systems/settings.hpp"
+
+namespace protean::detail {
+
+template <class T>
+class MethodChanges final : public SolveObserver {
+ public:
+  // unsymmetric: whether the matrix, which was symmetric when the solve began, is not any more.
+  MethodChanges(const LinearOperator<T>& A, std::function<bool()> unsymmetric)
+      : A_(A), unsymmetric_(std::move(unsymmetric)) {}
+
+  // The observer of the next part of the solve: this one if the part may be given up, else next, which may be null. A
+  // method for symmetric matrices is given up if the matrix is not symmetric, which is asked if it has new values or if
+  // the residuals do not get on; gmres if SlowCycles says so.
+  SolveObserver* begin_part(SolveObserver* next, std::string_view method, const SolverOptions& options,
+                            bool symmetric_only);
+  bool on_iteration(const IterationInfo& info) override;
+  std::int64_t next_stop() const noexcept override;
+  bool reads_solution(const IterationInfo& info) const noexcept override;
+
+  // Why the part was given up; empty if it was not.
+  const std::string& given_up() const noexcept { return given_up_; }
+  // No later part is given up.
+  void watch_no_more() noexcept { watches_ = false; }
+
+  // Before a part with another method: bring_back(); if b - A x is then still larger than b, x := 0, and the report has
+  // that residual. Keeps a copy of x. Throws OutOfMemory.
+  void keep(const LinearOperator<T>& A, const StoppingRule& rule, VectorView<T> x, SolveReport& report);
+  // Brings the copy back if x has become worse since, with values that are still the same; the report then has its
+  // residual.
+  void bring_back(const LinearOperator<T>& A, VectorView<T> x, SolveReport& report);
+
+  void note(MethodChange change, const std::function<void(const std::string&)>& on_note);
+  // The last change found no memory.
+  void refuse(std::string_view why, const std::function<void(const std::string&)>& on_note);
+  bool changed() const noexcept;
+  const std::vector<MethodChange>& changes() const noexcept { return changes_; }
+  std::vector<MethodChange> take_changes() { return std::move(changes_); }
+
+  MethodRule rule;
+
+ private:
+  const LinearOperator<T>& A_;
+  const std::function<bool()> unsymmetric_;
+  SolveObserver* next_ = nullptr;
+  std::optional<SlowCycles>
+      slow_;  // none before the first iteration, or if the method goes on however slow it is
+  std::string_view method_;
+  bool symmetric_ = false;  // the method is for symmetric matrices
+  Revision seen_;
+  std::string given_up_;
+  StoppingRule stopping_;
+  std::int64_t restart_ = 0;
+  bool watches_ = true, begun_ = false;
+  Vector<T> best_;
+  double best_residual_ = 0, best_relative_ = 0;
+  bool has_best_ = false;
+  Revision revision_;
+  std::vector<MethodChange> changes_;
+};
+
+}  // namespace protean::detail

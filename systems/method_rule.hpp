@@ -1,0 +1,82 @@
+// The rule by which method `auto` changes in the middle of a solve. Private to systems/.
+//
+// A method that ends without a solution says by the reason what it cannot do, and a table (method_rule.cpp) names one
+// that can. The solve goes on with it from its x. A solve changes at most three times, and takes no method twice,
+// except gmres with longer cycles. What only the rounding of the matrix stops is not tried again, and neither is what a
+// limit, the observer, infinite numbers or a system without a solution have ended.
+//
+// gmres begins anew after each cycle, and its residual may then hardly fall although another method would solve the
+// system. It does not end by itself: SlowCycles forecasts the iterations that are left.
+//
+// Both decide by reasons, residuals and counts and not by times, so that deterministic mode has the same bits.
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "operators/policy/forecast.hpp"
+#include "solvers/stopping.hpp"
+
+namespace protean::detail {
+
+// A line of the table: after `from` has ended for this reason, `to` goes on.
+struct MethodStep {
+  std::string_view from;
+  StopReason reason;
+  std::string_view to, why;  // why: for a person
+};
+
+// How a method has ended.
+struct MethodEnd {
+  std::string_view method;
+  StopReason reason = StopReason::stagnation;
+  bool rounding = false;   // the recurrence of the method has reached the goal, and b - A x has not followed
+  bool symmetric = false;  // the matrix, as it is now
+  bool symmetric_only = false;  // there is a null space, which only methods for symmetric matrices take
+  std::int64_t restart = 30;    // of gmres, as it is set
+  std::int64_t longest = 30;    // restart of gmres for which there is memory
+  std::string how = {};         // for a person; empty: "cg ended with breakdown"
+};
+
+struct NextMethod {
+  std::string_view method;
+  std::int64_t restart = 0;  // of gmres
+  std::string reason;        // for a person
+};
+
+class MethodRule {
+ public:
+  // The method that goes on; nothing if there is none.
+  std::optional<NextMethod> after(const MethodEnd& end) const;
+  // It goes on.
+  void note(const MethodEnd& end, const NextMethod& next);
+
+ private:
+  bool was_used(std::string_view method) const;
+
+  std::vector<std::string_view> used_;
+  std::int64_t changes_ = 0, restart_ = 0;
+};
+
+// Whether the cycles of gmres lead to the goal. From a tenth of max_iterations and four cycles on, at the end of each
+// cycle: they do not, if by the likely forecast (ResidualForecast) they take more than twice the iterations that are
+// left, or if the residual does not fall.
+class SlowCycles {
+ public:
+  // goal: the norm of the residual at which the solve ends.
+  SlowCycles(double goal, std::int64_t max_iterations, std::int64_t restart)
+      : goal_(goal), max_iterations_(max_iterations), restart_(restart) {}
+  // After an iteration. Returns whether gmres is to be given up here.
+  bool add(std::int64_t iteration, double residual);
+  const std::string& reason() const noexcept { return reason_; }  // for a person
+
+ private:
+  double goal_;
+  std::int64_t max_iterations_, restart_;
+  ResidualForecast residuals_;
+  std::string reason_;
+};
+
+}  // namespace protean::detail

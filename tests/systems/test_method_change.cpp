@@ -1,0 +1,457 @@
+// Method auto changes in the middle of a solve.
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/allocation_hook.hpp"
+#include "core/error.hpp"
+#include "gtest/gtest.h"
+#include "interfaces/c/protean.h"
+#include "operators/callback_operator.hpp"
+#include "preconditioners/callback_preconditioner.hpp"
+#include "preconditioners/choice/change_rule.hpp"
+#include "protean.hpp"
+#include "systems/changing_solves.hpp"
+#include "systems/grown.hpp"
+
+namespace protean::test {
+namespace {
+
+using Steps = std::vector<std::string>;
+
+// "cg -> minres", "not idr"
+Steps steps_of(const SolveResult& result) {
+  Steps steps;
+  for (const MethodChange& one : result.method_changes)
+    steps.push_back(one.action == MethodChange::Action::changed ? one.from + " -> " + one.to
+                                                                : "not " + one.to);
+  return steps;
+}
+
+// Entries of `csr` changed by f(row, column, value).
+CsrMatrix<double> changed_entries(const CsrMatrix<double>& csr,
+                                  const std::function<double(std::int64_t, std::int32_t, double)>& f) {
+  std::vector<Triplet<double>> entries;
+  for (std::int64_t r = 0; r < csr.rows(); ++r)
+    for (std::int64_t k = csr.pattern.row_ptr[r]; k < csr.pattern.row_ptr[r + 1]; ++k)
+      entries.push_back(
+          {static_cast<std::int32_t>(r), csr.pattern.col[k], f(r, csr.pattern.col[k], csr.values[k])});
+  return csr_from_triplets<double>(test_context(), csr.rows(), csr.cols(), entries);
+}
+
+// Symmetric with a positive diagonal, and eigenvalues of both signs.
+CsrMatrix<double> shifted_grid(double n = 24, double shift = 0.3) {
+  return changed_entries(uneven_grid(n),
+                         [&](std::int64_t r, std::int32_t c, double a) { return r == c ? a - shift : a; });
+}
+
+// The rows of the unit matrix in a circle: short cycles of gmres find nothing.
+CsrMatrix<double> circle(std::int32_t n) {
+  std::vector<Triplet<double>> entries;
+  for (std::int32_t i = 0; i < n; ++i) entries.push_back({i, (i + 1) % n, 1.0});
+  return csr_from_triplets<double>(test_context(), n, n, entries);
+}
+
+class MethodChanges : public testing::Test {
+ protected:
+  void TearDown() override {
+    detail::allocation_hook = nullptr, counted_matrix = nullptr;
+    detail::other_change_candidates = {};
+  }
+};
+
+std::vector<ContextPtr> both() { return {test_context(), fake_device_context()}; }
+
+void expect_solved(const ChangingProblem& one, const SolveResult& result) {
+  EXPECT_TRUE(result.converged()) << to_string(result.report.reason) << " " << result.report.detail;
+  EXPECT_LE(one.residual(), 1.01e-8 * result.report.rhs_norm);
+}
+
+TEST_F(MethodChanges, CgGoesOnWithMinresForAnIndefiniteMatrix) {
+  for (const ContextPtr& context : both())
+    for (const char* preconditioner : {"auto", "jacobi", "none"}) {
+      SCOPED_TRACE(preconditioner);
+      ChangingProblem one(context, shifted_grid());
+      std::vector<std::string> notes;
+      SolveSettings settings = one.settings("auto", preconditioner);
+      settings.on_note = [&](const std::string& line) { notes.push_back(line); };
+      SeenIterations seen;
+      const auto system = one.system(settings);
+      const SolveResult result = one.solve(*system, &seen);
+      ASSERT_EQ(steps_of(result), Steps{"cg -> minres"}) << result.report.detail;
+      expect_solved(one, result);
+      expect_one_numbering(seen, result);
+      EXPECT_EQ(result.method, "minres");
+      const MethodChange& change = result.method_changes[0];
+      EXPECT_GT(change.iteration, 0);
+      EXPECT_LT(change.iteration, result.report.iterations);
+      EXPECT_GE(result.report.restarts, 1);
+      EXPECT_TRUE(has(change.reason, "indefinite-operator")) << change.reason;
+      EXPECT_EQ(result.method_reason, "minres took the place of cg at iteration " +
+                                          std::to_string(change.iteration) + ": " + change.reason);
+      ASSERT_EQ(notes.size(), 1u);
+      EXPECT_TRUE(has(notes[0], "method auto goes on with minres")) << notes[0];
+      // A named method ends as it does.
+      const SolveResult named = one.solve(*one.system(one.settings("cg", preconditioner)));
+      EXPECT_EQ(named.report.reason, StopReason::indefinite_operator);
+      EXPECT_EQ(named.report.iterations, change.iteration);
+      EXPECT_TRUE(named.method_changes.empty());
+    }
+}
+
+// The next solve begins with what has worked. New values are solved as the first ones were.
+TEST_F(MethodChanges, AKeptSystemRemembersTheMethod) {
+  for (const ContextPtr& context : both()) {
+    ChangingProblem one(context, shifted_grid());
+    const auto system = one.system(one.settings("auto"));
+    ASSERT_EQ(steps_of(one.solve(*system)), Steps{"cg -> minres"});
+    const SolveResult fresh = one.solve(*one.system(one.settings("minres")));
+    for (int round = 0; round < 2; ++round) {
+      const SolveResult again = one.solve(*system);
+      EXPECT_EQ(again.method, "minres");
+      EXPECT_TRUE(again.method_changes.empty());
+      EXPECT_TRUE(has(again.method_reason, "minres: it took the place of cg")) << again.method_reason;
+      EXPECT_EQ(again.report.iterations, fresh.report.iterations);
+      expect_solved(one, again);
+    }
+    if (context->space() != Space::host) continue;
+    system->update_values(one.csr.values);
+    EXPECT_EQ(steps_of(one.solve(*system)), Steps{"cg -> minres"});
+    // Settings begin anew, too.
+    system->set(one.settings("auto", "none"));
+    EXPECT_EQ(steps_of(one.solve(*system)), Steps{"cg -> minres"});
+    system->set(one.settings("cg", "none"));
+    EXPECT_EQ(one.solve(*system).report.reason, StopReason::indefinite_operator);
+  }
+}
+
+// A solve that does not reach its goal teaches nothing.
+TEST_F(MethodChanges, WhatHasNotConvergedIsNotRemembered) {
+  ChangingProblem one(test_context(), shifted_grid());
+  SolveSettings settings = one.settings("auto");
+  const std::int64_t change = one.solve(*one.system(settings)).method_changes.at(0).iteration;
+  settings.solver.stopping.max_iterations = change + 2;
+  const auto system = one.system(settings);
+  for (int round = 0; round < 2; ++round) {
+    const SolveResult result = one.solve(*system);
+    EXPECT_EQ(result.report.reason, StopReason::max_iterations);
+    EXPECT_EQ(steps_of(result), Steps{"cg -> minres"}) << round;
+  }
+}
+
+TEST_F(MethodChanges, OneLimitOfIterationsForAllParts) {
+  ChangingProblem one(test_context(), shifted_grid());
+  const SolveResult whole = one.solve(*one.system(one.settings("auto")));
+  const std::int64_t change = whole.method_changes.at(0).iteration;
+  for (const std::int64_t most : {change - 1, change, change + 1, change + 7, whole.report.iterations - 1}) {
+    SCOPED_TRACE("max_iterations " + std::to_string(most));
+    SolveSettings settings = one.settings("auto");
+    settings.solver.stopping.max_iterations = most;
+    SeenIterations seen;
+    const SolveResult result = one.solve(*one.system(settings), &seen);
+    expect_one_numbering(seen, result);
+    EXPECT_FALSE(result.converged());
+    EXPECT_EQ(result.report.iterations, most);
+    EXPECT_EQ(result.method_changes.size(), most > change ? 1u : 0u);
+    EXPECT_EQ(result.report.reason,
+              most == change ? StopReason::indefinite_operator : StopReason::max_iterations);
+    // The report is that of x.
+    EXPECT_NEAR(one.residual(), result.report.true_residual, 1e-10 * result.report.rhs_norm);
+    EXPECT_NEAR(result.report.true_relative * result.report.rhs_norm, result.report.true_residual,
+                1e-12 * result.report.rhs_norm);
+  }
+}
+
+TEST_F(MethodChanges, OneLimitOfTimeForAllParts) {
+  ChangingProblem one(test_context(), shifted_grid());
+  SolveSettings settings = one.settings("auto");
+  settings.solver.stopping.max_seconds = 1000;
+  std::int64_t change = -1;
+  settings.on_note = [&](const std::string&) { change = 0; };
+  SeenIterations seen;
+  double limit = 0;
+  seen.on_each = [&](const IterationInfo& info) {
+    if (change == 0 && limit == 0) limit = info.seconds;
+  };
+  (void)one.solve(*one.system(settings), &seen);
+  ASSERT_EQ(change, 0);
+  settings.solver.stopping.max_seconds = 0;
+  const SolveResult result = one.solve(*one.system(settings));
+  EXPECT_EQ(result.report.reason, StopReason::time_limit);
+  EXPECT_TRUE(result.method_changes.empty());
+}
+
+TEST_F(MethodChanges, AnObserverEndsEachPart) {
+  ChangingProblem one(test_context(), shifted_grid());
+  const std::int64_t change = one.solve(*one.system(one.settings("auto"))).method_changes.at(0).iteration;
+  for (const std::int64_t stop : {change - 1, change, change + 2}) {
+    SeenIterations seen;
+    seen.stop_at = stop;
+    const SolveResult result = one.solve(*one.system(one.settings("auto")), &seen);
+    EXPECT_EQ(result.report.reason,
+              stop == change ? StopReason::indefinite_operator : StopReason::interrupted)
+        << stop;
+    EXPECT_EQ(result.report.iterations, stop);
+    EXPECT_EQ(result.method_changes.size(), stop > change ? 1u : 0u);
+  }
+}
+
+// Values that an observer gives in the middle of the solve, and an operator that says nothing of its change.
+TEST_F(MethodChanges, AMatrixThatTurnsOutUnsymmetricTakesGmres) {
+  const CsrMatrix<double> symmetric = uneven_grid(12);
+  const CsrMatrix<double> other = changed_entries(symmetric, [](std::int64_t r, std::int32_t c, double a) {
+    return r == c ? a : c > r ? 3 * a : -3 * a;
+  });
+  {
+    ChangingProblem one(test_context(), symmetric);
+    const auto system = one.system(one.settings("auto"));
+    SeenIterations seen;
+    seen.on_each = [&](const IterationInfo& info) {
+      if (info.iteration == 5) system->matrix().update_values(other);
+    };
+    const SolveResult result = one.solve(*system, &seen);
+    EXPECT_EQ(steps_of(result), Steps{"cg -> gmres"}) << result.report.detail;
+    EXPECT_TRUE(has(result.method_reason, "the matrix is not symmetric")) << result.method_reason;
+    one.csr = other;
+    expect_solved(one, result);
+    expect_one_numbering(seen, result);
+    // The entries, which have been looked at, say it now.
+    const SolveResult again = one.solve(*system);
+    EXPECT_EQ(again.method, "gmres");
+    EXPECT_TRUE(again.method_changes.empty());
+  }
+  for (const bool announced : {false, true}) {
+    const CsrMatrix<double>* used = &symmetric;
+    const auto A = std::make_shared<CallbackOperator<double>>(
+        test_context(), Shape{symmetric.rows(), symmetric.rows()}, [&](const double* x, double* y) {
+          for (std::int64_t r = 0; r < used->rows(); ++r) {
+            y[r] = 0;
+            for (std::int64_t k = used->pattern.row_ptr[r]; k < used->pattern.row_ptr[r + 1]; ++k)
+              y[r] += used->values[k] * x[used->pattern.col[k]];
+          }
+        });
+    LinearSystem<double> system(A, {.preconditioner = "none"});
+    ChangingProblem one(test_context(), other);
+    SeenIterations seen;
+    seen.on_each = [&](const IterationInfo& info) {
+      if (info.iteration != 5) return;
+      used = &other;
+      if (announced) A->changed();
+    };
+    const SolveResult result = one.solve(system, &seen);
+    EXPECT_EQ(steps_of(result), Steps{"cg -> gmres"}) << result.report.detail;
+    expect_solved(one, result);
+  }
+}
+
+// A preconditioner that is named, or the caller's own, stays: gmres takes one that is not definite.
+TEST_F(MethodChanges, AnIndefinitePreconditionerTakesGmres) {
+  ChangingProblem one(test_context(), uneven_grid(12));
+  const auto system = one.system(one.settings("auto"));
+  system->solver().set_preconditioner(
+      [](const LinearOperator<double>& A) -> std::unique_ptr<Preconditioner<double>> {
+        const std::int64_t n = A.rows();
+        return std::make_unique<CallbackPreconditioner<double>>(
+            A.context(), A.shape(),
+            [n](const double* r, double* z, CUstream_st*) {
+              for (std::int64_t i = 0; i < n; ++i) z[i] = i % 3 == 0 ? -r[i] : r[i];
+            },
+            CallbackPreconditioner<double>::Setup(), CallbackOptions{"of the caller", true});
+      });
+  SeenIterations seen;
+  const SolveResult result = one.solve(*system, &seen);
+  ASSERT_EQ(steps_of(result), Steps{"cg -> gmres"}) << result.report.detail;
+  EXPECT_EQ(result.preconditioner, "of the caller");
+  expect_solved(one, result);
+  expect_one_numbering(seen, result);
+}
+
+// Of type auto a candidate that has become indefinite goes, whatever the method is.
+TEST_F(MethodChanges, AnIndefinitePreconditionerOfAutoGoes) {
+  const std::vector<detail::ChangeCandidate> candidates{
+      {"spai0", Space::host, false, true, false, 16, 0.01, 0.01, 0.01, 1}};
+  detail::other_change_candidates = candidates;
+  Stopwatch::other_clock = clock_of_products;
+  slowness = 1, passed = seen_products = 0;
+  ChangingProblem one;
+  SolveSettings settings = one.settings("minres");
+  settings.preconditioning.refresh = Refresh::every;
+  const auto system = one.system(settings);
+  // From its trial on it is as fast as can be.
+  SeenIterations first;
+  first.on_each = [](const IterationInfo& info) { slowness = info.iteration >= 17 ? 0.01 : 1; };
+  const SolveResult before = one.solve(*system, &first);
+  ASSERT_EQ(before.preconditioner, "spai0") << before.preconditioner_reason;
+  const CsrMatrix<double> other = changed_entries(
+      one.csr, [](std::int64_t r, std::int32_t c, double a) { return r == c && r % 5 == 0 ? -a : a; });
+  system->update_values(other.values);
+  one.csr = other;
+  SeenIterations seen;
+  const SolveResult result = one.solve(*system, &seen);
+  ASSERT_EQ(result.preconditioner_changes.size(), 1u)
+      << result.report.detail << result.preconditioner << result.preconditioner_reason;
+  EXPECT_EQ(result.preconditioner_changes[0].action, PreconditionerChange::Action::taken_back);
+  EXPECT_EQ(result.preconditioner_changes[0].from, "spai0");
+  EXPECT_TRUE(has(result.preconditioner_changes[0].reason, "indefinite-preconditioner"));
+  EXPECT_NE(result.preconditioner, "spai0");
+  expect_solved(one, result);
+  expect_one_numbering(seen, result);
+  Stopwatch::other_clock = nullptr;
+}
+
+// Method and preconditioner change in one solve.
+TEST_F(MethodChanges, TogetherWithAChangeOfPreconditioner) {
+  for (const ContextPtr& context : both()) {
+    const std::vector<detail::ChangeCandidate> candidates{
+        {"ssor", Space::host, false, true, false, 16, 0.01, 0.01, 0.01, 1},
+        {"ssor", Space::device, false, true, false, 16, 0.01, 0.01, 0.01, 1}};
+    detail::other_change_candidates = candidates;
+    Stopwatch::other_clock = clock_of_products;
+    slowness = 1, passed = seen_products = 0;
+    ChangingProblem one(context, shifted_grid(40, 0.02));
+    SeenIterations seen;
+    const auto system = one.system(one.settings("auto"));
+    const SolveResult result = one.solve(*system, &seen);
+    EXPECT_EQ(steps_of(result), Steps{"cg -> minres"}) << result.report.detail;
+    EXPECT_FALSE(result.preconditioner_changes.empty()) << result.preconditioner_reason;
+    expect_solved(one, result);
+    expect_one_numbering(seen, result);
+    expect_solved(one, one.solve(*system));
+    Stopwatch::other_clock = nullptr;
+  }
+}
+
+TEST_F(MethodChanges, CyclesOfGmresThatLeadNowhereAreGivenUp) {
+  for (const ContextPtr& context : both()) {
+    ChangingProblem one(context, circle(60));
+    std::fill(one.b.begin(), one.b.end(), 0.0), one.b[0] = 1;
+    SolveSettings settings = one.settings("auto", "none");
+    settings.solver.restart = 10, settings.solver.stopping.max_iterations = 1000;
+    SeenIterations seen;
+    const auto system = one.system(settings);
+    const SolveResult result = one.solve(*system, &seen);
+    ASSERT_FALSE(result.method_changes.empty()) << result.report.detail;
+    EXPECT_EQ(steps_of(result)[0], "gmres -> idr");
+    EXPECT_EQ(result.method_changes[0].iteration, 100);
+    EXPECT_TRUE(has(result.method_changes[0].reason, "cycles of 10 iterations"))
+        << result.method_changes[0].reason;
+    expect_solved(one, result);
+    expect_one_numbering(seen, result);
+    expect_solved(one, one.solve(*system));
+  }
+}
+
+std::int64_t allocations_seen = 0, allocation_to_fail = 0;
+bool hook_armed = false, hook_failed = false;
+
+// Each allocation after the method has failed may fail: the solve ends as it would without a change, or goes on.
+TEST_F(MethodChanges, NoMemoryForTheNextMethodIsSaid) {
+  ChangingProblem one(test_context(), shifted_grid());
+  const std::int64_t change =
+      one.solve(*one.system(one.settings("auto", "none"))).method_changes.at(0).iteration;
+  int refused = 0;
+  for (allocation_to_fail = 1;; ++allocation_to_fail) {
+    SCOPED_TRACE("allocation " + std::to_string(allocation_to_fail));
+    allocations_seen = 0, hook_armed = hook_failed = false;
+    SolveSettings settings = one.settings("auto", "none");
+    const auto system = one.system(settings);
+    SeenIterations seen;
+    seen.on_each = [&](const IterationInfo& info) { hook_armed = info.iteration >= change; };
+    detail::allocation_hook = [](Space, std::size_t bytes) {
+      if (!hook_armed || hook_failed || ++allocations_seen != allocation_to_fail) return;
+      hook_failed = true;
+      throw OutOfMemory("refused by the test", bytes);
+    };
+    const SolveResult result = one.solve(*system, &seen);
+    detail::allocation_hook = nullptr;
+    EXPECT_NEAR(one.residual(), result.report.true_residual, 1e-10 * result.report.rhs_norm);
+    expect_one_numbering(seen, result);
+    if (!hook_failed) break;
+    if (steps_of(result) != Steps{"not minres"}) continue;
+    ++refused;
+    EXPECT_EQ(result.report.reason, StopReason::indefinite_operator);
+    EXPECT_EQ(result.method, "cg");
+    EXPECT_TRUE(has(result.method_changes[0].reason, "refused by the test"))
+        << result.method_changes[0].reason;
+    const SolveResult again = one.solve(*system);
+    EXPECT_EQ(steps_of(again), Steps{"cg -> minres"});
+    expect_solved(one, again);
+  }
+  EXPECT_GT(refused, 2);
+}
+
+TEST_F(MethodChanges, DeterministicModeHasTheSameBitsInEachRun) {
+  std::vector<double> expected;
+  for (const int threads : {1, 2, 3}) {
+    ChangingProblem one(Context::host(threads, {.deterministic = true}), shifted_grid());
+    const SolveResult result = one.solve(*one.system(one.settings("auto")));
+    EXPECT_EQ(steps_of(result), Steps{"cg -> minres"});
+    if (expected.empty()) expected = one.x;
+    EXPECT_EQ(one.x, expected);
+  }
+}
+
+// A policy of formats and a schedule see one numbering.
+TEST_F(MethodChanges, NextToChangesOfFormat) {
+  ChangingProblem one(test_context(), shifted_grid());
+  SolveSettings settings = one.settings("auto");
+  settings.schedule = {{.at = 2, .overlapped = false, .format = "ell"},
+                       {.at = 60, .overlapped = false, .format = "csr"}};
+  const SolveResult result = one.solve(*one.system(settings));
+  EXPECT_EQ(steps_of(result), Steps{"cg -> minres"});
+  expect_solved(one, result);
+  ASSERT_EQ(result.switches.size(), 2u);
+  EXPECT_EQ(result.switches[0].iteration, 2);
+  EXPECT_EQ(result.switches[1].iteration, 60);
+  settings.schedule.clear(), settings.policy = true;
+  SeenIterations seen;
+  const SolveResult decided = one.solve(*one.system(settings), &seen);
+  expect_solved(one, decided);
+  expect_one_numbering(seen, decided);
+}
+
+// If the second method does not get as far as the first one, x is that of the first.
+TEST_F(MethodChanges, TheBetterXStays) {
+  ChangingProblem one(test_context(), shifted_grid());
+  for (const double guess : {0.0, 1e3}) {
+    SolveSettings settings = one.settings("auto");
+    const auto system = one.system(settings);
+    system->set_up();
+    const std::int64_t n = one.csr.rows();
+    std::vector<double> x(one.b.size(), guess);
+    const SolveResult result = system->solve({one.b.data(), n}, {x.data(), n});
+    EXPECT_EQ(steps_of(result), Steps{"cg -> minres"});
+    EXPECT_TRUE(result.converged());
+    EXPECT_LE(residual_of(one.csr, one.b, x), 1.01e-8 * result.report.rhs_norm);
+  }
+}
+
+TEST_F(MethodChanges, CSaysItInItsReason) {
+  const ChangingProblem one(test_context(), shifted_grid());
+  const std::int64_t n = one.csr.rows();
+  std::vector<std::int32_t> row_ptr;
+  for (std::int64_t r = 0; r <= n; ++r)
+    row_ptr.push_back(static_cast<std::int32_t>(one.csr.pattern.row_ptr[r]));
+  protean_context* context = nullptr;
+  protean_matrix* matrix = nullptr;
+  protean_solver* solver = nullptr;
+  std::vector<double> x(one.b.size(), 0.0);
+  ASSERT_EQ(protean_context_host(1, &context), PROTEAN_OK);
+  ASSERT_EQ(protean_matrix_csr(context, n, n, one.csr.nonzeros(), row_ptr.data(), one.csr.pattern.col,
+                               one.csr.values, 0, &matrix),
+            PROTEAN_OK)
+      << protean_last_error();
+  ASSERT_EQ(protean_solver_create(nullptr, nullptr, &solver), PROTEAN_OK);
+  EXPECT_EQ(protean_solve(solver, matrix, one.b.data(), x.data()), PROTEAN_OK) << protean_last_error();
+  EXPECT_STREQ(protean_solver_method(solver), "minres");
+  EXPECT_TRUE(has(protean_solver_method_reason(solver), "minres took the place of cg at iteration"))
+      << protean_solver_method_reason(solver);
+  protean_solver_free(solver), protean_matrix_free(matrix), protean_context_free(context);
+}
+
+}  // namespace
+}  // namespace protean::test
