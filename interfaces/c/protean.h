@@ -376,7 +376,8 @@ int protean_solver_converged(const protean_solver* solver);
  * "underflow" (multiply A and b by one large factor), "not-finite", "stagnation", "divergence", "interrupted". */
 const char* protean_solver_reason(const protean_solver* solver);
 /* The method and the preconditioner of the last solve: the ones of protean_solver_create(), or the ones that "auto"
- * took, and why. Valid until the next solve; "" before the first. */
+ * took, and why. If method "auto" has changed in the middle of the solve, these are of the last method, and the reason
+ * says from which one and at which iteration. Valid until the next solve; "" before the first. */
 const char* protean_solver_method(const protean_solver* solver);
 const char* protean_solver_method_reason(const protean_solver* solver);
 const char* protean_solver_preconditioner(const protean_solver* solver);

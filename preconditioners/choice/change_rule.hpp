@@ -5,7 +5,8 @@
 // (ResidualForecast), and the measured time of an iteration says how long these take. A table of measured systems says
 // what each candidate would take instead. A candidate is set up between two iterations if
 //   gain   = time left - its iterations - its setup           is positive with the likely forecast, and
-//   price  = an upper bound of its setup + two short trials   is within the account.
+//   price  = an upper bound of its setup + two short trials   is within the account. A trial has 8 iterations, or as
+//            many as are predicted if these are fewer.
 // The account compares what was spent so far on looks, setups and trials (and the price) with S, the time of the
 // iterations that have reduced the residual:
 //   - at most 10 % of S, whatever is left, or

@@ -166,7 +166,7 @@ TEST_F(PreconditionerChanges, WhatDoesNotPassItsTrialChangesNoBit) {
   for (const ContextPtr& context : {test_context(), fake_device_context()})
     for (const char* method : {"cg", "fcg"}) {
       SCOPED_TRACE(method);
-      ChangingProblem one(context);
+      ChangingProblem one(context, uneven_grid(120));
       const SolveResult expected = one.solve(*one.system(one.settings(method, "jacobi")));
       const std::vector<double> x = one.x;
       offer("chebyshev", true, 25);  // the products of its setup
