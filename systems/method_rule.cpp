@@ -22,6 +22,7 @@ constexpr MethodStep steps[] = {
     {"cg", StopReason::breakdown, "minres", "minres rarely breaks down"},
     {"cg", StopReason::indefinite_preconditioner, "gmres", any_preconditioner},
     {"minres", StopReason::indefinite_preconditioner, "gmres", any_preconditioner},
+    {"minres", StopReason::negative_definite, "gmres", any_preconditioner},
     {"minres", StopReason::breakdown, "gmres", smooth},
     {"gmres", StopReason::stagnation, "idr", "idr keeps what it has found: it has no cycles"},
     {"idr", StopReason::stagnation, "gmres", smooth},

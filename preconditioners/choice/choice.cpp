@@ -161,6 +161,17 @@ template ChoiceTraits sampled_traits<double>(const Context&, const CsrMatrix<dou
 template ChoiceTraits choice_traits<float>(const Context&, const CsrMatrix<float>&);
 template ChoiceTraits choice_traits<double>(const Context&, const CsrMatrix<double>&);
 
+namespace {
+
+constexpr std::string_view begins =
+    "jacobi, whose setup costs next to nothing; others are tried in long solves, and if the system is solved again";
+constexpr std::string_view by_no_times = "jacobi: in deterministic mode measured times do not decide";
+
+}  // namespace
+
+PreconditionerChoice::PreconditionerChoice(ChoiceSituation situation)
+    : situation_(situation), reason_(situation.deterministic ? by_no_times : begins) {}
+
 bool PreconditionerChoice::tried(const ChoiceCandidate& candidate) const noexcept {
   return std::find(tried_.begin(), tried_.end(), &candidate) != tried_.end();
 }
@@ -195,15 +206,14 @@ std::string_view PreconditionerChoice::decide(const std::function<ChoiceTraits()
   if (!situation_.deterministic)
     consider(traits);
   else if (!current_)
-    reason_ = "jacobi: in deterministic mode measured times do not decide";
+    reason_ = by_no_times;
   return current();
 }
 
 void PreconditionerChoice::consider(const std::function<ChoiceTraits()>& traits) {
   const double iterations = jacobi_iterations();
   if (iterations == 0) {
-    reason_ =
-        "jacobi, whose setup costs next to nothing; others are tried in long solves, and if the system is solved again";
+    reason_ = begins;
     return;
   }
   if (current_ && (own_solves_ == 0 || unit() == 0)) return;  // its trial comes first

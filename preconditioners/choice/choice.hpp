@@ -73,7 +73,7 @@ struct ChoiceSituation {
 class PreconditionerChoice {
  public:
   PreconditionerChoice() = default;
-  explicit PreconditionerChoice(ChoiceSituation situation) : situation_(situation) {}
+  explicit PreconditionerChoice(ChoiceSituation situation);
 
   // Before a solve. traits() is asked where a candidate depends on it, and its answer is kept. Returns the name of the
   // preconditioner of this solve.

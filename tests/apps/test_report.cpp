@@ -8,6 +8,7 @@
 
 #include "apps/command/formats.hpp"
 #include "apps/report/progress.hpp"
+#include "apps/solve/explain.hpp"
 #include "apps/solve/report.hpp"
 #include "core/error.hpp"
 #include "formats/catalogue.hpp"
@@ -171,6 +172,44 @@ SolveRecord record_of_different_numbers() {
   r.rows = 1000, r.nonzeros = 5000, r.matrix_bytes = 60000, r.threads = 2, r.format = "csr",
   r.kernel = "native";
   return r;
+}
+
+// Of method auto in the middle of the solve: the report, the summary and --explain.
+TEST(Report, SaysWhichMethodWentOn) {
+  SolveRecord record = solved();
+  record.method = "gmres",
+  record.method_reason = "gmres took the place of idr at iteration 40: it broke down";
+  MethodChange first, second, none;
+  first.iteration = 20, first.seconds = 0.25, first.relative_residual = 0.5;
+  first.from = "gmres", first.to = "idr", first.reason = "slow cycles";
+  second = first;
+  second.iteration = 40, second.from = "idr", second.to = "gmres", second.restart = 120,
+  second.reason = "it broke down";
+  none.action = MethodChange::Action::refused, none.from = "gmres", none.to = "idr",
+  none.reason = "no memory";
+  record.method_changes = {first, second, none};
+  const Json solver = Json::parse(report_json(record))["solver"];
+  EXPECT_EQ(solver["chosen"], "gmres");
+  ASSERT_EQ(solver["changes"].size(), 3u);
+  EXPECT_EQ(solver["changes"][0], (Json{{"iteration", 20},
+                                        {"seconds", 0.25},
+                                        {"relative_residual", 0.5},
+                                        {"action", "changed"},
+                                        {"from", "gmres"},
+                                        {"to", "idr"},
+                                        {"reason", "slow cycles"}}));
+  EXPECT_EQ(solver["changes"][1]["restart"], 120);
+  EXPECT_EQ(solver["changes"][2]["action"], "refused");
+  const std::string text = summary(record);
+  for (const char* part :
+       {"gmres(120), preconditioner", "it 20: gmres -> idr\n", "it 40: idr -> gmres\n", "not idr\n"})
+    EXPECT_NE(text.find(part), std::string::npos) << part << text;
+  const std::string explained = explain_method(record.method_changes);
+  EXPECT_NE(explained.find("Method auto began with gmres\n"), std::string::npos) << explained;
+  EXPECT_NE(explained.find("gmres(120): it broke down (residual 5.0e-01)"), std::string::npos) << explained;
+  EXPECT_EQ(explain_method({}), "");
+  record.method_changes.clear();
+  EXPECT_EQ(Json::parse(report_json(record))["solver"]["changes"], Json::array());
 }
 
 TEST(Report, EachNumberStandsUnderItsName) {

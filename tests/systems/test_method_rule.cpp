@@ -36,6 +36,7 @@ TEST(MethodRule, NamesAMethodThatCanDoIt) {
                            {"cg", stagnation, "", "gmres"},
                            {"cg", indefinite_preconditioner, "gmres", "gmres"},
                            {"minres", indefinite_preconditioner, "gmres", "gmres"},
+                           {"minres", negative_definite, "gmres", "gmres"},
                            {"minres", breakdown, "gmres", "gmres"},
                            {"minres", stagnation, "", "gmres"},
                            {"gmres", stagnation, "idr", "idr"},

@@ -94,6 +94,18 @@ def test_a_schedule_changes_the_format():
     assert "5: sell-packed" in report._repr_html_()
 
 
+def test_method_auto_goes_on_with_another_method():
+    A = poisson(24) - 0.3 * sp.identity(576, format="csr")
+    report = protean.solve(A, np.ones(576), preconditioner="jacobi")
+    assert report.converged and report.method == "minres"
+    (change,) = report.method_changes
+    assert (change["from"], change["to"], change["action"]) == ("cg", "minres", "changed")
+    assert 0 < change["iteration"] < report.iterations
+    assert report.method_reason == f"minres took the place of cg at iteration {change['iteration']}: {change['reason']}"
+    assert "cg -> minres" in report.explain()
+    assert not protean.solve(A, np.ones(576), method="cg", preconditioner="jacobi").method_changes
+
+
 def test_a_refused_change_is_told():
     A = convection(20)
     point = {"at_iteration": 2, "format": "sss", "overlapped": False}
