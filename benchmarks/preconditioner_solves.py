@@ -98,7 +98,7 @@ def problem_text(name, matrix, method, spec, arguments, more=""):
 
 
 def times_of_steps(name, matrix, method, arguments, folder):
-    """Seconds of a product, and of an iteration with jacobi; None where `protean compare` does not tell."""
+    """Seconds of a product, and of an iteration with jacobi; None if `protean compare` does not tell."""
     problem, report = folder / f"{name}-product.yaml", folder / f"{name}-product.json"
     more = ", device_steps: graph" if arguments.space == "device" else ""
     problem.write_text(problem_text(name, matrix, method, "{type: jacobi}", arguments, more))
@@ -162,7 +162,7 @@ def seconds_of(report):
 
 
 def products_of(report, name, method, steps):
-    """What M^-1 r takes, in products; empty where that is not known."""
+    """What M^-1 r takes, in products; empty if that is not known."""
     if not steps.get(name) or report["iterations"] == 0 or method not in APPLICATIONS:
         return ""
     product, iteration = steps[name]

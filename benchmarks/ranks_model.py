@@ -54,7 +54,7 @@ def slabs(run, form, n):
 
 
 def cubes(two, form, rows, ranks, network):
-    """The parts of an iteration of a rank with so many rows; rates of two ranks at work."""
+    """The parts of an iteration of a rank with that many rows; rates of two ranks at work."""
     product, vectors, _ = (2 * rate for rate in rates(two, form))  # a rank has half of the rows there
     messages = 6 * (network["latency"] + 8 * rows ** (2 / 3) * network["seconds_per_byte"])
     # A step of a reduction is a message here and there.

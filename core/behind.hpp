@@ -4,8 +4,8 @@
 
 namespace protean {
 
-// array + count; null where there is no array: an empty Buffer or vector may have none, and null + count is undefined
-// even where nobody reads it.
+// array + count; null if there is no array: an empty Buffer or vector may have none, and null + count is undefined
+// even if nobody reads it.
 template <class T>
 constexpr T* behind(T* array, std::int64_t count) noexcept {
   return array ? array + count : nullptr;

@@ -4,7 +4,7 @@
 
 namespace protean {
 
-// The first index from `low` to `high` - 1 for which found(index) is true; `high` where there is none. Where found() is
+// The first index from `low` to `high` - 1 for which found(index) is true; `high` if there is none. Where found() is
 // true, it is true for all later indices as well.
 #if defined(__CUDACC__)
 #pragma nv_exec_check_disable

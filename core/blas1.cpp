@@ -29,7 +29,7 @@ namespace {
 using Size = std::int64_t;
 using detail::blas1_loops;
 
-// Leaves the function where the operation is not ours on the host: by Kokkos, or on a device. Macros, since they
+// Leaves the function if the operation is not ours on the host: by Kokkos, or on a device. Macros, since they
 // return, and since builds without Kokkos or CUDA have no such functions. The scalars are named by their
 // addresses; views know their space themselves.
 #if defined(PROTEAN_HAVE_KOKKOS)

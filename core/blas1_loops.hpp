@@ -11,7 +11,7 @@ struct Blas1Loops {
   using Size = std::int64_t;
   void (*copy)(Size n, const T* x, T* y);
   void (*fill)(Size n, T value, T* x);
-  // d := 1 ./ d, 1 where that is not finite or d is zero; returns how many those were
+  // d := 1 ./ d, 1 if that is not finite or d is zero; returns how many those were
   T (*reciprocal)(Size n, T* d);
   T (*dot)(Size n, const T* x, const T* y);
   // sums = {x . y, x . z}

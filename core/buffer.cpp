@@ -72,11 +72,11 @@ void* allocate(const Context& context, std::size_t bytes) {
   if (posix_memalign(&data, alignment, rounded) != 0)
     throw OutOfMemory("no memory for a buffer of " + human_bytes(bytes), bytes);
   if (large) {
-    // Where the system refuses, ordinary pages are used.
+    // If the system refuses, ordinary pages are used.
     (void)madvise(data, rounded, MADV_HUGEPAGE);
     const auto touch = [&](int part, int parts) {
       const Range range = even_range(static_cast<std::int64_t>(rounded), part, parts, page);
-      // One call for all pages where the system has it (Linux 5.14). Otherwise each page costs a page fault,
+      // One call for all pages if the system has it (Linux 5.14). Otherwise each page costs a page fault,
       // which takes several times as long.
       char* const begin = static_cast<char*>(data) + range.begin;
       if (madvise(begin, static_cast<std::size_t>(range.size()), populate_write) == 0) return;

@@ -34,7 +34,7 @@ class DeviceScope {
   DeviceScope& operator=(const DeviceScope&) = delete;
 
  private:
-  // The ordinal of the caller's GPU; -1 where it cannot be asked for.
+  // The ordinal of the caller's GPU; -1 if it cannot be asked for.
   static int enter(const Context& context) noexcept;
   static void restore(int ordinal) noexcept;
   int before_ = -1;

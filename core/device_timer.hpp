@@ -12,7 +12,7 @@ bool has_device_clock(const Context& context) noexcept;
 
 // Calls `queue`, which queues work on the context's stream, and returns the seconds between its begin and its end on
 // the GPU. The host waits for them. The GPU is not idle between work that was queued before and this, so a few products
-// are enough. Nothing where there is no such clock; then `queue` is not called. Throws DeviceError, and what `queue`
+// are enough. Nothing if there is no such clock; then `queue` is not called. Throws DeviceError, and what `queue`
 // throws.
 std::optional<double> device_seconds(const Context& context, const std::function<void()>& queue);
 

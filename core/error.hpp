@@ -74,7 +74,7 @@ class NotAvailable : public Error {
 
 // Not enough memory. If the size is known beforehand, it is thrown before anything is allocated. For a small list of
 // the library std::bad_alloc is thrown instead. After both, the object that was called can be used again, and the same
-// call gives the same answer if there is memory; a build beside a solve fails alone (FailedSwitch), and the solve goes
+// call gives the same answer if there is memory; a build next to a solve fails alone (FailedSwitch), and the solve goes
 // on.
 class OutOfMemory : public Error {
  public:

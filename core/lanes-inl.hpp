@@ -51,7 +51,7 @@ struct Lanes {
     store(values);
     for (int i = 0; i < W; ++i) to[i * step] = values[i];
   }
-  // this := this + a b, fused where the processor has an instruction for it
+  // this := this + a b, fused if the processor has an instruction for it
   HWY_INLINE void add_product(const Lanes& a, const Lanes& b) {
     for (int i = 0; i < registers; ++i) v[i] = hn::MulAdd(a.v[i], b.v[i], v[i]);
   }

@@ -16,7 +16,7 @@
 namespace protean {
 namespace {
 
-// Stretches and balls: as many as have about so many entries.
+// Stretches and balls: as many as have about that many entries.
 constexpr std::int64_t least_samples = 4, most_samples = 16, sampled_entries = 200000;
 constexpr std::size_t columns_between_checkpoints = 4096;
 constexpr double deep_below = 0.97;  // with a smaller ratio an order is worth a closer look

@@ -40,7 +40,7 @@ const GroupFiles version_1{
     {"memory.limit_in_bytes"}, "memory.usage_in_bytes", "total_inactive_file ", "memory.use_hierarchy"};
 const GroupFiles version_2{{"memory.max", "memory.high"}, "memory.current", "inactive_file ", ""};
 
-// Version 1 has the largest number of whole pages where there is no limit.
+// Version 1 has the largest number of whole pages if there is no limit.
 constexpr std::size_t least_unlimited = std::size_t{1} << 62;
 
 // What one group leaves, or `least` where it leaves more. Few groups have a limit near the memory in use, so

@@ -89,7 +89,7 @@ void sum_chunks(const Context& context, Size n, Size w, int K, Body&& body, Use&
     }
 }
 
-// Up to so many scalars lie on the stack.
+// Up to that many scalars lie on the stack.
 constexpr Size on_stack = 64;
 
 template <class T>
@@ -104,7 +104,7 @@ class Scalars {
   std::vector<T> many_;
 };
 
-// `running`, or null where all run.
+// `running`, or null if all run.
 template <class T>
 const T* run_of(const T* running, Size w) {
   return std::all_of(running, running + w, [](T r) { return r != T(0); }) ? nullptr : running;

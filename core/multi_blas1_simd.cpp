@@ -215,7 +215,7 @@ HWY_INLINE void for_groups(Size count, Use use) {
   for (; i < count; ++i) use.template operator()<1>(i);
 }
 
-// Chunks of 16 vectors as long as there are so many, so that what lies side by side is read side by side; then
+// Chunks of 16 vectors as long as there are that many, so that what lies side by side is read side by side; then
 // for_chunks().
 template <class F>
 HWY_INLINE void for_wide_chunks(Size count, F f) {
@@ -224,7 +224,7 @@ HWY_INLINE void for_wide_chunks(Size count, F f) {
     for (; done + 16 <= count; done += 16) f.template operator()<16>(done);
   for_chunks(count - done, [=]<int W>(Size c) HWY_ATTR { f.template operator()<W>(done + c); });
 }
-// Calls f<M>(k) for groups [k, k + M) of N: as many at a time as the registers hold beside chunks of W vectors.
+// Calls f<M>(k) for groups [k, k + M) of N: as many at a time as the registers hold besides chunks of W vectors.
 template <int N, int W, class F>
 HWY_INLINE void for_registers(F f) {
   if constexpr (N == 4 && W == 16)

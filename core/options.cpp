@@ -102,7 +102,7 @@ std::string unread_text(const OptionInfo& option, std::string_view called, std::
   const bool but = option.readers.only.empty();
   const auto named = but ? option.readers.but : option.readers.only;
   return fmt::format("{} is for {}{}{} {}; the {} is {}: {}, or take {}", called, but ? "each " : "", of,
-                     but ? " but" : (named.size() == 1 ? "" : "s"), list(named), of, reader, instead,
+                     but ? " except" : (named.size() == 1 ? "" : "s"), list(named), of, reader, instead,
                      but                 ? "another one"
                      : named.size() == 1 ? "that one"
                                          : "one of those");
@@ -119,7 +119,7 @@ void refuse_unread(const std::string& message) { throw BadArgument(message); }
 
 std::string readers_text(const Readers& readers) {
   if (!readers.only.empty()) return fmt::format("{}", fmt::join(readers.only, ", "));
-  if (!readers.but.empty()) return fmt::format("all but {}", list(readers.but));
+  if (!readers.but.empty()) return fmt::format("all except {}", list(readers.but));
   return {};
 }
 

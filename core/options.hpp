@@ -76,7 +76,7 @@ void require_allowed(const OptionInfo& option, const OptionValue& value, std::st
 // A number as the value of this option. Throws BadArgument if the option takes a whole number and this is not one.
 OptionValue number_value(const OptionInfo& option, double number, std::string_view called = {});
 
-// "gmres, fgmres", "all but none"; empty for all.
+// "gmres, fgmres", "all except none"; empty for all.
 std::string readers_text(const Readers& readers);
 
 namespace PROTEAN_HIDDEN options_detail {

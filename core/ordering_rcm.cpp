@@ -31,7 +31,7 @@ class CuthillMcKee {
     bool apart = false;  // the parts have been taken apart
     for (std::int32_t i = 0; i < n_; ++i) {
       if (found_by_[i] != 0) continue;
-      // One part after another. Where the first one leaves many rows, all others at the same time.
+      // One part after another. If the first one leaves many rows, all others at the same time.
       if (apart || threads_ == 1 || placed == 0 || n_ - placed < least_rest) {
         placed += place_part(i, queue_.data() + placed, workers_[0], true);
       } else {

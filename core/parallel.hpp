@@ -16,7 +16,7 @@
 
 namespace protean {
 
-// The threads of a context that is asked for 0: OMP_NUM_THREADS where it is set; otherwise the processors that
+// The threads of a context that is asked for 0: OMP_NUM_THREADS if it is set; otherwise the processors that
 // this process may run on, or fewer where its control group grants less time (containers), or where the
 // program has called omp_set_num_threads().
 int available_threads();

@@ -8,7 +8,7 @@
 
 namespace protean::detail {
 
-// Why this build has no METIS, and what to do; empty where it has it.
+// Why this build has no METIS, and what to do; empty if it has it.
 std::string_view no_metis() noexcept;
 
 // The part of each row, 0 .. parts - 1, by METIS' k-way partition (Karypis and Kumar, "A Fast and High Quality

@@ -24,7 +24,7 @@ PROTEAN_HOST_DEVICE inline std::uint64_t word_of(std::int32_t low, std::int32_t 
   return static_cast<std::uint32_t>(low) | static_cast<std::uint64_t>(static_cast<std::uint32_t>(high)) << 32;
 }
 
-// Of four columns, 4 place and those that follow, in words of two; 0 where there are none.
+// Of four columns, 4 place and those that follow, in words of two; 0 if there are none.
 constexpr std::int64_t columns_of_term = 4;
 PROTEAN_HOST_DEVICE inline std::uint64_t columns_term(std::uint64_t first, std::uint64_t second,
                                                       std::int64_t place) {
@@ -33,7 +33,7 @@ PROTEAN_HOST_DEVICE inline std::uint64_t columns_term(std::uint64_t first, std::
       second ^ (static_cast<std::uint64_t>(place) * 0xbf58476d1ce4e5b9u) ^ 0x94d049bb133111ebu);
 }
 
-// Of two row pointers of either width, 2 place and the next one; 0 where there is none.
+// Of two row pointers of either width, 2 place and the next one; 0 if there is none.
 constexpr std::int64_t row_pointers_of_term = 2;
 PROTEAN_HOST_DEVICE inline std::uint64_t row_pointers_term(std::int64_t first, std::int64_t second,
                                                            std::int64_t place) {
@@ -69,7 +69,7 @@ PROTEAN_HOST_DEVICE inline std::uint64_t sum_of_row_pointers(const P* row_ptr, s
   return sum;
 }
 
-// Terms of so many items.
+// Terms of that many items.
 constexpr std::int64_t terms_of(std::int64_t items, std::int64_t of_term) {
   return (items + of_term - 1) / of_term;
 }

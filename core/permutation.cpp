@@ -344,7 +344,7 @@ template <class T>
 void PermutedMatrix<T>::update_values(const CsrMatrix<T>& from, SamePattern) {
   check_values(from);
   const Context& context = *permutation_.context();
-  // Somebody may still read those before, for example a conversion beside a solve.
+  // Somebody may still read those before, for example a conversion next to a solve.
   if (!spare_ || spare_.use_count() > 1)
     spare_ = std::make_shared<Buffer<T>>(permutation_.context(), from.nonzeros());
   if (wide_entry_.size() > 0)

@@ -16,7 +16,7 @@ namespace {
 
 constexpr int set_bits = 8 * sizeof(cpu_set_t);
 
-// time / period, 0 where there is no limit ("max" in version 2, -1 in version 1)
+// time / period, 0 if there is no limit ("max" in version 2, -1 in version 1)
 double quotient(double time, double period) { return time > 0 && period > 0 ? time / period : 0; }
 
 double number_in(const std::string& path) {

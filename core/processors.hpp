@@ -21,7 +21,7 @@ class ProcessorSet {
   std::vector<cpu_set_t> words_;
 };
 
-// The processors' worth of time that the control groups of this process grant, rounded up; 0 where they set no
+// The processors' worth of time that the control groups of this process grant, rounded up; 0 if they set no
 // limit. Version 2: cpu.max; version 1: cpu.cfs_quota_us and cpu.cfs_period_us; the least of the process' own
 // group and those above it. System files are read below the folder `root` (tests).
 int quota_processors(const std::string& root = {});
@@ -29,7 +29,7 @@ int quota_processors(const std::string& root = {});
 // The processors that this process may use, at least 1: usable(), or what the control groups grant, if that is less.
 int usable_processors();
 
-// The first number in the value of OMP_NUM_THREADS, 0 where it has none.
+// The first number in the value of OMP_NUM_THREADS, 0 if it has none.
 int first_number_of_threads(const char* value) noexcept;
 
 }  // namespace protean::detail

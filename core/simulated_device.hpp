@@ -63,7 +63,7 @@ class DeviceWork {
   DeviceWork(const DeviceWork&) = delete;
   DeviceWork& operator=(const DeviceWork&) = delete;
 
-  // True where the work must be left out, because it heeds the stop and the run on this device has ended.
+  // True if the work must be left out, because it heeds the stop and the run on this device has ended.
   bool ended() const noexcept { return ended_; }
 
  private:

@@ -33,7 +33,7 @@ inline void pause() noexcept {
 #endif
 }
 
-// Longer than the time between two regions of a solve, and short beside a time slice of the system, so that a
+// Longer than the time between two regions of a solve, and short compared with a time slice of the system, so that a
 // thread that waits for one that does not run soon leaves the processor to others.
 constexpr std::chrono::microseconds spin_time{50};
 
@@ -192,7 +192,7 @@ void ThreadTeam::help(int number, Region region) {
     run_claimed(part, region);
   };
   run_open(number);
-  // Others, after its own one. Where every part has a worker of its own, few of them are asked for: all workers
+  // Others, after its own one. If every part has a worker of its own, few of them are asked for: all workers
   // asking for all parts would delay the next region. The caller asks for all.
   const bool all = helpers < parts - 1 || parts <= 8;
   for (int k = 1; k < parts; k = all ? k + 1 : 2 * k)

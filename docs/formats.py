@@ -55,7 +55,7 @@ def head(path):
 
 
 def device_head(path):
-    """The comment at the head of the .cu file of a format; nothing where it has none."""
+    """The comment at the head of the .cu file of a format; nothing if it has none."""
     device = path.with_suffix(".cu")
     if not device.exists():
         return []

@@ -85,7 +85,7 @@ class ProductTimer {
   Vector<T> x_, y_;
 };
 
-// The fastest of the formats that Trials names, built and measured; nothing where it names none.
+// The fastest of the formats that Trials names, built and measured; nothing if it names none.
 template <class T>
 std::optional<ChosenMatrix<T>> try_formats(const CsrMatrix<T>& csr, const ContextPtr& context,
                                            const ChoiceOptions& options,

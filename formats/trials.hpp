@@ -22,7 +22,7 @@ inline constexpr double products_worth_trials = 10000;
 
 class Trials {
  public:
-  // What is predicted of a format beside csr, in products of csr.
+  // What is predicted of a format next to csr, in products of csr.
   struct Prospect {
     double product = 0, conversion = 0, uncertainty = 0;
   };

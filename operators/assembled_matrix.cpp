@@ -248,7 +248,7 @@ const Kernel& find_kernel(const FormatEntry& entry, std::string_view name, Space
                                 fmt::join(names, ", "), detail::did_you_mean(name, names)));
 }
 
-// Everything but the pattern.
+// Everything except the pattern.
 template <class T>
 void AssembledMatrix<T>::check_values(const CsrMatrix<T>& csr) const {
   if (csr.rows() != this->rows() || csr.cols() != this->cols() || csr.nonzeros() != nonzeros_)

@@ -12,7 +12,7 @@ namespace protean::detail {
 // docs/results/switching.md), as long as 20 to 50 conversions.
 inline constexpr double kernel_loading_seconds = 8e-3;
 
-// The first survey of a matrix on a device reads the built-in table and loads the kernels that take its sample. Beside
+// The first survey of a matrix on a device reads the built-in table and loads the kernels that take its sample. Next to
 // a solve that holds it up for 5 to 6 ms (an H200, docs/results/switching.md).
 inline constexpr double survey_loading_seconds = 6e-3;
 
@@ -20,10 +20,10 @@ inline constexpr double survey_loading_seconds = 6e-3;
 // loading, as the policy's account pays for a change within a solve.
 inline constexpr double loading_share = 0.05;
 
-// Whether a matrix of this format, with values of so many bytes, takes longer in this context than a later one: not on
-// a host, and not where the process has made one before.
+// Whether a matrix of this format, with values of that many bytes, takes longer in this context than a later one: not
+// on a host, and not if the process has made one before.
 bool needs_loading(const Context& context, const FormatEntry& entry, std::size_t value_bytes) noexcept;
-// Seconds of that which the solves of the process have not paid for; 0 where nothing needs loading.
+// Seconds of that which the solves of the process have not paid for; 0 if nothing needs loading.
 double loading_seconds(const Context& context, const FormatEntry& entry, std::size_t value_bytes) noexcept;
 // A matrix of this format was made in the context.
 void kernels_are_loaded(const Context& context, const FormatEntry& entry, std::size_t value_bytes) noexcept;

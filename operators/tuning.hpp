@@ -30,7 +30,7 @@ struct Tuning {
   std::string note = {};
 };
 
-// Ability of an operator that chooses among options. Several threads may call it beside products.
+// Ability of an operator that chooses among options. Several threads may call it next to products.
 class HasTuning {
  public:
   virtual ~HasTuning() = default;

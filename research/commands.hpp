@@ -1,4 +1,4 @@
-// The commands of the program protean-research, each beside the system that it runs.
+// The commands of the program protean-research, each next to the system that it runs.
 #pragma once
 #include <string>
 

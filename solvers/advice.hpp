@@ -12,7 +12,7 @@ namespace protean::detail {
 struct Circumstances {
   std::string_view method;
   std::string_view preconditioner;  // its name; empty without one
-  // Of the matrix, where that is known.
+  // Of the matrix, if that is known.
   std::optional<bool> symmetric, positive_diagonal;
   std::string_view preconditioner_fault = {};  // fault_of_preconditioner(); empty: none is known
   bool x_not_determined = false;               // x is not finite, and no residual shows it

@@ -55,7 +55,7 @@ struct AutoSwitchOptions {
   std::function<bool(double now, double then)> approve = {};
 };
 
-// The options for a solve in this context that ends by `rule`. A build beside the solve (policy.overlapped) needs a
+// The options for a solve in this context that ends by `rule`. A build next to the solve (policy.overlapped) needs a
 // processor of its own, so the host overlaps if the context has fewer threads than there are processors. On a device
 // the build and the solve share the memory bandwidth, and a build takes the time of a few products, so the solve waits
 // for the build.

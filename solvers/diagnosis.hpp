@@ -12,7 +12,7 @@
 
 namespace protean::detail {
 
-// ||v||. Where the sum of squares overflows or underflows in T, v is scaled for it and scaled back. NaN and
+// ||v||. If the sum of squares overflows or underflows in T, v is scaled for it and scaled back. NaN and
 // infinity only where v holds one. `number`: one entry of workspace in the space of v.
 template <class T>
 double norm(const Context& context, VectorView<T> v, Vector<T>& number);
@@ -23,7 +23,7 @@ template <class T>
 double make_weights(const LinearOperator<T>& A, const SolverOptions& options, Vector<T>& weights,
                     Vector<T>& number);
 
-// The first entry of v that is not finite, by one reduction; nothing where all are. `number`: as above.
+// The first entry of v that is not finite, by one reduction; nothing if all are. `number`: as above.
 struct BadEntry {
   std::int64_t row;
   double value;
@@ -48,7 +48,7 @@ struct Evidence {
   Vector<T>& number;                   // workspace: one entry
 };
 
-// "x is nan in row 3 (from 0)". Where the residual does not see it (`unseen`), A e_row is looked at, which is 0 where
+// "x is nan in row 3 (from 0)". If the residual does not see it (`unseen`), A e_row is looked at, which is 0 if
 // x_row is not determined. One product then, which overwrites the spare vectors.
 template <class T>
 std::string text_of(const BadEntry& bad, bool unseen, const Evidence<T>& of);
@@ -65,25 +65,25 @@ struct Diagnosis {
 //                       r|| is taken in the same ratio to it as at the end
 //   negative_definite   cg: the first curvature is negative, and all diagonal entries are, as far as A knows
 //                       its diagonal (HasDiagonal)
-//   not_finite          a breakdown: the scalar is zero only beside norms whose squares overflow
+//   not_finite          a breakdown: the scalar is zero only compared with norms whose squares overflow
 // With not_finite the detail says so where products of two norms are above the range of T.
 // first: no scalar before the last one was good. Overwrites all vectors except x and b; may compute one product.
 template <class T>
 Diagnosis diagnose(const Evidence<T>& of, const Verdict& verdict, bool first, double initial_residual,
                    StopReason reason, std::string detail);
 
-// Whether all diagonal entries are positive. Nothing where A does not know its diagonal. Overwrites a spare vector.
+// Whether all diagonal entries are positive. Nothing if A does not know its diagonal. Overwrites a spare vector.
 template <class T>
 std::optional<bool> has_positive_diagonal(const Evidence<T>& of);
 
 // Whether A is symmetric, by w . A v = v . A w for two vectors that look random, within 100 times the rounding of such
-// a dot product; where it is not, why_not has the numbers. So entries that are small next to the norm of A are not
-// seen. Nothing where a number is not finite. Two products. Overwrites the residual and the spare vectors.
+// a dot product; if it is not, why_not has the numbers. So entries that are small next to the norm of A are not
+// seen. Nothing if a number is not finite. Two products. Overwrites the residual and the spare vectors.
 template <class T>
 std::optional<bool> is_symmetric(const Evidence<T>& of, std::string& why_not);
 
 // Minres found that r = b - A x is a null vector of A M^-1. It was told so by its
-// recurrences; this computes ||A z|| / ||z|| for z = M^-1 r beside that of a vector that looks random. Returns
+// recurrences; this computes ||A z|| / ||z|| for z = M^-1 r next to that of a vector that looks random. Returns
 //   inconsistent  where the ratio of the two is at most the cube root of the rounding of T
 //   stagnation    where it is, and ||r|| is no more than the rounding of b - A x, so that r tells nothing of b
 //   breakdown     else, since the recurrences were wrong
@@ -92,13 +92,13 @@ template <class T>
 Diagnosis check_least_squares(const Evidence<T>& of, double rhs_norm);
 
 // Whether no x solves the system because the entries of each column of A add up to zero, as those of Neumann problems
-// do, and those of b do not: |sum b| / sqrt(n) <= ||b - A x|| for all x. Looked for where that is above `tolerance`,
+// do, and those of b do not: |sum b| / sqrt(n) <= ||b - A x|| for all x. Looked for if that is above `tolerance`,
 // by the sums of A v for a v that looks random and for ones. Two products then. Overwrites the spare vectors.
 template <class T>
 std::optional<Diagnosis> find_inconsistent(const Evidence<T>& of, double tolerance);
 
 // What is wrong with M, by M^-1 v for a v that looks random: "M^-1 v is not finite ...", "3 rows of M^-1 are zero ...",
-// "||A M^-1 v|| is 1e30 ||v||" beside an ||A v|| that is not. Empty: nothing was found, or there is no M. Some
+// "||A M^-1 v|| is 1e30 ||v||" next to an ||A v|| that is not. Empty: nothing was found, or there is no M. Some
 // applications and products. Overwrites the spare vectors. The system is the one in the caller's order.
 template <class T>
 std::string fault_of_preconditioner(const Evidence<T>& of);

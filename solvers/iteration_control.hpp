@@ -16,7 +16,7 @@ struct Verdict {
   StopReason event = StopReason::running;  // or breakdown, indefinite_..., not_finite
   std::string detail;
   double value = 0;       // the scalar that failed its test; the squared residual where none did
-  bool overflow = false;  // the scalar is finite, and counts as zero only beside norms whose squares are not
+  bool overflow = false;  // the scalar is finite, and counts as zero only next to norms whose squares are not
 };
 
 class IterationControl {

@@ -22,7 +22,7 @@ struct SchedulePoint {
   ScheduleTrigger trigger = ScheduleTrigger::iteration;
   double at = 0;
   FormatSpec to = {};
-  // True: the matrix is built beside the solve and adopted when it is ready. False: the solve waits for it.
+  // True: the matrix is built next to the solve and adopted when it is ready. False: the solve waits for it.
   bool overlapped = true;
   // The name of the format, such as "ell", for solve(), LinearSystem and SystemSolver. Empty: the format of `to`, which
   // also has parameters, kernel and order. A FormatSchedule of your own reads to.entry only.
@@ -32,7 +32,7 @@ struct SchedulePoint {
 // What happened to the points of the schedule, in order of time.
 struct ScheduleEvent {
   enum class Action : unsigned char {
-    begun,       // a build beside the solve began
+    begun,       // a build next to the solve began
     switched,    // the solve continues in the new format
     stayed,      // the matrix had this format (and order) already
     failed,      // refused, out of memory, wrong product or cancelled: the solve continues in the old format

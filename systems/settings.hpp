@@ -72,7 +72,7 @@ struct SolveSettings {
   // The check reads all arrays once, which takes about as long as a few products. Without it a wrong column makes a
   // product access memory outside its vectors.
   bool check_arrays = true;
-  // Whether the policy builds formats in another thread beside the solve. Empty: it does if a processor is idle.
+  // Whether the policy builds formats in another thread next to the solve. Empty: it does if a processor is idle.
   std::optional<bool> overlapped = {};
   // Functions of the caller. on_stage is called when a stage begins ("checking the matrix", "converting the matrix"
   // ...). on_note is called at each change of format by the policy, and for each PreconditionerChange

@@ -17,7 +17,7 @@ struct Entrance {
 // (become_ranks()).
 int run(int argc, char** argv, Entrance entrance = {});
 
-// For main(): where a destructor has no memory, so that the process must end (std::terminate), it ends with a message
+// For main(): if a destructor has no memory, so that the process must end (std::terminate), it ends with a message
 // and exit code 3. Some libraries take memory when they destroy their objects (nlohmann-json), and there is no way
 // back.
 void end_with_a_message() noexcept;

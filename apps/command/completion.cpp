@@ -15,7 +15,7 @@
 namespace protean::apps {
 namespace {
 
-// The words of this option or argument; null where it has none.
+// The words of this option or argument; null if it has none.
 const OptionWords* find(const std::vector<OptionWords>& all, const std::string& command,
                         const std::string& option) {
   const auto found = std::find_if(all.begin(), all.end(), [&](const OptionWords& one) {

@@ -42,7 +42,7 @@ class CommandFiles {
 };
 
 // Removes what an earlier run left under the name of a report, so that nobody takes it for the report of a run that
-// has written none. A link stays, and what it points to becomes empty. Other kinds of files are left alone. True where
+// has written none. A link stays, and what it points to becomes empty. Other kinds of files are left alone. True if
 // there was something.
 bool remove_old_report(const std::string& path) noexcept;
 

@@ -15,7 +15,7 @@ std::string formats_text(const std::string& id, const std::string& family = {}, 
 std::string formats_json(const std::string& id, const std::string& family = {});
 
 // The table of these formats, by family, in the order in which the families come first. Presets are indented
-// under the format whose layout they have, if that is of the same family. Where the columns do not fit, what differs
+// under the format whose layout they have, if that is of the same family. If the columns do not fit, what differs
 // from most formats follows the title.
 std::string formats_table(std::span<const FormatEntry* const> entries, std::size_t width = 80);
 

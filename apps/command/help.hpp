@@ -21,7 +21,7 @@ std::string help_text(const CLI::App& root, const std::string& topic, const std:
 // The same as a page for man(1), of section 1, or 5 for `problem`.
 std::string man_page(const CLI::App& root, const std::string& topic);
 
-// What may follow an option of a command, or the command itself, where that is one of some words.
+// What may follow an option of a command, or the command itself, if that is one of some words.
 struct OptionWords {
   std::string command, option;  // no option: an argument of the command
   std::vector<std::string> words;

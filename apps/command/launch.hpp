@@ -15,7 +15,7 @@ Launch launch_of_environment() noexcept;
 // Thrown where a problem asks for `engine: petsc` in a process that is not yet the program of that engine.
 struct OtherProgram {};
 
-// Replaces this process by protean-ranks with the same arguments: the program beside this one, or in
+// Replaces this process by protean-ranks with the same arguments: the program next to this one, or in
 // ../libexec/protean. Returns only by throwing: NotAvailable where that program is not there, which says what to
 // install.
 [[noreturn]] void become_ranks(char** arguments);
@@ -23,7 +23,7 @@ struct OtherProgram {};
 // The same for `protean reproduce` and the program protean-research.
 [[noreturn]] void become_research(char** arguments);
 
-// The path of a program beside this one, or in ../libexec/protean; empty if it is not there.
+// The path of a program next to this one, or in ../libexec/protean; empty if it is not there.
 std::string program_beside(const char* name);
 
 }  // namespace protean::apps

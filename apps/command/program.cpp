@@ -49,7 +49,7 @@ std::string mismatch_of(const CLI::App& command, const CLI::ParseError& error) {
   return fmt::format("{} needs a value: {} {}", name, name, option->get_type_name());
 }
 
-// What a command lacks, with what it is; empty where it has all that it needs.
+// What a command lacks, with what it is; empty if it has all that it needs.
 std::string missing_of(const CLI::App& command) {
   for (const CLI::Option* option : command.get_options())
     if (option->get_required() && option->count() == 0)

@@ -94,7 +94,7 @@ struct Comparison {
       ranking;         // of those that converged, the best first; then of those whose solve was not finished
   int automatic = -1;  // index of what `format: auto` takes without a schedule; -1: not compared
   std::string automatic_reason;
-  std::vector<SelectorVerdict> selectors;  // in the first space; empty where none was asked for
+  std::vector<SelectorVerdict> selectors;  // in the first space; empty if none was asked for
   std::vector<std::string> notes;          // which parts of the problem a comparison does not follow
   bool interrupted = false, out_of_time = false;
 };

@@ -20,7 +20,7 @@ namespace {
 constexpr std::size_t most_rounds = 3;
 // Seconds after which a variant is measured no more, and seconds for its products in a round.
 constexpr double long_enough = 4, for_products = 0.5;
-// A round takes up to so many times as long as the one before.
+// A round takes up to that many times as long as the one before.
 constexpr double uncertain = 1.2;
 
 // Keeps at most 400 points of a history, enough for a picture: when it is full, every second point is

@@ -62,7 +62,7 @@ class Rounds {
   Matrix convert(VariantRun& run) const;
   void product(VariantRun& run, const AssembledMatrix<double>& A, double seconds) const;
   std::unique_ptr<Preconditioner<double>> setup(VariantRun& run, const AssembledMatrix<double>& A) const;
-  // Returns false where the solve was interrupted; then nothing has changed.
+  // Returns false if the solve was interrupted; then nothing has changed.
   bool solve(VariantRun& run, const AssembledMatrix<double>& A, Preconditioner<double>* M, double seconds);
 
   const Problem& problem_;

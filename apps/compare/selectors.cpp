@@ -22,7 +22,7 @@ double geometric_mean(const std::vector<double>& values) {
   return std::exp(sum / static_cast<double>(values.size()));
 }
 
-// The least value that so many parts of the ascending values do not exceed.
+// The least value that this part of the ascending values do not exceed.
 double quantile(const std::vector<double>& ascending, double part) {
   const auto at = static_cast<std::size_t>(std::ceil(part * static_cast<double>(ascending.size())));
   return ascending[std::clamp<std::size_t>(at, 1, ascending.size()) - 1];

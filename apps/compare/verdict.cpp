@@ -17,7 +17,7 @@ TimeRange range_of_total(const Variant& v) {
   return sum(sum(range_of(v.convert), range_of(v.setup)), range_of(v.solve));
 }
 
-// Null where csr was not measured in this space.
+// Null if csr was not measured in this space.
 const Variant* reference_of(const Comparison& comparison, const Variant& variant) {
   for (const Variant& other : comparison.variants)
     if (other.format == "csr" && other.kernel == "native" && other.space == variant.space && other.measured())

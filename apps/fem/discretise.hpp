@@ -25,7 +25,7 @@ struct Material {
   double mu() const noexcept { return young / (2 * (1 + poisson)); }
 };
 
-// A function of the point with three values; only the first is used where a node has one unknown.
+// A function of the point with three values; only the first is used if a node has one unknown.
 using Field = std::function<Point(const Point&)>;
 
 // The element matrices in the layout of ElementGroup, exactly symmetric, by Gauss quadrature with degree + 1

@@ -20,7 +20,7 @@ std::string machine_text(const TunedMachine& machine);
 TunedMachine parse_machine(std::string_view text, const std::string& file);
 TunedMachine read_machine(const std::string& file);
 
-// The roof of a space; null where there is none.
+// The roof of a space; null if there is none.
 const MeasuredRoof* roof_of(const TunedMachine& machine, Space space);
 
 // The table that predictions use: that of `file`; for an empty name, that of the file which the environment
@@ -32,7 +32,7 @@ struct ChosenMachine {
 
   const MachineTable* table() const noexcept { return own ? &*own : nullptr; }  // null: the built-in one
   CostModel model(Space space) const { return model_of(table(), space); }
-  // Null where the table has none, as the built-in one.
+  // Null if the table has none, as the built-in one.
   const MeasuredRoof* roof(Space space) const { return own ? roof_of(*own, space) : nullptr; }
 };
 ChosenMachine choose_machine(const std::string& file);

@@ -60,7 +60,7 @@ Timing measure(const Context& context, const std::function<void()>& work, const 
 
 namespace {
 
-// The bandwidth of a copy between two vectors of so many bytes together; 0 where they are empty.
+// The bandwidth of a copy between two vectors of that many bytes together; 0 if they are empty.
 double copy_bandwidth(const ContextPtr& context, std::size_t bytes) {
   const auto n = static_cast<std::int64_t>(bytes / 2 / sizeof(double));
   if (n < 1) return 0;

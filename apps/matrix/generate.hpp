@@ -15,7 +15,7 @@ struct GenerateArguments {
 };
 
 // Makes and writes the matrix block of rows by block of rows; the file is complete or not there. Prints the
-// size of the matrix. For an artificial matrix it also prints each feature beside the value asked for, and
+// size of the matrix. For an artificial matrix it also prints each feature next to the value asked for, and
 // names the features that differ by more than 5 %. Returns the exit code 0.
 int generate_file(const GenerateArguments& arguments);
 

@@ -84,7 +84,7 @@ std::string braille(const Picture& picture) {
           const std::int64_t count =
               picture.counts[static_cast<std::size_t>((top + i) * picture.cols + left + j)];
           if (count > densest_count) densest = bit[i][j], densest_count = count;
-          // The cube root makes differences visible within a sparse part beside a dense one.
+          // The cube root makes differences visible within a sparse part next to a dense one.
           if (std::cbrt(static_cast<double>(count) / most) * 8 > dither[i][j] + 0.5) dots |= bit[i][j];
         }
       dots |= densest;

@@ -42,8 +42,8 @@ struct ProblemSystem {
 ProblemSystem make_system(const ContextPtr& host, const Problem& problem, const ContextPtr& context = nullptr,
                           bool several = false);
 
-// Reads the file of preconditioner.coordinates or near_null_space, where there is one, and sets the options of the
-// preconditioner, for a matrix of so many rows. Throws BadFile.
+// Reads the file of preconditioner.coordinates or near_null_space, if there is one, and sets the options of the
+// preconditioner, for a matrix of that many rows. Throws BadFile.
 void read_near_null_space(const ContextPtr& host, PreconditionerSpec& spec, std::int64_t rows);
 
 // Products of an iteration of a method. Each of those that auto takes has one.

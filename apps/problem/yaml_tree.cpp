@@ -20,7 +20,7 @@ namespace protean::apps {
 namespace {
 
 constexpr std::size_t largest_depth = 32;
-// Of lists, maps and scalars. Each takes about 150 bytes, also where the file has two for it.
+// Of lists, maps and scalars. Each takes about 150 bytes, also if the file has two for it.
 constexpr std::size_t most_values = 1'000'000;
 
 Node node_at(const Place& place, Node::Kind kind = Node::Kind::nothing) {

@@ -29,7 +29,7 @@ class Ranks {
   int count() const noexcept { return count_; }
   bool first() const noexcept { return rank_ == 0; }
 
-  // Calls f, which may not communicate, on each rank. Where it throws on any of them, all ranks throw the same: the
+  // Calls f, which may not communicate, on each rank. If it throws on any of them, all ranks throw the same: the
   // message of the first one that failed, with its number unless all failed alike. Throws NotAvailable for what is
   // missing (exit code 3), BadArgument for all else (2).
   template <class F>
@@ -42,7 +42,7 @@ class Ranks {
   }
 
   // Calls f, which communicates. The others may wait in a call that a rank whose f throws will not make; so that rank
-  // ends all of them, with one message and the exit code of the command. Where all ranks throw, all throw as in each().
+  // ends all of them, with one message and the exit code of the command. If all ranks throw, all throw as in each().
   template <class F>
   void all(F&& f) const {
     Fault mine;

@@ -275,7 +275,7 @@ void write_parts(const Ranks& ranks, const std::string& path, std::span<const do
   std::vector<std::int64_t> sizes(ranks.first() ? static_cast<std::size_t>(ranks.count()) : 0);
   MPI_Gather(&own, 1, MPI_INT64_T, sizes.data(), 1, MPI_INT64_T, 0, ranks.comm());
   if (!ranks.first()) {
-    // Rank 0 says when it wants the part, or -1 where the file has failed.
+    // Rank 0 says when it wants the part, or -1 if the file has failed.
     int wanted = 0;
     MPI_Recv(&wanted, 1, MPI_INT, 0, 1, ranks.comm(), MPI_STATUS_IGNORE);
     if (wanted > 0) send(part.data(), own, 0, ranks.comm());

@@ -1,4 +1,4 @@
-// The rows of a matrix and the entries of vectors on the ranks that own them. No rank but the first ever has a whole
+// The rows of a matrix and the entries of vectors on the ranks that own them. No rank except the first ever has a whole
 // matrix, and the first only one of a Matrix Market file.
 #pragma once
 #include <petscmat.h>

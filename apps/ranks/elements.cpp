@@ -15,7 +15,7 @@ namespace {
 using protean_types::guarded;
 using protean_types::must;
 
-// What a product needs beside the elements.
+// What a product needs besides the elements.
 struct Shell {
   const OwnElements* own = nullptr;
   VecScatter scatter = nullptr;

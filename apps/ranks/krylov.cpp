@@ -183,7 +183,7 @@ StopReason reason_of(KSPConvergedReason reason) {
 std::string advice_of_engine(StopReason reason) {
   constexpr std::string_view better =
       "take a better preconditioner (symmetric positive definite matrix: amg, or ic0; other matrices: ilu0; "
-      "block-jacobi where a node has several unknowns; all but amg see the rows of their own rank only, so "
+      "block-jacobi if a node has several unknowns; all except amg see the rows of their own rank only, so "
       "that fewer ranks need fewer iterations)";
   if (reason == StopReason::max_iterations)
     return fmt::format("The limit of iterations was reached. Allow more, {}, or ask for less accuracy.",

@@ -18,7 +18,7 @@ class Moved {
   Moved(const Moved&) = delete;
   Moved& operator=(const Moved&) = delete;
 
-  // True where rows were moved. The rows that a rank has got are in the order that they had.
+  // True if rows were moved. The rows that a rank has got are in the order that they had.
   bool any() const noexcept { return rows_ != nullptr; }
   // As the partition of the problem says. A is replaced by the matrix of the new owners, and v by the same vectors
   // there. Collective.

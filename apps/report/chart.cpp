@@ -32,7 +32,7 @@ struct Scale {
     const double part = log ? std::log(value / low) / std::log(high / low) : (value - low) / (high - low);
     return from + part * (to - from);
   }
-  // At most 20 or so. Where the range is too narrow for double precision, or too wide, there are none.
+  // At most 20 or so. If the range is too narrow for double precision, or too wide, there are none.
   std::vector<double> ticks() const {
     std::vector<double> list;
     if (log) {

@@ -49,7 +49,7 @@ std::string_view norm_name(const SolverOptions& options) {
 namespace {
 
 // Objects and arrays begin as such: one that this library makes of null while it adds to it is lost, and ends the
-// process, where there is no memory for it.
+// process, if there is no memory for it.
 Json fem_json(const MatrixSpec& matrix) {
   const fem::Spec& spec = *matrix.fem;
   Json json = Json::object();
@@ -157,7 +157,7 @@ Json schedule_json(const ScheduleSpec& schedule) {
   return json;
 }
 
-// With the options that are for this type only, where they have an effect, and those that are for most of them.
+// With the options that are for this type only, if they have an effect, and those that are for most of them.
 Json preconditioner_json(std::string_view type, const PreconditionerOptions& options) {
   Json json = {{"type", type}};
   for (const Option<PreconditionerOptions>& option : preconditioner_options())

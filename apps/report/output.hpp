@@ -14,7 +14,7 @@ void print_beside(bool output_is_taken, std::string_view text);
 // Columns of the terminal that this descriptor is; 80 for anything else.
 int terminal_width(int descriptor);
 
-// Breaks the text into lines of at most `width` characters and indents all but the first. A word that is longer than
+// Breaks the text into lines of at most `width` characters and indents all except the first. A word that is longer than
 // a line stays in one piece.
 std::string wrapped(std::string_view text, std::size_t indent, std::size_t width);
 

@@ -8,8 +8,8 @@
 
 namespace protean::apps {
 
-// How often a line about the iteration is printed. Such a line stays on the terminal. iterations: once in so many
-// iterations. seconds: once in so many seconds. If both are 0, no line is printed.
+// How often a line about the iteration is printed. Such a line stays on the terminal. iterations: once in that many
+// iterations. seconds: once in that many seconds. If both are 0, no line is printed.
 struct Monitor {
   std::int64_t iterations = 0;
   double seconds = 0;

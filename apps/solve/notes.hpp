@@ -1,4 +1,4 @@
-// What a user should know of a solve beside its status.
+// What a user should know of a solve next to its status.
 #pragma once
 #include <string>
 

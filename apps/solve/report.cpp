@@ -220,7 +220,7 @@ void add_switches(Json& json, const SolveRecord& r) {
     json["policy"]["candidates"].push_back(candidate_json(candidate));
 }
 
-// Which of the changes shown the limit of the policy counts; empty where it counts all.
+// Which of the changes shown the limit of the policy counts; empty if it counts all.
 std::string counted_text(const SolveRecord& r) {
   if (!r.policy.decides || r.switches.empty()) return {};
   const SwitchRecord& first = r.switches.front();
@@ -285,7 +285,7 @@ std::string switch_text(const SwitchRecord& record) {
           ? ""
           : fmt::format(", order {} -> {}", record.from_order, record.to_order),
       record.assemble_seconds > 0 ? "assembled and converted" : "converted", duration(record.convert_seconds),
-      record.overlapped ? fmt::format(" beside the solve (begun at {}, adopted in {})",
+      record.overlapped ? fmt::format(" next to the solve (begun at {}, adopted in {})",
                                       record.begun_iteration, duration(record.wait_seconds))
                         : "");
 }

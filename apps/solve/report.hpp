@@ -17,7 +17,7 @@ std::string history_lines(const std::vector<IterationInfo>& history);  // withou
 std::string history_csv(const std::vector<IterationInfo>& history);
 std::string summary(const SolveRecord& record);
 
-// "csr -> sell-packed, converted in 12 ms beside the solve"
+// "csr -> sell-packed, converted in 12 ms next to the solve"
 std::string switch_text(const SwitchRecord& record);
 
 }  // namespace protean::apps

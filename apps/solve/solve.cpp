@@ -37,7 +37,7 @@
 namespace protean::apps {
 namespace {
 
-// Writes x to output.solution while the solve runs, every so many seconds.
+// Writes x to output.solution while the solve runs, every that many seconds.
 class Checkpoint {
  public:
   Checkpoint(const Context& context, const Vector<double>& x, const std::string& path, double seconds)
@@ -99,7 +99,7 @@ std::string advise(const Context& context, const CsrMatrix<double>& csr, const S
   std::string text = result.advice;
   if (csr.pattern.row_ptr.p32 == nullptr && csr.pattern.row_ptr.p64 == nullptr)
     return text;  // element matrices
-  // The solve itself sees entries only that are not small beside the norm.
+  // The solve itself sees entries only that are not small compared with the norm.
   if (find_solver(record.method).symmetric && result.reason != StopReason::interrupted &&
       !text.starts_with("The matrix is not symmetric")) {
     const double difference = asymmetry(context, csr);
@@ -241,7 +241,7 @@ class SolveRun {
     record_.seconds.read = clock_.lap();
   }
 
-  // What is for one right-hand side is refused where there are several.
+  // What is for one right-hand side is refused if there are several.
   void require_for_columns() const {
     const Place& place = problem_.rhs.vector.file ? problem_.rhs.vector.file.place : problem_.rhs.place;
     const auto refuse = [&](const std::string& what) {

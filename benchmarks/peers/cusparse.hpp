@@ -11,7 +11,7 @@ namespace protean::bench {
 struct GpuPeer {
   std::string name;
   bool from_csr = false;  // works on CSR or COO, so nothing has to be converted
-  // Makes the product, a function of device vectors; null where the format does not fit the matrix.
+  // Makes the product, a function of device vectors; null if the format does not fit the matrix.
   std::function<std::function<void(const double* x, double* y)>()> make;
 };
 

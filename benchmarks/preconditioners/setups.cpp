@@ -85,7 +85,7 @@ CsrMatrix<double> matrix_of(const std::string& name) {
   return generate(host, words[0], params);
 }
 
-// Seconds of `work`, which is queued: by the device's clock where there is one.
+// Seconds of `work`, which is queued: by the device's clock if there is one.
 template <class Work>
 double seconds_of(const Context& context, double seconds, Work work) {
   double best = 1e300;

@@ -153,7 +153,7 @@ class Table {
                         {"multi_iteration_seconds", together}});
   }
 
-  // Seconds of an iteration of all columns in k solves and in one; 0 where a solve ends early.
+  // Seconds of an iteration of all columns in k solves and in one; 0 if a solve ends early.
   struct Iterations {
     double single = 0, together = 0;
   };

@@ -97,7 +97,7 @@ class Event {
 };
 
 // Seconds of one run of `work`, which queues on the stream: of replays of a graph, unless it may not be recorded, as
-// where the host has a part in it.
+// if the host has a part in it.
 template <class Work>
 double time_of(const ContextPtr& context, double seconds, bool recordable, const Work& work) {
   const cudaStream_t stream = context->device_state().stream;

@@ -1,4 +1,4 @@
-// How good each selector of formats is, by stored times: nothing but the look of a selector is measured. The machine
+// How good each selector of formats is, by stored times: nothing except the look of a selector is measured. The machine
 // table and the trained models that a matrix is judged by do not have it: the matrices lie in folds, and the matrices
 // of a fold are judged by the table without them and by models that tools/train_selectors.py has trained without them.
 #include <fmt/format.h>

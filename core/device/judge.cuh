@@ -36,7 +36,7 @@ struct Judge {
   int* stop;  // stop[k] is not 0 if step k must not be computed
 
   // What one lane of the judging warp needs from memory. stored(where): whether memory holds that scalar
-  // already; where it does not, nothing is loaded, and newest() below has the number.
+  // already; if it does not, nothing is loaded, and newest() below has the number.
   struct Loaded {
     const T* where = nullptr;  // of its part of a guard
     T number{}, squared{};

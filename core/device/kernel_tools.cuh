@@ -33,8 +33,8 @@ __device__ inline bool stopped(const int* stop) {
   return stop && *stop;
 }
 
-// Launches a kernel in which every thread begins with stopped() or wait_for_stream(), with so many bytes of
-// shared memory for each block beside what the kernel declares. If DeviceState::overlap is set, its blocks may
+// Launches a kernel in which every thread begins with stopped() or wait_for_stream(), with that many bytes of
+// shared memory for each block besides what the kernel declares. If DeviceState::overlap is set, its blocks may
 // be placed on the device while the kernel before still runs.
 template <class... Parameters, class... Arguments>
 void launch_with_memory(const DeviceState& state, void (*kernel)(Parameters...), std::int64_t blocks,

@@ -146,7 +146,7 @@ template <int N, class T, class Body>
 void reduce_to(const Context& context, std::int64_t n, std::int64_t w, const Body& body,
                const MultiSums<N, T>& out) {
   const DeviceState& state = context.device_state();
-  // The workspace holds so many sums.
+  // The workspace holds that many sums.
   const std::int64_t most = std::int64_t{DeviceState::max_blocks} * DeviceState::max_sums / (N * w);
   const std::int64_t blocks = std::min(blocks_of_rows(state, n, static_cast<int>(w)), most);
   launch(state, multi_reduce<N, T, Body>, blocks, multi_threads, n, static_cast<int>(w), body, out,
@@ -231,7 +231,7 @@ __global__ void __launch_bounds__(multi_threads)
   if (lane < w && running[lane] != T(0)) result[lane] = value(a, lane) * value(b, lane);
 }
 
-// x or y is null where it is not read; `out` is y otherwise.
+// x or y is null if it is not read; `out` is y otherwise.
 template <class T>
 struct AxpbyBody : RunningBody<T> {
   Coefficient<T> a, b;

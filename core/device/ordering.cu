@@ -22,8 +22,8 @@ constexpr std::int32_t no_parent = -1;  // of the first row of a part
 // Limits, beyond which the host finds the order.
 constexpr std::int64_t longest_row = 4096;          // the children of a row are compared pair by pair
 constexpr int most_levels = most_levels_on_device;  // of one search
-constexpr int first_levels = 512;                   // after so many levels of a search
-constexpr int least_fraction = 64;                  // it must have found one row in so many
+constexpr int first_levels = 512;                   // after that many levels of a search
+constexpr int least_fraction = 64;                  // it must have found one row in that many
 
 constexpr int levels_at_once = 12;                       // queued before the host reads how far a search is
 constexpr int most_levels_at_once = 8 * levels_at_once;  // the same where a search is known to go farther
@@ -202,7 +202,7 @@ __global__ void alone_kernel(Graph<Pointer> graph, std::int32_t* flags) {
 // What is known of each connected part of two rows and more. The parts are numbered by their first rows.
 struct Parts {
   std::int32_t count;
-  const std::int32_t* of_row;  // null where there is one part only
+  const std::int32_t* of_row;  // null if there is one part only
   std::int32_t* first;         // row
   std::int32_t* depth;         // number of the last level of a search from there
   unsigned long long* far;     // the least (degree, row) of that level, the row in the lower 32 bits
@@ -577,7 +577,7 @@ class Searches {
           copy_out(*context_, sizes, sizes_.data() + level + 1, count * sizeof(*sizes));
         });
     if (!why.empty()) return why;
-    // Where there is one part, only its last level need be looked at.
+    // If there is one part, only its last level need be looked at.
     const std::int32_t first = parts_.count > 1 ? 0 : levels.found - levels.last;
     start(far_kernel<Pointer>, levels.found - first, graph_, parts_, queue_.data(), bounds_.data(), first,
           levels.found);

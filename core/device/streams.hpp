@@ -1,5 +1,5 @@
-// A context beside another library that uses the same GPU: where its memory lies, and who waits for whom. Private; CUDA
-// builds only.
+// A context next to another library that uses the same GPU: where its memory lies, and who waits for whom. Private;
+// CUDA builds only.
 #pragma once
 #include <cstdint>
 #include <functional>

@@ -82,7 +82,7 @@ constexpr GeneratorParam artificial_params[] = {
      "middle|diagonal"},
     {"similarity", "cross-row similarity: part of a row's entries with one near by in the next row", 0.5, 0,
      1},
-    {"neighbours", "entries beside an entry in its row, on average", 0.5, 0, 2},
+    {"neighbours", "entries next to an entry in its row, on average", 0.5, 0, 2},
     seed};
 
 constexpr GeneratorEntry entries[] = {

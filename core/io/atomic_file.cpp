@@ -24,7 +24,7 @@ namespace {
 
 constexpr std::size_t buffer_bytes = std::size_t{256} << 10;
 
-// True where another path in the same folder would fail as well, today.
+// True if another path in the same folder would fail as well, today.
 bool lacks_resources(int code) noexcept {
   switch (code) {
     case ENOSPC:
@@ -148,8 +148,8 @@ bool is_temporary_of(std::string_view name, std::string_view base) noexcept {
 }
 
 // A file is locked from its beginning to its rename. The lock ends with its process, so a file with the name of a
-// temporary one that is not locked has been left by a process that was killed. False where somebody has the lock, or
-// where the file system has none.
+// temporary one that is not locked has been left by a process that was killed. False if somebody has the lock, or
+// if the file system has none.
 bool lock(int file) noexcept {
   return uninterrupted([&] { return flock(file, LOCK_EX | LOCK_NB); }) == 0;
 }
@@ -162,7 +162,7 @@ bool has_name(int file, const std::string& name) noexcept {
          open_one.st_ino == named.st_ino && open_one.st_dev == named.st_dev;
 }
 
-// Removes what killed processes have left beside `target`.
+// Removes what killed processes have left next to `target`.
 void remove_abandoned(const std::string& target) {
   const std::string folder = folder_of(target);
   const std::string_view base = std::string_view(target).substr(target.rfind('/') + 1);
@@ -209,7 +209,7 @@ std::string give_name(int file, const std::string& target) {
 AtomicFile::AtomicFile(std::string path) : path_(std::move(path)) {
   struct stat status {};
   if (path_ == standard_output) {
-    // The descriptor itself: where the shell has redirected it to a file, a rename would replace that file, and what
+    // The descriptor itself: if the shell has redirected it to a file, a rename would replace that file, and what
     // the process prints later would be lost.
     direct_ = true;
     file_ = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);

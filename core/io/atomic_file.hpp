@@ -20,7 +20,7 @@ class WriteFailed : public Error {
 // Writes to a file without a name in the folder of `path`. commit() flushes it to the disk, calls it
 // path.PROCESS.NUMBER.tmp and renames that to `path`. Without commit() nothing remains, even when the process is
 // killed, and `path` is the old file or the new one at each moment. A process that is killed between the last two
-// steps leaves the file with the other name; where the file system has no files without a name, so does one that is
+// steps leaves the file with the other name; if the file system has no files without a name, so does one that is
 // killed earlier. The next AtomicFile of the same `path` removes it, on file systems that have locks (flock): a
 // process holds a lock on what it writes. A file that is replaced keeps its permissions, and a link keeps pointing to
 // it. A device (/dev/stdout) or a pipe of the shell is written to directly. The path `-` is the standard output of

@@ -15,7 +15,7 @@ std::string named(const std::string& path) {
   return path.starts_with("/dev/") || path.starts_with("/proc/") ? "FILE" : path;
 }
 
-// A new file beside it.
+// A new file next to it.
 std::string with_ending(const std::string& path, const std::string& ending) {
   const std::string other = std::filesystem::path(path).replace_extension(ending).string();
   return other == path ? path + ending : other;
@@ -41,7 +41,7 @@ unsigned byte_at(std::string_view bytes, std::size_t k) noexcept {
   return k < bytes.size() ? static_cast<unsigned char>(bytes[k]) : 0u;
 }
 
-// The name of the first file in a zip archive; empty where it is cut off.
+// The name of the first file in a zip archive; empty if it is cut off.
 std::string_view first_in_zip(std::string_view bytes) noexcept {
   constexpr std::size_t header = 30;
   const std::size_t length = byte_at(bytes, 26) + (byte_at(bytes, 27) << 8);
@@ -127,7 +127,7 @@ std::string complex_vector(std::string_view type, const std::string& path) {
 }
 
 std::string wide_text(std::string_view first_bytes, const std::string& path) {
-  // Without a mark it is known by its ASCII characters, each of which has a zero beside it.
+  // Without a mark it is known by its ASCII characters, each of which has a zero next to it.
   const auto zeros_at = [&](std::size_t parity) {
     bool all = first_bytes.size() >= 8;
     for (std::size_t k = 0; k < 8 && all; ++k) {

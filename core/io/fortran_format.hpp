@@ -26,11 +26,11 @@ struct FortranFormat {
   int scale = 0;                     // k of kP
 };
 
-// The format of one line. Letters: I, and E, D, F, G (also ES, EN), which may stand in one group with a count, beside
+// The format of one line. Letters: I, and E, D, F, G (also ES, EN), which may stand in one group with a count, next to
 // blanks (2X) and a scale factor (1P). Throws FortranError for everything else.
 FortranFormat parse_fortran_format(std::string_view text);
 
-// The columns of a field, without blanks around; empty where the line has none, or ends before.
+// The columns of a field, without blanks around; empty if the line has none, or ends before.
 std::string_view in_field(std::string_view line, const FortranField& field) noexcept;
 
 // The number of a field that is not empty. A real one may have an exponent of E, D or Q, or of a sign alone

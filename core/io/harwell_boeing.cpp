@@ -124,7 +124,7 @@ class Cards {
  private:
   // Divides the line into the texts of numbers, by the columns of the format. Where that cuts a number or leaves a
   // field empty, and there are as many words as numbers, these are taken: the lines of SciPy are narrower than its
-  // formats say. False where there are neither.
+  // formats say. False if there are neither.
   bool divide(const FortranFormat& format, std::size_t wanted) {
     texts_.clear();
     bool good = true;

@@ -27,8 +27,8 @@ bool begins_as_harwell_boeing(LineSource& source);
 CsrMatrix<double> read_harwell_boeing(const ContextPtr& context, const Input& input, LineSource& source,
                                       const ReadOptions& options);
 
-// The right-hand sides of a Harwell-Boeing file, which must be full (F). Throws BadFile where it has none, and, unless
-// `several` is set, where it has more than one.
+// The right-hand sides of a Harwell-Boeing file, which must be full (F). Throws BadFile if it has none, and, unless
+// `several` is set, if it has more than one.
 VectorColumns read_right_hand_sides(const ContextPtr& context, const Input& input, LineSource& source,
                                     const ReadOptions& options, bool several);
 

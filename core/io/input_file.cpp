@@ -40,7 +40,7 @@ std::string_view refusal(FileKind kind) noexcept {
   return {};
 }
 
-// Waits until a pipe holds so many bytes, or nobody writes to it any more.
+// Waits until a pipe holds that many bytes, or nobody writes to it any more.
 void wait_for_bytes(int pipe, std::size_t most) {
   for (;;) {
     int held = 0;

@@ -8,7 +8,7 @@ namespace protean::io_detail {
 
 // What a path stands for. A named pipe (mkfifo) is a file of its own: opening it waits until another program
 // opens the other end. A pipe of the shell (a | b, <(a), >(a)) has both ends open already.
-// unreachable: the system does not say, as where a folder of the path may not be entered; opening it tells why.
+// unreachable: the system does not say, for example when a folder of the path may not be entered; opening it tells why.
 enum class FileKind : unsigned char {
   missing,
   unreachable,
@@ -47,10 +47,10 @@ class InputFile {
 };
 
 // The first bytes of a file, at most `most`. They remain in a pipe, so that it can be read afterwards; the call waits
-// until the other end has written so many or has been closed. Throws BadFile.
+// until the other end has written that many or has been closed. Throws BadFile.
 std::string first_bytes(const std::string& path, std::size_t most);
 
-// A file that is there, and has the name `path` but for its ending, where `path` is not: A.mtx.xz for A.mtx or for
+// A file that is there, and has the name `path` except for its ending, where `path` is not: A.mtx.xz for A.mtx or for
 // A. Empty if there is none.
 std::string with_other_ending(const std::string& path);
 

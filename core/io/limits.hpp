@@ -16,7 +16,7 @@ constexpr std::size_t most_text(std::int64_t entries) noexcept {
   return count > (SIZE_MAX - free_bytes) / bytes_of_entry ? SIZE_MAX : free_bytes + count * bytes_of_entry;
 }
 
-// What so many bytes of gzip or xz data may become. gzip reaches 1032 bytes for one, a real matrix 50.
+// What that many bytes of gzip or xz data may become. gzip reaches 1032 bytes for one, a real matrix 50.
 constexpr std::size_t most_decoded(std::size_t compressed) noexcept {
   constexpr std::size_t free_bytes = std::size_t{256} << 20, growth = 1000;
   return compressed > (SIZE_MAX - free_bytes) / growth ? SIZE_MAX : free_bytes + compressed * growth;

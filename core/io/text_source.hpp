@@ -52,8 +52,8 @@ class LineSource {
   // False at the end. The mark of UTF-8 at the begin of the text is left out. Throws BadFile for UTF-16, for a line
   // that is too long, and at the end of the text that is allowed.
   bool next(Piece& piece);
-  // Allows so many bytes of text in all; at the beginning it is most_text(0). `why` ends the sentence "more than 5 MiB
-  // of text ...".
+  // Allows that many bytes of text in all; at the beginning it is most_text(0). `why` ends the sentence "more than 5
+  // MiB of text ...".
   void allow(std::size_t bytes, std::string why);
   // The next piece will be the first one again, from `offset` on. For a reader that has read the header.
   void put_back(const Piece& piece, std::size_t offset);

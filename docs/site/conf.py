@@ -80,7 +80,7 @@ _LINK = re.compile(r"(?<!!)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^()\s]+)\)")
 
 
 def _links(app, document, source):
-    """A link to a folder leads to its README, where that is a page.
+    """A link to a folder leads to its README, if that is a page.
 
     Else its text stands alone, as that of a link to a page that is not part of the site.
     """

@@ -10,7 +10,7 @@
 //   Slots are those of the blocks, and of blocks of zeros that fill up the last tiles.
 //   flags      [slots / 8] uint8: bit k % 8 of byte k / 8 is 1 where block k + 1 lies in the same block row, and in
 //              padding.
-//   block_col  [slots] uint16 where there are at most 65,536 columns of blocks, else int32: number of the column of
+//   block_col  [slots] uint16 if there are at most 65,536 columns of blocks, else int32: number of the column of
 //              blocks.
 //   values     [R][C slots]: R arrays, one for each row of a block.
 //   first_row  [tiles + 1] int32: the block row of the first block of each tile.

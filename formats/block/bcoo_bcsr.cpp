@@ -12,7 +12,7 @@
 //   local_row    [blocks] uint8: row in its strip in which a block begins, ascending within a strip. No block goes past
 //                its strip or the matrix.
 //   block_col    [blocks] int32: first column of the block, any; ascending for blocks of one local_row.
-//   values       [R C blocks]: one block after another, each row by row; 0 where another block has the entry or there
+//   values       [R C blocks]: one block after another, each row by row; 0 if another block has the entry or there
 //                is none.
 //   entries      [ceil(R C / 8) blocks] uint8: as in bcsr. Each entry of the matrix lies in one block or in the rest.
 //   rest_length  [rows] int32: entries of each row that lie in no block.

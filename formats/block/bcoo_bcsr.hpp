@@ -50,7 +50,7 @@ void with_loose_size(int size, F&& f) {
 // Greedy: for each row of the strip from the top, for each entry from the left that no block has yet, takes the block
 // with this row as its upper one and this entry inside that has the most such entries, the last of equals, if they are
 // enough. Calls block(row in the strip, first column, bits): rows ascend, and the columns of a row. covered[k - first]
-// of the strip's entries k is 0 before; afterwards it is 1 where a block has the entry. `first` is the first of them.
+// of the strip's entries k is 0 before; afterwards it is 1 if a block has the entry. `first` is the first of them.
 template <class RowPtr, class Block>
 PROTEAN_HOST_DEVICE void select_greedily(std::int64_t rows, std::int64_t cols, const RowPtr& row_ptr,
                                          const std::int32_t* col, const StripRule& rule, std::int64_t strip,

@@ -10,7 +10,7 @@
 //   block_ptr  [block rows + 1] int64: number of blocks before each block row; block rows = ceil(rows / R).
 //   block_col  [blocks] int32: number of the block's column of blocks, ascending within a block row. The
 //              block begins at matrix column C times that number.
-//   values     [R C blocks]: one block after another, each row by row; 0 where there is no entry, no such row
+//   values     [R C blocks]: one block after another, each row by row; 0 if there is no entry, no such row
 //              or no such column. With order = units a block is R C / W units of W neighbouring values, W = 4 where C
 //              is a multiple of 4, else C; unit u of all blocks lies before unit u + 1 of all blocks.
 //   entries    [ceil(R C / 8) blocks] uint8: bit i % 8 of byte i / 8 of a block is 1 where its value i is an

@@ -6,7 +6,7 @@
 //        | . . . . |     block_col = 0 1 0 1
 //        | 4 5 . 6 |     values    = 1 2 . . . . 3 . | . . . . 4 . 5 6
 //
-// Arrays: those of bcsr, but for values [R C blocks]: value e, counted row by row, of block k of the n blocks of a
+// Arrays: those of bcsr, except for values [R C blocks]: value e, counted row by row, of block k of the n blocks of a
 //   block row at R C block_ptr + e n + k.
 // Bytes: those of bcsr.
 // Parameters: rows, cols: R and C from 1 to 8, or auto, which takes them from the model; max_fill, the most stored

@@ -1,5 +1,5 @@
 // BCSR of Verschoor and Jalba on the device: the arrays of bcsr_verschoor.cpp. A block of threads computes K neighbours
-// of `border`; a lane has one row of every so many blocks.
+// of `border`; a lane has one row of every that many blocks.
 #include "formats/engines/blocks/blocks.cuh"
 #include "formats/entries.hpp"
 

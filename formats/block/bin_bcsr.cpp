@@ -9,7 +9,7 @@
 // Arrays:
 //   slice_ptr         [bins + 1] int64: slots before each bin.
 //   block_col         [slots] int32: block k of the block row at place i of a bin of h block rows at slice_ptr + k h +
-//                     i. Padding repeats the last block's; a block row without blocks beside the diagonal has its own.
+//                     i. Padding repeats the last block's; a block row without blocks off the diagonal has its own.
 //   values            [size^2 slots]: size^2 planes. Value (r, c) of slot s at (r size + c) slots + s.
 //   entries           [ceil(size^2 / 8) slots] uint8: as in bcsr.
 //   diagonal          [size^2 block rows]: the same of the blocks on the diagonal, all of them.
@@ -22,7 +22,7 @@
 //   sparse linear systems in dynamics applications, Computer Graphics Forum 32(1), 2013, 16-26,
 //   doi:10.1111/j.1467-8659.2012.03227.x.
 //
-// Where size does not divide the rows, the last blocks are filled with 0; rows that do not exist are not written.
+// If size does not divide the rows, the last blocks are filled with 0; rows that do not exist are not written.
 // A NaN or infinity in x_j also reaches rows without an entry in column j when a block of theirs covers it, the block
 // on the diagonal included. Not in deterministic mode.
 #include "formats/engines/blocks/blocks_host.hpp"

@@ -6,12 +6,12 @@
 //        | 4 5 . 6 |     values    = 1 . . 3 2 . . . | . . 4 5 . . . 6
 //
 // Arrays:
-//   slice_ptr  [slices + 1] int64: slots before each slice; none where slice = 0.
+//   slice_ptr  [slices + 1] int64: slots before each slice; none if slice = 0.
 //   block_col  [slots] int32: block k of the block row at place i of a slice of h block rows at
 //              slice_ptr + k h + i. It begins at column C times that number. Padding repeats the last block's, 0 in an
 //              empty block row. The last slice has only the block rows that are left.
 //   values     [R C slots]: in units of 4 values (C, where 4 does not divide C; 1 with order elements). Unit u of block
-//              k of all block rows of a slice lie together: at (R C slice_ptr + k h R C) + (u h + i) W. 0 where there
+//              k of all block rows of a slice lie together: at (R C slice_ptr + k h R C) + (u h + i) W. 0 if there
 //              is no entry.
 //   entries    [ceil(R C / 8) slots] uint8: as in bcsr.
 //   perm       [block rows] int32: with sort all, the block row at each place.

@@ -13,7 +13,7 @@
 // pointer.
 // Parameters:
 //   lanes  threads for each column on a GPU; 0 takes the largest power of two up to the mean length of a column.
-// Wins: on a GPU over csc where the sums must have a fixed order. Reading `products` through `map` makes it slower than
+// Wins: on a GPU over csc if the sums must have a fixed order. Reading `products` through `map` makes it slower than
 // csr.
 //   On a host it is the kernel of csc.
 // Refuses: never.

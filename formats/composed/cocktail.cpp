@@ -18,7 +18,7 @@
 //   min_share  for bytes: percent of all entries that diagonals or blocks must have to become a part.
 //   diagonals  no: nothing is in dia or bdia.
 //   blocks     no: nothing is in bcsr, bell or bsellpack. To look for blocks takes most of the time of a plan.
-// Wins: where a matrix has diagonals or blocks and something else. The rest is in csr, coo, ell or sell.
+// Wins: if a matrix has diagonals or blocks and something else. The rest is in csr, coo, ell or sell.
 // Refuses: deterministic mode on a host, because rows are not summed in the order of their columns.
 // Source: B.-Y. Su, K. Keutzer, clSpMV: a cross-platform OpenCL SpMV framework on GPUs, ICS 2012,
 //   doi:10.1145/2304576.2304624: the nine formats, the order diagonals, blocks, flat, and sums of them.

@@ -9,7 +9,7 @@
 //   flat       CSR or COO where the faster of them is faster than ELL and SELL; else ELL up to the largest width for
 //              which (z + e) / g_ELL < e / m_c, or SELL in each slice, and the rest in CSR or COO
 //   csr, coo   CSR where u max_i nnz(i) / g_CSR < n / g_COO, for the entries nnz(i) of u workers
-//   merge      a part goes to the others where that is faster
+//   merge      a part goes to the others if that is faster
 // Categories come in the order of their GFLOPS: flat formats take what is left, so diagonals and blocks change places.
 // The whole matrix in diagonals or in blocks of one size is a plan, too: the histogram of all blocks is for it.
 #include <algorithm>
@@ -83,7 +83,7 @@ class Settings {
   const PartSeconds& seconds_;
 };
 
-// The percent of a diagonal or block above which it is dense: g_f / g. 100 where none is.
+// The percent of a diagonal or block above which it is dense: g_f / g. 100 if none is.
 std::int64_t dense_percent(double flat, double category) {
   return category > flat ? static_cast<std::int64_t>(std::ceil(100 * flat / category)) : 100;
 }
@@ -122,7 +122,7 @@ class Planner {
 
   PredictedPlan plan(const Context& context) {
     candidates_.push_back({.left = rows_});
-    // Where nothing is known, as of a matrix without entries, it is csr.
+    // If nothing is known, as of a matrix without entries, it is csr.
     if (pattern_.nonzeros == 0 || consider(candidates_.front()) < 0) {
       PredictedPlan csr;
       csr.parts.push_back({.part = {.format = "csr"}, .entries = pattern_.nonzeros});
@@ -137,7 +137,7 @@ class Planner {
   }
 
  private:
-  // A part with the format of its category for which the least time is predicted; seconds are below 0 where none is
+  // A part with the format of its category for which the least time is predicted; seconds are below 0 if none is
   // admitted or known.
   template <class SizeOf>
   PredictedPart cheapest(PartOfSum part, std::span<const std::string_view> formats, const PartSizes& sizes,
@@ -351,7 +351,7 @@ class Planner {
     sizes_ = std::move(sizes);
   }
 
-  // The two sizes of blocks that are the fastest alone, beside diagonals: where both gain alone.
+  // The two sizes of blocks that are the fastest alone, next to diagonals: where both gain alone.
   void look_at_both() {
     const auto gains = [&](const Candidate& its) {
       return its.seconds >= 0 && its.seconds < candidates_.front().seconds;
@@ -397,7 +397,7 @@ class Planner {
     for (Candidate& candidate : both) candidates_.push_back(std::move(candidate));
   }
 
-  // ELL or SELL of what is left before CSR or COO: beside the best parts, and beside each of them alone (merge).
+  // ELL or SELL of what is left before CSR or COO: next to the best parts, and next to each of them alone (merge).
   void look_at_slots() {
     const double of_rows = std::max(g_.csr(), g_.coo());
     const int diagonals = diagonals_;

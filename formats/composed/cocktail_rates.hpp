@@ -2,7 +2,7 @@
 //
 //   rate = stored values a second of a format / entries a second of csr, in one matrix and with one thread
 //
-// Measured on dense bands of 4,080 and 131,040 rows (the latter with fewer rows where they would have more than four
+// Measured on dense bands of 4,080 and 131,040 rows (the latter with fewer rows if they would have more than four
 // million entries) with 8, 32 and 128 entries a row; in the formats of blocks on dense blocks along the diagonal.
 // `protean-bench-products cocktail-rates` measures them, and measures again what stands out from the sizes next to it.
 #pragma once
@@ -35,8 +35,8 @@ inline std::span<const CocktailRates> cocktail_table() {
   return table;
 }
 
-// Whether a rate is more than 2.5 times as high (1), or as low (-1), as each one of the sizes beside it: of the lengths
-// before and after, and of the other number of rows. Such a rate may come from a disturbed measurement.
+// Whether a rate is more than 2.5 times as high (1), or as low (-1), as each one of the sizes next to it: of the
+// lengths before and after, and of the other number of rows. Such a rate may come from a disturbed measurement.
 inline int stands_out(const double (&rates)[2 * cocktail_lengths], int i) {
   constexpr double most = 2.5;
   const int length = i % cocktail_lengths;
@@ -50,8 +50,8 @@ inline int stands_out(const double (&rates)[2 * cocktail_lengths], int i) {
   return high ? 1 : low ? -1 : 0;
 }
 
-// The rate in a matrix of so many rows and stored values a row, interpolated in the logarithms of both; at the ends of
-// the table it stays. R and C are 1 for diagonals. 0: not measured.
+// The rate in a matrix of that many rows and stored values a row, interpolated in the logarithms of both; at the ends
+// of the table it stays. R and C are 1 for diagonals. 0: not measured.
 inline double cocktail_rate(BuiltinHost host, std::size_t value_bytes, std::string_view format,
                             std::int64_t R, std::int64_t C, double rows, double length) {
   constexpr int lengths = cocktail_lengths;

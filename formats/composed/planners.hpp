@@ -17,8 +17,8 @@ struct PartSizes {
   double row_changes = -1;  // the fraction of rows that are not as long as the row before; -1: unknown
 };
 // Seconds of a product y := A x, or y := A x + y, of a matrix in a format with these parameters (rows and cols of
-// blocks), of so many bytes and stored values; below 0: unknown. The formats are csr, coo, ell, sell, dia, bdia, bcsr,
-// bell and bsellpack.
+// blocks), of that many bytes and stored values; below 0: unknown. The formats are csr, coo, ell, sell, dia, bdia,
+// bcsr, bell and bsellpack.
 using PartSeconds = std::function<double(std::string_view format, const FormatParams& params,
                                          const PartSizes& part, const Admission& size)>;
 

@@ -11,7 +11,7 @@
 //            quarters of the columns from the first to the last one. Else that range of x is copied as it is.
 //   packed   [c]: x in these columns. arrived [rows of the host]: their part of y, both on the GPU. Pinned memory of
 //            the host takes both, too.
-// Bytes: of the GPU: (v + 4) nnz + p (rows + 1) of the matrix in csr, what the GPU's part has beside these arrays,
+// Bytes: of the GPU: (v + 4) nnz + p (rows + 1) of the matrix in csr, what the GPU's part has besides these arrays,
 //   (4 + v) c, and v a row of the host. The host's part takes memory of the host besides.
 // Parameters:
 //   device       FORMAT[PARAMETER=VALUE,...]@KERNEL of the GPU's part; brackets and kernel may be left out
@@ -19,9 +19,9 @@
 //   share        the GPU's percentage of the entries, which then stays; or auto: predicted and corrected, see below
 //   corrections  how often measured times may correct that share
 //   threads      of the host's part; 0: as many as a host context takes
-// Wins: where the host is a good part as fast as the GPU, and x and y are small beside the matrix. On a machine with a
-//   GPU of some TB/s and a host of some cores all rows go to the GPU, or all but a few percent. So it is taken by name
-//   only: `auto` and the policy never consider it.
+// Wins: where the host is a good part as fast as the GPU, and x and y are small compared with the matrix. On a
+//   machine with a GPU of some TB/s and a host of some cores all rows go to the GPU, or all except a few percent. So
+//   it is taken by name only: `auto` and the policy never consider it.
 // Refuses: a context of host memory; what the format of a part refuses, of its rows. Deterministic mode, because times
 //   decide which part adds up a row.
 // Source: rows divided by measured speeds after V. Cardellini, A. Fanfarillo, S. Filippone, Heterogeneous sparse matrix

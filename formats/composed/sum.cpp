@@ -12,7 +12,7 @@
 //   parts  FORMAT[PARAMETER=VALUE,...]@KERNEL:RULE(NUMBER=VALUE,...) + ... + FORMAT, where formats/compose.hpp
 //          describes the rules. In C++ make_sum() takes parts as structs, in a problem file operator.parts is a list of
 //          them.
-// Wins: where a matrix has parts of different structure, and each is large enough to be worth its own pass over y.
+// Wins: if a matrix has parts of different structure, and each is large enough to be worth its own pass over y.
 // Refuses: what the format of a part refuses, of its part. Deterministic mode on a host, because rows are not summed in
 //   the order of their columns.
 // Source: the sum of disjoint parts after B.-Y. Su, K. Keutzer, clSpMV: a cross-platform OpenCL SpMV framework on GPUs,

@@ -48,7 +48,7 @@
 //   Wellein, H. Fehske, A. R. Bishop, SIAM J. Sci. Comput. 36(5), 2014, doi:10.1137/130930352.
 //
 // In natural order a slice gets its slots as follows. A diagonal that all eight rows have becomes a
-// contiguous slot, and these come first. The other entries are taken by diagonal where that needs no padding,
+// contiguous slot, and these come first. The other entries are taken by diagonal if that needs no padding,
 // else by rank: slot k has the k-th entry of each row. In deterministic mode a chunk holds only groups whose
 // slots follow each other, so that each row is summed in the order of its columns; this needs more chunks.
 //

@@ -18,7 +18,7 @@
 //   code    [units of 32 bytes] for each slice: key and mask of each diagonal slot, the bases of near and far
 //           slots, zeros up to a whole unit; then the offsets of near and far slots and the columns of wide
 //           ones.
-//   values  [32 slots]: 0 where there is no entry.
+//   values  [32 slots]: 0 if there is no entry.
 //   perm    [rows] int32, only when rows are sorted by length in windows of 1024: the row at each position.
 // Bytes: 16 slices + 32 units + 32 v slots + 4 rows [sorted], with v bytes a value. In double precision an
 // entry costs 8.25 bytes in a full diagonal slot, 9.13 in a near one, 10.13 far, 12 wide. A slice costs 16 to
@@ -27,7 +27,7 @@
 // sorting saves a tenth.
 // Refuses: when more than 4 values would be stored for an entry, and rows of more than 32767 entries.
 //
-// x_j is read only where there is an entry, so an infinite or NaN x_j reaches exactly the rows with an entry
+// x_j is read only if there is an entry, so an infinite or NaN x_j reaches exactly the rows with an entry
 // in column j.
 #include "formats/compressed/sell_packed.hpp"
 

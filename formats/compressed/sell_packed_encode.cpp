@@ -85,7 +85,7 @@ bool Encoder::sorting_saves_slots(int rows, const std::array<std::int64_t, windo
   return static_cast<double>(sorted_slots) <= least_gain * static_cast<double>(slots);
 }
 
-// Decides by the number of slots; where that is not enough, by the cost of a few slices in each order.
+// Decides by the number of slots; if that is not enough, by the cost of a few slices in each order.
 // Encoding all slices twice would take twice the time.
 bool Encoder::sorting_pays(std::int64_t first, int rows, const std::array<std::int64_t, window>& length,
                            const std::array<unsigned char, window>& order) {

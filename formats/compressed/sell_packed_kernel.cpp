@@ -94,7 +94,7 @@ HWY_INLINE Eight<float> from_scalars(float a, float b, float c, float d, float e
   return r;
 }
 
-// Lane l: entry (index >> 4l) & 15 of the 8 values at `low` followed by the 8 at `high`, 0 where mask is 0.
+// Lane l: entry (index >> 4l) & 15 of the 8 values at `low` followed by the 8 at `high`, 0 if mask is 0.
 // The permute reads 4 bits of an index and ignores the others.
 struct Indices64 {
   __m512i at;

@@ -5,7 +5,7 @@
 
 namespace protean::formats::packed_device {
 
-// The choice of the kernel: how many threads share a row, and which slots there are beside diagonal ones.
+// The choice of the kernel: how many threads share a row, and which slots there are besides diagonal ones.
 // offsets: many, of which few are wide.
 enum class Rest : unsigned char { none, few, offsets, many };
 struct Launch {

@@ -73,7 +73,7 @@ struct PackedArrays {
     return group == 1 ? r : r - r % group;
   }
 
-  // The column of a lane's entry in slot k of a kind, or -1 where it has none there.
+  // The column of a lane's entry in slot k of a kind, or -1 if it has none there.
   __device__ static std::int32_t column(const SliceHead& head, const SliceCode& c, std::int32_t start,
                                         int lane, int kind, int k) {
     if (kind == 0) return static_cast<unsigned>(c.diagonal[k].y) >> lane & 1 ? c.diagonal[k].x + start : -1;

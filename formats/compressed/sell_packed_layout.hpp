@@ -317,7 +317,7 @@ struct Part {
   const T* values;
   std::int64_t begin, end;
   // entries: the lanes of each slot of an ordered code that hold entries. ordered: add as in deterministic
-  // mode: fused, nothing where there is no entry, no dot product.
+  // mode: fused, nothing if there is no entry, no dot product.
   const unsigned char* entries;
   bool ordered;
 };

@@ -11,7 +11,7 @@
 //   stream      [bytes] uint8: the units of each part in the order of their first entries, one after another:
 //                 kind, + 128 where the first entry lies in a later row than that of the unit before, + 64 where rows
 //                 are skipped number of entries, 1 to 255; of a block the number of its columns
-//                 number of rows that are skipped, where there are any
+//                 number of rows that are skipped, if there are any
 //                 column of the first entry, less that of the unit before in the same row
 //                 kinds 0, 1, 2: differences of columns from entry to entry, of 1, 2, 4 bytes
 //                 kinds 3, 4, 5, 6: a step d. Entry k lies k d to the right, down, down and right, down and left
@@ -33,8 +33,8 @@
 //   on shared memory systems, PPoPP 2011, doi:10.1145/1941553.1941587.
 //
 // The kinds that are looked for, four at most, are those that save most in up to eight parts. Each of them takes its
-// runs in all parts from what the kinds before it have left. The paper chooses in the same way, but for each thread's
-// rows, and generates code; here a product is a switch over the kinds. The bytes of a unit are our reading. In
+// runs in all parts from what the kinds before it have left. The paper chooses in the same way, except for each
+// thread's rows, and generates code; here a product is a switch over the kinds. The bytes of a unit are our reading. In
 // deterministic mode only runs within a row are looked for, and no unit has columns on both sides of another's, so that
 // a product adds the entries of a row in ascending columns. On a GPU, which the authors do not propose, a warp has a
 // part.

@@ -10,7 +10,7 @@
 //   carry_value  [segments].
 // Bytes: (v + 8) nnz, on a GPU also (v + 4) segments, with v bytes a value and a segment for each 512 entries.
 // Parameters: none.
-// Wins: on a GPU, for any row lengths, where the sums must have a fixed order. On a host it is the kernel of coo.
+// Wins: on a GPU, for any row lengths, if the sums must have a fixed order. On a host it is the kernel of coo.
 // Refuses: never.
 // Source: N. Bell, M. Garland, Implementing sparse matrix-vector multiplication on throughput-oriented processors, SC
 //   2009, doi:10.1145/1654059.1654078; two launches, not three: B.-Y. Su, K. Keutzer, clSpMV, ICS 2012,

@@ -8,7 +8,7 @@
 // Arrays:
 //   band_off  [bands] int32: column - row of each band's first diagonal, ascending.
 //   band_ptr  [bands + 1] int64: diagonals before each band. Diagonal d of a band has the offset band_off + d.
-//   values    [rows diagonals]: a(r, r + offset) at d rows + r; 0 where there is no entry or no such column.
+//   values    [rows diagonals]: a(r, r + offset) at d rows + r; 0 if there is no entry or no such column.
 //   entries   [ceil(rows / 8) diagonals] uint8: bit r % 8 of byte r / 8 of diagonal d is 1 where its value r
 //             is an entry. It distinguishes stored zeros from fill. Products do not read it, except in
 //             deterministic mode.

@@ -9,7 +9,7 @@
 // Arrays:
 //   off      [block diagonals] int32: block column - block row of every diagonal of blocks of b = block rows with an
 //            entry, ascending.
-//   values   [rows b block diagonals]: a(r, (r / b + off[d]) b + c) at (d b + c) rows + r; 0 where there is no entry or
+//   values   [rows b block diagonals]: a(r, (r / b + off[d]) b + c) at (d b + c) rows + r; 0 if there is no entry or
 //            no such column.
 //   entries  [ceil(rows / 8) b block diagonals] uint8: bit r % 8 of byte r / 8 of line d b + c is 1 where its value r
 //            is an entry. It distinguishes stored zeros from fill. Products do not read it, except in deterministic

@@ -17,7 +17,7 @@
 //                 paper.
 //   band_ptr      [bands + 1] int64: diagonals before each band, where each counts once for its pattern.
 //   values        [rows diagonals + scattered]: that of row i of segment s on its diagonal d at ((pattern_dia + (s -
-//                 pattern_seg) D + d) rows + i, with D diagonals in its pattern; 0 where there is no entry, no such
+//                 pattern_seg) D + d) rows + i, with D diagonals in its pattern; 0 if there is no entry, no such
 //                 column or, in the last segment, no such row. Then the scattered entries.
 //   entries       [ceil(rows / 8) diagonals] uint8: bit i % 8 of byte i / 8 of a diagonal is 1 where its value i is an
 //                 entry. It distinguishes stored zeros from fill. Products do not read it, except in deterministic

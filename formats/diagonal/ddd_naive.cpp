@@ -10,7 +10,7 @@
 //   off      [diagonals] int32: column - row of every diagonal with an entry, ascending.
 //   dia_ptr  [diagonals + 1] int64: values before each diagonal.
 //   values   [dia_ptr[diagonals]]: a(r, r + off[d]) at dia_ptr[d] + r - max(0, -off[d]), for all rows that have this
-//            column; 0 where there is no entry.
+//            column; 0 if there is no entry.
 //   entries  [values / 8 (rounded down) + 2 diagonals] uint8: bit r % 8 of byte dia_ptr[d] / 8 + 2 d + r / 8 - max(0,
 //            -off[d]) / 8 is 1 where row r has an entry on diagonal d. It distinguishes stored zeros from fill.
 //            Products do not read it, except in deterministic mode.

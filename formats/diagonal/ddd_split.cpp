@@ -13,7 +13,7 @@
 //   off        [segments] int32: column - row; ascending within a block.
 //   first      [segments] int32: the first row, an entry; ascending within a block and offset.
 //   seg_ptr    [segments + 1] int64: values before each segment. Its last value is an entry.
-//   values     [seg_ptr[segments]]: a(r, r + off[s]) at seg_ptr[s] + r - first[s]; 0 where there is no entry.
+//   values     [seg_ptr[segments]]: a(r, r + off[s]) at seg_ptr[s] + r - first[s]; 0 if there is no entry.
 //   entries    [values / 8 (rounded down) + 2 segments] uint8: bit i % 8 of byte seg_ptr[s] / 8 + 2 s + i / 8 - i' / 8
 //              is 1 where row i of the block has an entry; i' is the segment's first row in the block. It distinguishes
 //              stored zeros from fill. Products do not read it, except in deterministic mode.

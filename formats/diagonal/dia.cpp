@@ -7,7 +7,7 @@
 //
 // Arrays:
 //   off      [diagonals] int32: column - row of every diagonal with an entry, ascending.
-//   values   [rows diagonals]: a(r, r + off[d]) at d rows + r; 0 where there is no entry or no such column.
+//   values   [rows diagonals]: a(r, r + off[d]) at d rows + r; 0 if there is no entry or no such column.
 //   entries  [ceil(rows / 8) diagonals] uint8: bit r % 8 of byte r / 8 of diagonal d is 1 where its value r
 //            is an entry. It distinguishes stored zeros from fill. Products do not read it, except in
 //            deterministic mode.

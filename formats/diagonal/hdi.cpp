@@ -9,7 +9,7 @@
 // Arrays:
 //   hack_ptr  [hacks + 1] int64: number of diagonals before each hack; hacks = ceil(rows / hack).
 //   off       [diagonals] int32: column - row, ascending within a hack.
-//   values    [hack diagonals]: a(r, r + off[d]) at d hack + r % hack; 0 where there is no entry, no such
+//   values    [hack diagonals]: a(r, r + off[d]) at d hack + r % hack; 0 if there is no entry, no such
 //             column or, in the last hack, no such row.
 //   entries   [ceil(hack / 8) diagonals] uint8: bit i % 8 of byte i / 8 of diagonal d is 1 where its value i
 //             is an entry. It distinguishes stored zeros from fill. Products do not read it, except in

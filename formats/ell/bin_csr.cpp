@@ -8,9 +8,9 @@
 // Arrays:
 //   slice_ptr         [bins + 1] int64: slots before each bin.
 //   col               [slots] int32: slot k of row i of bin b at slice_ptr[b] + k C + i. Columns ascend. Padding
-//                     repeats the row's last column; a row without entries beside the diagonal has its own column.
-//   values            [slots]: 0 where padded. The last bin is padded to C rows.
-//   diagonal          [rows]: 0 where the matrix has no entry.
+//                     repeats the row's last column; a row without entries off the diagonal has its own column.
+//   values            [slots]: 0 if padded. The last bin is padded to C rows.
+//   diagonal          [rows]: 0 if the matrix has no entry.
 //   without_diagonal  [rows without one] int32, ascending.
 // Bytes: (v + 4) slots + 8 (bins + 1) + v rows + 4 rows without a diagonal entry, with v bytes a value.
 // Parameters: C, the rows of a bin; max_fill, the most slots an entry.
@@ -21,7 +21,7 @@
 //   doi:10.1111/j.1467-8659.2012.03227.x.
 //   The paper has single precision.
 //
-// A NaN or an infinity in x_r reaches row r also where the matrix has no entry (r, r).
+// A NaN or an infinity in x_r reaches row r also if the matrix has no entry (r, r).
 #include "formats/engines/slices/slices.hpp"
 #include "formats/entries.hpp"
 

@@ -10,7 +10,7 @@
 //           = length of the longest row. Entries come first, columns ascending. Padding repeats the row's
 //           last column (0 in rows without entries and past the last row), so the first column that does not
 //           ascend ends a row.
-//   values  [ld width]: 0 where padded.
+//   values  [ld width]: 0 if padded.
 //   empty   [rows without entries] int32, ascending: these rows give 0, whatever x[0] is.
 // Bytes: (v + 4) ld width + 4 empty rows, with v bytes a value.
 // Parameters:

@@ -10,7 +10,7 @@
 //   slice_ptr       [hacks + 1] int64: slots before each hack; absent where one hack holds all rows (hack = 0).
 //   col             [slots] int32: slot k of row i of hack h at slice_ptr[h] + k hack + i. Entries come first, columns
 //                   ascending. Padding repeats the row's last column.
-//   values          [slots]: 0 where padded. The last hack is padded to `hack` rows.
+//   values          [slots]: 0 if padded. The last hack is padded to `hack` rows.
 //   lengths         [rows] int32: entries of the row at each position.
 //   perm            [rows] int32, only where rows are sorted: the row at each position, longest first, stable.
 //   diagonal_index  [rows] int32, with diagonal_index = yes: which entry of the row is the diagonal one, -1: none.

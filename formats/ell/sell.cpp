@@ -9,7 +9,7 @@
 // Bytes: (v + 4) slots + 8 (slices + 1) + 4 empty rows, with v bytes a value; slots is the sum over the slices of
 //   C times the longest row.
 // Parameters: C and max_fill of sell-c-sigma.
-// Wins: where neighbouring rows have similar lengths (stencils, meshes numbered along their cells). Rows stay beside
+// Wins: where neighbouring rows have similar lengths (stencils, meshes numbered along their cells). Rows stay next to
 //   those that use the same entries of x, and y is written in order.
 // Refuses: when slots > max_fill nonzeros.
 // Source: A. Monakov, A. Lokhmotov, A. Avetisyan, Automatically tuning sparse matrix-vector multiplication for

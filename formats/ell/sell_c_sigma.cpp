@@ -14,7 +14,7 @@
 //   col        [slots] int32: slot k of lane i of slice s at slice_ptr[s] + k C + i. Entries come first,
 //              columns ascending. Padding repeats the row's last column (0 in rows without entries and past
 //              the last row), so the first column that does not ascend ends a row.
-//   values     [slots]: 0 where padded. The last slice is padded to C rows.
+//   values     [slots]: 0 if padded. The last slice is padded to C rows.
 //   perm       [rows] int32, only when sigma > 1: the row at each position; stable, longest first inside a
 //              window.
 //   empty      [rows without entries] int32: their positions, ascending. They give 0, whatever x[0] is.

@@ -4,7 +4,7 @@
 //   segments  A warp or a block for each slice (sic.cu).
 //   cusparse  cuSPARSE's sliced ELLPACK, SELL_ALG1. Padding has column -1 there, and a copy of slice_ptr has
 //             32-bit numbers: 4 (slices + 1) bytes more. It cannot permute rows, so it is refused where rows
-//             are sorted (sigma > 1, or 0 where sorting pays), and for a matrix of 2^31 slots or more.
+//             are sorted (sigma > 1, or 0 if sorting pays), and for a matrix of 2^31 slots or more.
 #include <limits>
 #include <optional>
 #include <string>

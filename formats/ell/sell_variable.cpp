@@ -13,7 +13,7 @@
 //              rows and is (slice_ptr[s + 1] - slice_ptr[s]) / h slots wide.
 //   col        [slots] int32: slot k of row i of slice s at slice_ptr[s] + k h + i. Entries come first, columns
 //              ascending. Padding repeats the row's last column (0 in rows without entries).
-//   values     [slots]: 0 where padded.
+//   values     [slots]: 0 if padded.
 //   empty      [rows without entries] int32, ascending: these rows give 0, whatever x[0] is.
 // Bytes: (v + 4) slots + 12 (slices + 1) + 4 empty rows, with v bytes a value.
 // Parameters:

@@ -9,7 +9,7 @@
 //   slice_ptr  [slices + 1] int64: slots before each slice; absent where one slice holds all rows (S = 0).
 //   col        [slots] int32: slot k of row i of slice s at slice_ptr[s] + (k / T) S T + i T + k % T. Entries come
 //              first, columns ascending. Padding repeats the row's last column.
-//   values     [slots]: 0 where padded. Widths are multiples of T; the last slice is padded to S rows.
+//   values     [slots]: 0 if padded. Widths are multiples of T; the last slice is padded to S rows.
 //   lengths    [rows] int32: entries of the row divided by T, rounded up.
 // Bytes: (v + 4) slots + 8 (slices + 1) + 4 rows, with v bytes a value.
 // Parameters:

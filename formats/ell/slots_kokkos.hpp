@@ -12,7 +12,7 @@ namespace protean::formats {
 template <class Exec, class T>
 struct SlotRows {
   std::int64_t rows, positions, stride, width;
-  int shift;  // stride = 2^shift where there are slices
+  int shift;  // stride = 2^shift if there are slices
   KokkosArray<Exec, const std::int64_t> slice_ptr;
   KokkosArray<Exec, const std::int32_t> col, perm, empty;
   KokkosArray<Exec, const T> values;

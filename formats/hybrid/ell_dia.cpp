@@ -7,8 +7,8 @@
 //
 // Arrays:
 //   dia_off      [d] int32: column - row of the diagonals, ascending: some of -1, 0, 1.
-//   dia_entries  [ceil(rows / 8) d] uint8: a bit for each value, 1 where it is an entry, as in dia.
-//   dia_values   [rows d]: a(r, r + dia_off[i]) at i rows + r; 0 where there is no entry or no such column.
+//   dia_entries  [ceil(rows / 8) d] uint8: a bit for each value, 1 if it is an entry, as in dia.
+//   dia_values   [rows d]: a(r, r + dia_off[i]) at i rows + r; 0 if there is no entry or no such column.
 //   ell_col      [width rows] int32: slot s of row r at s rows + r, for the other entries. width is the most that a row
 //                has. A slot without an entry has the column of the row's last one (0 in a row without).
 //   ell_values   [width rows], in the same places. A slot without an entry has the value 0.

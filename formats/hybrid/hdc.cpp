@@ -7,8 +7,8 @@
 //
 // Arrays:
 //   dia_off      [d] int32: column - row of the diagonals, ascending.
-//   dia_entries  [ceil(rows / 8) d] uint8: a bit for each value, 1 where it is an entry, as in dia.
-//   dia_values   [rows d]: a(r, r + dia_off[i]) at i rows + r; 0 where there is no entry or no such column.
+//   dia_entries  [ceil(rows / 8) d] uint8: a bit for each value, 1 if it is an entry, as in dia.
+//   dia_values   [rows d]: a(r, r + dia_off[i]) at i rows + r; 0 if there is no entry or no such column.
 //   csr_col, csr_values  [m]: the other entries.
 //   csr_row_ptr  [rows + 1] int32 or int64, as the source.
 // Bytes: d (v rows + 4 + ceil(rows / 8)) + (v + 4) m + p (rows + 1), with v bytes a value and p = 4 or 8 bytes a row

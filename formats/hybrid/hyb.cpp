@@ -21,7 +21,7 @@
 //               coordinates.
 //   break_even  see K.
 // Wins: when most rows have similar lengths and a few are long.
-// Refuses: never, but for a K with which the slots would be more than any memory.
+// Refuses: never, except for a K with which the slots would be more than any memory.
 // Source: N. Bell, M. Garland, Implementing sparse matrix-vector multiplication on throughput-oriented
 //   processors, SC 2009, doi:10.1145/1654059.1654078.
 //

@@ -10,11 +10,11 @@
 //   group_ptr  [strips (log2 W + 1) + 1] int64: slots before each group. Group g of a strip has its first h = W / 2^g
 //              rows and their entries from the end of group g - 1 to the length of position W / 2^(g + 1) of the strip;
 //              the last group ends at the length of position 0.
-//   perm       [rows] int32: the row at each position; -1 - row where it has no entries. Longest first within a strip,
+//   perm       [rows] int32: the row at each position; -1 - row if it has no entries. Longest first within a strip,
 //              stable. The last strip is filled up with empty rows.
 //   col        [slots] int32: slot k of row r of group i at group_ptr[i] + k h + r. Padding repeats the row's last
 //              column, 0 in a row without entries.
-//   values     [slots]: 0 where padded.
+//   values     [slots]: 0 if padded.
 // Bytes: (v + 4) slots + 8 (strips (log2 W + 1) + 1) + 4 rows, with v bytes a value.
 // Parameters:
 //   W         rows of a strip: 2, 4, 8, 16 or 32.

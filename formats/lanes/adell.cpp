@@ -7,10 +7,10 @@
 //
 // Arrays:
 //   unit_ptr  [warps + 1] int64: slots before each warp. Its width is the number of entries of its fullest lane.
-//   lane_row  [warps W] int32: the row of each lane, ascending; -1 - row where the lane has no entries.
+//   lane_row  [warps W] int32: the row of each lane, ascending; -1 - row if the lane has no entries.
 //   col       [slots] int32: slot k of lane l of warp u at unit_ptr[u] + k W + l. The entries of a row lie in its lanes
 //             in pieces that follow each other. Padding repeats the row's last column.
-//   values    [slots]: 0 where padded.
+//   values    [slots]: 0 if padded.
 //   carry     [warps], on a device where a row goes on in the next warp: workspace of a product.
 // Bytes: (v + 4) slots + 8 (warps + 1) + 4 warps W + v warps [carry], with v bytes a value.
 // Parameters: W, the lanes of a warp; max_fill, the most slots an entry.

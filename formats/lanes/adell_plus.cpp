@@ -9,7 +9,7 @@
 // Arrays: those of adell, or those of coadell where columns are coded. With blocks of two entries a slot is a block:
 //   col       its key 4 c + mask: c is the first column; bit e of mask is 1 where value e is an entry. Differences are
 //             those of keys.
-//   values    [2 slots]: value e of slot k of lane l of warp u at 2 unit_ptr[u] + (2 k + e) W + l; 0 where it is no
+//   values    [2 slots]: value e of slot k of lane l of warp u at 2 unit_ptr[u] + (2 k + e) W + l; 0 if it is no
 //             entry.
 //   lane_row  pairs of rows in blocks 2x1: pair p is rows 2 p and 2 p + 1.
 //   carry     [2 warps] in blocks 2x1.

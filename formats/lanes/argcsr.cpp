@@ -8,11 +8,11 @@
 //
 // Arrays:
 //   unit_ptr  [units + 1] int64: slots before each group. Its width is the number of entries of its fullest lane.
-//   lane_row  [units chunks] int32: the row of each lane, ascending; -1 - row where the lane has no entries. It is the
+//   lane_row  [units chunks] int32: the row of each lane, ascending; -1 - row if the lane has no entries. It is the
 //             map from chunks to rows; the map from rows to chunks and the rows of a group follow from it.
 //   col       [slots] int32: slot k of lane l of group u at unit_ptr[u] + k chunks + l. Padding repeats the row's last
 //             column.
-//   values    [slots]: 0 where padded.
+//   values    [slots]: 0 if padded.
 // Bytes: (v + 4) slots + 8 (units + 1) + 4 units chunks, with v bytes a value.
 // Parameters:
 //   chunks    lanes of a group, the threads of a block: 4, 8, ... 256.

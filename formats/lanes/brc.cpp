@@ -7,14 +7,14 @@
 //        | 4 5 . 6 |     col       = 0 0 1 2 | 3 2 | 1 0        values = 4 1 5 2 | 6 . | 3 .
 //
 // Arrays:
-//   lane_row    [row blocks B1] int32: the row at each position, longest first, stable; -1 - row where it has no
+//   lane_row    [row blocks B1] int32: the row at each position, longest first, stable; -1 - row if it has no
 //               entries, or past the last row, where the last one is repeated.
 //   unit_ptr    [row blocks + 1] int64: slots before each row block, which is as wide as its first row.
 //   block_ptr   [blocks + 1] int64: slots before each block.
 //   block_unit  [blocks] int32: its row block. Each row block has at least one block.
 //   col         [slots] int32: slot k of row i of a block at block_ptr[b] + k B1 + i. Padding repeats the row's last
 //               column.
-//   values      [slots]: 0 where padded.
+//   values      [slots]: 0 if padded.
 //   partial     [blocks of cut row blocks] B1, on a device: workspace of a product.
 // Bytes: (v + 4) slots + 4 B1 row blocks + 8 (row blocks + 1) + 8 (blocks + 1) + 4 blocks + v [partial], with v bytes a
 // value.

@@ -11,7 +11,7 @@ namespace protean::formats {
 struct BrcRule {
   std::int64_t B1, B2;  // rows and columns of a block
   std::int64_t units(std::int64_t rows) const { return (rows + B1 - 1) / B1; }
-  // Blocks of a row block whose longest row has so many entries.
+  // Blocks of a row block whose longest row has that many entries.
   PROTEAN_HOST_DEVICE std::int64_t blocks(std::int64_t longest) const {
     return longest <= B2 ? 1 : (longest + B2 - 1) / B2;
   }

@@ -11,14 +11,14 @@
 //             within each. Bin 1 has the rows of 1 and 2 entries, bin b those of 2^(b-1) + 1 to 2^b.
 //   bin_ptr   [bin_max + 3] int64: the first position of each bin, of the longer rows and of those without entries; the
 //             number of rows. On a device the host program keeps it.
-//   On a device also, where there are longer rows: the first piece of 4096 entries of each, [longer + 1] int64, and the
+//   On a device also, if there are longer rows: the first piece of 4096 entries of each, [longer + 1] int64, and the
 //   sum of each piece.
 // Bytes: (v + 4) nnz + p (rows + 1) + 4 rows, and 8 (bin_max + 3) on the host, or 8 (longer + 1) + v pieces on a device
-//   where there are longer rows; v bytes a value, p = 4 or 8 bytes a row pointer.
+//   if there are longer rows; v bytes a value, p = 4 or 8 bytes a row pointer.
 // Parameters: bin_max: rows of more than 2^bin_max entries are shared.
 // Wins: where a few rows hold a large share of the entries and the others vary in length (graphs). A bin has a launch
 //   of its own with 2^(b-1) threads a row; longer rows have one and one more that adds their pieces in order. On a host
-//   the longer rows are cut where a thread has its share.
+//   the longer rows are cut if a thread has its share.
 // Refuses: never.
 // Source: A. Ashari, N. Sedaghati, J. Eisenlohr, S. Parthasarathy, P. Sadayappan, Fast sparse matrix-vector
 //   multiplication on GPUs for graph applications, SC 2014, 781-792, doi:10.1109/SC.2014.69. There a long row is a

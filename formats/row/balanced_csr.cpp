@@ -11,7 +11,7 @@
 //           Border i is the row that begins nearest to entry i nnz / parts.
 // Bytes: (v + 4) nnz + p (rows + 1) + 4 (parts + 1), with v bytes a value and p = 4 or 8 bytes a row pointer.
 // Parameters: parts, the ranges of rows.
-// Wins: where the lengths vary and most rows have one to three entries; vectorized-csr is faster on longer ones. Empty
+// Wins: if the lengths vary and most rows have one to three entries; vectorized-csr is faster on longer ones. Empty
 //   rows count nothing, other than in csr.
 // Refuses: never.
 // Source: P. Mpakos, D. Galanopoulos, P. Anastasiadis, N. Papadopoulou, N. Koziris, G. Goumas, Feature-based SpMV

@@ -5,10 +5,10 @@
 //   blocks Blocks of threads take whole rows with about the same number of entries (engines/runs/whole_row_tiles.cuh).
 //   merge  Blocks take the same number of entries each. A row may be cut (engines/runs/entry_tiles.cuh). Where a few
 //          rows hold much of the matrix, warps take them, and long rows are cut finer (engines/runs/row_runs.cuh).
-//   auto   blocks; merge, where the arrays have more than four times the bytes of the second-level cache, where a row
+//   auto   blocks; merge, if the arrays have more than four times the bytes of the second-level cache, where a row
 //          has more than 3000 entries, or more than 1000 and a 64th of all, or where more than 10240 rows lie within
 //          640 entries. But rows, where all lanes of a group have work and the rows are long, or have columns far from
-//          each other that the next row shares; and where the rows do not fill the device and a group takes each of
+//          each other that the next row shares; and if the rows do not fill the device and a group takes each of
 //          them at once. There more lanes take a row. Not rows, where one is so long that its group works on it when
 //          all others have ended.
 // Bytes: those of csr.cpp, and
@@ -249,7 +249,7 @@ bool waits_for_longest(const CsrPlan& plan, double longest, double entries) {
   return step * longest / plan.at_once() > 4 + 1.5 * (others_begin + entry * entries);
 }
 
-// Where a matrix has fewer rows than would fill the device, more threads take a row: they have nothing else to do, and
+// If a matrix has fewer rows than would fill the device, more threads take a row: they have nothing else to do, and
 // long rows are done sooner. Whether it has.
 bool widen(CsrPlan& plan, std::int64_t rows, std::int64_t longest, std::int64_t threads) {
   if (rows * plan.lanes > threads) return false;

@@ -115,7 +115,7 @@ struct Csr5LaneSums {
 void csr5_tile(const Csr5View<double>& a, std::int64_t tile, const double* x, Csr5LaneSums<double>& sums);
 void csr5_tile(const Csr5View<float>& a, std::int64_t tile, const float* x, Csr5LaneSums<float>& sums);
 
-// Everything but the values and the columns. copy(to, from, bytes) copies an array.
+// Everything except the values and the columns. copy(to, from, bytes) copies an array.
 struct Csr5Tables {
   Buffer<std::int32_t> row_ptr32;
   Buffer<std::int64_t> row_ptr64;

@@ -16,7 +16,7 @@ namespace protean::formats::HWY_NAMESPACE {
 namespace {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Step s takes entry s of all lanes, which lie side by side. Where a row starts in a lane, its sum so far goes to where
+// Step s takes entry s of all lanes, which lie side by side. If a row starts in a lane, its sum so far goes to where
 // that lane's sums belong, and the lane begins again.
 template <class D, class T>
 void tile_by_lanes(const Csr5View<T>& a, std::int64_t tile, const T* x, Csr5LaneSums<T>& sums) {

@@ -11,7 +11,7 @@
 //              most S entries and 256 rows, or one row; it does not go past a multiple of 4096 rows.
 //   On a device also, where rows have more than 2 S entries: these rows, [long] int32; the first piece of 4096 entries
 //   of each, [long + 1] int64; and the sum of each piece.
-// Bytes: (v + 4) nnz + p (rows + 1) + 4 (blocks + 1), and 12 long + 8 + v pieces on a device where there are such rows;
+// Bytes: (v + 4) nnz + p (rows + 1) + 4 (blocks + 1), and 12 long + 8 + v pieces on a device if there are such rows;
 //   v bytes a value, p = 4 or 8 bytes a row pointer.
 // Parameters: S, the most entries of a block of several rows.
 // Wins: where the lengths vary in any way. On a GPU the threads of a block store the products of its entries; then one

@@ -26,7 +26,7 @@ constexpr std::int64_t blocks_of_launch(const CsrLaunch& how, std::int64_t rows)
 }
 
 // block 128. coop is the smallest power of two above the square root of the mean row length, at most 32.
-// repeat is the largest that leaves at least 1500 blocks; 1 where there are fewer in any case.
+// repeat is the largest that leaves at least 1500 blocks; 1 if there are fewer in any case.
 CsrLaunch fixed_rule(std::int64_t rows, std::int64_t nonzeros) noexcept;
 
 // The run-time tuner. Until done(): ask for next(), run a product with it, and pass its seconds to

@@ -105,7 +105,7 @@ class CsrWangDevice final : public RowViewOnDevice<T, CsrWangDevice<T>> {
  private:
   template <class Length, class P>
   void fill(const SparsityPattern& pattern, Length* length, P* group_ptr) {
-    // At least as many rows as groups, but for a matrix without rows.
+    // At least as many rows as groups, except for a matrix without rows.
     row_tables<<<blocks_of(this->rows() + 1), device::block_size, 0, device::stream(*this->context())>>>(
         device_pattern(pattern), wang_groups(this->rows()), length, group_ptr);
     PROTEAN_CUDA_CHECK(cudaGetLastError());

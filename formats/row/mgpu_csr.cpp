@@ -13,7 +13,7 @@
 //            the tile.
 //   code     [tiles threads] uint32: for each thread, which has `values` entries in a row. Bits 0 to 12: bit j is 1
 //            when its entry j is the last of a row. Bits 13 to 19: how many threads before it is the last one up to it
-//            in which a row ends; the first thread of the tile where there is none. Bits 20 to 30: the rows that end in
+//            in which a row ends; the first thread of the tile if there is none. Bits 20 to 30: the rows that end in
 //            the tile before its first entry.
 //   used     [rows with entries] int32: these rows, ascending; absent when all rows have entries.
 // Bytes: those of csr + 4 (tiles + 1) + 4 tiles threads + 4 used, on a GPU also v bytes a tile, with v bytes a value.

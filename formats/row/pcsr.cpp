@@ -16,11 +16,11 @@
 //   row_end    [blocks panel] int32: the end of each row's slots in its block; rows past the last one have none.
 //   col        [slots] uint16: the column less first_col. Entries come first, columns ascending. Padding repeats the
 //              row's last column. A row without entries in the block has no slots.
-//   values     [slots]: 0 where padded.
+//   values     [slots]: 0 if padded.
 // Bytes: (v + 2) slots + (16 + 4 panel) blocks + 8 + 8 (panels + 1), with v bytes a value.
 // Parameters:
 //   panel      rows of a panel.
-//   partition  columns of a block at most: so many numbers of x are held in fast memory.
+//   partition  columns of a block at most: that many numbers of x are held in fast memory.
 //   align      the slots of a row in a block are a multiple of it: 16 threads of a GPU compute a row.
 //   max_fill   the most slots an entry.
 // Wins: on matrices of finite elements, with long rows in a band: x is read from memory in order, once for each block,

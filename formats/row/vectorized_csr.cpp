@@ -10,7 +10,7 @@
 //   border  [parts + 1] int32: the first row of each thread, or of each block of threads on a GPU; the number of rows.
 // Bytes: (v + 4) nnz + p (rows + 1) + 4 (parts + 1), with v bytes a value and p = 4 or 8 bytes a row pointer.
 // Parameters: parts, the ranges of rows.
-// Wins: where the lengths vary and rows have some entries: all threads have about the same number of entries. Empty
+// Wins: if the lengths vary and rows have some entries: all threads have about the same number of entries. Empty
 //   rows count nothing, other than in csr.
 // Refuses: never.
 // Source: P. Mpakos, D. Galanopoulos, P. Anastasiadis, N. Papadopoulou, N. Koziris, G. Goumas, Feature-based SpMV

@@ -51,7 +51,7 @@ class ClSpmv final : public FormatSelector {
   static constexpr std::array<std::string_view, 7> known = {"ell", "sell-c-sigma", "dia",      "bdia",
                                                             "coo", "bcsr",         "bsellpack"};
 
-  // Bytes a second; 0 where the table has no matrix in this format.
+  // Bytes a second; 0 if the table has no matrix in this format.
   static double rate_of(const SelectorQuestion& question, std::string_view format) {
     const SparsityPattern& pattern = question.pattern();
     if (pattern.rows == 0 || pattern.nonzeros == 0) return 0;

@@ -1,4 +1,4 @@
-// The selectors, each made in one of the sources beside this file.
+// The selectors, each made in one of the sources next to this file.
 #pragma once
 #include "formats/selectors/selector.hpp"
 

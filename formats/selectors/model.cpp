@@ -30,14 +30,14 @@ CostQuery sizes_of(const SparsityPattern& pattern, const ChoiceOptions& options)
           pattern.bytes() + static_cast<std::size_t>(pattern.nonzeros) * options.value_bytes};
 }
 
-// Half of the time of so many products on a slow GPU, more than a format saves. It needs no machine table, which a
+// Half of the time of that many products on a slow GPU, more than a format saves. It needs no machine table, which a
 // process reads in some milliseconds.
 double half_of(const CostQuery& query, double products) {
   constexpr double slow_gpu = 5e11;  // bytes a second
   return products * static_cast<double>(query.csr_bytes) / slow_gpu / 2;
 }
 
-// Seconds to load the kernels of a format that may be the fastest; 0 where those of one of them are loaded.
+// Seconds to load the kernels of a format that may be the fastest; 0 if those of one of them are loaded.
 double least_loading(const Context& context, const CostModel& model, std::size_t value_bytes) {
   double least = INFINITY;
   for (const FormatEntry* entry : catalogue())

@@ -23,7 +23,7 @@ struct TrainedModels;  // formats/selectors/trained.hpp
 struct FormatTimes {
   double product_seconds = 0, convert_seconds = 0;
 };
-// Measures a format on the matrix of the question; nothing where the format refuses it.
+// Measures a format on the matrix of the question; nothing if the format refuses it.
 using FormatTimer = std::function<std::optional<FormatTimes>(const FormatEntry&)>;
 
 // The question to a selector. It keeps references: pattern, model and options must outlive it.
@@ -40,7 +40,7 @@ class SelectorQuestion {
   // In host memory. A pattern that lies on a device alone is copied at the first call: selectors that need a sample of
   // the rows only do not ask for it.
   const SparsityPattern& pattern() const;
-  // Where the caller has it, and the context of that memory.
+  // If the caller has it, and the context of that memory.
   const SparsityPattern& given() const noexcept { return pattern_; }
   const Context& context() const noexcept { return *context_; }
   const CostModel& model() const noexcept { return model_; }
@@ -83,11 +83,11 @@ class FormatSelector {
   virtual std::string_view name() const noexcept = 0;
   // Authors, where, and what of it is our reading.
   virtual std::string_view source() const noexcept = 0;
-  // The formats that it knows beside csr; empty: all that the machine table knows.
+  // The formats that it knows besides csr; empty: all that the machine table knows.
   virtual std::span<const std::string_view> formats() const noexcept { return {}; }
   // Its numbers are those of a host; it refuses a device.
   virtual bool host_only() const noexcept { return false; }
-  // It measures products of the matrix when it is asked (always, or where it is in doubt).
+  // It measures products of the matrix when it is asked (always, or if it is in doubt).
   virtual bool measures() const noexcept { return false; }
   // The best first. csr is always there, each format once, and of the others those that a sample of the matrix admits
   // with their native kernel. The first is the choice. For matrices of any shape, also without rows or entries.

@@ -12,7 +12,7 @@
 //             from 0 to n, the number of entries below the diagonal, (nnz - entries of the diagonal) / 2.
 //   col       [n] int32: below the number of their row, ascending within a row.
 //   values    [n].
-//   diagonal  [rows]: 0 where the matrix has no entry.
+//   diagonal  [rows]: 0 if the matrix has no entry.
 //   stored    [(rows + 7) / 8] bits, only when the diagonal has gaps: 1 where a_rr is an entry.
 //   windows   workspace, on a host with t > 1 threads: each thread owns some rows and has a window of y for the rows
 //             before them in which its entries have columns: from the lowest of these columns to its first row. The

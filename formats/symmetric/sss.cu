@@ -437,7 +437,7 @@ __global__ void __launch_bounds__(threads)
   if (r < a.rows && lane == 0 && !ended) store(alpha, sum, beta, y + r);
 }
 
-// The half and the diagonal, and all but the product.
+// The half and the diagonal, and all except the product.
 template <class T, class P>
 class SssOnDevice : public AssembledMatrix<T> {
  public:

@@ -24,7 +24,7 @@
 //   (v + 4) [order], with v bytes a value.
 // Parameters:
 //   tile  columns of a tile: those of which x fits a cache.
-//   work  a workload begins where the entries of the tiles up to it pass a multiple of so many entries, or where the
+//   work  a workload begins where the entries of the tiles up to it pass a multiple of that many entries, or where the
 //         length falls below a power of two.
 //   columns  natural, or degree: columns with the most entries come first, so that the x that is read most lies
 //            together in the first tiles. A product then begins with a copy of x in that order.

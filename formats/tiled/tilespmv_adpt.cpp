@@ -12,7 +12,7 @@
 //   tile_col, tile_value, tile_index, tile_kind, tile_slots, tile_count
 //                [tiles] int32, uint32, uint32, uint8, uint8, uint8, side by side in 16 bytes a tile: tile column,
 //                ascending in a tile row; first value and first byte of `index`, counted from those of the tile row; 0
-//                csr, 1 coo, 2 ell, 3 hyb, 4 dns, 5 dns_row, 6 dns_col; what the kind needs beside
+//                csr, 1 coo, 2 ell, 3 hyb, 4 dns, 5 dns_row, 6 dns_col; what the kind needs besides
 //                (formats/engines/tiles/tiles.hpp).
 //   index        uint8: row pointers, columns of 4 bits, numbers of rows, bits, as the kind needs it.
 //   values       of all tiles.
@@ -31,8 +31,8 @@
 //   rest       csr5: the deferred entries are multiplied in csr5, as the authors do. csr: as csr does. See below.
 //   te, th     percent: up to te of variation of its row lengths a tile is ell, above th it is hyb.
 // Wins: where entries lie in small dense areas: an index takes half a byte, and a warp uses its 16 x again.
-// Refuses: never, but for more than 2^32 - 1 values in 16 rows. Where tiles have one or two entries it is larger than
-// csr.
+// Refuses: never, except for more than 2^32 - 1 values in 16 rows. If tiles have one or two entries, it is larger than
+//   csr.
 // Source: Y. Niu, Z. Lu, M. Dong, Z. Jin, W. Liu, G. Tan, TileSpMV: A tiled algorithm for sparse matrix-vector
 //   multiplication on GPUs, IPDPS 2021, 68-78, doi:10.1109/IPDPS49936.2021.00016.
 //

@@ -14,7 +14,7 @@
 //   group_ptr  [pieces + 1] int64: groups of `pad` slots before each piece.
 //   block_ptr  [channels blocks + 1] int64: pieces before each block of each channel.
 //   col        [slots] int32. Padding repeats the last column of the piece.
-//   values     [slots]: 0 where padded.
+//   values     [slots]: 0 if padded.
 //   partial    [pieces], on a device: workspace of a product.
 // Bytes: (v + 4) slots + 16 pieces + 8 (rows + 1) + 8 + 8 (channels blocks + 1) + v [partial], with v bytes a value.
 // Parameters:

@@ -34,7 +34,7 @@ struct MatrixOf {
   const LinearOperator<T>& A() const { return system->A(); }
 };
 
-// The part of a solver that depends on the precision. It is made by the next solve where it is null.
+// The part of a solver that depends on the precision. It is made by the next solve if it is null.
 template <class T>
 struct SolverOf {
   std::unique_ptr<SystemSolver<T>> system;

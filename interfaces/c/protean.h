@@ -301,7 +301,7 @@ protean_status protean_solver_set_monitor(protean_solver* solver, protean_monito
 
 /* Adds a change of format to each later solve with this solver. trigger: "at_iteration", "at_residual" (relative
  * residual at most `at`) or "after_seconds". format, parameters, kernel: as in protean_matrix_set_format(), except
- * "auto"; "element" changes back to element matrices. overlapped: if not 0, the matrix is built beside the solve. A
+ * "auto"; "element" changes back to element matrices. overlapped: if not 0, the matrix is built next to the solve. A
  * change that fails leaves the old format: protean_solver_failed_switch(). The matrix keeps its format after the solve.
  * Not together with policy "auto". */
 protean_status protean_solver_schedule(protean_solver* solver, const char* trigger, double at,

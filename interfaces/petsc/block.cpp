@@ -181,7 +181,7 @@ void Block::bring_up_to_date(Mat A) {
   if (csr.nonzeros() == 0) {
     forget();
   } else if (system_ && pattern == pattern_ && same_pattern(csr)) {
-    // Where it throws, values_ is old, and the next product tries again.
+    // If it throws, values_ is old, and the next product tries again.
     const protean::CsrMatrix<double> from = without_empty_rows(csr);
     const Counting counting(clock_.get());
     system_->update_values(from, protean::SamePattern());

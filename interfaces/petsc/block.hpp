@@ -67,7 +67,7 @@ class Block {
   Block();
   ~Block();
 
-  // The format of later products. Nothing happens where it is the same.
+  // The format of later products. Nothing happens if it is the same.
   void configure(std::shared_ptr<const Settings> settings, Role role);
   const std::shared_ptr<const Settings>& settings() const noexcept { return settings_; }
   Role role() const noexcept { return role_; }
@@ -79,7 +79,7 @@ class Block {
   void product(Mat A, Vec x, Vec y, bool add);
   // Where the policy is asked for: decides by residuals from now on, no longer by the number of products.
   void watched(const Watched& iteration);
-  // With -mat_protean_agree: what this block would do, the same numbers where it would do nothing; and whether it may.
+  // With -mat_protean_agree: what this block would do, the same numbers if it would do nothing; and whether it may.
   // A proposal counts once: the policy makes it again in each iteration in which the change pays.
   Proposal take_proposal();
   void grant(bool granted) noexcept { granted_ = granted; }
@@ -110,7 +110,7 @@ class Block {
   PetscObjectState values_ = -1, pattern_ = -1;
   protean::CsrMatrix<double> given_;
   std::uint64_t hash_ = 0;
-  // Rows that have entries, where these are few: system_ has these rows alone.
+  // Rows that have entries, if these are few: system_ has these rows alone.
   std::vector<std::int32_t> rows_, row_ptr_;
   std::vector<double> in_rows_;
   std::unique_ptr<protean::SystemMatrix<double>> system_;

@@ -87,7 +87,7 @@ class Preconditioner final : public protean::Preconditioner<double> {
 struct KspData {
   Options options;
   protean::ContextPtr context;     // made when it is needed
-  std::unique_ptr<Matrix> matrix;  // null where the operator is that of a shell
+  std::unique_ptr<Matrix> matrix;  // null if the operator is that of a shell
   std::unique_ptr<protean::SystemSolver<double>> solver;
   Preconditioner* preconditioner = nullptr;  // of the solver, of the last solve; null for none
   std::vector<double> null_space;
@@ -98,7 +98,7 @@ struct KspData {
 };
 inline KspData& data_of(KSP ksp) { return *static_cast<KspData*>(ksp->data); }
 
-// Calls the monitors, and the convergence test where that is not PETSc's default one.
+// Calls the monitors, and the convergence test if that is not PETSc's default one.
 class Observer final : public protean::SolveObserver {
  public:
   Observer(KSP ksp, bool own_test) : ksp_(ksp), own_test_(own_test) {}
@@ -350,7 +350,7 @@ inline PetscErrorCode ksp_solve(KSP ksp) {
   });
 }
 
-// x is the solution itself, whatever the side of the preconditioner; v: a copy of it where the caller gives one.
+// x is the solution itself, whatever the side of the preconditioner; v: a copy of it if the caller gives one.
 inline PetscErrorCode ksp_build_solution(KSP ksp, Vec v, Vec* V) {
   const KspData& data = data_of(ksp);
   constexpr std::array<std::string_view, 5> in_place = {"cg", "fcg", "minres", "bicgstab", "idr"};

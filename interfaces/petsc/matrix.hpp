@@ -18,7 +18,7 @@
 namespace protean_petsc {
 namespace detail {
 
-// The products of a Mat: in one of our formats where it is of type seqaij, otherwise by its MatMult().
+// The products of a Mat: in one of our formats if it is of type seqaij, otherwise by its MatMult().
 class Matrix {
  public:
   Matrix(protean::ContextPtr context, Mat A, MatrixOptions options, protean::SolveForecast forecast = {},
@@ -213,7 +213,7 @@ inline PetscErrorCode MatCreateProtean(Mat aij, Mat* B, const MatrixOptions& opt
   return PetscErrorCode(0);
 }
 
-// The operator behind *B, for its format, kernel and bytes. Null where B was not made by MatCreateProtean(), and where
+// The operator behind *B, for its format, kernel and bytes. Null if B was not made by MatCreateProtean(), and where
 // PETSc reports an error.
 inline const protean::LinearOperator<double>* MatProteanGetOperator(Mat B) {
   detail::Matrix* matrix = nullptr;

@@ -13,8 +13,8 @@
 namespace protean_types {
 namespace {
 
-// Ranks that decide together hear of each other once in so many iterations. The reduction is begun at one of these and
-// waited for at the next, when it has long ended.
+// Ranks that decide together hear of each other once in that many iterations. The reduction is begun at one of these
+// and waited for at the next, when it has long ended.
 constexpr PetscInt round_length = 8;
 // A change that makes the slowest rank faster by less is not worth a wait of all.
 constexpr double least_gain = 0.02;

@@ -32,7 +32,7 @@ __device__ inline std::int64_t element_entry(std::int64_t m, std::int64_t i, std
   return i >= j ? i * (i + 1) / 2 + j : j * (j + 1) / 2 + i;
 }
 
-// Number of blocks for a grid-stride loop over so many items.
+// Number of blocks for a grid-stride loop over that many items.
 inline unsigned strided_blocks(std::int64_t items) {
   const std::int64_t blocks = (items + device::block_size - 1) / device::block_size;
   return static_cast<unsigned>(blocks < 1 ? 1 : blocks < (1 << 20) ? blocks : 1 << 20);

@@ -18,7 +18,7 @@ namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-// One number for each lane of a batch: several registers where a register has fewer lanes.
+// One number for each lane of a batch: several registers if a register has fewer lanes.
 template <class T>
 struct Line {
   static constexpr int lanes = host_lanes<T>;

@@ -20,7 +20,7 @@ namespace {
 
 // Relative rounding error of the values of inexact formats: the coarsest number type has 8 bits.
 constexpr double rounding_of_inexact_values = 0x1p-7;
-// Bytes an entry, beside the result, with which a device sorts the entries of a matrix into another order; and bytes a
+// Bytes an entry, besides the result, with which a device sorts the entries of a matrix into another order; and bytes a
 // row with which it found the order before.
 constexpr std::size_t sorting_bytes = 24;
 
@@ -110,7 +110,7 @@ void Builds<T>::order_rows(Build<T>& build, const CsrMatrix<T>& source, std::siz
                                             sorting_bytes);
   if (needed > budget)
     throw OutOfMemory(
-        fmt::format("the matrix in order {} takes {} bytes beside the source and the running matrix; {} "
+        fmt::format("the matrix in order {} takes {} bytes besides the source and the running matrix; {} "
                     "are available",
                     build.order, needed, budget),
         needed);
@@ -149,7 +149,7 @@ void Builds<T>::make(Build<T>& build) const {
   const MatrixOptions& options = A_.options();
   if (build.reorders && build.overlapped && context->deterministic())
     throw BadArgument(
-        fmt::format("in deterministic mode the order of the rows (to {}) cannot change beside the solve, "
+        fmt::format("in deterministic mode the order of the rows (to {}) cannot change next to the solve, "
                     "since the result would depend on the time of the change; let the solve wait for it "
                     "(overlapped: false)",
                     build.order));

@@ -1,4 +1,4 @@
-// The build of the next storage of a matrix, beside a solve or while it waits. Private to operators/.
+// The build of the next storage of a matrix, next to a solve or while it waits. Private to operators/.
 #pragma once
 #include <sys/types.h>
 #include <unistd.h>
@@ -67,7 +67,7 @@ struct Build {
   std::atomic<bool> cancel{false};  // changed under the mutex of the permit, as are the next two
   bool has_permit = false;
   std::atomic<Preparation> state{Preparation::running};
-  std::atomic<std::size_t> allocated{0};  // bytes; only of builds beside the solve
+  std::atomic<std::size_t> allocated{0};  // bytes; only of builds next to the solve
 
   std::unique_ptr<AssembledMatrix<T>> matrix = {};  // the result; null for element matrices
   CsrMatrix<T> assembled = {};                      // the assembled matrix, if this build assembled it
@@ -124,7 +124,7 @@ class Builds {
   void leave_in_parent();
 
  private:
-  // Permission to build beside the solve, for one build at a time. Its mutex also orders cancel() and the end of a
+  // Permission to build next to the solve, for one build at a time. Its mutex also orders cancel() and the end of a
   // build.
   struct Permit {
     std::mutex mutex;

@@ -171,7 +171,7 @@ auto Matrix<T>::begin(const FormatSpec& spec, std::string reason, std::int64_t i
       .source = source_});
   if (order == present) build->permuted = numbering_->source();
   build->permutation = numbering_->found(order);
-  // A build beside the solve begins after the cancelled one has freed its memory; this one does not wait for
+  // A build next to the solve begins after the cancelled one has freed its memory; this one does not wait for
   // it.
   if (!overlapped) build->bytes_in_use += builds_->abandoned_bytes();
   return build;

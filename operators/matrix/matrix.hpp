@@ -42,7 +42,7 @@ class Running;
 struct MatrixOptions {
   // False: format and order stay until let_change(). Products then go straight to the storage, and none is measured.
   bool changes = true;
-  int background_workers = 1;  // threads of a build beside the solve, on the host
+  int background_workers = 1;  // threads of a build next to the solve, on the host
   // A matrix is built only if it fits into this fraction of the free memory.
   double memory_fraction = 0.9;
   // It is built only if source, running matrix and new matrix together take at most this many bytes.
@@ -66,7 +66,7 @@ enum class Preparation : unsigned char { none, running, ready, failed };
 
 // The matrix of a solve. Its source is CSR, element matrices, or any operator. The storage that computes can be
 // replaced by one in another format: switch_to() builds the new one while the caller waits; prepare() builds it in a
-// thread beside the solve, and adopt_prepared() replaces the running one. A build that fails does not throw: the
+// thread next to the solve, and adopt_prepared() replaces the running one. A build that fails does not throw: the
 // functions return the failure, failures() has the reason, and the running matrix is unchanged. Before a new matrix is
 // adopted, its product with a fixed pseudo-random x is compared with the product of the running matrix. Row i may
 // differ by
@@ -85,7 +85,7 @@ enum class Preparation : unsigned char { none, running, ready, failed };
 // without a restart; then no product permutes anything (HasOrder). Right-hand side, guess, solution, preconditioner,
 // observer and residuals stay in the caller's numbering. A preconditioner that is a diagonal is permuted once a solve;
 // another one costs two permutations of a vector each time that it is applied. The matrix keeps each order that was
-// found, for new values, other right-hand sides and a change back. In deterministic mode a change of order beside the
+// found, for new values, other right-hand sides and a change back. In deterministic mode a change of order next to the
 // solve is refused: sums have other rounding errors in another order, and the iteration of the change depends on the
 // time. find_order() says whether a device or the host finds an order.
 //

@@ -158,14 +158,14 @@ class ConversionFit {
   }
   std::size_t count() const noexcept { return count_; }
 
-  // No factor is negative: the best of all choices of sizes whose factors are not. Nothing where none is determined.
+  // No factor is negative: the best of all choices of sizes whose factors are not. Nothing if none is determined.
   std::optional<ConversionSize> factors() const {
     std::optional<ConversionSize> best;
     double least = INFINITY;
     for (unsigned chosen = 1; chosen < 1U << sizes; ++chosen) {
       const std::optional<ConversionSize> x = factors_of(chosen);
       if (!x || std::any_of(x->begin(), x->end(), [](double factor) { return factor < 0; })) continue;
-      double error = 0;  // but for a constant
+      double error = 0;  // except for a constant
       for (int i = 0; i < sizes; ++i) error += (*x)[i] * (dot(normal_[i], *x) - 2 * right_[i]);
       if (error < least) least = error, best = x;
     }
@@ -261,7 +261,7 @@ struct CostModel::Samples {
     ConversionSize size;
     double log_of_size = 0;  // of convert_seconds / seconds by size
   };
-  // What conversions into a format take by size, fitted to matrices of so many entries and more.
+  // What conversions into a format take by size, fitted to matrices of that many entries and more.
   struct BySize {
     ConversionSize factors;
     double least_entries;
@@ -278,7 +278,7 @@ struct CostModel::Samples {
   // Names of formats without their kernels, and with those that long solves have time for.
   std::unordered_set<std::string, HashOfText, std::equal_to<>> likely, likely_or_rare;
 
-  // few: the formats worth a look, where they are known; null: they are chosen from the table.
+  // few: the formats worth a look, if they are known; null: they are chosen from the table.
   Samples(const MachineTable& table, Space space, const FewFormats* few = nullptr) {
     std::vector<const MeasuredMatrix*> measured;
     for (const MeasuredMatrix& matrix : table.matrices) {
@@ -332,10 +332,10 @@ struct CostModel::Samples {
     }
   }
 
-  // The formats that together lose least against all formats: beside csr always the one that shortens the solves of the
-  // table most, as long as that is more than a few per mille. Solves of few and of many iterations count alike, with
-  // their conversions. Measured, these formats lose 1 to 3 per cent against all 70 on matrices that the table does not
-  // have (docs/results/choice.md).
+  // The formats that together lose least against all formats: besides csr always the one that shortens the solves of
+  // the table most, as long as that is more than a few per mille. Solves of few and of many iterations count alike,
+  // with their conversions. Measured, these formats lose 1 to 3 per cent against all 70 on matrices that the table does
+  // not have (docs/results/choice.md).
   void choose_few(const std::vector<const MeasuredMatrix*>& measured) {
     constexpr double lengths[] = {100, 300, 1000, 1e6};  // of solves, in products
     constexpr double least_gain = 0.003, least_gain_of_rare = 0.0005;

@@ -12,7 +12,7 @@
 
 namespace protean::detail {
 
-// It has its own loops instead of those of blas1.hpp, because it runs beside a solve, and the context's
+// It has its own loops instead of those of blas1.hpp, because it runs next to a solve, and the context's
 // vector kernels may belong to a library that serves one thread at a time.
 
 template <class T>

@@ -11,7 +11,7 @@ std::string time(double seconds) {
   return fmt::format("{:.3g} s", seconds);
 }
 
-// Parts of the price that has just been named. Empty where no steps are recorded and no kernels loaded.
+// Parts of the price that has just been named. Empty if no steps are recorded and no kernels loaded.
 std::string parts(const Why& w) {
   std::string all;
   if (w.record_seconds > 0) all = fmt::format(" ({} of it to record the steps anew", time(w.record_seconds));
@@ -43,7 +43,7 @@ std::string why_order_stays(const Why& w) {
     case Reason::order_unpriced:
       return fmt::format(
           "the solve would wait while it is found, and the machine table does not say how long that takes "
-          "(order-{}); `protean tune` measures it, schedule.overlapped: true finds it beside the solve",
+          "(order-{}); `protean tune` measures it, schedule.overlapped: true finds it next to the solve",
           w.name);
     case Reason::order_no_thread:
       return fmt::format("no thread could be started for the forecast of its gain: {}", w.other);

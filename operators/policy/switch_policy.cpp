@@ -18,7 +18,7 @@
 //    for itself. Later changes begin with the excess of their own iteration.
 // 3. With forecast_factor = worst_factor no change begins on the forecast, and 2. holds always.
 //
-// Where the steps of the solve are recorded (a graph of a GPU), they are recorded anew after a change and once more
+// If the steps of the solve are recorded (a graph of a GPU), they are recorded anew after a change and once more
 // after a way back. W has both, each as long as the last recording took (record_seconds); what one takes longer is
 // added to E.
 //
@@ -27,10 +27,10 @@
 // another order has the permutations of vectors that the preconditioner then needs, so (K) holds for iterations.
 //
 // Assumption (P) for a build while the solve waits: it takes at most convert_margin times the predicted time.
-// For a build beside the solve no assumption is needed. It is cancelled when E + (check, trial, way back, both
+// For a build next to the solve no assumption is needed. It is cancelled when E + (check, trial, way back, both
 // recordings) reaches the bound on which it was begun, and, if it was begun on the forecast, when it has cost W. Both
 // limits are exceeded by at most the slowdown between two looks. In both cases a product of the new format is
-// assumed to take at most 1 + 2 uncertainty times the predicted time. Where it takes longer, the trial is made twice as
+// assumed to take at most 1 + 2 uncertainty times the predicted time. If it takes longer, the trial is made twice as
 // long, since other work may have disturbed it: check and trials add (1 + 2 trial_products) times the difference to E,
 // once for each change, before the policy goes back.
 #include "operators/policy/switch_policy.hpp"

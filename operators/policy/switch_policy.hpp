@@ -53,14 +53,14 @@ struct PolicyOptions {
   // Products of a new format before its time counts as measured; at least 1. Twice as many if it is slower than 1 + 2
   // uncertainty times the prediction.
   int trial_products = 8;
-  bool overlapped = true;         // build beside the solve; otherwise the solve waits
+  bool overlapped = true;         // build next to the solve; otherwise the solve waits
   double overlap_slowdown = 0.3;  // relative slowdown of an iteration while a build runs
-  double overlap_stretch = 2;     // build time beside the solve / build time while the solve waits; above 0
+  double overlap_stretch = 2;     // build time next to the solve / build time while the solve waits; above 0
 };
 // Throws BadArgument, which names the option, unless all numbers are finite, and 0 or more if nothing else is said.
 void check_policy(const PolicyOptions& options);
 
-// The state of a build beside the solve.
+// The state of a build next to the solve.
 enum class BuildState : unsigned char { none, running, ready };
 
 // Input of a decision, between two iterations. Times are wall-clock seconds.
@@ -68,7 +68,7 @@ struct PolicyState {
   std::int64_t iteration = 0;
   double seconds = 0;            // since the solve began
   double stay_seconds = 0;       // time the same iterations would have taken in the first format
-  double iteration_seconds = 0;  // time of one iteration in the current format without a build beside it
+  double iteration_seconds = 0;  // time of one iteration in the current format without a build next to it
   double products_per_iteration = 1;
   double permute_seconds = 0;  // a change between two orders of the rows permutes the vectors of the solve
   double record_seconds = 0;   // after each change the steps are recorded anew; 0: nothing is recorded
@@ -86,7 +86,7 @@ struct PolicyState {
 
 enum class SwitchAction : unsigned char {
   stay,     // change nothing; a running build continues
-  begin,    // start to build `candidate`: beside the solve, or while the solve waits
+  begin,    // start to build `candidate`: next to the solve, or while the solve waits
   adopt,    // continue with the matrix that was built
   cancel,   // cancel the running build, which costs too much
   go_back,  // change back to the first format, because the current one is slower

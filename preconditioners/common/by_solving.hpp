@@ -40,7 +40,7 @@ class BySolving : public Preconditioner<T> {
                       "the device changed them; call ensure(A) again",
                       this->name()));
   }
-  // The last step of a setup, which changes arrays that M has: M is unusable where it fails, until a setup succeeds.
+  // The last step of a setup, which changes arrays that M has: M is unusable if it fails, until a setup succeeds.
   template <class Change>
   void change_arrays(const Change& change) {
     try {

@@ -25,7 +25,7 @@ template <class T>
 template <class T>
 std::int64_t first_not_finite(const Context& host, const T* numbers, std::int64_t size);
 
-// Throws BadMatrix where one of the numbers that `name` has computed of finite ones is too large for T.
+// Throws BadMatrix if one of the numbers that `name` has computed of finite ones is too large for T.
 template <class T>
 void require_no_overflow(const Context& host, std::string_view name, const T* numbers, std::int64_t size);
 // Its BadMatrix.

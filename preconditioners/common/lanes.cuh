@@ -29,8 +29,8 @@ inline std::int64_t blocks_of_rows(std::int64_t rows, int lanes) {
   return (rows * lanes + block_size - 1) / block_size;
 }
 
-// The entries of a row for which its lanes have room, of so many bytes an entry: rows of twice the mean length, as far
-// as a block gets shared memory without asking. An even number.
+// The entries of a row for which its lanes have room, of that many bytes an entry: rows of twice the mean length, as
+// far as a block gets shared memory without asking. An even number.
 inline std::int32_t room_for_rows(std::int64_t entries, std::int64_t rows, int lanes, std::size_t bytes) {
   constexpr std::int64_t of_block = 48 * 1024;
   const std::int64_t wanted = rows > 0 ? 2 * (entries / rows) + 8 : 0,

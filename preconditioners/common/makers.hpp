@@ -34,7 +34,7 @@ PROTEAN_MAKER(make_aggregation)  // amg by its setup
 PROTEAN_MAKER(make_classical)    // only in a build with hypre
 #undef PROTEAN_MAKER
 
-// Throws what make_aggregation() throws of `unknowns` and `near_null_space` for a matrix of so many rows.
+// Throws what make_aggregation() throws of `unknowns` and `near_null_space` for a matrix of that many rows.
 void require_nodes(std::int64_t rows, const PreconditionerOptions& options);
 
 }  // namespace protean::detail

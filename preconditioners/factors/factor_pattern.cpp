@@ -14,7 +14,7 @@
 namespace protean::detail {
 namespace {
 
-// A pattern whose row i has the columns row(i), ascending, but for the diagonal.
+// A pattern whose row i has the columns row(i), ascending, except for the diagonal.
 template <class Row>
 std::shared_ptr<SweepPattern> off_the_diagonal(const ContextPtr& context, std::int64_t n,
                                                std::int64_t entries, Row row) {

@@ -18,12 +18,12 @@ namespace protean::detail {
 // they are found, are too many to be worth it.
 std::shared_ptr<SweepPattern> pattern_of_factors(const ContextPtr& host, const SparsityPattern& A,
                                                  std::int64_t fill, std::string_view name);
-// The most steps (sums of products, at most) of factors with fill for a matrix of so many entries, and the most entries
-// off the diagonal.
+// The most steps (sums of products, at most) of factors with fill for a matrix of that many entries, and the most
+// entries off the diagonal.
 constexpr std::int64_t most_steps_of_fill(std::int64_t entries) {
   return std::max(std::int64_t{1} << 29, entries << 13);
 }
-// The most steps of a power of the pattern of factors with so many entries: it has that many entries at most.
+// The most steps of a power of the pattern of factors with that many entries: it has that many entries at most.
 constexpr std::int64_t most_steps_of_power(std::int64_t entries) {
   return std::max(std::int64_t{1} << 27, entries << 9);
 }
@@ -38,11 +38,11 @@ std::shared_ptr<SweepPattern> pattern_by_colours(const ContextPtr& host, const S
 // For each entry (i, k) of L of a symmetric pattern, how many entries of row k of U lie before (k, i).
 Buffer<std::int32_t> mirrors_of(const ContextPtr& host, const SweepPattern& pattern);
 
-// What a factorization on a host keeps of its pattern beside the columns.
+// What a factorization on a host keeps of its pattern besides the columns.
 struct FactorPlan {
   Buffer<std::int32_t> mirror;  // mirrors_of() the pattern of a symmetric matrix, else empty
   // 1 where row k of U has the columns of row k + 1 and k + 1 itself: unknowns of one node. Such rows are subtracted
-  // from a later row together. Empty where no row is like that, or rows are eliminated colour after colour.
+  // from a later row together. Empty if no row is like that, or rows are eliminated colour after colour.
   Buffer<std::uint8_t> like_next;
   std::size_t bytes() const noexcept { return mirror.bytes() + like_next.bytes(); }
 };

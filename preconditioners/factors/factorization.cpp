@@ -147,7 +147,7 @@ class Factorization {
       const int count = rows_alike(p, lower.end);
       T w[most_alike] = {};
       const T* row[most_alike] = {};
-      const std::int64_t before = mirror_[p];  // so many columns of each of these rows come after i
+      const std::int64_t before = mirror_[p];  // that many columns of each of these rows come after i
       for (int r = 0; r < count; ++r) {
         const std::int64_t k = col_[p + r];
         row[r] = entries_ + pattern_.upper(k).begin;
@@ -236,7 +236,7 @@ class Factorization {
   }
 
   bool all_finite(const Range& entries) const noexcept {
-    T sum = 0;  // NaN where one is infinite or NaN
+    T sum = 0;  // NaN if one is infinite or NaN
     for (std::int64_t p = entries.begin; p < entries.end; ++p) sum += T(0) * entries_[p];
     return sum == T(0);
   }

@@ -44,12 +44,12 @@ template <class T>
 [[noreturn]] void refuse_entries(const FactorTask& task, const ContextPtr& host, const Context& device,
                                  const CsrMatrix<T>& there);
 
-// Throws BadMatrix where asymmetry() of a matrix is more than symmetry_tolerance; with_fill: for the advice.
+// Throws BadMatrix if asymmetry() of a matrix is more than symmetry_tolerance; with_fill: for the advice.
 template <class T>
 void refuse_asymmetry(std::string_view name, bool with_fill, double asymmetry);
 
 // The same for entries of which only this is known: the largest difference of two mirrored ones, and the least of the
-// sizes max_k |a_ik| of the rows. Where these two do not show that the matrix is symmetric, rows() gives its entries in
+// sizes max_k |a_ik| of the rows. If these two do not show that the matrix is symmetric, rows() gives its entries in
 // host memory, which are looked at one by one.
 template <class T, class Rows>
 void refuse_asymmetry(std::string_view name, bool with_fill, double difference, double least_row,

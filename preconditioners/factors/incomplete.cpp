@@ -7,7 +7,7 @@
 //
 // Memory: 4 bytes and a value for each kept entry off the diagonal, 4 bytes for each of L in ic, 21 bytes and two
 // values a row; solve sweeps: two values a row more. After new values on a host the values twice, since fresh memory
-// costs as much as the factors. Solves by levels, on a host with several threads where that is faster: 4 bytes an entry
+// costs as much as the factors. Solves by levels, on a host with several threads if that is faster: 4 bytes an entry
 // and 52 bytes a row more. While it is set up, n values for each thread.
 //
 // On a device with ordering colours the device colours (device_colours.hpp; where it hands that over, the host colours

@@ -12,7 +12,7 @@
 // The host finds them, once, where levels_on_device() leaves it to it.
 //
 // Memory: both matrices and one vector of n; on a device their columns and values in CSR, 8 bytes for each entry of X
-// in isai, and the factors; their patterns in host memory where the host has found them. New values: the factors and
+// in isai, and the factors; their patterns in host memory if the host has found them. New values: the factors and
 // the values of both once more.
 #include <fmt/format.h>
 
@@ -50,7 +50,7 @@
 namespace protean::detail {
 namespace {
 
-// A pattern in the space of the context, and in host memory where a host has found it, for the choice of a format.
+// A pattern in the space of the context, and in host memory if a host has found it, for the choice of a format.
 struct PatternHere {
   SparsityPattern here, found;
   std::size_t bytes() const noexcept {
@@ -65,7 +65,7 @@ SparsityPattern pattern_of(const std::shared_ptr<const Graph>& graph) {
   return made;
 }
 
-// Throws BadMatrix where the pattern of |A| |B| has more steps than are worth an approximate inverse: it may become
+// Throws BadMatrix if the pattern of |A| |B| has more steps than are worth an approximate inverse: it may become
 // dense where A has dense rows.
 void require_few_products(const Graph& A, const Graph& B, std::int64_t entries, std::int64_t power) {
   std::int64_t steps = 0;
@@ -218,7 +218,7 @@ class Isai final : public BySolving<T> {
     made->factors = nullptr;
     return made;
   }
-  // The same on the device, of a pattern there; null where the host must do it.
+  // The same on the device, of a pattern there; null if the host must do it.
   std::shared_ptr<Known> analysed_there(const SparsityPattern& A) const {
     const ContextPtr& device = this->context();
     if (A.rows == 0) return nullptr;
@@ -257,7 +257,7 @@ class Isai final : public BySolving<T> {
     auto arrays = std::make_shared<Arrays>();
     arrays->col = Buffer<std::int32_t>(device, graph->size());
     send(arrays->col, graph->col.data());
-    // Narrow row pointers, where there are few enough entries, since each product reads them.
+    // Narrow row pointers, if there are few enough entries, since each product reads them.
     if (graph->size() <= std::numeric_limits<std::int32_t>::max()) {
       const std::vector<std::int32_t> narrow(graph->ptr.begin(), graph->ptr.end());
       arrays->narrow = Buffer<std::int32_t>(device, graph->rows() + 1);
@@ -294,7 +294,7 @@ class Isai final : public BySolving<T> {
     return {here.rows, here.row_ptr.p32, here.row_ptr.p64, here.col, values.data(), lower};
   }
 
-  // All rows of X or Y by some threads of a host; false where a value is not finite.
+  // All rows of X or Y by some threads of a host; false if a value is not finite.
   static bool invert(int threads, const TriangleRows<T>& t, const InverseRows<T>& X, const T* d,
                      const std::int64_t* mirror, T* mirrored) {
     std::vector<std::uint8_t> finite(static_cast<std::size_t>(threads), 1);

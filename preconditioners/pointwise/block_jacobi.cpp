@@ -8,7 +8,7 @@
 // doi:10.1137/S1064827501393393). A group of more than block_size rows is cut; neighbouring groups join one block while
 // they have at most block_size rows together (Anzt et al., ICPP 2017, doi:10.1109/ICPP.2017.18).
 //
-// block_size 0: blocks as large as the groups that are common in the pattern, one row where there are none. A block
+// block_size 0: blocks as large as the groups that are common in the pattern, one row if there are none. A block
 // that cuts through nodes is often worse than the diagonal: elasticity with 3 unknowns a node takes more iterations
 // with blocks of 4 rows than with Jacobi.
 //
@@ -140,7 +140,7 @@ class DenseBlock {
 struct OwnBlocks {
   RowBlocks rows;
   Buffer<std::int64_t> starts;  // where `rows` needs them
-  Buffer<std::uint16_t> shape;  // on a device, where there are starts: as BlockInverses::shape
+  Buffer<std::uint16_t> shape;  // on a device, if there are starts: as BlockInverses::shape
 
   void take(Buffer<std::int64_t> first_rows) {
     starts = std::move(first_rows);
@@ -256,7 +256,7 @@ Buffer<std::int64_t> starts_there(const ContextPtr& device, const RowGroups& gro
   return starts;
 }
 
-// The same as find_blocks(), of a pattern in device memory. Nothing where columns of a row do not ascend.
+// The same as find_blocks(), of a pattern in device memory. Nothing if columns of a row do not ascend.
 std::optional<OwnBlocks> find_blocks_there(const ContextPtr& device, const SparsityPattern& pattern,
                                            std::int64_t asked, DiagonalBlocks how) {
   const std::int64_t n = pattern.rows;
@@ -379,7 +379,7 @@ class BlockJacobi final : public BySolving<T> {
     if (found) std::swap(blocks_, *found);
   }
 
-  // The inverses by columns, of entries in device memory; empty where the device finds none.
+  // The inverses by columns, of entries in device memory; empty if the device finds none.
   static Vector<T> inverted_there(const ContextPtr& context, const CsrMatrix<T>& csr, const RowBlocks& rows) {
     Vector<T> inverses(context, rows.n * rows.size);
     const BlockRows<T> blocks{rows, inverses.data()};

@@ -29,7 +29,7 @@ inline RowBlocks equal_blocks(std::int64_t n, std::int64_t size) {
   return {n, (n + size - 1) / size, static_cast<int>(size), nullptr};
 }
 
-// Whether a row has the columns of the row before, as far as this lane compares them. `ascending` becomes false where
+// Whether a row has the columns of the row before, as far as this lane compares them. `ascending` becomes false if
 // it finds that the columns of the row do not ascend.
 template <class Pointer>
 PROTEAN_HOST_DEVICE bool is_as_before(const Pointer* ptr, const std::int32_t* col, std::int64_t row, int lane,
@@ -49,7 +49,7 @@ struct RowGroups {
   std::int64_t n;
   const std::uint8_t* as_before;  // of a row: whether it has the columns of the row before
 
-  // The rows of the group that begins with this row, or most_rows where it has more. 0 where none begins.
+  // The rows of the group that begins with this row, or most_rows if it has more. 0 if none begins.
   PROTEAN_HOST_DEVICE int rows_of(std::int64_t row) const {
     if (row > 0 && as_before[row]) return 0;
     int rows = 1;
@@ -69,7 +69,7 @@ struct RowGroups {
 
 // Steps of a device, each for numbers 0, 1 ... of something, in any order.
 
-// Sets *cut where the groups do not allow that block b is as in equal_blocks().
+// Sets *cut if the groups do not allow that block b is as in equal_blocks().
 struct CheckBlocks {
   RowGroups groups;
   RowBlocks blocks;
@@ -139,7 +139,7 @@ struct ShapeOfBlock {
 
 // The inverses of the diagonal blocks. Entry j of a row of its block's inverse lies at values[j n + row], so that
 // neighbouring threads read neighbouring memory. shape: of a row its number within the block, plus 256 times the rows
-// of the block; null where all blocks have `size` rows, but the last one may have fewer.
+// of the block; null if all blocks have `size` rows, but the last one may have fewer.
 template <class T>
 struct BlockInverses {
   std::int64_t n;
@@ -167,7 +167,7 @@ struct BlockRows {
 
   // Gauss-Jordan elimination with row pivoting, in double precision. The inverse of a symmetric block is made symmetric
   // bit for bit. work: 2 size^2 numbers. Every lane finds the same pivots. sync() lets each see what the others have
-  // written. False where an entry is not finite, or the block has no inverse that T can hold.
+  // written. False if an entry is not finite, or the block has no inverse that T can hold.
   template <class Pointer, class Sync>
   PROTEAN_HOST_DEVICE bool invert(const Pointer* ptr, const std::int32_t* col, const T* values,
                                   std::int64_t b, double* work, int lane, int lanes, Sync sync) const {

@@ -8,7 +8,7 @@
 // and three values a row.
 //
 // On a device: colours and values are found there (device_colours.hpp, device_factors.hpp), and new values do not come
-// to the host. Where the device hands that over, and for more than 32 colours, they are found on the host, which keeps
+// to the host. If the device hands that over, and for more than 32 colours, they are found on the host, which keeps
 // the pattern (device_sweeps.hpp). The device has the rows in the order of the colours. New values go to the same
 // addresses.
 #include <cstdint>

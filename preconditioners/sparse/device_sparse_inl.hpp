@@ -3,7 +3,7 @@
 //   context                                the ContextPtr
 //   each(n, f)                             f(i) for i in 0 .. n - 1, in any order
 //   rows(n, lanes, f)                      f(i, own), where `own` are the lanes of a warp that share i
-//   tables(n, lanes, size, f)              f(i, own, table), with a table of so many numbers for each group of lanes:
+//   tables(n, lanes, size, f)              f(i, own, table), with a table of that many numbers for each group of lanes:
 //                                          -1 at first, and left so by f
 //   rows_with_memory(n, lanes, bytes, f)   f(i, own, memory), with so many bytes that these lanes share, of any
 //                                          content; a multiple of 8, and memory_of_group(lanes) at most
@@ -41,7 +41,7 @@ namespace protean::detail::levels {
 
 using Count = unsigned long long;
 
-// What threads do to a number that they share. The results do not depend on their order, but for take().
+// What threads do to a number that they share. The results do not depend on their order, except for take().
 PROTEAN_HOST_DEVICE inline void raise(unsigned* flags, unsigned more) {
 #if defined(__CUDA_ARCH__)
   atomicOr(flags, more);
@@ -70,7 +70,7 @@ PROTEAN_HOST_DEVICE inline std::int32_t take(std::int32_t* counter) {
   return (*counter)++;
 #endif
 }
-// Writes key where there is none (-1). Returns what was there.
+// Writes key if there is none (-1). Returns what was there.
 PROTEAN_HOST_DEVICE inline std::int32_t claim(std::int32_t* place, std::int32_t key) {
 #if defined(__CUDA_ARCH__)
   return atomicCAS(place, -1, key);
@@ -96,7 +96,7 @@ PROTEAN_HOST_DEVICE inline bool is_finite(T a) {
 }
 PROTEAN_HOST_DEVICE inline Count bits_of(double size) { return std::bit_cast<Count>(size); }
 
-// The first place from begin on whose number is `least` or more; end where there is none. The numbers ascend.
+// The first place from begin on whose number is `least` or more; end if there is none. The numbers ascend.
 template <class Number, class Place>
 PROTEAN_HOST_DEVICE inline Place lower_bound(const Number* numbers, Place begin, Place end, Number least) {
   while (begin < end) {
@@ -255,7 +255,7 @@ struct RowTable {
   // The counter of an empty table is -1, as all of its memory.
   PROTEAN_HOST_DEVICE std::int32_t count() const { return seen(counter) + 1; }
   PROTEAN_HOST_DEVICE std::int32_t key(std::int32_t k) const { return seen(keys + list[k]); }
-  // False where there are more than `most` keys.
+  // False if there are more than `most` keys.
   PROTEAN_HOST_DEVICE bool insert(std::int32_t key) const {
     const std::uint32_t last = static_cast<std::uint32_t>(places) - 1;
     std::uint32_t at = (static_cast<std::uint32_t>(key) * 2654435761u) >> 7 & last;

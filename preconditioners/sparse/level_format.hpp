@@ -16,7 +16,7 @@ std::unique_ptr<AssembledMatrix<T>> in_format(const ContextPtr& context, const C
 // The values of csr, which lies in host memory, on the device of `old`, for its update_values().
 template <class T>
 CsrMatrix<T> new_values(const ContextPtr& host, const AssembledMatrix<T>& old, const CsrMatrix<T>& csr);
-// The same matrix with row pointers of 4 bytes, where they can be: a device reads them with each product.
+// The same matrix with row pointers of 4 bytes, if they can be: a device reads them with each product.
 template <class T>
 CsrMatrix<T> narrow(const ContextPtr& host, const CsrMatrix<T>& csr);
 

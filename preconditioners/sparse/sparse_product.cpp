@@ -31,7 +31,7 @@ struct ColumnRun {
   std::int32_t first, size;
 };
 
-// The runs of each row; none where they are too short to be of use.
+// The runs of each row; none if they are too short to be of use.
 struct ColumnRuns {
   std::vector<std::int64_t> ptr;
   std::vector<ColumnRun> run;

@@ -425,7 +425,7 @@ double seconds_of(const ContextPtr& context, const detail::DeviceSweep<T>& sweep
   };
   work();
   PROTEAN_CUDA_CHECK(cudaStreamSynchronize(on));
-  // As a solver runs them: recorded, where that can be.
+  // As a solver runs them: recorded, if that can be.
   const RecordedSolves graph(*context, [&] {
     if (sweep.recordable()) work();
   });

@@ -107,7 +107,7 @@ struct MeasuredSolves {
 };
 // The way that `how` names, with these values. automatic: levels in a deterministic context and on a simulated device;
 // else one solve of levels and of cusparse is measured, and the faster one is taken. cuSPARSE's is left out where it
-// takes too many entries for it or has no memory. Throws NotAvailable for cusparse where it cannot be had.
+// takes too many entries for it or has no memory. Throws NotAvailable for cusparse if it cannot be had.
 template <class T>
 std::unique_ptr<DeviceSweep<T>> make_solves(const ContextPtr& device, const SweepPattern& pattern,
                                             const SweepValues<T>& values, TriangularSolve how,

@@ -33,7 +33,7 @@ void solve_in_order(const SweepPattern& pattern, const SweepValues<T>& values, M
 template <class T>
 class LevelSolve {
  public:
-  // Null where one thread is as good: the context has one, or two and rows are short, or most rows are in levels too
+  // Null if one thread is as good: the context has one, or two and rows are short, or most rows are in levels too
   // small to be shared.
   static std::unique_ptr<LevelSolve> make(const ContextPtr& context, const SweepPattern& pattern);
   // With given levels 0 .. count - 1 of the rows, such as colours: L of a row has lower levels only, U higher ones.

@@ -54,7 +54,7 @@ void print_source(const DescribeArguments& arguments) {
   fmt::print("{}", generated_source(d, plan(d), arguments.strategy, target, arguments.single));
 }
 
-// The product of csr by the library, beside which generated ones are shown.
+// The product of csr by the library, next to which generated ones are shown.
 double csr_seconds(const CsrMatrix<double>& matrix, const ContextPtr& context, Vector<double>& x,
                    Vector<double>& y) {
   const auto csr = make_matrix(find_format("csr"),

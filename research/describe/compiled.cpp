@@ -55,7 +55,7 @@ std::string advice(Target target) {
 }
 
 // Runs a program without a shell; what it prints goes to `output`. Returns its exit code, 128 + n for signal n, or -1
-// with errno where it cannot be started.
+// with errno if it cannot be started.
 int run_program(const std::vector<std::string>& words, const std::string& output) {
   std::vector<char*> arguments;
   for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));

@@ -17,7 +17,7 @@ class Library {
  public:
   // host: the C++ compiler that the variable CXX of the environment names, else the one that compiled this program.
   // cuda: nvcc of the variable NVCC, else that of the build, else of the path; `architecture` as sm_90, empty:
-  // all-major. Throws NotAvailable where the compiler cannot be started, and Error with what it says.
+  // all-major. Throws NotAvailable if the compiler cannot be started, and Error with what it says.
   Library(const std::string& source, Target target, const std::string& architecture = {});
   ~Library();
   Library(const Library&) = delete;
@@ -32,7 +32,7 @@ class Library {
 // The library of this text that is in use in this process, or a new one.
 std::shared_ptr<const Library> shared_library(const std::string& source, Target target,
                                               const std::string& architecture = {});
-// Empty where Library can compile for the target, else why not.
+// Empty if Library can compile for the target, else why not.
 std::string why_no_compiler(Target target);
 
 // In the memory of the context, with kernels of its space.

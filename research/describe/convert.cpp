@@ -310,7 +310,7 @@ class Converter {
           entry_ = not_stored;
           if (s.loop != Statement::Loop::plain) ++iteration_;
           step(at + 1);
-          // Where a condition ends the iteration before the base, nothing is written.
+          // If a condition ends the iteration before the base, nothing is written.
           if (checking_ && static_cast<int>(at) == nest_->base && conditions_hold(nest_->base + 1)) write(0);
         }
         return;

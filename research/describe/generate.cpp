@@ -21,7 +21,7 @@ class Writer {
     on_gpu_ = target == Target::cuda;
     lanes_ = on_gpu_ && nest.split >= 0 ? strategy.lanes : 1;
     chunk_ = on_gpu_ && nest.shared ? strategy.chunk : 1;
-    // Runs of equal rows are added up before y is touched, where an iteration has one sum.
+    // Runs of equal rows are added up before y is touched, if an iteration has one sum.
     runs_ = nest.shared && nest.sums.empty();
   }
 

@@ -8,7 +8,7 @@ namespace protean::research {
 
 enum class Target : unsigned char { host, cuda };
 
-// How a compiler may map a description; all of it is tried by the tuner. Sizes of the description come beside it.
+// How a compiler may map a description; all of it is tried by the tuner. Sizes of the description come next to it.
 struct Strategy {
   bool turned = false;  // tables column after column, so that neighbouring threads read neighbouring elements
   int unroll = 1;       // iterations of the innermost loop at once, each with its own sum on a host

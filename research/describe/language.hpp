@@ -96,11 +96,11 @@ struct Description {
   std::string name, file;
   std::vector<Variable> variables;
   std::vector<Array>
-      arrays;  // lists and their starts beside each other, in the order in which they are computed
+      arrays;  // lists and their starts next to each other, in the order in which they are computed
   std::vector<int> numbers;                 // variables, in the order in which they are computed; see steps
   std::vector<std::pair<bool, int>> steps;  // (array?, number in its list), in the order of the file
   bool ordered = false;
-  Expression window;  // ordered: positions are sorted within so many; a number 0: within all
+  Expression window;  // ordered: positions are sorted within that many; a number 0: within all
   std::vector<Statement> loops;
 };
 enum FixedVariable : int { rows_v, cols_v, nonzeros_v, longest_v, value_v, row_v, column_v, first_free_v };

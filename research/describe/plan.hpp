@@ -20,7 +20,7 @@ namespace protean::research {
 struct Nest {
   std::vector<const Statement*> path;
   std::vector<int> loops;  // places of loops in the path
-  int parallel = 1;        // so many of the first loops run in parallel
+  int parallel = 1;        // that many of the first loops run in parallel
   bool shared = false;     // several threads may write a row
   int base = 0;            // place of a loop
   std::vector<int> sums;   // places of loops of constant length, behind base, on which the row of y depends
@@ -30,7 +30,7 @@ struct Nest {
   std::int64_t count = 1;  // of sums, with the sizes of the description
 };
 
-// For the sizes that variables of kind size have now. Throws BadFile where an inner parallel loop has another range in
+// For the sizes that variables of kind size have now. Throws BadFile if an inner parallel loop has another range in
 // each iteration of the outer one.
 std::vector<Nest> plan(const Description& description);
 

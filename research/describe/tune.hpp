@@ -19,7 +19,7 @@ struct Candidate {
 };
 
 // All combinations of the choices of the sizes and of the strategies that differ for this description: tables turned or
-// not where there are tables, lanes where a loop can be shared, chunks where a loop is `shared`.
+// not if there are tables, lanes if a loop can be shared, chunks where a loop is `shared`.
 std::vector<Candidate> candidates(const Description& description, Target target);
 
 struct Tried {

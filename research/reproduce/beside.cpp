@@ -10,7 +10,7 @@
 namespace protean::research {
 namespace {
 
-// An exhibit of either run; null where a run has none.
+// An exhibit of either run; null if a run has none.
 struct Pair {
   const Exhibit *first = nullptr, *second = nullptr;
   const Exhibit& any() const { return first ? *first : *second; }

@@ -28,7 +28,7 @@ void note_host(Exhibit& e, const Lab& lab) {
         "both the kernel of csr.");
 }
 
-// True where the exhibit needs a GPU and there is none in this run; the exhibit says so.
+// True if the exhibit needs a GPU and there is none in this run; the exhibit says so.
 bool without_device(Exhibit& e, const Lab& lab, std::string_view why) {
   if (lab.device()) return false;
   e.limits.push_back(fmt::format("Not measured: {} (--space device).", why));

@@ -9,7 +9,7 @@
 
 namespace protean::research {
 
-// libnvidia-ml is part of the driver, so it is opened where it is there and not linked.
+// libnvidia-ml is part of the driver, so it is opened if it is there and not linked.
 struct EnergyMeter::Nvml {
   void* library = nullptr;
   void* gpu = nullptr;

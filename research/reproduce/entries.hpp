@@ -13,7 +13,7 @@ struct Entry {
   std::string_view paper;     // "S0"
   std::string_view title;     // what the paper shows there
   std::string_view measures;  // what is measured or counted here
-  std::string_view needs;     // "device", "counters of a GPU" ...; empty: nothing but the command
+  std::string_view needs;     // "device", "counters of a GPU" ...; empty: nothing except the command
   Exhibit (*make)(Lab& lab, const Entry& entry);
   bool result = true;  // false: it describes the matrices or machines of the paper
 };

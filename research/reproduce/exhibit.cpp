@@ -100,7 +100,7 @@ std::string_view verdict(const std::optional<bool>& holds) {
 
 namespace {
 
-// True where all that are known are true.
+// True if all that are known are true.
 template <class Member>
 std::optional<bool> all_of_known(const PaperStatement& statement, Member member) {
   std::optional<bool> all;

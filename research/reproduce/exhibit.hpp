@@ -1,4 +1,4 @@
-// A table or figure of a paper with our numbers beside: what is written to JSON, CSV and pages, and read again.
+// A table or figure of a paper with our numbers next to its own: written to JSON, CSV and pages, and read again.
 #pragma once
 #include <optional>
 #include <span>
@@ -16,9 +16,9 @@ struct Cell {
   std::string printed;               // by the paper, to the letter; empty: it prints nothing
   std::optional<double> paper = {};  // `printed` as a number
   std::optional<double> ours = {};   // measured here, or counted from arrays made here
-  std::string word = {};             // ours, where it is no number: a format, "never", "refused: ..."
+  std::string word = {};             // ours, if it is no number: a format, "never", "refused: ..."
 
-  // Ours over the paper's; nothing where one of them is missing or 0.
+  // Ours over the paper's; nothing if one of them is missing or 0.
   std::optional<double> ratio() const;
 };
 
@@ -61,7 +61,7 @@ struct Exhibit {
   std::vector<Finding> findings;
   std::vector<std::string> limits;  // what cannot be compared, a line each
 
-  // The cell of a row and a column by their names; null where there is none.
+  // The cell of a row and a column by their names; null if there is none.
   const Cell* find(std::string_view row, std::string_view column) const;
   std::optional<double> ours(std::string_view row, std::string_view column) const;
   std::optional<double> printed(std::string_view row, std::string_view column) const;

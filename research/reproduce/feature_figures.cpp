@@ -184,7 +184,7 @@ Exhibit feature_sizes(Lab& lab, const Entry& entry) {
   e.columns = box_columns;
   const auto& samples = data_set(lab);
   Chart chart{"boxes", e.title, {"", false, false}, {"GFLOPS", true, false}, {}, {}};
-  // Parts of the data set as large as 3, 16 and 27 thousand are beside each other.
+  // Parts of the data set as large as 3, 16 and 27 thousand are next to each other.
   std::vector<double> medians;
   std::vector<std::size_t> sizes;
   for (const auto& [name, share] : {std::pair{"small", 3.0 / 27}, {"medium", 16.0 / 27}, {"large", 1.0}}) {

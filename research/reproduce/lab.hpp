@@ -55,7 +55,7 @@ struct Way {
   bool single = false;
 };
 
-// What was measured of a way and a matrix. Where `why` is not empty the format refused, and the numbers are 0.
+// What was measured of a way and a matrix. If `why` is not empty the format refused, and the numbers are 0.
 struct Measured {
   std::string why;
   std::size_t bytes = 0;
@@ -72,10 +72,10 @@ class EnergyMeter {
   ~EnergyMeter();
   EnergyMeter(const EnergyMeter&) = delete;
   EnergyMeter& operator=(const EnergyMeter&) = delete;
-  // Why energy cannot be read; empty where it can.
+  // Why energy cannot be read; empty if it can.
   const std::string& why_not() const noexcept { return why_not_; }
   double joules() const;
-  // Of the GPU, by NVML; empty where it is not known.
+  // Of the GPU, by NVML; empty if it is not known.
   std::string gpu_name() const;
 
  private:
@@ -87,7 +87,7 @@ class EnergyMeter {
 
 class Lab {
  public:
-  // `show` is told what is done now. Throws NotAvailable where there is no such space.
+  // `show` is told what is done now. Throws NotAvailable if there is no such space.
   Lab(
       const LabOptions& options, const PaperTables& papers,
       std::function<void(const std::string&)> show = [](const std::string&) {});
@@ -110,11 +110,11 @@ class Lab {
   Measured counted(const Specimen& specimen, const Way& way);
   // Conversion from csr in the memory of the space, and product, which is compared with the definition.
   const Measured& measured(const Specimen& specimen, const Way& way);
-  // Joules of one product; nothing where they cannot be read. The meter says why.
+  // Joules of one product; nothing if they cannot be read. The meter says why.
   std::optional<double> product_joules(const Specimen& specimen, const Way& way);
   const EnergyMeter& meter();
 
-  // 2 nonzeros / seconds of a product, in units of 1e9; nothing where the format refused.
+  // 2 nonzeros / seconds of a product, in units of 1e9; nothing if the format refused.
   std::optional<double> gflops(const Specimen& specimen, const Way& way);
 
   double copy_bandwidth();     // bytes a second; measured once

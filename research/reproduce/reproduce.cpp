@@ -141,7 +141,7 @@ int reproduce(const ReproduceArguments& arguments) {
   }
   const auto width = static_cast<std::size_t>(std::max(terminal_width(STDOUT_FILENO), 80));
   if (!arguments.beside.empty() && arguments.from.empty())
-    throw BadArgument("--beside shows a second run beside that of --from; give --from FOLDER, too");
+    throw BadArgument("--beside shows a second run next to the run of --from; give --from FOLDER, too");
   if (!arguments.from.empty()) {
     const std::vector<Exhibit> exhibits = exhibits_of("--from", arguments.from, arguments.name);
     if (!arguments.beside.empty()) {

@@ -1,4 +1,4 @@
-// `protean reproduce`: tables and figures of the papers on the formats, beside ours.
+// `protean reproduce`: tables and figures of the papers on the formats, next to ours.
 #pragma once
 #include <string>
 
@@ -7,7 +7,7 @@ namespace protean::research {
 struct ReproduceArguments {
   std::string name;            // an id, a paper (s0), or all
   std::string from;            // a JSON file of an earlier run, or a folder of them: nothing is measured
-  std::string beside;          // the same of a second run, shown beside the first on one page
+  std::string beside;          // the same of a second run, shown next to the first on one page
   std::string size = "quick";  // quick, day or full
   std::string space = "host";
   std::string matrices;  // folder of real matrices; empty: none

@@ -20,7 +20,7 @@ struct Specimen {
   Statistics statistics;
 };
 
-// What the tables of the papers say about a matrix. 0 where none says anything.
+// What the tables of the papers say about a matrix. 0 if none says anything.
 struct PrintedFeatures {
   std::int64_t rows = 0, cols = 0, nonzeros = 0, longest = 0;
   double deviation = -1;                    // -1: not printed

@@ -90,7 +90,7 @@ Judged median_ratio_above(const Numbers& numbers, const std::vector<std::string>
           fmt::format("median of {} / {} over {} matrices: {:.2f}", a, b, ratios.size(), median)};
 }
 
-// The fastest of the columns in a row; empty where there is no number.
+// The fastest of the columns in a row; empty if there is no number.
 std::string fastest(const Numbers& numbers, std::string_view row, const std::vector<std::string>& columns) {
   std::string best;
   double most = 0;
@@ -157,7 +157,7 @@ Chart histogram(const Specimen& specimen) {
   return chart;
 }
 
-// The pattern on a grid of at most 48 x 48 squares; dark where a square has many entries.
+// The pattern on a grid of at most 48 x 48 squares; dark if a square has many entries.
 Chart pattern_of(const Specimen& specimen, std::int64_t first, std::int64_t end) {
   constexpr std::int64_t squares = 48;
   const SparsityPattern& pattern = specimen.csr.pattern;

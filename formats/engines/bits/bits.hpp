@@ -38,7 +38,7 @@ PROTEAN_HOST_DEVICE constexpr int bits_of(std::uint32_t number) {
   return bits + static_cast<int>(number);
 }
 
-// The symbols that hold so many bits.
+// The symbols that hold that many bits.
 PROTEAN_HOST_DEVICE constexpr std::int64_t symbols_of(std::int64_t bits) {
   return (bits + symbol_bits - 1) / symbol_bits;
 }

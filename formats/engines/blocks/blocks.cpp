@@ -1,4 +1,4 @@
-// The host side of the blocks engine but for its products: the finder of blocks, the shapes, the slots, the values.
+// The host side of the blocks engine except for its products: the finder of blocks, the shapes, the slots, the values.
 #include <algorithm>
 #include <numeric>
 

@@ -38,7 +38,7 @@ __device__ inline void merge_block_row(const DevicePattern& a, int R, int C, std
   }
 }
 
-// The number of blocks of each block row, without the one on the diagonal where that is apart.
+// The number of blocks of each block row, without the one on the diagonal if that is apart.
 static __global__ void count_blocks(DevicePattern a, int R, int C, bool apart, std::int64_t block_rows,
                                     std::int64_t* counts) {
   const std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
@@ -398,7 +398,7 @@ class BlocksInLanes : public BlocksOnDevice<T>, public HasApplyDot<T> {
   int lanes_ = 1;
 };
 
-// The sum of row `lane` of block row i, in lane `lane` < R of the group. `there` is false where i is not
+// The sum of row `lane` of block row i, in lane `lane` < R of the group. `there` is false if i is not
 // below block_rows. All lanes of the warp call it. Blocks lie one after another, in the container rows.
 template <int C, class T>
 __device__ inline T block_row_sum(const BlockGrid<T>& a, std::int64_t i, bool there, int lanes, const T* x) {

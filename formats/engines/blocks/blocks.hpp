@@ -29,7 +29,7 @@
 // slots have no entry, the value 0 and the column of the slot before, or 0 (the own column where the diagonal is
 // apart).
 //
-// Contract. Blocks of a block row ascend in their columns, but for `apart` blocks: with diagonal_apart the blocks on
+// Contract. Blocks of a block row ascend in their columns, except for `apart` blocks: with diagonal_apart the blocks on
 // the diagonal are the last ones of `values` (plane by plane, block rows each) and of `entries`. Products read x for
 // all columns of a block below `cols`, and write no row from `rows` on. Private to formats/.
 #pragma once
@@ -188,7 +188,7 @@ struct BlockGrid {
   const std::int32_t* perm;       // slices, sorted: place -> block row; else null
   std::int64_t rows, cols, block_rows, slots;
   std::int64_t height,
-      width;    // slices: block rows of a slice; blocks of a block row where there is one slice
+      width;    // slices: block rows of a slice; blocks of a block row if there is one slice
   int R, C, W;  // W: the values of a unit
   BlockContainer container;
   BlockOrder order;
@@ -236,7 +236,7 @@ struct BlockGrid {
       b.base = b.first * size, b.step = b.slot_step * size, b.unit = W;
     return b;
   }
-  // The block on the diagonal of block row i, where it is apart.
+  // The block on the diagonal of block row i, if it is apart.
   PROTEAN_HOST_DEVICE BlockRow apart(std::int64_t i) const {
     return {slots + i, 1, 1, slots * area() + i, 1, block_rows};
   }

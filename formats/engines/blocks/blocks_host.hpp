@@ -66,7 +66,7 @@ struct BlockProduct {
 double block_product(const BlockProduct<double>& product, std::int64_t begin, std::int64_t end);
 float block_product(const BlockProduct<float>& product, std::int64_t begin, std::int64_t end);
 
-// Everything but the values, as admit() finds it. Counting the blocks is nearly all of the work of a build, so the
+// Everything except the values, as admit() finds it. Counting the blocks is nearly all of the work of a build, so the
 // maker uses this.
 struct BlockPlan {
   struct Part {
@@ -78,7 +78,7 @@ struct BlockPlan {
   BlockRule rule;
   BlockShape shape{};
   std::vector<std::int64_t> block_ptr;        // blocks before each block row, without those apart
-  std::vector<std::int64_t> slice_ptr;        // slices; where there is one, {0, slots}
+  std::vector<std::int64_t> slice_ptr;        // slices; if there is one, {0, slots}
   std::vector<std::int32_t> perm;             // where sorted
   std::vector<std::uint8_t> diagonal;         // bits of the blocks apart
   std::vector<Part> parts;                    // consecutive block rows

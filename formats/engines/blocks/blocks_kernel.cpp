@@ -231,7 +231,7 @@ T in_lanes(const BlockProduct<T>& job, RowSize R, ColSize C, UnitSize W, std::in
     T sum[together][RowSize::most] = {};
     std::int32_t own[together];
     for (int l = 0; l < n; ++l) own[l] = static_cast<std::int32_t>(at + l);
-    // k = -1: the diagonal, where it is apart.
+    // k = -1: the diagonal, if it is apart.
     for (std::int64_t k = a.diagonal_apart ? -1 : 0; k < b.count; ++k)
       add_lanes(a, R, C, W, n, a.values + (k < 0 ? a.apart(at).base : b.base + k * b.step),
                 k < 0 ? a.apart(at).unit : b.unit, k < 0 ? own : a.block_col + b.first + k * b.slot_step,

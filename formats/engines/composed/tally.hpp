@@ -50,7 +50,7 @@ constexpr std::int64_t tally_slice = 32;
 class DiagonalTally {
  public:
   virtual ~DiagonalTally() = default;
-  // Those with more than so many percent of their places filled, ascending; 0: with an entry. Empty where there are
+  // Those with more than that many percent of their places filled, ascending; 0: with an entry. Empty if there are
   // more than most_diagonals: such a part would be no part of diagonals.
   virtual std::vector<std::int32_t> above(std::int64_t percent) const = 0;
   virtual std::int64_t entries(std::span<const std::int32_t> offsets) const = 0;
@@ -80,7 +80,7 @@ class Tally {
   virtual std::unique_ptr<Lengths> rows_without(std::span<const std::int32_t> diagonals) const = 0;
   virtual std::unique_ptr<DiagonalTally> diagonals() const = 0;
   virtual BlockTally blocks(const BlockPass& pass) const = 0;
-  // False where a sample of the rows has so much fill with blocks of this size, and so few entries in dense ones, that
+  // False if a sample of the rows has so much fill with blocks of this size, and so few entries in dense ones, that
   // a pass would find nothing of use. A matrix of few rows is not sampled, nor one on a device.
   virtual bool may_have_blocks(const BlockShape&, std::int64_t /* min_fill */) const { return true; }
   // u max nnz(i) / n of clSpMV: how many times its share of the entries the most loaded of the u workers of csr has, at

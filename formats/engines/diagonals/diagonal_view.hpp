@@ -344,7 +344,7 @@ inline Admission admit_bands(std::int64_t diagonals, std::int64_t bands, const S
       pattern, params);
 }
 
-// That of ddd-naive and ddd-split: index_bytes a segment beside its pointer, and `other` bytes.
+// That of ddd-naive and ddd-split: index_bytes a segment besides its pointer, and `other` bytes.
 inline Admission admit_segments(std::int64_t values, std::int64_t segments, std::int64_t index_bytes,
                                 std::size_t other, const SparsityPattern& pattern, const FormatParams& params,
                                 std::size_t value_bytes) {

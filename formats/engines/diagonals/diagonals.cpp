@@ -64,7 +64,7 @@ HWY_INLINE void inner(D d, Block<in_blocks, View, Lines, T>& b, T& dot) {
     hn::Vec<D> sum[U];
     for (int u = 0; u < U; ++u) sum[u] = hn::Zero(d);
     const T* const values = behind(b.view.values, b.r);
-    const T* const x = behind(job.x, b.r);  // null where the matrix has no columns
+    const T* const x = behind(job.x, b.r);  // null if the matrix has no columns
     for (auto l = b.lines; l.more(); l.next())
       for (int u = 0; u < U; ++u) {
         const auto value = hn::LoadU(d, values + l.at + u * N);

@@ -4,7 +4,7 @@
 //   tiles of 2 blocks   | a b | c d | e f | g h |       flags 1 0 1 1 1 0 1 0
 //   block rows          | 0 0 | 1 1 | 1 1 | 2 2 |       tile 1 has no end of a block row
 //
-//   1. A thread adds the products of its blocks one after another. Where a flag is 0, a block row ends. The thread
+//   1. A thread adds the products of its blocks one after another. If a flag is 0, a block row ends. The thread
 //      writes it, unless it is the first one of its tile: that may have begun before.
 //   2. The sums of what is open at the end of each tile are added over the threads of a block (carry_in_block() of
 //      runs.cuh). With them the first block row of each tile is complete, and is written.
@@ -90,7 +90,7 @@ static __global__ void write_first_rows(FlagSizes size, const std::int64_t* star
       first_where(std::int64_t{0}, size.stacked_rows(), [&](std::int64_t j) { return start[j + 1] > k; }));
 }
 
-// The flag 0 of each stacked block row, and the column of its first block where it is one of zeros. Other columns are
+// The flag 0 of each stacked block row, and the column of its first block if it is one of zeros. Other columns are
 // written by write_flagged_cols() afterwards. flags are 1 before.
 template <class T>
 __global__ void write_row_ends(FlaggedBlocks<T> a, const std::int64_t* start, unsigned* flags,
@@ -160,7 +160,7 @@ struct alignas(sizeof(T) * C < 16 ? sizeof(T) * C : 16) ValuesOfRow {
   T v[C];
 };
 
-// The flags of the next 8, 16 or 32 blocks of a tile, in one load of a word of so many bits.
+// The flags of the next 8, 16 or 32 blocks of a tile, in one load of a word of that many bits.
 __device__ inline unsigned flag_word(const std::uint8_t* flags, int tile) {
   if (tile >= 32) return __ldg(reinterpret_cast<const std::uint32_t*>(flags));
   if (tile >= 16) return __ldg(reinterpret_cast<const std::uint16_t*>(flags));

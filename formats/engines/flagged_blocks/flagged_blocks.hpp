@@ -79,7 +79,7 @@ struct FlagSizes {
   }
   PROTEAN_HOST_DEVICE std::int64_t tiles() const { return slots() / tile; }
   PROTEAN_HOST_DEVICE int bit_bytes() const { return (R * C + 7) / 8; }
-  // The column of the block of zeros of a block row of slice s. Where there are fewer columns than slices, it lies in
+  // The column of the block of zeros of a block row of slice s. If there are fewer columns than slices, it lies in
   // another slice.
   PROTEAN_HOST_DEVICE std::int64_t zero_col(std::int64_t s) const {
     const std::int64_t first = s * slice_cols(), last = block_cols() - 1;
@@ -168,7 +168,7 @@ FlagRule flag_rule(const FormatParams& params);
 // For the finder of blocks and the choice of a shape.
 BlockSpec flag_block_spec(std::vector<BlockShape> shapes);
 
-// The shape that rule.shape counts from the one with the fewest bytes; nothing where there are fewer shapes.
+// The shape that rule.shape counts from the one with the fewest bytes; nothing if there are fewer shapes.
 // choose(BlockSpec): the one with the fewest bytes.
 template <class Choose>
 std::optional<BlockShape> shape_of(const FlagRule& rule, const Choose& choose) {

@@ -49,7 +49,7 @@ enum class JagEnds : unsigned char { jags, rows };
 struct JagRule {
   std::int64_t round = 1;  // the slots of each jag are a multiple of it
   JagEnds ends = JagEnds::jags;
-  // An array with the rows of each jag is needed where they do not follow from jag_ptr.
+  // An array with the rows of each jag is needed if they do not follow from jag_ptr.
   bool keeps_jag_rows() const noexcept { return round > 1 && ends == JagEnds::jags; }
 };
 JagRule jag_rule(const FormatParams& params);
@@ -60,7 +60,7 @@ struct JagView {
   const T* values;
   const std::int32_t* col;
   const std::int64_t* jag_ptr;
-  const std::int32_t* jag_rows;  // null where jag_ptr tells
+  const std::int32_t* jag_rows;  // null if jag_ptr tells
   const std::int32_t* lengths;   // of positions; null with JagEnds::jags
   const std::int32_t* perm;      // position -> row
   std::int64_t rows, jags;
@@ -121,7 +121,7 @@ struct BisectedView {
   const T* values;
   const std::int32_t* col;
   const std::int64_t* group_ptr;  // [strips groups + 1]
-  const std::int32_t* perm;       // position -> row r, or -1 - r where the row has no entries
+  const std::int32_t* perm;       // position -> row r, or -1 - r if the row has no entries
   std::int64_t rows;
   int W, groups;
 

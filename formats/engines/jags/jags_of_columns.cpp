@@ -17,7 +17,7 @@ Band band_of(const SparsityPattern& pattern, std::int64_t begin, std::int64_t en
     if (count[static_cast<std::size_t>(pattern.col[k])]++ == 0) used.push_back(pattern.col[k]);
   std::sort(used.begin(), used.end());
   Band band;
-  std::vector<std::int64_t> next;  // place of the next column with so many entries
+  std::vector<std::int64_t> next;  // place of the next column with that many entries
   for (const std::int32_t col : used) {
     const auto entries = static_cast<std::size_t>(count[static_cast<std::size_t>(col)]);
     if (next.size() <= entries) next.resize(entries + 1);

@@ -105,7 +105,7 @@ __global__ void place_rows(std::int64_t size, ColumnJags<float, R> a, const std:
   row[a.jag_ptr[a.jag_begin(b) + k] + q - a.col_begin(b)] = static_cast<R>(sorted_row[i] - b * a.height);
 }
 
-// What admit() finds: all but values. Its arrays are kept until the matrix is made.
+// What admit() finds: all except values. Its arrays are kept until the matrix is made.
 struct ColumnJagPlanOnDevice {
   template <class N>
   using Kept = std::unique_ptr<device::Scratch<N>>;
@@ -240,7 +240,7 @@ __global__ void rows_from_keys(std::int64_t rows, std::int64_t size, int col_bit
   row_ptr[k] = static_cast<N>(low);
 }
 
-// What tjad and btjad have in common on a device: all but the product.
+// What tjad and btjad have in common on a device: all except the product.
 template <class T, class R>
 class ColumnJagDevice : public AssembledMatrix<T> {
  public:

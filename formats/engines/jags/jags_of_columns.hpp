@@ -36,7 +36,7 @@ struct ColumnJags {
   const T* values;
   const R* row;
   const std::int32_t* col_perm;
-  const std::int64_t *jag_ptr, *band_col, *band_jag;  // the last two are null where there is one band
+  const std::int64_t *jag_ptr, *band_col, *band_jag;  // the last two are null if there is one band
   std::int64_t rows, height, bands, positions, jags;
 
   // Positions and jags before band b.
@@ -86,7 +86,7 @@ struct ColumnJagPlan {
 };
 ColumnJagPlan plan_column_jags(const Context& context, const SparsityPattern& pattern, std::int64_t height);
 
-// What tjad and btjad have in common: all but the product.
+// What tjad and btjad have in common: all except the product.
 template <class T, class R>
 class ColumnJagMatrix : public AssembledMatrix<T>, public HasLayout {
  public:
@@ -151,7 +151,7 @@ class ColumnJagMatrix : public AssembledMatrix<T>, public HasLayout {
   const ColumnJagSizes& sizes() const noexcept { return sizes_; }
 
  private:
-  // The bands, see entry_view.hpp. Columns ascend where there is an order.
+  // The bands, see entry_view.hpp. Columns ascend if there is an order.
   struct Entries {
     ColumnJags<T, R> a;
     const std::int32_t* order;

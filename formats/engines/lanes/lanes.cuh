@@ -606,7 +606,7 @@ class LaneDevice : public RowViewOnDevice<T, LaneDevice<T>> {
   Buffer<std::int32_t> col_, lane_row_, first_;
   Buffer<std::int64_t> unit_ptr_, code_ptr_;
   Buffer<std::uint16_t> delta_;
-  Buffer<T> carry_;  // workspace of a product; empty where no row goes on in another unit
+  Buffer<T> carry_;  // workspace of a product; empty if no row goes on in another unit
 };
 
 }  // namespace protean::formats

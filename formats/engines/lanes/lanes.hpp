@@ -114,7 +114,7 @@ struct MappedLanes {
   const std::int32_t* col;       // of all slots, or of units that are not coded; keys where slots are blocks
   const std::int64_t* unit_ptr;  // slots before each unit
   const std::int32_t* lane_row;  // [units L]
-  const std::int32_t* first;     // [units L]; this and the next are null where columns are not coded
+  const std::int32_t* first;     // [units L]; this and the next are null if columns are not coded
   const std::int64_t* code_ptr;  // [units]
   const std::uint16_t* delta;
   std::int64_t rows, units;

@@ -1,5 +1,5 @@
 // The Kernel entries of libraries. PROTEAN_KOKKOS_KERNEL(csr) names make_kokkos_csr<T> for the host,
-// PROTEAN_KOKKOS_DEVICE_KERNEL(csr) the same for a device. Where the library is not in the build, the entry says
+// PROTEAN_KOKKOS_DEVICE_KERNEL(csr) the same for a device. If the library is not in the build, the entry says
 // why (macros, since there is no function to name then). PROTEAN_DEFINE_KOKKOS_KERNEL(csr, Matrix) defines the
 // function in csr_kokkos.cpp, for a class template Matrix<T> with a constructor from BuildRequest<T>.
 #pragma once

@@ -14,7 +14,7 @@ constexpr std::int64_t most_pieces = std::numeric_limits<std::int32_t>::max() - 
 
 inline int bits_of(std::int64_t largest) { return std::bit_width(static_cast<std::uint64_t>(largest)); }
 
-// Tiles of so many columns; where there are more than `most`, the last one has all columns that are left.
+// Tiles of that many columns; if there are more than `most`, the last one has all columns that are left.
 struct ColumnTiles {
   std::int64_t columns, most;
   __device__ std::int64_t operator()(std::int64_t column) const {
@@ -87,7 +87,7 @@ struct RowPieces {
                      tile.data());
   }
   const device::Scratch<std::int64_t> piece_ptr;  // [rows + 1]
-  const std::int64_t found, size;  // the pieces; none are written where there are more than most_pieces
+  const std::int64_t found, size;  // the pieces; none are written if there are more than most_pieces
   const device::Scratch<std::int32_t> row, length, tile;
   const device::Scratch<std::int64_t> from;
 

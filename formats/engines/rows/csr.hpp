@@ -1,4 +1,4 @@
-// The arrays of csr and everything but the product, for each of its kernels.
+// The arrays of csr and everything except the product, for each of its kernels.
 #pragma once
 #include <vector>
 

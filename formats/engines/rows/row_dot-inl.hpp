@@ -53,7 +53,7 @@ HWY_INLINE hn::Vec<RowTag<T>> pick(const T* HWY_RESTRICT x, const std::int32_t* 
 }
 #endif
 
-// a b + sum: fused where the processor has an instruction for it.
+// a b + sum: fused if the processor has an instruction for it.
 template <class T>
 HWY_INLINE T add_product(T a, T b, T sum) {
 #if HWY_ARCH_X86

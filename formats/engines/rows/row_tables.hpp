@@ -10,7 +10,7 @@
 
 namespace protean::formats {
 
-// The bytes of csr, which formats with tables beside the caller's arrays predict first.
+// The bytes of csr, which formats with tables besides the caller's arrays predict first.
 inline std::size_t csr_bytes(const SparsityPattern& pattern, std::size_t value_bytes) {
   return pattern.bytes() + static_cast<std::size_t>(pattern.nonzeros) * value_bytes;
 }
@@ -33,7 +33,7 @@ constexpr ParamDoc ranges_param{
     .smallest = 0,
     .largest = most_ranges};
 
-// csr-wang: rows of a group, of which each but the last has a stored length, and whether a length has two bytes.
+// csr-wang: rows of a group, of which each except the last has a stored length, and whether a length has two bytes.
 constexpr std::int64_t wang_group = 32;
 constexpr std::int64_t wang_groups(std::int64_t rows) noexcept {
   return (rows + wang_group - 1) / wang_group;

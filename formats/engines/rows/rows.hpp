@@ -140,7 +140,7 @@ bool rows_uneven(const SparsityPattern& pattern);
 // Entries of the longest row of a pattern in the context's space. In device memory the host waits for it.
 std::int64_t longest_row(const Context& context, const SparsityPattern& pattern);
 
-// The first row with so many entries, which a pattern in the context's space has. In device memory the host waits for
+// The first row with that many entries, which a pattern in the context's space has. In device memory the host waits for
 // it.
 std::int64_t row_of_length(const Context& context, const SparsityPattern& pattern, std::int64_t entries);
 

@@ -29,7 +29,7 @@ T multiply_triples(const Context& context, const Triples<T>& A, std::int64_t row
 template <class T>
 T add_triples(const Context& context, const Triples<T>& A, T alpha, const T* x, T* y, bool with_dot);
 
-// The arrays of coo and everything but the product.
+// The arrays of coo and everything except the product.
 template <class T>
 class CooHolder : public AssembledMatrix<T>, public HasLayout, public HasArrayView<CooView<T>> {
  public:

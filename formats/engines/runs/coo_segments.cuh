@@ -2,7 +2,7 @@
 // takes segment_entries neighbouring entries, adds runs of the same row by shuffles, and writes each row that begins
 // among them, as far as its own entries go. What it has of a row that began before is its carry. A second launch adds
 // the carries, which lie side by side for each row, in their order. The rows of y between two rows with entries are
-// written by the warp that has the second one, but for a tail (adds_to_y). So every sum has a fixed order, whatever
+// written by the warp that has the second one, except for a tail (adds_to_y). So every sum has a fixed order, whatever
 // runs first.
 //
 // carry_row    [segments] int32: -1 where the segment begins with a row of its own.

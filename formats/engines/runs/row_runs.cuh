@@ -10,7 +10,7 @@
 //
 // begin: bit k is 1 when entry k is the first of its row. The bit after the last entry is 1 as well.
 //
-// used: the rows with entries. unused: a bit for each row, 1 where it has none. Both are absent when all rows
+// used: the rows with entries. unused: a bit for each row, 1 if it has none. Both are absent when all rows
 // have entries.
 //
 // piece: piece_size() entries of a long row each, the pieces of a row one after another.

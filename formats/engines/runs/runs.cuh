@@ -25,7 +25,7 @@ __device__ inline T sum_ahead(T value, int count) {
   return value;
 }
 
-// How many threads lie between this one and the last one up to it in which a row ends; where there is none, between
+// How many threads lie between this one and the last one up to it in which a row ends; if there is none, between
 // this one and the first. All threads of a block call it.
 template <int threads>
 __device__ inline int threads_since_end(bool ends) {
@@ -67,7 +67,7 @@ __device__ inline BlockCarry<T> carry_in_block(T open, int since) {
 }
 
 // y[r] += alpha * (sum of the carries of row r), in the order of the tiles. row_of(t): the row of the carry of tile t,
-// -1 where it has none; tiles of one row are neighbours. A lane reads a carry. The warp in which the carries of a row
+// -1 if it has none; tiles of one row are neighbours. A lane reads a carry. The warp in which the carries of a row
 // begin adds all of them.
 constexpr int carry_threads = 128;
 // Adds the carries from `first` on that begin among 32. All lanes of the warp call it. `of_other_blocks`: they and y

@@ -12,7 +12,7 @@
 // launch takes 1.6 to 2 microseconds, a third of the product of a matrix with a million entries. But a block does a
 // long row alone, and matrices far beyond the second-level cache take up to 1.2 times as long on an H200.
 //
-// The last loop is that of entry_tiles.cuh but for carries. With one function for both, products took 1.06 to 1.2
+// The last loop is that of entry_tiles.cuh except for carries. With one function for both, products took 1.06 to 1.2
 // times as long on an H200 (docs/results/gpu-products.md).
 #pragma once
 #include "core/device/cache.hpp"
@@ -22,7 +22,7 @@
 namespace protean::formats {
 
 // Whether the arrays of a matrix are still in the second-level cache when the next product begins, with some vectors
-// beside them. Where they are not, they are loaded as what is read once, so that x stays there. In a smaller matrix
+// next to them. If they are not, they are loaded as what is read once, so that x stays there. In a smaller matrix
 // such loads were slow (docs/results/gpu-products.md), probably since what lies in the cache from before has
 // precedence.
 inline bool stays_in_cache(const Context& context, const SparsityPattern& pattern, std::size_t value_bytes) {
@@ -47,14 +47,14 @@ struct WholeRowTilesPlan {
   }
 };
 
-// With so many steps. Where rows are short, they end within what a block multiplies at once.
+// With that many steps. If rows are short, they end within what a block multiplies at once.
 inline WholeRowTilesPlan whole_row_tiles(std::int64_t nonzeros, std::int64_t longest, int steps) {
   const std::int64_t at_once = std::int64_t{tile_threads} * steps;
   const std::int64_t distance = at_once - std::min(longest, at_once / 4);
   return {steps, distance, (nonzeros + distance - 1) / distance};
 }
 
-// As few steps as let all tiles run at the same time. Where they do not, four were the fastest of 2 to 6 on most of 120
+// As few steps as let all tiles run at the same time. If they do not, four were the fastest of 2 to 6 on most of 120
 // matrices on an H100 and an H200, six where rows are long.
 inline WholeRowTilesPlan whole_row_tiles(const Context& context, const SparsityPattern& pattern,
                                          std::int64_t longest) {

@@ -35,7 +35,7 @@ struct MultiDeviceTask {
 };
 
 // for_products(view, p, part, split, f) calls f(column, value) for the entries of the row at position p, also with
-// padding where a format stores it. Thread `part` of `split` takes its share of the entries; where a view cannot divide
+// padding where a format stores it. Thread `part` of `split` takes its share of the entries; if a view cannot divide
 // a row, split is 1.
 
 // By the view of the rows (row_view.hpp).

@@ -43,9 +43,9 @@ struct LaneSlots {
 // A shape before the widths are known. C = 0: one slice of all rows, rounded up to a multiple of `align`.
 struct SliceRule {
   std::int64_t C = 32, align = 8;
-  std::int64_t window = 0;       // rows are sorted by length in windows of so many; 0: they keep their order
+  std::int64_t window = 0;  // rows are sorted by length in windows of that many; 0: they keep their order
   bool sort_if_it_pays = false;  // the same, but only where sorting saves slots and there is much padding
-  int padding = -1;  // -1: all slices have C rows; else C at most, and at most so many percent of padding
+  int padding = -1;  // -1: all slices have C rows; else C at most, and at most that many percent of padding
   int threads = 1;   // T of order threads
   int round = 1;     // widths are multiples of it
   LaneOrder order = LaneOrder::columns;
@@ -54,7 +54,7 @@ struct SliceRule {
   bool diagonal_index = false;  // one int32 a row: which entry of the row is the diagonal one, -1: none
 
   bool variable() const { return padding >= 0; }
-  // Where no array has the lengths, a list has the rows that padding would be mistaken for entries of.
+  // If no array has the lengths, a list has the rows that padding would be mistaken for entries of.
   bool lists_absent() const { return kind == LaneLengths::none; }
   std::int64_t height(std::int64_t rows) const {
     return C > 0 ? C : std::max<std::int64_t>(align, (rows + align - 1) / align * align);
@@ -63,7 +63,7 @@ struct SliceRule {
   std::int64_t blocks(std::int64_t rows) const { return (rows + height(rows) - 1) / height(rows); }
 };
 
-// What admit() finds on either side. Where there is one slice, slice_ptr is {0, slots}.
+// What admit() finds on either side. If there is one slice, slice_ptr is {0, slots}.
 struct SliceCounts {
   std::int64_t slots = 0, slices = 0, absent = 0;
 };
@@ -90,7 +90,7 @@ PROTEAN_HOST_DEVICE void cut_block(std::int64_t count, int percent, Length lengt
 // repeats the row's last column. A row without entries in slots has its own column where the diagonal is apart, else 0.
 template <class T>
 struct SliceView {
-  const T* values;  // [slots], then [rows] the diagonal where it is apart
+  const T* values;  // [slots], then [rows] the diagonal if it is apart
   const std::int32_t* col;
   const std::int64_t* slice_ptr;  // null: one slice, of one_width slots a row
   const std::int32_t*
@@ -99,7 +99,7 @@ struct SliceView {
   const std::int32_t* perm;     // position -> row; null when they are the same
   const std::int32_t*
       absent;  // ascending: rows without a diagonal entry where the diagonal is apart; else positions of
-               // rows without entries where there are no lengths
+               // rows without entries if there are no lengths
   std::int64_t absent_count;
   std::int64_t rows, places, C, one_width, slots, slices;
   int shift;    // C = 2^shift, or -1
@@ -133,7 +133,7 @@ struct SliceView {
     return low < absent_count && absent[low] == i;
   }
   PROTEAN_HOST_DEVICE bool has_diagonal(std::int64_t r) const { return diagonal_apart && !is_absent(r); }
-  // Calls f(column, slot) for the entries in slots, all but the diagonal one where that is apart, until it returns
+  // Calls f(column, slot) for the entries in slots, all except the diagonal one if that is apart, until it returns
   // false. Columns ascend, and padding repeats one.
   template <class F>
   PROTEAN_HOST_DEVICE void walk(std::int64_t p, F&& f) const {
@@ -169,7 +169,7 @@ struct SliceView {
     });
     if (wanted) f(static_cast<std::int32_t>(r), slots + r);
   }
-  // The diagonal entry of the row at position p; 0 where it has none. index: of positions, which entry it is (-1:
+  // The diagonal entry of the row at position p; 0 if it has none. index: of positions, which entry it is (-1:
   // none), or null.
   PROTEAN_HOST_DEVICE T diagonal(std::int64_t p, const std::int32_t* index) const {
     const std::int64_t r = row(p);

@@ -1,4 +1,4 @@
-// Slices on the host: what they hold, the conversion, and all but the arithmetic of the product.
+// Slices on the host: what they hold, the conversion, and all except the arithmetic of the product.
 #include "formats/engines/slices/slices.hpp"
 
 #include <algorithm>
@@ -38,7 +38,7 @@ SlicePlanOnHost count_slices(const Context& context, const SparsityPattern& patt
   plan.slice_ptr.assign(static_cast<std::size_t>(blocks) + 1, 0);
   const int parts = useful_parts(context, pattern.rows);
   std::vector<PartCounts> found(static_cast<std::size_t>(parts));
-  // A part has whole windows and slices, or, where there is one slice, some of its rows.
+  // A part has whole windows and slices, or, if there is one slice, some of its rows.
   const std::int64_t unit = rule.window > 0 ? rule.window : rule.C > 0 ? C : 1;
   const std::int64_t step = rule.C > 0 ? C : pattern.rows;
   parallel(parts, [&](int part, int) {

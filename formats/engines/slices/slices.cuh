@@ -12,7 +12,7 @@
 namespace protean::formats {
 
 // slice_ptr[0 .. blocks] := slots before each slice of a rule with slices of equal height. perm may be null. The host
-// waits once. absent: rows without entries, or without a diagonal entry where that is apart.
+// waits once. absent: rows without entries, or without a diagonal entry if that is apart.
 struct SliceFound {
   std::int64_t slots, absent, longest;
 };

@@ -222,7 +222,7 @@ struct SplitPlan {
   SplitRows rows;
 };
 
-// Device memory of a cut beside the matrix in csr and the GPU's part.
+// Device memory of a cut besides the matrix in csr and the GPU's part.
 std::size_t copies_bytes(const SplitRows& rows, std::size_t value_bytes) {
   return rows.columns.size() * (sizeof(std::int32_t) + value_bytes) +
          static_cast<std::size_t>(rows.pattern.rows) * value_bytes;
@@ -318,7 +318,7 @@ class SplitMatrix final : public AssembledMatrix<T>,
     detail::copy_bytes(*this->context(), d.data + border, Space::device, its.data(), Space::host,
                        its.size() * sizeof(T));
   }
-  // Where all rows have gone to the GPU, products are those of its format.
+  // If all rows have gone to the GPU, products are those of its format.
   void do_apply_dot(VectorView<const T> x, VectorView<T> y, T* result) const override {
     if (is_whole_on_device()) return protean::apply_dot<T>(*parts_.device, x, y, result);
     do_apply(T(1), x, T(0), y);
@@ -433,7 +433,7 @@ class SplitMatrix final : public AssembledMatrix<T>,
     return values;
   }
 
-  // Makes both parts anew. Where it throws, those of before stay.
+  // Makes both parts anew. If it throws, those of before stay.
   void cut(SplitRows rows) const {
     const ContextPtr& context = this->context();
     Parts parts;

@@ -30,8 +30,8 @@ namespace protean::formats {
 class SplitLink {
  public:
   virtual ~SplitLink() = default;
-  // Memory of the host for x' and y_1, of at least so many bytes. Nothing is under way in the memory of before. Throws
-  // OutOfMemory.
+  // Memory of the host for x' and y_1, of at least that many bytes. Nothing is under way in the memory of before.
+  // Throws OutOfMemory.
   virtual void make_room(std::size_t x_bytes, std::size_t y_bytes) = 0;
   virtual void* x() noexcept = 0;
   virtual void* y() noexcept = 0;
@@ -40,7 +40,7 @@ class SplitLink {
   virtual void begin(bool measured) = 0;
   // Copies bytes of device memory to x().
   virtual void fetch(const void* from, std::size_t bytes) = 0;
-  // Copies the `count` values of from[columns[i]] to packed[i] and on to x(). All but x() is device memory.
+  // Copies the `count` values of from[columns[i]] to packed[i] and on to x(). All except x() is device memory.
   virtual void gather(const void* from, std::size_t value_bytes, const std::int32_t* columns,
                       std::int64_t count, void* packed) = 0;
   // The GPU's rows have been queued.
@@ -90,7 +90,7 @@ struct SplitRows {
   std::vector<std::int32_t> columns;  // with entries, ascending; empty: all from `first` on
 };
 // The border so that the rows before it have nearly `wanted` entries. With 0 < wanted < all entries no part is empty,
-// where there are two rows with entries.
+// if there are two rows with entries.
 std::int64_t split_border(const Context& device, const SparsityPattern& pattern, std::int64_t wanted);
 SplitRows split_rows(const ContextPtr& host, const Context& device, const SparsityPattern& pattern,
                      std::int64_t border);

@@ -52,7 +52,7 @@ void SplitBalance::stop(std::string why) {
   why_ = std::move(why);
 }
 
-// A line through the last two points, where it can be one of times: else through the new point alone.
+// A line through the last two points, if it can be one of times: else through the new point alone.
 void SplitBalance::learn(SplitSpeed& speed, Point& last, std::int64_t entries, double seconds) {
   if (entries <= 0 || !(seconds > 0)) return;
   const auto n = static_cast<double>(entries), before = static_cast<double>(last.entries);

@@ -49,7 +49,7 @@ class SplitBalance {
 
   // Entries that the GPU shall have.
   std::int64_t wanted() const noexcept { return wanted_; }
-  // Whole rows lie in one part, so it has got so many. Products are measured from now on.
+  // Whole rows lie in one part, so it has got that many. Products are measured from now on.
   void divided(std::int64_t device_entries);
   // Takes the times of a product. True: cut again at wanted().
   bool measured(const SplitTimes& times);

@@ -1,4 +1,4 @@
-// Copies between a GPU and the host on a stream beside the context's, and the clocks of the two parts of a product.
+// Copies between a GPU and the host on a stream next to the context's, and the clocks of the two parts of a product.
 //
 //   context's stream   begin . . . . GPU's rows . device_done . . . (waits for sent) . end
 //   beside               (waits for begin) . x' . fetched              y_1 . sent
@@ -137,7 +137,7 @@ class CudaSplitLink final : public SplitLink {
    public:
     void make(const ContextPtr& context, std::size_t bytes) {
       if (bytes <= bytes_) return;
-      // The memory of before stays where there is none for this.
+      // The memory of before stays if there is none for this.
       memory_ = std::make_unique<device::PinnedMemory>(context, bytes);
       bytes_ = bytes;
     }

@@ -22,8 +22,8 @@
 //        padding has column -1, and a thread ends a row there.
 //   csr  row pointers, columns, values. Row pointers are as wide as those of the source.
 //   coo  rows, columns, values.
-//   dia  offsets, values (diagonal d of row r at d rows + r, 0 where there is no entry), and a bit for each value that
-//        is 1 where it is an entry.
+//   dia  offsets, values (diagonal d of row r at d rows + r, 0 if there is no entry), and a bit for each value that
+//        is 1 if it is an entry.
 //
 // A format is a rule, which names the cut and the sizes of its parts from counts of the pattern (SumCounter). The
 // engine does the rest, once for all: the exact bytes, the conversion, new values, to_csr(), the diagonal, the product
@@ -52,7 +52,7 @@ struct PartSize {
   std::int64_t rows = 0, entries = 0;
   std::int64_t width = 0;  // ell: slots of a row; dia: diagonals
   std::int64_t longest =
-      0;  // cut by length: its rows have at most so many entries, and more than the part before allows
+      0;  // cut by length: its rows have at most that many entries, and more than the part before allows
   std::int64_t empty = 0;  // ell: rows without entries
   int lanes = 0;           // csr on a device: threads a row, 0 for work divided evenly whatever the lengths
 };
@@ -134,8 +134,8 @@ std::int64_t entries_within(const std::vector<std::int64_t>& lengths, std::int64
 // The cut by width: ell, and a tail of this kind. rows_without_entries: of ell.
 SumCut cut_by_width(const SumCounter& counter, std::int64_t width, std::int64_t within,
                     std::int64_t rows_without_entries, PartKind tail);
-// The cut by length in two: ell for rows of at most `longest` entries, csr for others, with so many threads a row on a
-// device. Lengths up to `longest` must have been counted.
+// The cut by length in two: ell for rows of at most `longest` entries, csr for others, with that many threads a row on
+// a device. Lengths up to `longest` must have been counted.
 SumCut cut_by_length(const SumCounter& counter, const std::vector<std::int64_t>& lengths,
                      std::int64_t longest, int lanes);
 // The cut by diagonal; `rest` is csr or ell.

@@ -4,7 +4,7 @@
 //   tile row 1   t t                          A tile row without tiles has one unit.
 //
 //   1. A warp computes a unit. Lanes l and l + 16 have two parts of the sum of row l. It writes y, or its 16 sums to
-//      `partial` where the tile row has several units.
+//      `partial` if the tile row has several units.
 //   2. A block for each of these tile rows adds their sums in a fixed order and writes y.
 //   3. Deferred entries are added by the tiles of equal numbers of entries of csr (entry_tiles.cuh), or by a csr5
 //      matrix of them.
@@ -85,7 +85,7 @@ static __global__ void __launch_bounds__(tile_threads_a_block)
   atomicMax(most, static_cast<unsigned long long>(max(values, bytes)));
 }
 
-// For each tile row the number of its units, 1 where it has several, and their number then.
+// For each tile row the number of its units, 1 if it has several, and their number then.
 static __global__ void count_units(std::int64_t tile_rows, const std::int64_t* tile_ptr,
                                    std::int64_t* unit_ptr, std::int64_t* split_ptr,
                                    std::int64_t* partial_ptr) {
@@ -117,7 +117,7 @@ static __global__ void write_units(std::int64_t tile_rows, const std::int64_t* t
                several ? partial + static_cast<std::int32_t>(u - first) : -1};
 }
 
-// Everything but the values, as admit() finds it.
+// Everything except the values, as admit() finds it.
 struct TilePlanOnDevice {
   TilePlanOnDevice(const Context& context, const SparsityPattern& pattern, const TileRule& of)
       : rule(of),
@@ -165,7 +165,7 @@ struct TilePlanOnDevice {
     partials = read_back(context, partial_ptr.data() + tile_rows);
     most = static_cast<std::int64_t>(read_back(context, found.data()));
   }
-  // The pattern of the deferred entries, but for their columns.
+  // The pattern of the deferred entries, except for their columns.
   SparsityPattern rest_of(const SparsityPattern& pattern) const {
     SparsityPattern rest = pattern;
     rest.nonzeros = sizes.rest, rest.row_ptr = {rest_ptr32.data(), rest_ptr64.data()};

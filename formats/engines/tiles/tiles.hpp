@@ -23,7 +23,7 @@
 //                                                       of 4 bits. Padding has the value 0 and the row's last column,
 //                                                       0 in an empty row
 //   hyb       the first `slots` entries of each row as in ell, then all others as in coo
-//   dns       h w, column by column; 0 where there is   ceil(h w / 8): bit c h + r is 1 where the tile has an entry
+//   dns       h w, column by column; 0 if there is   ceil(h w / 8): bit c h + r is 1 if the tile has an entry
 //             no entry
 //   dns_row   w slots, row by row                       slots: the rows that have entries. They have all w
 //   dns_col   h slots, column by column                 slots: the columns that have entries. They have all h
@@ -414,7 +414,7 @@ inline std::size_t tile_bytes(const TileSizes& sizes, const TileRule& rule, std:
          (rule.deferred ? pointer_bytes * static_cast<std::size_t>(rows + 1) : 0) +
          4 * static_cast<std::size_t>(sizes.rest);
 }
-// Bytes of the csr5 matrix of the deferred entries, 0 where there is none. The row pointers lie in the space of the
+// Bytes of the csr5 matrix of the deferred entries, 0 if there is none. The row pointers lie in the space of the
 // context.
 std::size_t rest_csr5_bytes(const Context& context, const SparsityPattern& rest, const TileRule& rule);
 // Offsets within a tile row have 32 bits. `most`: the greatest number of values or bytes of a tile row.

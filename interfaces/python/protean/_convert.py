@@ -24,7 +24,7 @@ def set_threads(threads: int) -> None:
     Parameters
     ----------
     threads : int
-        0 for the default: ``OMP_NUM_THREADS`` where it is set, else the processors that the process may use.
+        0 for the default: ``OMP_NUM_THREADS`` if it is set, else the processors that the process may use.
 
     Examples
     --------

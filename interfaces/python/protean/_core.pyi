@@ -1,4 +1,4 @@
-"""The extension: it translates between NumPy and the library. Use the modules beside it."""
+"""The extension: it translates between NumPy and the library. Use the modules next to it."""
 
 from collections.abc import Callable
 from typing import Any, overload

@@ -298,7 +298,7 @@ def ordinal_of(space: str) -> int:
 
 
 def csr_on_device(A: Any) -> tuple[int, int, Any, Any, Any] | None:
-    """Rows, columns, indptr, indices and data on a GPU; None where A is not a matrix there.
+    """Rows, columns, indptr, indices and data on a GPU; None if A is not a matrix there.
 
     CSR of CuPy, JAX (BCSR) and others is taken where it is. Columns of PyTorch are int64, and are copied into int32;
     its other layouts are made CSR by itself, as CuPy's are.

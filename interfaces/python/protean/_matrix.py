@@ -90,7 +90,7 @@ class Matrix:
 
     @property
     def format_reason(self) -> str:
-        """Why format "auto" took what it did; empty where it was not asked."""
+        """Why format "auto" took what it did; empty if it was not asked."""
         return self._core.format_reason
 
     @property
@@ -149,7 +149,7 @@ class Matrix:
         values : array of shape (nnz,), or sparse matrix
             In the order of ``data`` of the CSR arrays that the matrix was made of, and where these are, on the host or
             a GPU; an array of the right type is not copied. A sparse matrix of the same pattern will do, too; it must
-            be given where the matrix was made of anything but CSR with sorted rows.
+            be given where the matrix was made of anything except CSR with sorted rows.
 
         Raises
         ------

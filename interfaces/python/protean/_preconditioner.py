@@ -60,7 +60,7 @@ class Preconditioner:
         return self._core.figures
 
     def update(self) -> None:
-        """Set M up again after `Matrix.update`; it does nothing where the matrix has not changed."""
+        """Set M up again after `Matrix.update`; it does nothing if the matrix has not changed."""
         self._core.update()
 
     def matvec(self, r: Any) -> Any:

@@ -69,7 +69,7 @@ class Report:
     detail: str
     """The numbers that led to the reason; may be empty."""
     advice: str
-    """What to do where it has not converged."""
+    """What to do if it has not converged."""
     iterations: int
     restarts: int
     rhs_norm: float
@@ -168,7 +168,7 @@ class Report:
             orders = "" if one["from_order"] == one["to_order"] else f" in order {one['to_order']}"
             lines.append(
                 f"iteration {one['iteration']}: {one['from']} -> {one['to']}{orders}, {one['convert_seconds']:.3g} s"
-                f"{' beside the solve' if one['overlapped'] else ''}: {one['reason']}"
+                f"{' next to the solve' if one['overlapped'] else ''}: {one['reason']}"
             )
         for one in self.failed_switches:
             lines.append(f"iteration {one['iteration']}: no change to {one['to']}: {one['why']}")
@@ -238,7 +238,7 @@ def _switch_label(one: dict[str, Any]) -> str:
 
 
 def _label_switches(ax: Any, switches: list[dict[str, Any]]) -> int:
-    """Write the formats beside their lines, each where no other stands; returns how many found no place."""
+    """Write the formats next to their lines, each where no other stands; returns how many found no place."""
     points_of_pixel = 72 / ax.get_figure().dpi
     gap, left_out = 2 / points_of_pixel, 0
     placed: list[Any] = []
@@ -269,7 +269,7 @@ def _label_switches(ax: Any, switches: list[dict[str, Any]]) -> int:
 
 
 def _free_place(box: Any, inside: Any, placed: list[Any], gap: float) -> tuple[float, float] | None:
-    """By how many pixels a box at the top of the axes moves to the right and down: beside its line, below others
+    """By how many pixels a box at the top of the axes moves to the right and down: next to its line, below others
     there, or else in the nearest column that has room."""
     step = box.width + gap
     beside = [gap]

@@ -2,7 +2,7 @@
 
 ``x, info = cg(A, b)`` stops as SciPy does: ``norm(b - A @ x) <= max(rtol * norm(b), atol)``, and `b - A x` is computed
 before a solve is called converged. Computations are in float32 where A and b are, else in float64. Complex numbers are
-refused. Beside what SciPy takes, A may be a `protean.Matrix`; M may be the name of a preconditioner of this library,
+refused. Besides what SciPy takes, A may be a `protean.Matrix`; M may be the name of a preconditioner of this library,
 such as ``"ic0"``, a `protean.Preconditioner`, the factors of ``spilu()``, or a hierarchy of pyamg; b may have several
 columns.
 

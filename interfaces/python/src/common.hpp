@@ -38,7 +38,7 @@ VectorView<T> view_of(const VectorArray<T>& array) {
   return {array.data(), static_cast<std::int64_t>(array.shape(0)), Space::host};
 }
 
-// A context of the host with so many threads, 0 for the default. Each number has one, which lives as long as the
+// A context of the host with that many threads, 0 for the default. Each number has one, which lives as long as the
 // process.
 ContextPtr context_of(int threads);
 

@@ -1,7 +1,7 @@
 // Arrays in the memory of a GPU: those of other libraries, taken where they are, and our own results.
 //
-// Whoever made an array may still be computing it on a stream of its own. Where that stream is known, ours waits for it
-// before the array is read, and it waits for ours afterwards, without the host. Where it is not known, the host waits.
+// Whoever made an array may still be computing it on a stream of its own. If that stream is known, ours waits for it
+// before the array is read, and it waits for ours afterwards, without the host. If it is not known, the host waits.
 #pragma once
 #include <cstdint>
 #include <initializer_list>
@@ -48,12 +48,12 @@ const char* to_string(Entry entry) noexcept;
 template <class T>
 constexpr Entry entry_of = sizeof(T) == 8 ? Entry::float64 : Entry::float32;
 
-// Immutable but for its values. One or two dimensions; strides count entries.
+// Immutable except for its values. One or two dimensions; strides count entries.
 class DeviceArray {
  public:
   using Sizes = std::vector<std::int64_t>;
 
-  // An array of another library. ordinal -1: the GPU is asked for. `stream`: on which it was made, where that is known;
+  // An array of another library. ordinal -1: the GPU is asked for. `stream`: on which it was made, if that is known;
   // strides empty: rows one after another. `what` is for messages: "b".
   DeviceArray(const std::string& what, std::uintptr_t data, Sizes shape, Sizes strides,
               const std::string& entries, int ordinal, std::optional<std::uintptr_t> stream, nb::object kept);

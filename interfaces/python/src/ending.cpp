@@ -49,7 +49,7 @@ WithoutGil::~WithoutGil() {
   --asking, --computing;
 }
 
-// A thread that Python does not know, such as that of a build beside a solve, does not have the GIL either.
+// A thread that Python does not know, such as that of a build next to a solve, does not have the GIL either.
 WithGil::WithGil() : had_given_back_(without) {
   const bool has_it = !without && PyGILState_GetThisThreadState() != nullptr;
   if (!has_it) ask();

@@ -94,7 +94,7 @@ class Matrix {
   bool borrowed_ = true;
 };
 
-// B as columns or interleaved. Throws BadArgument where it is neither.
+// B as columns or interleaved. Throws BadArgument if it is neither.
 template <class T>
 MultiVectorView<T> view_of(const ColumnsArray<T>& array) {
   const auto rows = static_cast<std::int64_t>(array.shape(0)),

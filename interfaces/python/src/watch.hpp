@@ -13,7 +13,7 @@ namespace protean::python {
 // When a solve looks for signals of Python: in the main thread Ctrl-C raises KeyboardInterrupt there.
 class Signals {
  public:
-  // Throws nb::python_error where a handler of a signal has raised, and InterpreterEnds. Called without the GIL, often:
+  // Throws nb::python_error if a handler of a signal has raised, and InterpreterEnds. Called without the GIL, often:
   // it looks every few milliseconds.
   void look();
   // The same, but what is raised goes to `error`, for later. Whether there is one.

@@ -62,7 +62,7 @@ struct WaitingRow {
   Pointer next = 0, end = 0;
   Rule rule;
 
-  // Goes on over the rows that have a colour. The row for which it waits, or -1 where it has seen all.
+  // Goes on over the rows that have a colour. The row for which it waits, or -1 if it has seen all.
   __device__ std::int32_t go_on(std::int64_t i, const std::int32_t* __restrict__ columns,
                                 const std::int32_t* colour) {
     for (;;) {
@@ -270,7 +270,7 @@ bool find_colours(const ContextPtr& context, const SparsityPattern& pattern, boo
              (n + of_block - 1) / of_block, block_size, rows, most, patience(n), colour, there.data());
     };
     // The wave of colours that goes through a large grid is as wide as the rows on the device, so a thread has several
-    // of them then. Where they have many entries, or all are there, that only makes a turn longer.
+    // of them then. If they have many entries, or all are there, that only makes a turn longer.
     constexpr std::int64_t threads_of_processor = 2048, entries_of_short_rows = 16;
     const bool wide =
         n > state.processors * threads_of_processor && pattern.nonzeros < entries_of_short_rows * n;

@@ -4,7 +4,7 @@
 // The colours are those of colours.hpp: row after row, the smallest one that no coupled row has. The level of a row is
 // one more than the highest of the coupled rows before it, so an elimination level after level is one in natural order.
 // So the factors are those of the host. A row waits for the rows before it with which it is coupled, in one kernel.
-// Where rows follow each other in long chains (a tridiagonal matrix has one of all rows) that takes too long, and the
+// If rows follow each other in long chains (a tridiagonal matrix has one of all rows) that takes too long, and the
 // host goes on; so it does for more than 64 colours, for an unsymmetric pattern, for rows that are not sorted and for
 // rows of more than 8192 entries, whose order takes the square of that here.
 //
@@ -33,7 +33,7 @@ struct ColouredRows {
   std::int64_t colours() const noexcept { return static_cast<std::int64_t>(first.size()) - 1; }
 };
 
-// with_upper: U has the entries of later colours; else it has none. At most `most` colours. Nothing where the host must
+// with_upper: U has the entries of later colours; else it has none. At most `most` colours. Nothing if the host must
 // colour. Waits for the device. The pattern lies there.
 std::optional<ColouredRows> colour_on_device(const ContextPtr& device, const SparsityPattern& pattern,
                                              bool with_upper, int most);
@@ -130,7 +130,7 @@ struct ColouringRows {
 // Defined in device_colours.cu. CUDA builds only.
 namespace protean::device {
 
-// The colours of all rows of a pattern on the device, or their levels. False where the host must find them. count: of
+// The colours of all rows of a pattern on the device, or their levels. False if the host must find them. count: of
 // colours, `most` at most.
 bool find_colours(const ContextPtr& context, const SparsityPattern& pattern, bool levels, std::int32_t most,
                   std::int32_t* colour, std::int32_t& count);

@@ -77,7 +77,7 @@ struct RowThatWaits : RowInPlace<T> {
 
 // As RowInPlace, with the entries in shared memory, where the lanes of the row find keys and change values at a tenth
 // of the price. Each lane reads one of the next `lanes` pivots, so that none waits for a chain of pointers. done: see
-// is_done(); null where all pivots are there. A lane reads its pivot as soon as that is there, and the row goes on as
+// is_done(); null if all pivots are there. A lane reads its pivot as soon as that is there, and the row goes on as
 // soon as the next one is.
 template <int lanes, class T>
 struct RowInShared {
@@ -150,7 +150,7 @@ struct RowInShared {
   }
 };
 
-// most: entries for which the lanes of a row have room in shared memory. done: null where the rows of the places before
+// most: entries for which the lanes of a row have room in shared memory. done: null if the rows of the places before
 // `begin` are factored and those from it on do not need each other. Otherwise of all places, with the next ticket of a
 // block behind them: then a row waits for those before it, which are on the device or done.
 template <int lanes, class T>

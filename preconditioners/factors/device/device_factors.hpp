@@ -1,5 +1,5 @@
 // Factors without fill on a device: it computes them itself, stage after stage, or in one kernel whose rows wait for
-// each other where there are many stages, and solves with them colour after colour. Private to preconditioners/.
+// each other if there are many stages, and solves with them colour after colour. Private to preconditioners/.
 //
 // Place k holds row row[k]; the places of a stage follow each other. M = (I + L) D^-1 (I + U) as in sweeps.hpp. The
 // entries of L at a place lie from lower[k] to lower[k + 1], those of U from upper[k] to upper[k + 1], in the order in
@@ -39,7 +39,7 @@ PROTEAN_HOST_DEVICE inline std::int64_t find_key(const std::int32_t* key, std::i
 }
 
 // Of entry p of L at place k, whose column lies at place key[p]: the number of the entry of column k in the row of U
-// there, -1 where there is none.
+// there, -1 if there is none.
 PROTEAN_HOST_DEVICE inline std::int32_t mirror_of(const std::int32_t* key, const std::int64_t* upper,
                                                   std::int64_t k, std::int64_t p) {
   const std::int64_t other = key[p];
@@ -65,7 +65,7 @@ struct FactorRules {
 };
 
 // What the row at place k needs of a pivot, entry e of its L: where the row of U of that column begins and ends, the
-// entry there in the column of row k (`value`; `mirror`: its number; -1 where there is none), and D.
+// entry there in the column of row k (`value`; `mirror`: its number; -1 if there is none), and D.
 template <class T>
 struct FactorPivot {
   std::int64_t begin = 0;
@@ -80,7 +80,7 @@ struct FactorView {
   const std::int64_t *lower = nullptr, *upper = nullptr;
   // Of each entry its column, and the step in which that is eliminated.
   const std::int32_t *col = nullptr, *key = nullptr;
-  // Of entry (i, k) of L the number of (k, i) in row k of U, -1 where that is not stored.
+  // Of entry (i, k) of L the number of (k, i) in row k of U, -1 if that is not stored.
   const std::int32_t* mirror = nullptr;
   T *values = nullptr, *d = nullptr, *diagonal = nullptr;
   bool by_place = false;  // the step of a row is its place; else its number

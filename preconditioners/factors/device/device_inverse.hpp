@@ -95,7 +95,7 @@ struct InverseRows {
 };
 
 // What becomes of the values of row i of X: times d_i in place; before that, where mirror is not null, entry p also
-// goes to mirrored[mirror[p]], its place in X^T. d null: ones. False where one is not finite.
+// goes to mirrored[mirror[p]], its place in X^T. d null: ones. False if one is not finite.
 template <class T>
 PROTEAN_HOST_DEVICE bool finish_inverse_row(const InverseRows<T>& X, std::int64_t i, const T* d,
                                             const std::int64_t* mirror, T* mirrored, int lane, int lanes) {
@@ -114,7 +114,7 @@ PROTEAN_HOST_DEVICE bool finish_inverse_row(const InverseRows<T>& X, std::int64_
 // Defined in device_inverse.cu. CUDA builds only.
 namespace protean::device {
 
-// inverse_row() and finish_inverse_row() of all rows. *bad := 1 where a value is not finite.
+// inverse_row() and finish_inverse_row() of all rows. *bad := 1 if a value is not finite.
 template <class T>
 void invert_triangle(const Context& context, const detail::TriangleRows<T>& t,
                      const detail::InverseRows<T>& X, std::int64_t entries, const T* d,
