@@ -17,7 +17,7 @@ namespace protean::detail {
 // Throws ShapeMismatch; `what`: the order.
 void require_square(const SparsityPattern& pattern, std::string_view what);
 
-// The neighbours of a row: its columns, and if the pattern is not symmetric also those of the transpose. A
+// The neighbours of a row: its columns, and if the pattern is not symmetric also the columns of the transpose. A
 // neighbour may occur twice, and a row may be its own. The neighbours of the transpose come in no fixed order.
 class Adjacency {
  public:

@@ -13,7 +13,7 @@ struct ControlGroup {
 };
 
 // The group of this process for one controller ("cpu", "memory"), then the groups above it as far up as the
-// mounted file system shows them; those of version 2 and of version 1, if both are mounted. Empty if none
+// mounted file system shows them: the groups of version 2 and of version 1, if both are mounted. Empty if none
 // is. System files are read below the folder `root`, and folders are given below it (tests).
 std::vector<ControlGroup> control_groups(std::string_view controller, const std::string& root = {});
 

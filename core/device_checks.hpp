@@ -11,7 +11,7 @@ struct CUstream_st;  // CUDA's stream
 namespace protean::detail {
 
 // Throws WrongSpace, naming `what` and what it is, unless `data` is null or memory of the context's own
-// device: not pageable, pinned or managed memory, nor that of another GPU.
+// device: not pageable, pinned or managed memory, nor the memory of another GPU.
 void require_device_memory(const Context& context, const void* data, std::string_view what);
 
 // Throws BadArgument, naming the array, where one that has entries is a null pointer. A view is checked when it is

@@ -50,7 +50,7 @@ PROTEAN_EXPORT void multi_residual(const Context& context, MultiVectorView<const
                                    std::span<const ColumnPair> pairs, T* result);
 
 // In the following functions `running` has one number for each vector: if it is 0, the vector and its results stay as
-// they are. Coefficients are those of blas1.hpp with one value for each vector: their pointers are to the numbers of
+// they are. Coefficients are as in blas1.hpp, with one value for each vector: their pointers are to the numbers of
 // vector 0, which the numbers of the other vectors follow.
 
 // result[j] := a_j b_j for that many vectors; a and b may read result.

@@ -1,7 +1,7 @@
 // The terms of the hash of a pattern, on the host and on a device. Private.
 //
 // Each term depends on its place, and the hash is the sum of all terms modulo 2^64. So threads may add them in any
-// order, and a sum that a device has made is that of the host.
+// order, and a device and the host make the same sum.
 #pragma once
 #include <cstdint>
 
@@ -24,7 +24,7 @@ PROTEAN_HOST_DEVICE inline std::uint64_t word_of(std::int32_t low, std::int32_t 
   return static_cast<std::uint32_t>(low) | static_cast<std::uint64_t>(static_cast<std::uint32_t>(high)) << 32;
 }
 
-// Of four columns, 4 place and those that follow, in words of two; 0 if there are none.
+// The terms of four columns, 4 place and the next three, in words of two; 0 if there are none.
 constexpr std::int64_t columns_of_term = 4;
 PROTEAN_HOST_DEVICE inline std::uint64_t columns_term(std::uint64_t first, std::uint64_t second,
                                                       std::int64_t place) {
@@ -33,7 +33,7 @@ PROTEAN_HOST_DEVICE inline std::uint64_t columns_term(std::uint64_t first, std::
       second ^ (static_cast<std::uint64_t>(place) * 0xbf58476d1ce4e5b9u) ^ 0x94d049bb133111ebu);
 }
 
-// Of two row pointers of either width, 2 place and the next one; 0 if there is none.
+// The terms of two row pointers of either width, 2 place and the next one; 0 if there is none.
 constexpr std::int64_t row_pointers_of_term = 2;
 PROTEAN_HOST_DEVICE inline std::uint64_t row_pointers_term(std::int64_t first, std::int64_t second,
                                                            std::int64_t place) {

@@ -11,7 +11,7 @@ namespace protean::detail {
 class ProcessorSet {
  public:
   // Those that the calling thread may run on. Where the program's OpenMP run time binds its threads to places
-  // (OMP_PROC_BIND), the calling thread may have only a few of them: then those of all places.
+  // (OMP_PROC_BIND), the calling thread may have only a few of them: then the processors of all places.
   static ProcessorSet usable();
   int count() const noexcept;
   // Lets the calling thread run on these; whether the system agreed.

@@ -11,7 +11,7 @@ namespace protean::detail {
 struct RowSizes {
   double smallest = 0, largest = 0;  // 0 without such rows
   std::int64_t rows = 0;             // that have one
-  std::int64_t below = 0;            // of them, those of at most `limit` times the largest
+  std::int64_t below = 0;            // how many of them have at most `limit` times the largest
 };
 // For matrices in host memory. One pass, and a value a row.
 RowSizes row_sizes(const Context& context, const CsrMatrix<double>& matrix, double limit);

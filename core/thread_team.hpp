@@ -70,8 +70,8 @@ class ThreadTeam {
   std::unique_ptr<Place[]> places_;
   std::vector<std::thread> threads_;
 
-  // Of the present region. Written by the caller before it opens the parts, and read by those who have claimed
-  // a part, so they do not change while anybody reads them.
+  // The state of the present region. Written by the caller before it opens the parts, and read by those who have
+  // claimed a part, so they do not change while anybody reads them.
   ParallelBody body_ = nullptr;
   void* closure_ = nullptr;
   const Background* background_ = nullptr;

@@ -10,7 +10,7 @@
 
 namespace protean::detail {
 
-// Copies from memory of one space to memory of another; either may be that of the context's device. The host
+// Copies from memory of one space to memory of another; either may be the memory of the context's device. The host
 // memory may be used again when it returns. Throws NotAvailable when the context has no device, and
 // WrongSpace for a simulated device when an address does not lie in the given space.
 void copy_bytes(const Context& context, void* to, Space to_space, const void* from, Space from_space,

@@ -8,8 +8,8 @@
 
 namespace protean::detail {
 
-// The driver loads each kernel when it is used first, those of a conversion and of products in 4 to 12 ms (an H200,
-// docs/results/switching.md), as long as 20 to 50 conversions.
+// The driver loads each kernel when it is used first: the kernels of a conversion and of products in 4 to 12 ms (an
+// H200, docs/results/switching.md), as long as 20 to 50 conversions.
 inline constexpr double kernel_loading_seconds = 8e-3;
 
 // The first survey of a matrix on a device reads the built-in table and loads the kernels that take its sample. Next to

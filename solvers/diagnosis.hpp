@@ -82,8 +82,8 @@ std::optional<bool> has_positive_diagonal(const Evidence<T>& of);
 template <class T>
 std::optional<bool> is_symmetric(const Evidence<T>& of, std::string& why_not);
 
-// Minres found that r = b - A x is a null vector of A M^-1. It was told so by its
-// recurrences; this computes ||A z|| / ||z|| for z = M^-1 r next to that of a vector that looks random. Returns
+// Minres found that r = b - A x is a null vector of A M^-1, by its
+// recurrences; this computes ||A z|| / ||z|| for z = M^-1 r and the same for a vector that looks random. Returns
 //   inconsistent  where the ratio of the two is at most the cube root of the rounding of T
 //   stagnation    where it is, and ||r|| is no more than the rounding of b - A x, so that r tells nothing of b
 //   breakdown     else, since the recurrences were wrong
@@ -91,8 +91,8 @@ std::optional<bool> is_symmetric(const Evidence<T>& of, std::string& why_not);
 template <class T>
 Diagnosis check_least_squares(const Evidence<T>& of, double rhs_norm);
 
-// Whether no x solves the system because the entries of each column of A add up to zero, as those of Neumann problems
-// do, and those of b do not: |sum b| / sqrt(n) <= ||b - A x|| for all x. Looked for if that is above `tolerance`,
+// Whether no x solves the system because the entries of each column of A add up to zero, as in Neumann problems,
+// and the entries of b do not: |sum b| / sqrt(n) <= ||b - A x|| for all x. Looked for if that is above `tolerance`,
 // by the sums of A v for a v that looks random and for ones. Two products then. Overwrites the spare vectors.
 template <class T>
 std::optional<Diagnosis> find_inconsistent(const Evidence<T>& of, double tolerance);

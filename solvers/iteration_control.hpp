@@ -52,7 +52,7 @@ class IterationControl {
     smallest_ = residual;
     smallest_at_ = iteration;
   }
-  // The true residual is a little larger than that of the recurrence: lowers the goal, so that the solve goes
+  // The true residual is a little larger than the residual of the recurrence: lowers the goal, so that the solve goes
   // on.
   void aim_lower(double recurrence, double truth) noexcept {
     goal_ = 0.9 * recurrence * (tolerance_ / truth);

@@ -32,7 +32,7 @@ namespace {
 
 int (*other_solve)(const SolveArguments& arguments) = nullptr;
 
-// Of an option whose value is a time.
+// For an option whose value is a time.
 CLI::Validator above_zero() {
   return {[](std::string& text) {
             double value = 0;
@@ -231,7 +231,7 @@ Action add_compare(CLI::App& command) {
 // What follows is read by the program protean-research (command_line.cpp).
 Action add_reproduce(CLI::App& command) {
   command.footer(
-      "The options are those of `protean-research reproduce`, which `protean reproduce --help` prints.");
+      "It takes the options of `protean-research reproduce`, which `protean reproduce --help` prints.");
   return [] { return static_cast<int>(done); };
 }
 

@@ -8,7 +8,7 @@
 
 namespace protean::apps {
 
-// Everything about the format `id`, the table of the formats of `family`, or that of all formats if both are
+// Everything about the format `id`, the table of the formats of `family`, or the table of all formats if both are
 // empty. As text or JSON. Throws BadArgument for an unknown id or family, and for both at once.
 // Lines have at most `width` characters.
 std::string formats_text(const std::string& id, const std::string& family = {}, std::size_t width = 80);

@@ -55,7 +55,7 @@ struct Variant {
   std::string steps;  // SolveReport::steps
   double true_relative = 0;
   std::optional<double> break_even;  // iterations; empty: never
-  bool product_differs = false;      // from that of csr, beyond the spread of both
+  bool product_differs = false;      // from the product of csr, beyond the spread of both
   std::optional<Difference> to_csr;  // empty: csr was not solved
   std::vector<HistoryPoint> history;
 
@@ -84,7 +84,7 @@ struct Comparison {
   int threads = 0;
   double read_seconds = 0;
   double copy_bandwidth[2] = {};  // bytes a second of host and device; 0: not measured
-  MeasuredRoof roofs[2] = {};     // those of the machine table, of host and device; 0: it has none
+  MeasuredRoof roofs[2] = {};     // the roofs of the machine table, of host and device; 0: it has none
   std::int64_t lines_of_x = -1;   // cache lines of 128 bytes that blocks of 128 rows touch, counted for
                                   // each block; -1: not counted (host)
   std::vector<Variant> variants;

@@ -12,7 +12,7 @@ std::string compare_table(const Comparison& comparison);
 std::string compare_json(const std::vector<Comparison>& comparisons, const std::vector<std::string>& broken,
                          bool suite);
 std::string compare_csv(const std::vector<Comparison>& comparisons);
-// Of the selectors that were asked, over all systems; empty if none was.
+// Statistics of the selectors that were asked, over all systems; empty if none was.
 std::vector<SelectorSummary> selector_summaries(const std::vector<Comparison>& comparisons);
 // Self-contained: style, script and data in one file, no network.
 std::string compare_html(const std::vector<Comparison>& comparisons);

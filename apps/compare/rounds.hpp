@@ -44,7 +44,7 @@ class Rounds {
   // Fills in all that is measured of each variant, and its status.
   void operator()(std::vector<VariantRun>& runs);
   bool interrupted() const noexcept { return interrupted_; }
-  // Of rounds that failed after a first one that did not.
+  // The reasons of rounds that failed after a first one that did not.
   const std::vector<std::string>& notes() const noexcept { return notes_; }
 
  private:

@@ -19,7 +19,7 @@ struct SelectorVerdict {
   double look_seconds = 0;              // to rank the formats
   std::optional<double> look_products;  // the same in products of csr
   std::optional<double> to_best,
-      to_csr;       // time of the solve with all costs, over that of the best, and of csr
+      to_csr;       // time of the solve with all costs, over the time of the best, and of csr
   std::string why;  // why the two are not known; else empty
 };
 

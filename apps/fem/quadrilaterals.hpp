@@ -17,7 +17,7 @@ struct Quadrilaterals {
   std::int64_t elements() const { return std::int64_t{n} * n; }
   std::int64_t nodes_of_line() const { return std::int64_t{n} * degree + 1; }
   std::int64_t nodes() const { return nodes_of_line() * nodes_of_line(); }
-  // Of a coordinate of the nodes of a line, in [0, 1].
+  // For a coordinate of the nodes of a line, in [0, 1].
   std::vector<double> line() const;
 };
 Quadrilaterals square_of_quadrilaterals(int n, int degree);

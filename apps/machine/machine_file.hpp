@@ -23,7 +23,7 @@ TunedMachine read_machine(const std::string& file);
 // The roof of a space; null if there is none.
 const MeasuredRoof* roof_of(const TunedMachine& machine, Space space);
 
-// The table that predictions use: that of `file`; for an empty name, that of the file which the environment
+// The table that predictions use: the table in `file`; for an empty name, in the file that the environment
 // variable PROTEAN_MACHINE names; without both, the built-in table. If a file has no matrix of a space, the
 // built-in table is used for that space.
 struct ChosenMachine {

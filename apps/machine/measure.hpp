@@ -43,7 +43,7 @@ struct MeasuredRoof {
 // The roofs of the memory and of the last-level cache (L2 on a device), for the threads of the context. The vectors in
 // memory have four times the bytes of that cache together, 256 MiB at least and an eighth of the free memory at most.
 // Those in the cache have four times the bytes of the second-level caches of the threads together, and a half of the
-// last-level cache at most; a half of L2 on a device. If the system does not tell its caches, `cache` stays 0.
+// last-level cache at most; a half of L2 on a device. If the system does not report its caches, `cache` stays 0.
 MeasuredRoof measure_roof(const ContextPtr& context);
 
 }  // namespace protean::apps

@@ -22,7 +22,7 @@ std::string read_kernel(const Node& node, const std::string& path, const std::st
 FormatParams read_parameters(const Section& section, const std::string& owner, const std::string& format);
 
 // The parts of a sum, a list of {format: ID, take: RULE, parameters: {...}, kernel: NAME}, where take is the name of a
-// rule or {rule: NAME, NUMBER: VALUE, ...}. The last part has no `take`. `path` is that of the list.
+// rule or {rule: NAME, NUMBER: VALUE, ...}. The last part has no `take`. `path` is the path of the list.
 std::vector<PartOfSum> read_parts(const Node& list, const std::string& path);
 
 }  // namespace protean::apps

@@ -145,7 +145,7 @@ Problem parse_problem(std::string_view text, const std::string& file,
 std::string title_of(const Problem& problem);
 
 // True for a name that ends in .mtx, .mtx.gz, .mtx.xz, .pbin or as Harwell-Boeing files do, and for a file or a pipe
-// whose first bytes are those of such a file, whatever its name is. Also for matrices of other programs (.npz, .mat),
+// that begins as such a file does, whatever its name is. Also for matrices of other programs (.npz, .mat),
 // which the reader of matrices refuses with the way to convert them. A pipe can be read as usual afterwards.
 bool is_matrix_file(const std::string& file);
 

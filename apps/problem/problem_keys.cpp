@@ -84,7 +84,7 @@ KeyDoc key_of(std::string_view section, const Option<Options>& option) {
   KeyDoc key{section, option.name, Type::word, std::string(option.about) + readers};
   const OptionValue value = option.default_value();
   if (const auto* const word = std::get_if<std::string_view>(&value)) {
-    // Of a std::string it is a view of that.
+    // For a std::string it is a view of that string.
     key.otherwise = *std::find(option.words.begin(), option.words.end(), *word);
     key.words.assign(option.words.begin(), option.words.end());
     return key;

@@ -37,7 +37,7 @@ std::span<const KeyDoc> problem_keys();
 std::vector<std::string_view> keys_of(std::string_view section);
 std::vector<std::string_view> keys_of(std::initializer_list<std::string_view> sections);
 
-// A map of the problem file whose keys, defaults and ranges are those of sections of the table.
+// A map of the problem file whose keys, defaults and ranges come from sections of the table.
 class KeySection : public Section {
  public:
   KeySection(const Node& node, std::string path, std::string_view section)

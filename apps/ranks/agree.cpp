@@ -73,7 +73,7 @@ void Ranks::all_or_nothing(const Fault& mine) const {
   using namespace std::chrono_literals;
   MPI_Request all = MPI_REQUEST_NULL;
   MPI_Ibarrier(faults_, &all);
-  // If several ranks have failed, the first one of them tells it and ends the others before they do.
+  // If several ranks have failed, the first one of them reports it and ends the others before they do.
   const auto patience = 500ms + std::min(rank_, 20) * 100ms;
   for (const auto begin = std::chrono::steady_clock::now();
        std::chrono::steady_clock::now() - begin < patience;) {

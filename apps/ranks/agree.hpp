@@ -14,7 +14,7 @@ struct Fault {
   int code = 0;
   std::string text;
 };
-// Of the exception that is being handled.
+// The fault that belongs to the exception that is being handled.
 Fault fault_in_flight() noexcept;
 
 class Ranks {

@@ -28,7 +28,7 @@ void complete(SolveRecord& record, const std::vector<RankRecord>& all);
 Json report_of(const SolveRecord& record, const std::vector<RankRecord>& all, const std::string& partition);
 // Lines below the summary: a line for each rank, and the imbalance.
 std::string table_of(const std::vector<RankRecord>& all);
-// Of --explain, rank by rank.
+// The text of --explain, rank by rank.
 std::string explanations_of(const std::vector<RankRecord>& all);
 
 }  // namespace protean::apps::ranks

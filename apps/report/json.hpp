@@ -21,7 +21,7 @@ Json machine_json(int threads);
 
 // "rhs" or "initial-residual"
 std::string_view baseline_name(Baseline baseline);
-// Of residuals: "2-norm", or in words the one that these options ask for.
+// The norm of residuals: "2-norm", or in words the one that these options ask for.
 std::string_view norm_name(const SolverOptions& options);
 
 // Indented text that ends in a newline. Bytes that are not UTF-8 are replaced.

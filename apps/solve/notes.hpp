@@ -8,11 +8,11 @@
 
 namespace protean::apps {
 
-// Of a solve with more threads than processors; else empty.
+// A note for a solve with more threads than processors; else empty.
 std::string note_on_threads(int threads, int processors);
 
-// Of a solve that has converged by a norm that does not see some of its rows (UnseenRows); else empty. All is in host
-// memory. csr: without row pointers for element matrices, of which nothing is said.
+// A note for a solve that has converged by a norm that does not see some of its rows (UnseenRows); else empty. All is
+// in host memory. csr: without row pointers for element matrices, of which nothing is said.
 std::string note_on_unseen_rows(const Context& context, const CsrMatrix<double>& csr,
                                 VectorView<const double> b, VectorView<const double> x,
                                 const SolverOptions& options, const SolveReport& result);

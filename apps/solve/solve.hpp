@@ -49,13 +49,14 @@ struct SolveRecord {
   FormatParams parameters;
   // What the matrix of the last format chose among its own options. No choices: it has none.
   Tuning tuning;
-  // Of the format that the solve begins with. Empty: it is not composed of others.
+  // The parts of the format that the solve begins with. Empty: it is not composed of others.
   std::vector<PartShare> parts;
   std::size_t matrix_bytes = 0, peak_bytes = 0, peak_buffer_bytes = 0;
   std::int64_t products = 0;
   std::vector<PreconditionerFigure> preconditioner;  // of its setup
   std::size_t preconditioner_bytes = 0;
-  // Of several right-hand sides: of the first that has not converged, else of the one with the most iterations.
+  // If there are several right-hand sides: the report of the first that has not converged, else of the one with the
+  // most iterations.
   SolveReport result;
   MultiSolveReport columns;           // of several right-hand sides; empty for one
   std::vector<double> column_errors;  // with a known solution

@@ -22,7 +22,7 @@ struct NamedMatrix {
 std::vector<NamedMatrix> formula_matrices(double share = 1);
 
 // The matrices of a folder (.mtx, .mtx.xz, .mtx.gz, .pbin), each repeated along the diagonal until it has about
-// `entries` entries: its local structure stays, its size becomes that of a GPU's work; as it is when `entries` is not
+// `entries` entries: its local structure stays, its size becomes a GPU's work; it stays as it is when `entries` is not
 // above its own. A matrix is called skewed when the standard deviation of its row lengths is above half their mean,
 // else regular.
 std::vector<NamedMatrix> repeated_matrices(const ContextPtr& context, const std::string& folder,

@@ -12,7 +12,7 @@ namespace protean::bench {
 
 struct PreconditionedSolve {
   std::string method, preconditioner;  // cg, gmres (30), bicgstab; jacobi, ic0, ilu0
-  double tolerance = 1e-8;             // of the 2-norm of the residual, relative to that of b
+  double tolerance = 1e-8;             // of the 2-norm of the residual, relative to the norm of b
   int max_iterations = 20000;
 };
 

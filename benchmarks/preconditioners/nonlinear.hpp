@@ -21,7 +21,8 @@ struct NonlinearSequence {
 
 // -div((1 + u^2) grad u) = s in a cube with n elements along a side, trilinear hexahedra ("hex") or six linear
 // tetrahedra in the place of each ("tet"), u = 0 on its boundary. The source s grows from step to step; each step is
-// one of Picard's iteration: the conductivity of an element is that of the last u at its centre. b is the same for all.
+// one of Picard's iteration: the conductivity of an element follows from the last u at its centre. b is the same for
+// all.
 NonlinearSequence diffusion_sequence(const ContextPtr& host, const ContextPtr& context,
                                      const std::string& shape, int n, int steps);
 

@@ -9,8 +9,8 @@
 
 namespace protean::device {
 
-// A stream of CUDA as a number, as libraries tell each other: 1 for the default stream, 2 for that of each thread, else
-// its address.
+// A stream of CUDA as a number, as libraries tell each other: 1 for the default stream, 2 for the default stream of
+// each thread, else its address.
 using StreamNumber = std::uintptr_t;
 
 // The context's later work waits for all that has been queued on the stream. The host does not wait. Throws

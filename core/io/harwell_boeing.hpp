@@ -22,7 +22,7 @@ bool begins_as_harwell_boeing(LineSource& source);
 
 // Assembled matrices (the third letter of the type is A) of real numbers, whole numbers or a pattern (R, I, P),
 // general, rectangular, symmetric or skew-symmetric (U, R, S, Z). Right-hand sides are left out. Limits and the
-// treatment of repeated entries and of the other half of a symmetric matrix are those of read_matrix_market().
+// treatment of repeated entries and of the other half of a symmetric matrix are the same as in read_matrix_market().
 // Throws BadFile and OutOfMemory as that does.
 CsrMatrix<double> read_harwell_boeing(const ContextPtr& context, const Input& input, LineSource& source,
                                       const ReadOptions& options);

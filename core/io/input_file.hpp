@@ -8,7 +8,7 @@ namespace protean::io_detail {
 
 // What a path stands for. A named pipe (mkfifo) is a file of its own: opening it waits until another program
 // opens the other end. A pipe of the shell (a | b, <(a), >(a)) has both ends open already.
-// unreachable: the system does not say, for example when a folder of the path may not be entered; opening it tells why.
+// unreachable: the system does not say, for example when a folder of the path may not be entered; opening it says why.
 enum class FileKind : unsigned char {
   missing,
   unreachable,

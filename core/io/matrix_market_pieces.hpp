@@ -79,7 +79,7 @@ struct ValuePiece {
 template <class Item>
 void store(ItemPiece<Item>& piece, const Buckets& buckets, const Item* parsed);
 
-// Of an entry of the matrix, 0-based.
+// Row and column of an entry of the matrix, 0-based.
 struct EntryPlace {
   std::int32_t row = 0, col = 0;
 };

@@ -19,7 +19,7 @@ class ByteSource {
   virtual std::size_t read(char* to, std::size_t most) = 0;
 };
 
-// Reads the text of a matrix, decompressed if its first bytes are those of gzip or xz. read() throws BadFile when the
+// Reads the text of a matrix, decompressed if it begins as gzip or xz data do. read() throws BadFile when the
 // compressed data are broken, and where they become more than most_decoded(). `memory_limit` (0: none) and
 // most_xz_memory bound the memory of the xz decoder. Throws BadFile for a file that cannot be read (see InputFile), and
 // for matrices of other programs.

@@ -18,7 +18,7 @@ class VectorWriter {
   VectorWriter(const VectorWriter&) = delete;
   VectorWriter& operator=(const VectorWriter&) = delete;
 
-  // The entries that follow those of earlier calls. Throws BadArgument for more than `size` in all.
+  // Writes the entries that follow the entries of earlier calls. Throws BadArgument for more than `size` in all.
   void add(std::span<const double> entries);
   // Throws BadArgument while entries are missing.
   void commit();

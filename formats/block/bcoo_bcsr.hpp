@@ -140,7 +140,8 @@ struct StripBand {
     }
   }
 
-  // Calls block(first column, bits) for the blocks of the band, and marks their entries. choice is that of cost().
+  // Calls block(first column, bits) for the blocks of the band, and marks their entries. choice is the choice of
+  // cost().
   template <class Block>
   PROTEAN_HOST_DEVICE void place(const std::uint8_t* choice, std::uint8_t* covered, std::int64_t first,
                                  Block block) const {

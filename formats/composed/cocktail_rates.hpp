@@ -56,7 +56,7 @@ inline double cocktail_rate(BuiltinHost host, std::size_t value_bytes, std::stri
                             std::int64_t R, std::int64_t C, double rows, double length) {
   constexpr int lengths = cocktail_lengths;
   const std::span<const CocktailRates> table = cocktail_table();
-  // Rates of AMD and of Intel were not told apart.
+  // Rates of AMD and of Intel were not distinguished.
   if (host == BuiltinHost::amd_avx512) host = BuiltinHost::avx512;
   const auto found = std::find_if(table.begin(), table.end(), [&](const CocktailRates& row) {
     return row.host == host && row.value_bytes == value_bytes && row.format == format && row.R == R &&

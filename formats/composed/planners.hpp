@@ -37,7 +37,7 @@ struct CocktailOptions {
   bool diagonals = true, blocks = true;  // whether these categories are looked at
   double margin = 0;                     // the seconds of a plan with several parts count 1 + margin times
 };
-// The plan of the least seconds among those of clSpMV's policies (cocktail_plan.cpp). csr must be known.
+// The plan of the least seconds among the plans of clSpMV's policies (cocktail_plan.cpp). csr must be known.
 PredictedPlan predict_cocktail(const Context& context, const SparsityPattern& pattern,
                                std::size_t value_bytes, const CutTools& tools, const PartSeconds& seconds,
                                const CocktailOptions& options);

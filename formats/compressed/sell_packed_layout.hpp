@@ -189,7 +189,7 @@ enum class Order : unsigned char { automatic, natural, sorted };
 // The source of a stored value that is padding.
 constexpr std::uint32_t no_source = 0xffffffff;
 
-// Writes the values of the windows of rows begin .. end - 1 from those of the matrix, without a search for
+// Writes the values of the windows of rows begin .. end - 1 from the values of the matrix, without a search for
 // columns. The pattern must be the one that was encoded.
 void fill_values(const std::uint32_t* code, const unsigned char* places, const SparsityPattern& pattern,
                  const double* from, std::int64_t begin, std::int64_t end, double* values);

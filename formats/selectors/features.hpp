@@ -17,12 +17,12 @@ inline constexpr std::array<std::string_view, 26> feature_names = {
     "span",       "csr_bytes"};
 
 // rows, cols, nonzeros; density: nonzeros / (rows cols); mean, deviation, longest, shortest: of row lengths (population
-// deviation); empty_rows: part of the rows; row_changes: rows whose length differs from that of the row before, of all;
-// diagonals: with an entry; true_diagonals: with an entry in at least half of their places; true_ratio:
+// deviation); empty_rows: part of the rows; row_changes: rows whose length differs from the length of the row before,
+// of all; diagonals: with an entry; true_diagonals: with an entry in at least half of their places; true_ratio:
 // true_diagonals / diagonals; er_dia: nonzeros / (diagonals rows); er_ell: nonzeros / (longest rows); power_law:
 // exponent R of P(k) ~ k^-R, by 1 + n / sum ln(k / shortest) over the n rows with entries, 0 if all have one length;
-// runs: of neighbouring columns in a row, their number over rows and their sizes; span: mean of
-// (last column - first + 1) / cols over rows with entries; csr_bytes: of pattern and values of 8 bytes.
+// runs: of neighbouring columns in a row, their number over rows and their sizes; span: mean of (last column - first +
+// 1) / cols over rows with entries; csr_bytes: of pattern and values of 8 bytes.
 struct PatternFeatures {
   std::array<double, feature_names.size()> values{};
   double operator[](std::string_view name) const;  // 0 for an unknown name

@@ -30,7 +30,7 @@ using FormatTimer = std::function<std::optional<FormatTimes>(const FormatEntry&)
 class SelectorQuestion {
  public:
   // A pattern in host memory with sorted rows. Without `timer` selectors that measure do so themselves, with values of
-  // one; without `trained` the models are those of the build.
+  // one; without `trained` the models come with the build.
   SelectorQuestion(const SparsityPattern& pattern, const CostModel& model, const ChoiceOptions& options,
                    FormatTimer timer = {}, const TrainedModels* trained = nullptr);
   // A pattern in the memory of the context with sorted rows. `on_host`: the same in host memory, if the caller has it.
@@ -85,7 +85,7 @@ class FormatSelector {
   virtual std::string_view source() const noexcept = 0;
   // The formats that it knows besides csr; empty: all that the machine table knows.
   virtual std::span<const std::string_view> formats() const noexcept { return {}; }
-  // Its numbers are those of a host; it refuses a device.
+  // Its numbers were trained for a host; it refuses a device.
   virtual bool host_only() const noexcept { return false; }
   // It measures products of the matrix when it is asked (always, or if it is in doubt).
   virtual bool measures() const noexcept { return false; }
@@ -108,7 +108,7 @@ struct Candidate {
   const FormatEntry* entry = nullptr;
   double bytes = 0;  // of the whole matrix, estimated from a sample
 };
-// csr first; then those of `known` that a sample of the matrix admits, in the order of the catalogue.
+// csr first; then the formats of `known` that a sample of the matrix admits, in the order of the catalogue.
 std::vector<Candidate> candidates(const SelectorQuestion& question, std::span<const std::string_view> known);
 // The smallest score first, csr before others of the same score, then in the order given.
 void sort_by_score(std::vector<SelectedFormat>& formats);

@@ -40,7 +40,7 @@ struct Classifier {
   TreeEnsemble ensemble;
 };
 
-// Of one format: ln(product / product of csr) and ln(conversion / product of csr).
+// Predicted for one format: ln(product / product of csr) and ln(conversion / product of csr).
 struct TimesOfFormat {
   TreeEnsemble product, conversion;
   double deviation = 0;  // of ln(product) on matrices that were left out in training

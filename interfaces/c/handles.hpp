@@ -58,7 +58,7 @@ struct protean_matrix {
   protean::ContextPtr context;
   std::variant<protean::capi::MatrixOf<double>, protean::capi::MatrixOf<float>> of;
   mutable std::string format, order = "none", order_reason;
-  // Calls that are running with it: solves, those of them whose monitor runs, and products. More than one solve: a
+  // Calls that are running with it: solves, solves whose monitor runs, and products. More than one solve: a
   // function of the caller, which the first one has called, began the next one.
   mutable std::atomic<int> solves = 0, monitored = 0, products = 0;
 };
@@ -73,7 +73,7 @@ struct protean_solver {
   void* monitor_user = nullptr;
   std::vector<protean::SchedulePoint> schedule;
   std::atomic<bool> running = false;  // a solve with it
-  // Of the last solve.
+  // Results of the last solve.
   protean::SolveReport report;
   protean::MultiSolveReport columns;  // of several right-hand sides; else empty
   std::string reason, advice;

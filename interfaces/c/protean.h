@@ -329,7 +329,7 @@ protean_status protean_solve_f32(protean_solver* solver, const protean_matrix* m
                                  float* x);
 
 /* Solves A X = B for `count` right-hand sides at the same time, which lie one after another as in
- * protean_matrix_apply_multi(). Each column has its own iterations, tolerance and result, as in a solve of its own
+ * protean_matrix_apply_multi(). Each column has its own iterations, tolerance and result, as if it were solved alone
  * within rounding; columns that have ended are computed no more. X holds initial guesses on entry. PROTEAN_OK: all
  * columns have converged. The functions for results below then describe the column that needed the most iterations, or
  * the first that has not converged; protean_solver_column() describes each. null_space "constant" is for all columns.

@@ -106,7 +106,7 @@ class Block {
   std::shared_ptr<const Settings> settings_;
   Role role_ = Role::whole;
   protean::ContextPtr context_;
-  // Of the arrays that system_ was made of.
+  // State of the arrays that system_ was made of.
   PetscObjectState values_ = -1, pattern_ = -1;
   protean::CsrMatrix<double> given_;
   std::uint64_t hash_ = 0;

@@ -1,4 +1,4 @@
-// Calls between PETSc and C++. Functions of PETSc return error codes, and ours throw. No exception of ours passes
+// Calls between PETSc and C++. Functions of PETSc return error codes, and ours throw. None of our exceptions passes
 // through PETSc: it becomes an error of PETSc with its text.
 #pragma once
 #include <petscksp.h>
@@ -49,7 +49,7 @@ inline PetscErrorCode describe_exception(char* text, std::size_t size) noexcept 
   } catch (const protean::BadArgument& error) {
     return write(error.what(), PETSC_ERR_ARG_OUTOFRANGE);
   } catch (const std::exception& error) { return write(error.what(), PETSC_ERR_LIB); } catch (...) {
-    // Of a monitor, a test or a product of the program.
+    // Thrown by a monitor, a test or a product of the program.
     return write("a function of the program has thrown something that is no std::exception", PETSC_ERR_LIB);
   }
 }

@@ -1,4 +1,4 @@
-// No exception of ours passes through PETSc: it becomes an error code of PETSc's with a message that names the rank.
+// None of our exceptions passes through PETSc: it becomes an error code of PETSc's with a message that names the rank.
 #pragma once
 #include <petscmat.h>
 

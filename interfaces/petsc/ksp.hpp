@@ -87,7 +87,7 @@ class Preconditioner final : public protean::Preconditioner<double> {
 struct KspData {
   Options options;
   protean::ContextPtr context;     // made when it is needed
-  std::unique_ptr<Matrix> matrix;  // null if the operator is that of a shell
+  std::unique_ptr<Matrix> matrix;  // null if the operator is a shell
   std::unique_ptr<protean::SystemSolver<double>> solver;
   Preconditioner* preconditioner = nullptr;  // of the solver, of the last solve; null for none
   std::vector<double> null_space;
@@ -205,7 +205,7 @@ inline PetscErrorCode ksp_setup(KSP ksp) {
   });
 }
 
-// The tolerances of the KSP as a rule of ours.
+// The tolerances of the KSP as our StoppingRule.
 inline protean::StoppingRule rule_of(KSP ksp, const Matrix& matrix, protean::VectorView<const double> b,
                                      protean::VectorView<const double> x, bool own_test) {
   protean::StoppingRule rule = data_of(ksp).options.solver.stopping;
@@ -277,7 +277,7 @@ inline void solve(KSP ksp) {
   const Reading b(ksp->vec_rhs);
   const Writing x(ksp->vec_sol);
 
-  // The default test is a rule of ours, so that b - A x itself decides. Another one is asked in each iteration.
+  // The default test is our own rule, so that b - A x itself decides. Another one is asked in each iteration.
   const bool own_test = ksp->converged != KSPConvergedDefault;
   const protean::StoppingRule rule = rule_of(ksp, matrix, b.view(), x.view(), own_test);
   if (!data.solver || !same_rule(data.solver->settings().solver.stopping, rule)) {

@@ -1,7 +1,7 @@
 // The types seqaijprotean, mpiaijprotean and aijprotean of PETSc's Mat.
 //
 // A matrix of type seqaijprotean is one of type seqaij: its arrays, and with them factorizations, relaxation, products
-// of matrices, transposed products, are those of PETSc. MatMult() and MatMultAdd() compute with a copy of it (Block).
+// of matrices, transposed products, are PETSc's own. MatMult() and MatMultAdd() compute with a copy of it (Block).
 // A matrix of type mpiaijprotean is one of type mpiaij whose two blocks on each rank are of type seqaijprotean.
 #pragma once
 #include <petscmat.h>

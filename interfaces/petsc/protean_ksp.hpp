@@ -8,7 +8,7 @@
 //
 // For PETSc with real double scalars and 32-bit indices, on the host. Our solvers use threads and one MPI rank; where
 // there are more, -ksp_type fgmres -pc_type bjacobi -sub_ksp_type protean solves the block of each rank. Functions
-// return PETSc's error codes, so PetscCall() is the way to call them. No exception of ours passes through PETSc: it
+// return PETSc's error codes, so PetscCall() is the way to call them. None of our exceptions passes through PETSc: it
 // becomes an error of PETSc with its text. A KSP type must know the members of a KSP, hence a private header of PETSc,
 // which its installation contains.
 #pragma once
@@ -30,7 +30,7 @@ namespace protean_petsc {
 // Registers the type. Once, after PetscInitialize() and before KSPSetType() or KSPSetFromOptions(): then -ksp_type
 // protean.
 //
-// Of PETSc's interface:
+// These parts of PETSc's interface are used:
 //   KSPSetOperators       Amat of type seqaij: in the format that is asked for, else in the one that promises the
 //                         shortest solve. Made by MatCreateProtean(): that one. Any other type: products by MatMult().
 //                         New values and patterns are noticed by themselves

@@ -9,7 +9,7 @@ namespace protean_types {
 
 struct Settings {
   std::string format = "auto";
-  // Of the off-diagonal block, which has other rows: few, short ones. Parameters and kernel are not for it.
+  // The format of the off-diagonal block, which has other rows: few, short ones. Parameters and kernel are not for it.
   std::string off_diagonal_format = "auto";
   protean::FormatParams parameters = {};
   std::string kernel = {};

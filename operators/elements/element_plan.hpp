@@ -81,7 +81,7 @@ ElementPlan plan_elements(const ContextPtr& host, std::int64_t nodes, std::span<
 // Throws ShapeMismatch unless the matrices of `groups` have the sizes of the plan.
 template <class T>
 void check_matrices(const ElementPlan& plan, std::span<const ElementGroup<T>> groups);
-// Throws ShapeMismatch if a group has a connectivity that is not that of the plan. context: that of the operator.
+// Throws ShapeMismatch if a group has another connectivity than the plan. context: the context of the operator.
 template <class T>
 void check_same_connectivity(const Context& context, const ElementPlan& plan,
                              std::span<const ElementGroup<T>> groups);

@@ -54,7 +54,7 @@ struct Build {
   const bool on_elements;  // the running operator is element matrices
   const double begun;
   const std::string order;       // of the new matrix
-  const bool reorders;           // it is not that of the running matrix
+  const bool reorders;           // it is not the order of the running matrix
   std::size_t bytes_in_use = 0;  // of source, running matrix and a cancelled build
   CsrMatrix<T> source = {};      // a handle; empty if element matrices must be assembled first
   // For another order than the caller's: the source in that order, if it is the running one, and the permutation, if

@@ -252,7 +252,7 @@ class Matrix final : public Wrapper<T>,
   // The products of the running format, in the caller's order.
   std::string_view no_multi_product() const noexcept override;
   void do_multi_apply(T alpha, MultiVectorView<const T> X, T beta, MultiVectorView<T> Y) const override;
-  // Products with A^T are those of the running matrix. A change of format drops what the matrix before kept for them.
+  // The running matrix computes products with A^T. A change of format drops what the matrix before kept for them.
   std::string_view no_transposed_product() const noexcept override;
   void prepare_transposed() const override;
   std::size_t transposed_bytes() const noexcept override;

@@ -28,7 +28,7 @@ class Numbering {
   explicit Numbering(const LinearOperator<T>& B) : B_(B) { followers_.reserve(4); }
 
   const std::string& id() const noexcept { return id_; }
-  // Of no rows: the caller's order.
+  // A permutation of no rows: the caller's order.
   const Permutation& order() const noexcept { return order_; }
   // The source in this order, with the places of its entries, which a build may share. Null in the caller's order, and
   // for a matrix without a source.

@@ -91,7 +91,7 @@ class Running final : public Wrapper<T>,
 
  private:
   static constexpr int kept = 16;
-  // Of products shorter than this only one in eight is measured, so that reading the clock costs little.
+  // Only one in eight of the products that are shorter than this is measured, so that reading the clock costs little.
   static constexpr float quick_product = 20e-6f;
 
   const Matrix<T>& A_;

@@ -113,7 +113,7 @@ struct WalkParts {
 struct PartBegin {
   std::int64_t block, row;
 };
-// RowBlocks::starts of the blocks that begin in a part, and n behind those of the last part.
+// RowBlocks::starts of the blocks that begin in a part, and n behind the starts of the last part.
 struct StartsOfPart {
   RowParts parts;
   const PartBegin* begins;

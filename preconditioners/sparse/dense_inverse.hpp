@@ -18,7 +18,7 @@ namespace protean::detail {
 //
 // instead: 0, and the rows and columns that are left get zeros in X. Otherwise X is the inverse of A with the number
 // `instead` on the diagonal of S, if S has the same rows and columns: X = [A11^-1 0; 0 0] + W W^T / instead, where the
-// columns of W are mapped to zero within S. So where A is positive definite and S was too small to be told from
+// columns of W are mapped to zero within S. So if A is positive definite and S was too small to be distinguished from
 // rounding, X is positive definite, too, for a positive number.
 inline std::int64_t invert_dense(std::vector<double>& a, std::int64_t n, double smallest,
                                  double instead = 0) {

@@ -15,8 +15,8 @@
 //   scan(data, n)                          data[i] := data[0] + ... + data[i - 1]
 //   sort(keys, items, n, bits)             pairs by their keys, stable
 //   fill(data, n, byte)
-// All are queued; read() waits. device_levels.cu has that of a GPU, device_levels.cpp that of the simulated device.
-// Private to preconditioners/.
+// All are queued; read() waits. device_levels.cu has the work of a GPU, device_levels.cpp the work of the simulated
+// device. Private to preconditioners/.
 #pragma once
 #include <algorithm>
 #include <bit>
@@ -336,7 +336,7 @@ struct CountRows {
   }
 };
 
-// Writes the columns of rows; those of listed rows are not sorted.
+// Writes the columns of rows; the columns of listed rows are not sorted.
 template <class Terms>
 struct FillRows {
   Terms terms;
@@ -584,7 +584,7 @@ SparsityPattern triangle(const Work& work, std::int64_t n, const Pointer* ptr, c
 
 // ---- Values of products.
 
-// Row i of A B: the entries of a row of B have different columns, so that lanes share them; those of A are taken one
+// Row i of A B: the entries of a row of B have different columns, so that lanes share them; entries of A are taken one
 // after another. A row of up to `most` entries is added up in the memory of the lanes.
 template <class T>
 struct ProductRow {

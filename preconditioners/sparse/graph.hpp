@@ -10,7 +10,7 @@
 
 namespace protean::detail {
 
-// The columns of rows, as those of a CSR matrix.
+// The columns of rows, as in a CSR matrix.
 struct Graph {
   std::vector<std::int64_t> ptr = {0};
   std::vector<std::int32_t> col;

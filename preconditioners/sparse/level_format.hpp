@@ -8,8 +8,9 @@
 namespace protean::detail {
 
 // csr, which lies in the space of the context, in this format. Where `format` is empty it is chosen for two products an
-// iteration, and written there; `pattern` is that of csr, in host memory or in that of the context. The pattern alone
-// decides, not whether values happen to be symmetric to the bit, so new values have the format of a new setup.
+// iteration, and written there; `pattern` is the pattern of csr, in host memory or in memory of the context. The
+// pattern alone decides, not whether values happen to be symmetric to the bit, so new values have the format of a new
+// setup.
 template <class T>
 std::unique_ptr<AssembledMatrix<T>> in_format(const ContextPtr& context, const CsrMatrix<T>& csr,
                                               const SparsityPattern& pattern, std::string& format);

@@ -22,7 +22,7 @@ CsrMatrix<T> matrix_of(std::shared_ptr<const Graph> graph, std::int64_t cols, Bu
   return made;
 }
 
-// Rows of one node have the same columns, and so have those of one aggregate. Both functions do the work of a pattern
+// Rows of one node have the same columns, and so have rows of one aggregate. Both functions do the work of a pattern
 // once for such rows, where they follow each other.
 //
 // The pattern of A B, columns ascending.

@@ -6,7 +6,7 @@
 //              are there, without barriers between stages: Liu, Li, Hogg, Duff and Vinter, Euro-Par 2016,
 //              doi:10.1007/978-3-319-43659-3_45.
 //   iteration  Jacobi sweeps: jacobi_sweeps() of sweeps.hpp.
-// and those of cuSPARSE. Each row is summed by a fixed number of lanes in a fixed order, so two runs have the same
+// and the solves of cuSPARSE. Each row is summed by a fixed number of lanes in a fixed order, so two runs have the same
 // bits. None waits for the host, and all arrays keep their addresses when the values change, so recorded work stays
 // right.
 //

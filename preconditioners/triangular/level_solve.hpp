@@ -6,7 +6,7 @@
 // Rows of one level do not wait for each other. In factors a row is one level above the highest of the rows that it
 // waits for in one solve, or that wait for it in the other. So one order serves both: levels upwards for L, downwards
 // for U. Coloured rows have their colour as level. Each row adds its entries in the order of the pattern in the same
-// way, so the result has the same bits for any number of threads, and for factors those of a solve row after row.
+// way, so the result has the same bits for any number of threads, and for factors the bits of a solve row after row.
 //
 //   for each level, upwards:    w[k] := r[row[k]] - sum of l_kj w[j]
 //   for each level, downwards:  w[k] := d[k] w[k] - sum of u_kj w[j];  z[row[k]] := w[k]
@@ -25,7 +25,7 @@ template <class T>
 void solve_in_order(const SweepPattern& pattern, const SweepValues<T>& values, VectorView<const T> r,
                     VectorView<T> z);
 // The same for several columns, R and Z in one layout: each entry is read once for up to 8 of them. The bits of a
-// column do not depend on the other columns; they may differ from those of the solve with one vector.
+// column do not depend on the other columns; they may differ from the bits of the solve with one vector.
 template <class T>
 void solve_in_order(const SweepPattern& pattern, const SweepValues<T>& values, MultiVectorView<const T> R,
                     MultiVectorView<T> Z);

@@ -26,7 +26,7 @@ class Stages {
   Stages(const ContextPtr& context, const Buffer<std::int32_t>& stage, std::int32_t count, bool natural,
          bool backward, Work work);
 
-  // row(i, part) for all rows; those of a stage by several threads, each with another part.
+  // Calls row(i, part) for all rows; several threads share the rows of a stage, each with another part.
   template <class Row>
   void run(const Context& context, Row row) const;
 
@@ -52,17 +52,17 @@ class Stages {
   double parallel_share_ = 0;
 };
 
-// Where the entries of L and U are: those of L row after row, then those of U from the last row to the first, each row
+// Where the entries of L and U are: L row after row, then U from the last row to the first, each row
 // from its last column to its first. So both solves of one thread read forwards in memory, and in factors each row ends
 // with the entries of the row that was solved just before, whose result is the last to be known.
-// Entries of L belong to rows that the forward solve has reached before row i, those of U to rows that the backward
+// Entries of L belong to rows that the forward solve has reached before row i, entries of U to rows that the backward
 // solve has.
 struct SweepPattern {
   std::int64_t n = 0;
   Buffer<std::int64_t> lower_ptr, upper_ptr;  // n + 1 places each; upper_ptr[0] = lower_ptr[n]
   Buffer<std::int32_t> col;
   Stages forward, backward;
-  // Stages are colours: those of the backward solve are those of the forward one from the last to the first, or one of
+  // Stages are colours: the backward solve has the stages of the forward one from the last to the first, or one of
   // all rows where U has no entries. Columns may be on either side of the diagonal.
   bool coloured = false;
   // The places of the entries of row i.

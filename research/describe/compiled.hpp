@@ -16,7 +16,7 @@ namespace protean::research {
 class Library {
  public:
   // host: the C++ compiler that the variable CXX of the environment names, else the one that compiled this program.
-  // cuda: nvcc of the variable NVCC, else that of the build, else of the path; `architecture` as sm_90, empty:
+  // cuda: nvcc of the variable NVCC, else nvcc of the build, else of the path; `architecture` as sm_90, empty:
   // all-major. Throws NotAvailable if the compiler cannot be started, and Error with what it says.
   Library(const std::string& source, Target target, const std::string& architecture = {});
   ~Library();

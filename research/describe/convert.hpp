@@ -9,7 +9,7 @@
 namespace protean::research {
 
 struct Converted {
-  std::vector<std::int64_t> numbers;               // by variable; those of loops and entries have no meaning
+  std::vector<std::int64_t> numbers;  // by variable; numbers of loops and entries have no meaning
   std::vector<std::vector<std::int64_t>> extents;  // by array
   std::vector<std::vector<std::int32_t>> index;    // by array; empty for values
   std::vector<std::vector<double>> values;         // by array; empty for indices

@@ -66,7 +66,7 @@ struct Array {
   Kind kind = Kind::stored;
   int line = 0;
   std::vector<Expression> extents;  // one or two; two: a table, which kernels may have turned
-  int variable = -1;                // computed, scan: that of the definition
+  int variable = -1;                // computed, scan: the variable of the definition
   Expression definition;            // computed, scan; list: what is listed
   Expression group;                 // list with a list_start: which group an entry belongs to
   int start = -1;                   // list: its list_start, or -1

@@ -87,7 +87,7 @@ class EnergyMeter {
 
 class Lab {
  public:
-  // `show` is told what is done now. Throws NotAvailable if there is no such space.
+  // `show` gets a line of what is done now. Throws NotAvailable if there is no such space.
   Lab(
       const LabOptions& options, const PaperTables& papers,
       std::function<void(const std::string&)> show = [](const std::string&) {});

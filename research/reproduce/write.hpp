@@ -18,7 +18,7 @@ std::string exhibits_html(std::span<const Exhibit> exhibits);
 // Markdown: a line for each exhibit, and all findings.
 std::string exhibits_summary(std::span<const Exhibit> exhibits);
 
-// Two runs next to each other, such as those of a host and of a GPU: the paper's number, that of each run, and the
+// Two runs next to each other, such as runs on a host and on a GPU: the paper's number, the number of each run, and the
 // ratio of the second to the first. Cells belong together by their rows and columns. A page, and Markdown with the
 // findings.
 struct TwoRuns {

@@ -30,7 +30,7 @@ namespace protean::formats {
 
 constexpr int symbol_bits = 32;
 
-// The bits that a number needs: 0 for 0. Those of the greatest number of a set are those of the bitwise or of the set.
+// The bits that a number needs: 0 for 0. The greatest number of a set needs as many as the bitwise or of the set.
 PROTEAN_HOST_DEVICE constexpr int bits_of(std::uint32_t number) {
   int bits = 0;
   for (int step = 16; step > 0; step /= 2)

@@ -28,9 +28,9 @@
 //            interval_symbol [intervals + 1] int64, symbols before each interval; interleaved over W lanes
 //            col, values [entries]
 //
-// The values of the tail follow those of the slices. A format gives a rule, which names K, the tail and the sizes. The
-// engine finds the widths (admit), and makes the rest: exact bytes, conversion, new values, to_csr(), the diagonal, the
-// products.
+// The values of the tail follow the values of the slices. A format gives a rule, which names K, the tail and the sizes.
+// The engine finds the widths (admit), and makes the rest: exact bytes, conversion, new values, to_csr(), the diagonal,
+// the products.
 #pragma once
 #include <cstdint>
 #include <memory>

@@ -125,8 +125,8 @@ class Cut {
  public:
   std::vector<std::int64_t> entries;  // of each part
   virtual ~Cut() = default;
-  // Calls use() with the pattern of a part, which lives as long as the call. The context is that of the cut, `whole`
-  // its pattern.
+  // Calls use() with the pattern of a part, which lives as long as the call. The context is the context of the cut,
+  // `whole` its pattern.
   virtual void with_pattern(const Context& context, const SparsityPattern& whole, int part,
                             const std::function<void(const SparsityPattern&)>& use) const = 0;
   // The part with its values.

@@ -20,7 +20,7 @@
 
 namespace protean::formats {
 
-// Of the lengths of some rows, or of the numbers of blocks of rows of blocks.
+// Statistics of the lengths of some rows, or of the numbers of blocks of rows of blocks.
 struct LengthSums {
   std::int64_t rows = 0, entries = 0, longest = 0;
   std::int64_t filled = 0;   // rows that are not empty
@@ -57,13 +57,13 @@ class DiagonalTally {
   static constexpr std::int64_t most_diagonals = 4096;
 };
 
-// A pass over the blocks of a size. Entries on the diagonals `before` are not there for it, those of `after` are taken
-// from what it leaves.
+// A pass over the blocks of a size. Entries on the diagonals `before` are not there for it, entries on `after` are
+// taken from what it leaves.
 struct BlockPass {
   BlockShape shape{};
   std::int64_t min_fill = 100;  // percent from which a block is dense; above 100: none is
   std::span<const std::int32_t> before = {}, after = {};
-  bool diagonals = false;  // count those of what dense blocks leave
+  bool diagonals = false;  // count the diagonals of what dense blocks leave
 };
 struct BlockTally {
   std::unique_ptr<Lengths> all, dense;  // blocks of each row of blocks

@@ -113,7 +113,7 @@ void for_hacks(const Context& context, const SparsityPattern& pattern, const Dia
   });
 }
 
-// The rows of each part: whole hacks, so that all parts have nearly the same work; before(h) is that of all hacks
+// The rows of each part: whole hacks, so that all parts have nearly the same work; before(h) is the work of all hacks
 // before h. A single hack is cut into equal pieces.
 template <class Before>
 std::vector<std::int64_t> row_borders(std::int64_t rows, std::int64_t height, std::int64_t hacks, int parts,
@@ -134,7 +134,7 @@ std::vector<std::int64_t> row_borders(std::int64_t rows, std::int64_t height, st
 }
 
 // A matrix in lines. Derived has row_view(), which returns a view of diagonal_view.hpp. The values of lines come first,
-// then those of entries that lie apart.
+// then the values of entries that lie apart.
 template <class T, class Derived>
 class LineMatrix : public RowViewMatrix<T, Derived>, public HasApplyDot<T> {
  public:

@@ -20,7 +20,7 @@
 //
 //   values      [R][C slots]: row r of the block in a slot at r C slots + C slot
 //   block_col   [slots] uint16 where all numbers fit, else int32
-//   flags       [slots / 8] uint8: bit k % 8 of byte k / 8 is that of block k (not of slot k)
+//   flags       [slots / 8] uint8: bit k % 8 of byte k / 8 belongs to block k (not slot k)
 //   first_row   [tiles + 1] int32: the number of the block row with the first block of a tile
 //   entries     [ceil(R C / 8) slots] uint8: which values of a slot are entries, as in blocks.hpp
 // Private to formats/.
@@ -193,7 +193,7 @@ constexpr ParamDoc flag_cols_param = {.name = "cols",
                                       .choices = "auto|measured|1|2|4"};
 constexpr ParamDoc flag_shape_param = {
     .name = "shape",
-    .doc = "1: of the blocks that rows and cols allow those of the fewest bytes, 2: the next, to 4",
+    .doc = "1: of the blocks that rows and cols allow, the blocks of the fewest bytes; 2: the next, to 4",
     .default_value = "1",
     .choices = "1|measured|2|3|4"};
 constexpr ParamDoc flag_tile_param = {.name = "tile",

@@ -37,7 +37,7 @@ HWY_INLINE hn::Vec<D> where_entry(D d, const std::int32_t* key, int e, hn::Vec<D
     return hn::IfThenElseZero(hn::RebindMask(d, hn::Ne(bit, hn::Zero(narrow))), x);
 }
 
-// Adds what the slots from `values` on contribute to the sums of their lanes: sum[e] is that of row e of the block
+// Adds what the slots from `values` on contribute to the sums of their lanes: sum[e] is the sum of row e of the block
 // rows.
 template <int R, int C, class D, class T, class V>
 HWY_INLINE void add_slots(D d, const T* x, const T* values, std::int64_t L, const std::int32_t* col,
@@ -54,7 +54,8 @@ HWY_INLINE void add_slots(D d, const T* x, const T* values, std::int64_t L, cons
   }
 }
 
-// The sums of U vectors of lanes of a unit from lane l on. Its columns are those of slots from col[0] on. S: unroll.
+// The sums of U vectors of lanes of a unit from lane l on. Its columns are the columns of slots from col[0] on. S:
+// unroll.
 template <int R, int C, int U, int S, class D, class T>
 HWY_INLINE void lane_sums(D d, const LaneProduct<T>& job, std::int64_t u, const std::int32_t* col, int l,
                           T* sums) {

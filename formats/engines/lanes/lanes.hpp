@@ -26,7 +26,7 @@
 //
 // Slots can be blocks of two entries: of one row and neighbouring columns (1x2), or of one column and two rows (2x1).
 // The pattern of blocks has their keys as columns: 4 c + mask, where c is the first column, and bit e of mask says
-// whether value e is an entry. Lanes, units, padding and codes are then those of this pattern. lane_row has block rows,
+// whether value e is an entry. Lanes, units, padding and codes then belong to this pattern. lane_row has block rows,
 // which are pairs of rows in blocks 2x1. A unit has value 0 of all lanes of a slot, then value 1 of all lanes of it. A
 // value that is no entry is 0. It is multiplied by a column that its row has, or by 0: a NaN in another place of x does
 // not reach the row. Private to formats/.
@@ -203,7 +203,7 @@ struct BlockValues {
 };
 
 // Calls f(place, k, last) for all slots of row r: k is the entry of the row that lies there, or -1 in padding; last is
-// the last entry up to there, which is before the row when it is empty. used(lane, n) is told how many entries each
+// the last entry up to there, which is before the row when it is empty. used(lane, n) gets how many entries each
 // lane has. The view has no codes, and its lane_row marks as empty only lanes that are left over.
 template <class T, class RowPtr, class Use, class F>
 PROTEAN_HOST_DEVICE void lay_out_row(const MappedLanes<T>& a, std::int64_t r, const RowPtr& row_ptr,
@@ -369,7 +369,7 @@ struct LanePlanOnHost {
   std::vector<std::int64_t> block_ptr;
   std::vector<std::int32_t> key;
 
-  // The pattern whose rows have the lanes: that of the matrix, or that of its blocks.
+  // The pattern whose rows have the lanes: the pattern of the matrix, or of its blocks.
   SparsityPattern mapped(const SparsityPattern& pattern) const;
 };
 // The number of blocks of a pattern.

@@ -8,7 +8,7 @@
 //        | . . f . |     piece     = 0 2 1 3 4     their positions
 //                        row       = 0 1 0 1 3     the row at each position
 //
-// A product has the sum of each piece first, then that of the pieces of each row in their order: rows that lie in
+// A product has the sum of each piece first, then the sum of the pieces of each row in their order: rows that lie in
 // several tiles need neither atomic operations nor an order of the tiles. `Place` knows where a piece lies:
 // place.span(p) are `count` slots from `begin` on, `stride` apart. Padding follows the entries, has the value 0, and
 // repeats the last column of the piece; a piece has at least one entry. Private to formats/.

@@ -29,7 +29,7 @@ Buffer<N> buffer_of(const ContextPtr& context, const std::vector<N>& from) {
 }
 
 // The arrays of pieces. Derived adds those that say where a piece lies: place(), place_bytes(), place_layout(). Where
-// it has sorted the columns, its order() is that of PieceView.
+// it has sorted the columns, its order() is the order of PieceView.
 template <class T, class Place, class Derived>
 class PieceMatrix : public RowViewMatrix<T, Derived> {
  public:

@@ -180,7 +180,7 @@ class CsrInShares : public CsrHolder<T>, public HasApplyDot<T> {
     });
   }
 
-  // What a layout shows: the arrays of csr and those of the format.
+  // What a layout shows: the arrays of csr and the arrays of the format.
   std::vector<LayoutArray> layout_with(std::vector<LayoutArray> own) const {
     std::vector<LayoutArray> all = CsrHolder<T>::layout();
     for (LayoutArray& array : own) all.push_back(std::move(array));

@@ -57,7 +57,7 @@ class RowSums {
     write_empty(unwritten, row);
   }
   void add(T product) { sum_ += product; }
-  // The entries from here on are those of `row`, the same one or a later one.
+  // The entries from here on belong to `row`, the same row or a later one.
   void begin(std::int64_t row) {
     if (row == row_) return;
     close();

@@ -5,8 +5,8 @@
 //   row 0:  (y_0 y_1) = a (p s) + b (r u)                lanes:       sum := a (p s), sum := sum + b (r u)
 //
 // The columns of a row are added one after another, as a format stores them, so that the bits of a vector depend
-// neither on the other vectors nor on the number of threads. In deterministic mode (HostOptions) they are those of its
-// product alone. A row belongs to one thread. Private to formats/.
+// neither on the other vectors nor on the number of threads. In deterministic mode (HostOptions) they are the bits of
+// its product alone. A row belongs to one thread. Private to formats/.
 #pragma once
 #include "core/context.hpp"
 #include "core/multi_vector.hpp"

@@ -41,8 +41,8 @@ class SplitBalance {
   // A prediction that is this far off is corrected, even where the rows stay.
   static constexpr double near = 0.1;
 
-  // asked: the share of the entries for the GPU, 0 to 1, which is not corrected. Else the first share is that of the
-  // predicted speeds, but each part gets at least 1/64 of the entries: a speed that was never measured cannot be
+  // asked: the share of the entries for the GPU, 0 to 1, which is not corrected. Else the first share is the share of
+  // the predicted speeds, but each part gets at least 1/64 of the entries: a speed that was never measured cannot be
   // corrected.
   SplitBalance(std::int64_t entries, SplitSpeed device, SplitSpeed host, std::optional<double> asked,
                int most_corrections);

@@ -20,7 +20,7 @@
 //   ell  width slots of each of its rows: slot k of its position p at k rows + p. On the host padding has the value 0
 //        and repeats the row's last column (0 in a row without entries, whose position is in `empty`). On a device
 //        padding has column -1, and a thread ends a row there.
-//   csr  row pointers, columns, values. Row pointers are as wide as those of the source.
+//   csr  row pointers, columns, values. Row pointers are as wide as in the source.
 //   coo  rows, columns, values.
 //   dia  offsets, values (diagonal d of row r at d rows + r, 0 if there is no entry), and a bit for each value that
 //        is 1 if it is an entry.
@@ -30,8 +30,8 @@
 // of deterministic mode in ascending columns (SumView is a view of rows as in row_view.hpp), and the products: on the
 // host those of engines/slices/slot_product.hpp, engines/rows/rows.hpp, engines/runs/coo.hpp and
 // engines/diagonals/diagonals.hpp; on a device one or two launches a part on the context's stream, and no wait. No map
-// from the entries of a part to those of the source is stored: the cut gives it for each row, so new values need no
-// memory.
+// from the entries of a part to the entries of the source is stored: the cut gives it for each row, so new values need
+// no memory.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -104,7 +104,7 @@ class SumCounter {
   virtual ~SumCounter() = default;
   // rows[l]: rows with l entries, for l = 0 .. most; rows[most + 1]: longer rows.
   virtual std::vector<std::int64_t> lengths(std::int64_t most) const = 0;
-  // Of the rows with 0, 1, 2 or 3, 4 to 7, 8 to 15, ... entries.
+  // Counts of the rows with 0, 1, 2 or 3, 4 to 7, 8 to 15, ... entries.
   virtual std::vector<LengthClass> classes() const = 0;
   virtual std::vector<DiagonalCount> dense_diagonals(const DenseDiagonals& rule) const = 0;
   // Of the rows without their entries on these diagonals: `rows` have entries left, `longest` is the longest.

@@ -32,8 +32,8 @@
 // n - 1 of csr and coo in 8 bits, and of hyb the entries after the slots.
 //
 // Deferred: what would be stored as in coo, in tiles of kind coo and hyb, is left to CSR arrays of the whole matrix. A
-// hyb tile becomes an ell tile; a tile without other entries is not stored. Their values follow those of the tiles. An
-// entry lies in its tile or in these arrays, by a rule that knows the tile's pattern only.
+// hyb tile becomes an ell tile; a tile without other entries is not stored. Their values follow the values of the
+// tiles. An entry lies in its tile or in these arrays, by a rule that knows the tile's pattern only.
 //
 // Private to formats/.
 #pragma once
@@ -68,7 +68,7 @@ TileRule tile_rule(const FormatParams& params, std::int64_t nonzeros, std::size_
 // A stored tile.
 struct alignas(16) Tile {
   std::int32_t col;            // of tiles: its first column is 16 col
-  std::uint32_t value, index;  // counted from those of the tile row
+  std::uint32_t value, index;  // counted from the first ones of the tile row
   TileKind kind;
   std::uint8_t slots;  // ell, hyb: of a row; dns_row, dns_col: dense rows or columns
   std::uint8_t count;  // csr, coo: n - 1; hyb: entries as in coo
@@ -200,7 +200,7 @@ PROTEAN_HOST_DEVICE inline TileForm choose_tile(const TileBits& bits, const Tile
 struct TileRow {
   TileKind kind;
   int row, height, slots;
-  int first;     // csr, coo: its first value; ell, hyb: the first one of the tail; dns_row: that of column 0
+  int first;  // csr, coo: its first value; ell, hyb: the first one of the tail; dns_row: the value of column 0
   unsigned any;  // dns_col: columns with entries
 
   PROTEAN_HOST_DEVICE TileRow(const TileBits& bits, const TileForm& form, int r)
@@ -225,7 +225,7 @@ struct TileRow {
       case TileKind::dns_col:
         return count_bits(any & ((1u << c) - 1)) * height + row;
       default:
-        return first + j;  // the entries before a full row are those of full rows
+        return first + j;  // only full rows come before a full row
     }
   }
 };

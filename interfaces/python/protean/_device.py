@@ -80,7 +80,7 @@ class DeviceArray:
         dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,
     ) -> Any:
-        # The array is complete, so that the consumer's stream need not be told anything.
+        # The array is complete, so that the consumer's stream need not wait for anything.
         if stream is not None and (not isinstance(stream, int) or stream < -1):
             raise BufferError(f"stream {stream!r} is none: it must be None, -1, or the number of a stream of CUDA")
         if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():

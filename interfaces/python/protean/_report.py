@@ -12,7 +12,7 @@ from .errors import BadArgument
 
 
 class Iteration(NamedTuple):
-    """What a callback of `solve` is told of an iteration."""
+    """What a callback of `solve` gets in each iteration."""
 
     iteration: int
     """0 for the initial guess."""

@@ -230,7 +230,7 @@ def solve(
     Returns
     -------
     Report
-        With the solution ``x``. Numerical trouble is no exception but its ``reason``. Input that cannot be right is an
+        With the solution ``x``. Numerical trouble is its ``reason``, not an exception. Input that cannot be right is an
         exception, as an entry of b or x0 that is not finite.
 
     Raises

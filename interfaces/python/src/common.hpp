@@ -1,6 +1,6 @@
 // What the sources of protean._core share: arrays of NumPy, Python objects that C++ keeps, and the GIL.
 //
-// A call that computes gives the GIL back first (WithoutGil). So a lock of ours is never waited for with
+// A call that computes gives the GIL back first (WithoutGil). So our locks are never waited for with
 // the GIL, and a thread that holds a lock may ask for the GIL, as a solve does to call a function of the caller.
 #pragma once
 #include <nanobind/nanobind.h>

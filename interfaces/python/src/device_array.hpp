@@ -1,4 +1,4 @@
-// Arrays in the memory of a GPU: those of other libraries, taken where they are, and our own results.
+// Arrays in the memory of a GPU: arrays of other libraries, taken where they are, and our own results.
 //
 // Whoever made an array may still be computing it on a stream of its own. If that stream is known, ours waits for it
 // before the array is read, and it waits for ours afterwards, without the host. If it is not known, the host waits.
@@ -99,7 +99,7 @@ class DeviceArray {
   std::optional<std::uintptr_t> stream_;
   std::shared_ptr<Gpu> gpu_;  // of our own arrays
   Buffer<unsigned char> buffer_;
-  std::shared_ptr<void> kept_;  // of those of others
+  std::shared_ptr<void> kept_;  // of arrays of others
   bool handed_out_ = false;
 };
 

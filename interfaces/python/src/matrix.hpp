@@ -33,7 +33,7 @@ class Matrix {
                                                const DeviceArray& values, nb::object kept);
   static std::shared_ptr<Matrix> of_function(std::int64_t rows, std::int64_t cols, nb::object function,
                                              int threads);
-  // gpu: null, or that of the context; csr may then lie in host memory.
+  // gpu: null, or the GPU of the context; csr may then lie in host memory.
   Matrix(ContextPtr context, CsrMatrix<T> csr, bool borrowed, std::shared_ptr<Gpu> gpu = nullptr);
   ~Matrix();
   Matrix(const Matrix&) = delete;

@@ -21,7 +21,7 @@ class OwnState {
   OwnState(std::shared_ptr<Matrix<T>> matrix, const std::string& id, const PreconditionerOptions& options);
   const Preconditioner<T>& M() const { return *M_; }
   const Matrix<T>& matrix() const { return *matrix_; }
-  // With the mutex of the matrix.
+  // Called with the mutex of the matrix.
   void ensure();
   // Some preconditioners compute products with the operator that they were set up for. Where the matrix has another one
   // now, since its format was changed, M is set up again. Without the GIL.

@@ -33,7 +33,7 @@ Settings settings_of(const nb::dict& keywords);
 struct NamedPreconditioner {
   std::string id = "none";
   PreconditionerOptions options;
-  std::shared_ptr<const MultiVector<double>> near_null_space;  // that of the options, if they have one
+  std::shared_ptr<const MultiVector<double>> near_null_space;  // from the options, if they have one
 };
 NamedPreconditioner preconditioner_of(nb::handle given);
 

@@ -179,7 +179,7 @@ __global__ void __launch_bounds__(block_size)
   if (threadIdx.x % lanes == 0) lengths[k] = in_l, lengths[rows.rows + k] = in_u;
 }
 
-// Of each colour, and behind the last one, lower[first] and upper[first] - upper[0].
+// For each colour, and behind the last one: lower[first] and upper[first] - upper[0].
 __global__ void __launch_bounds__(block_size)
     entries_kernel(const std::int64_t* first, std::int32_t count, std::int64_t n, const std::int64_t* both,
                    std::int64_t* entries) {

@@ -1,14 +1,14 @@
 // Colours or levels of the rows of a matrix that lies on a device, found there, and the rows in the order of the
 // colours or levels with their entries cut into L and U. Private to preconditioners/.
 //
-// The colours are those of colours.hpp: row after row, the smallest one that no coupled row has. The level of a row is
-// one more than the highest of the coupled rows before it, so an elimination level after level is one in natural order.
-// So the factors are those of the host. A row waits for the rows before it with which it is coupled, in one kernel.
-// If rows follow each other in long chains (a tridiagonal matrix has one of all rows) that takes too long, and the
-// host goes on; so it does for more than 64 colours, for an unsymmetric pattern, for rows that are not sorted and for
-// rows of more than 8192 entries, whose order takes the square of that here.
+// The colours are the same as in colours.hpp: row after row, the smallest one that no coupled row has. The level of a
+// row is one more than the highest of the coupled rows before it, so an elimination level after level is one in natural
+// order. So the factors are the same as on the host. A row waits for the rows before it with which it is coupled, in
+// one kernel. If rows follow each other in long chains (a tridiagonal matrix has one of all rows) that takes too long,
+// and the host goes on; so it does for more than 64 colours, for an unsymmetric pattern, for rows that are not sorted
+// and for rows of more than 8192 entries, whose order takes the square of that here.
 //
-// Workspace: 28 bytes a row; the arrays are those of DeviceFactors.
+// Workspace: 28 bytes a row; the arrays belong to DeviceFactors.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -26,7 +26,7 @@ inline constexpr std::int64_t longest_row_on_device = 8192;
 // The rows of FactorView by colours or levels, on a device.
 struct ColouredRows {
   std::int64_t rows = 0;
-  // Of each colour, and behind the last one: its first place, and the entries of L and of U before that.
+  // For each colour, and behind the last one: its first place, and the entries of L and of U before that.
   std::vector<std::int64_t> first, lower_first, upper_first;
   Buffer<std::int32_t> row, place, col, key, mirror;
   Buffer<std::int64_t> lower, upper;

@@ -47,7 +47,7 @@ __global__ void __launch_bounds__(block_size) compare_kernel(FactorView<T> f, Fa
   if (difference > 0) keep_largest(&status->largest_difference, difference);
 }
 
-// Of each place whether its row is factored, where rows wait for each other in one kernel.
+// For each place whether its row is factored, if rows wait for each other in one kernel.
 __device__ inline bool is_done(const std::int32_t* place) {
   std::int32_t done;
   asm volatile("ld.acquire.gpu.s32 %0, [%1];" : "=r"(done) : "l"(place) : "memory");

@@ -2,11 +2,11 @@
 // each other if there are many stages, and solves with them colour after colour. Private to preconditioners/.
 //
 // Place k holds row row[k]; the places of a stage follow each other. M = (I + L) D^-1 (I + U) as in sweeps.hpp. The
-// entries of L at a place lie from lower[k] to lower[k + 1], those of U from upper[k] to upper[k + 1], in the order in
-// which their columns are eliminated.
+// entries of L at a place lie from lower[k] to lower[k + 1], entries of U from upper[k] to upper[k + 1], in the order
+// in which their columns are eliminated.
 //
 // A solve with c colours takes 2 c - 2 kernels (2 for c = 2; 1 for c = 1): the first one computes colours 0 and 1,
-// since rows of colour 0 have no entries in L, so those of colour 1 can read r; the last one of the way up multiplies
+// since rows of colour 0 have no entries in L, so rows of colour 1 can read r; the last one of the way up multiplies
 // by D, too, since the last colour has no entries in U. Each row is summed by a fixed number of lanes, so two solves
 // have the same bits.
 //
@@ -38,7 +38,7 @@ PROTEAN_HOST_DEVICE inline std::int64_t find_key(const std::int32_t* key, std::i
   return low < end && key[low] == wanted ? low : -1;
 }
 
-// Of entry p of L at place k, whose column lies at place key[p]: the number of the entry of column k in the row of U
+// For entry p of L at place k, whose column lies at place key[p]: the number of the entry of column k in the row of U
 // there, -1 if there is none.
 PROTEAN_HOST_DEVICE inline std::int32_t mirror_of(const std::int32_t* key, const std::int64_t* upper,
                                                   std::int64_t k, std::int64_t p) {
@@ -78,9 +78,9 @@ struct FactorView {
   std::int64_t rows = 0;
   const std::int32_t *row = nullptr, *place = nullptr;  // of each place, of each row
   const std::int64_t *lower = nullptr, *upper = nullptr;
-  // Of each entry its column, and the step in which that is eliminated.
+  // For each entry its column, and the step in which that column is eliminated.
   const std::int32_t *col = nullptr, *key = nullptr;
-  // Of entry (i, k) of L the number of (k, i) in row k of U, -1 if that is not stored.
+  // For entry (i, k) of L the number of (k, i) in row k of U, -1 if that is not stored.
   const std::int32_t* mirror = nullptr;
   T *values = nullptr, *d = nullptr, *diagonal = nullptr;
   bool by_place = false;  // the step of a row is its place; else its number
@@ -167,7 +167,7 @@ struct FactorView {
       // L of a symmetric matrix follows from U.
       const std::int32_t from = rules.symmetric ? in_lower : e + 1;
       const std::int64_t begin = other.begin + first, end = other.begin + other.size;
-      // Of a row that is much longer the entries are looked up: a dense row would cost as many steps for each row.
+      // The entries of a much longer row are looked up: a dense row would cost as many steps for each row.
       if (end - begin > 32 * std::int64_t{all - from}) {
         for (std::int32_t at = from + lane; at < all; at += lanes)
           if (const std::int64_t q = find_key(key, begin, end, own.key(at)); q >= 0)
@@ -231,7 +231,7 @@ struct FactorView {
   }
 };
 
-// The entries of the row at place k where they are stored, those of L and then those of U.
+// The entries of the row at place k where they are stored, first of L and then of U.
 template <class T>
 struct RowInPlace {
   const FactorView<T>& f;
@@ -266,7 +266,7 @@ class DeviceFactors final : public DeviceSweep<T> {
   // pattern: with its stages, in host memory. factors: whether factor() will be called. Solves need a pattern by
   // colours.
   DeviceFactors(const ContextPtr& device, const SweepPattern& pattern, bool factors);
-  // Of rows that the device has coloured.
+  // For rows that the device has coloured.
   DeviceFactors(const ContextPtr& device, ColouredRows rows);
 
   // Values that a host has computed.
@@ -275,7 +275,7 @@ class DeviceFactors final : public DeviceSweep<T> {
   // Factors csr, which lies on the device and has the pattern, with shift diag(A) added. Waits for the device. The
   // factors that were there stay in use until keep(); drop() forgets the new ones.
   FactorStatus factor(const CsrMatrix<T>& csr, const FactorRules& rules, T shift);
-  // Instead of factors those of ssor with relaxation w and of gauss-seidel: L := w L D^-1, U := w D^-1 U,
+  // Instead of factors, the triangles of ssor with relaxation w, and of gauss-seidel: L := w L D^-1, U := w D^-1 U,
   // D := scale D^-1, of the parts of csr. As factor() otherwise.
   FactorStatus relax(const CsrMatrix<T>& csr, bool one_for_zero, T w, T scale);
   void keep();
@@ -283,7 +283,7 @@ class DeviceFactors final : public DeviceSweep<T> {
 
   void solve(VectorView<const T> r, VectorView<T> z) const override;
   std::size_t bytes() const noexcept override;
-  // Of the factors in use; next: of those that factor() has left.
+  // The arrays of the factors in use; next: of the factors that factor() has left.
   FactorView<T> view(bool next = false) const noexcept;
   int lanes() const noexcept { return factor_lanes_; }
   std::int64_t stages() const noexcept { return static_cast<std::int64_t>(first_.size()) - 1; }

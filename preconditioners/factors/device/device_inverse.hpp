@@ -63,7 +63,7 @@ PROTEAN_HOST_DEVICE void inverse_row(const TriangleRows<T>& t, bool lower, const
     const T known = x[here];
     const TriangleRow row = row_of(step);
     const std::int64_t first = lower ? 0 : here + 1, end = lower ? here : count;
-    // Of a row that is much longer than X's the entries are looked up, on a host, where its columns are in order: a
+    // The entries of a row that is much longer than X's are looked up, on a host, if its columns are in order: a
     // dense row would cost as many steps for each row of X.
     if (!t.place && row.end - row.begin > 32 * (end - first)) {
       for (std::int64_t at = first; at < end; ++at)
