@@ -14,7 +14,7 @@ namespace protean::detail {
 // device: not pageable, pinned or managed memory, nor the memory of another GPU.
 void require_device_memory(const Context& context, const void* data, std::string_view what);
 
-// Throws BadArgument, naming the array, where one that has entries is a null pointer. A view is checked when it is
+// Throws BadArgument, naming the array, if one that has entries is a null pointer. A view is checked when it is
 // made, but a handle can be filled by hand.
 template <class T>
 void require_arrays(const CsrMatrix<T>& matrix);

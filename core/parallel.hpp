@@ -17,7 +17,7 @@
 namespace protean {
 
 // The threads of a context that is asked for 0: OMP_NUM_THREADS if it is set; otherwise the processors that
-// this process may run on, or fewer where its control group grants less time (containers), or where the
+// this process may run on, or fewer if its control group grants less time (containers), or where the
 // program has called omp_set_num_threads().
 int available_threads();
 
@@ -64,7 +64,7 @@ inline Range even_range(std::int64_t size, int part, int parts, std::int64_t gra
   return {border(part), border(part + 1)};
 }
 
-// Parts worth having for this much work: 1 below `smallest` items, where a region costs more than it saves.
+// Parts worth having for this much work: 1 below `smallest` items, for which a region costs more than it saves.
 inline int useful_parts(const Context& context, std::int64_t items, std::int64_t smallest = 4096) noexcept {
   return items < smallest ? 1 : context.threads();
 }

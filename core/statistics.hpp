@@ -14,7 +14,7 @@
 namespace PROTEAN_EXPORT protean {
 
 // The five features of Mpakos et al., "Feature-based SpMV Performance Analysis on Contemporary Devices"
-// (IPDPS 2023), section III-A and Table I. Averages over rows skip empty rows where a row average would be
+// (IPDPS 2023), section III-A and Table I. Averages over rows skip empty rows if a row average would be
 // 0/0.
 struct Features {
   double memory_footprint_mib = 0;  // CSR bytes (values of 8, columns of 4, row pointers of 4) / 2^20

@@ -24,7 +24,7 @@ namespace protean::detail {
 
 class ThreadTeam {
  public:
-  // Starts `workers` threads next to the calling one, or fewer where the system refuses more: regions only take
+  // Starts `workers` threads next to the calling one, or fewer if the system refuses more: regions only take
   // longer then. Regions have up to `parts` parts.
   ThreadTeam(int workers, int parts);
   // Ends the threads.

@@ -12,11 +12,11 @@ struct Launch {
 };
 Launch launch_of_environment() noexcept;
 
-// Thrown where a problem asks for `engine: petsc` in a process that is not yet the program of that engine.
+// Thrown if a problem asks for `engine: petsc` in a process that is not yet the program of that engine.
 struct OtherProgram {};
 
 // Replaces this process by protean-ranks with the same arguments: the program next to this one, or in
-// ../libexec/protean. Returns only by throwing: NotAvailable where that program is not there, which says what to
+// ../libexec/protean. Returns only by throwing: NotAvailable if that program is not there, which says what to
 // install.
 [[noreturn]] void become_ranks(char** arguments);
 

@@ -28,7 +28,7 @@ Timing measure(const Context& context, const std::function<void()>& work, const 
 Timing timing_of(std::vector<double> seconds);
 
 // Bytes a second when one vector is copied to another; a copy of n numbers of 8 bytes counts 16 n bytes. The
-// vectors have 128 MiB each on the host and 1 GiB on a device, or less where memory is short.
+// vectors have 128 MiB each on the host and 1 GiB on a device, or less if memory is short.
 double copy_bandwidth(const ContextPtr& context);
 
 // What bounds a product in a space, as S. Williams et al. have it (Roofline, CACM 52(4), 2009): bytes a second when one

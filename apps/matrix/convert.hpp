@@ -26,7 +26,7 @@ void convert(const ConvertArguments& arguments);
 // Throws BadArgument unless the name ends in .mtx, .mtx.gz, .mtx.xz or .pbin, or is `-`, the standard output, which
 // gets the text of a .mtx file.
 void require_matrix_name(const std::string& path);
-// Writes the file format of the name's ending. Text files contain the comment, and the lower triangle where the matrix
+// Writes the file format of the name's ending. Text files contain the comment, and the lower triangle if the matrix
 // is symmetric.
 void write_matrix(const Context& context, const std::string& path, const CsrMatrix<double>& matrix,
                   const std::string& comment = {});

@@ -57,7 +57,7 @@ struct RhsSpec {
   bool from_solution = true;  // true: the vector is x and b = A x; false: the vector is b
   VectorSpec vector{.file = {}, .seed = 1, .value = 0};
   // With a seed: the number of right-hand sides, of the seeds from there on. A file has its own number, which must be
-  // this one where the key is given.
+  // this one if the key is given.
   std::int64_t columns = 1;
   std::optional<Place> columns_place;  // empty: the key is not given
   Place place;

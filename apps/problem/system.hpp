@@ -16,7 +16,7 @@ namespace protean::apps {
 // Throws NotAvailable, with what to do, when there is no device.
 ContextPtr device_context(const DeviceOptions& options);
 
-// The matrix with its values times `factor`; throws BadFile at `place` where one becomes infinite. The
+// The matrix with its values times `factor`; throws BadFile at `place` if one becomes infinite. The
 // pattern is shared. Also used for the matrix alone, as in `convert --scale`.
 CsrMatrix<double> scaled(const ContextPtr& host, const CsrMatrix<double>& matrix, double factor,
                          const Place& place);
@@ -59,7 +59,7 @@ Vector<double> moved(const ContextPtr& target, const Context& device, Vector<dou
 // A random number, uniform in [-1, 1), for entry `index` of a vector.
 double random_value(std::uint64_t seed, std::int64_t index);
 
-// ||x - exact|| / ||exact|| in the 2-norm; ||x - exact|| where exact is 0.
+// ||x - exact|| / ||exact|| in the 2-norm; ||x - exact|| if exact is 0.
 double relative_error(VectorView<const double> x, VectorView<const double> exact);
 
 }  // namespace protean::apps

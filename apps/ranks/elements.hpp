@@ -4,7 +4,7 @@
 //                                              S_r: selects these from x, a VecScatter; S_r' adds
 //
 // A product sends the entries of x that other ranks' elements have, and gets their contributions back: two messages
-// where an assembled matrix needs one.
+// if an assembled matrix needs one.
 #pragma once
 #include <petscmat.h>
 

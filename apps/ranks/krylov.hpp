@@ -32,9 +32,9 @@ struct KrylovIteration {
 };
 
 // Solves A x = b from the x that is given, with the tests of StoppingRule. The residual b - A x is computed before a
-// solve is called converged, and where it is too large the method begins again from x. A signal to any rank ends the
-// solve on all of them where an InterruptGuard exists; signal_code becomes the exit code for it, 0 if there was
-// none. ended: the reason where the setup was ended; x stays as it is then. Collective.
+// solve is called converged, and if it is too large the method begins again from x. A signal to any rank ends the
+// solve on all of them if an InterruptGuard exists; signal_code becomes the exit code for it, 0 if there was
+// none. ended: the reason if the setup was ended; x stays as it is then. Collective.
 SolveReport solve(KSP ksp, Mat A, Vec b, Vec x, const StoppingRule& rule,
                   const std::function<void(const KrylovIteration&)>& on_iteration, StopReason ended,
                   int& signal_code);

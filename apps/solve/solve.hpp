@@ -81,7 +81,7 @@ struct SolveRecord {
 };
 
 // Reads the problem, solves it, writes the files of `output` and prints the summary: to the standard output, or to the
-// standard error where one of the files is the standard output. Returns the exit code: 0 converged, 1 not converged,
+// standard error if one of the files is the standard output. Returns the exit code: 0 converged, 1 not converged,
 // InterruptGuard::exit_code() interrupted. Throws for bad input and missing resources; then no file has been written
 // but a history that grew (HistoryFile) and a checkpoint, and the report of an earlier run is removed, unless the
 // problem was refused before anything was read for it. Throws WriteFailed if a file could not be written; the others

@@ -94,7 +94,7 @@ struct RecordingDisturbed : DeviceError {
   RecordingDisturbed(const std::string& message, SourceLocation where) : DeviceError(message, where) {}
 };
 
-// Throw DeviceError, or OutOfMemory where that is what happened.
+// Throw DeviceError, or OutOfMemory if that is what happened.
 void check(cudaError_t status, const char* call, SourceLocation where = SourceLocation::current());
 void check(cublasStatus_t status, const char* call, SourceLocation where = SourceLocation::current());
 void check(cusparseStatus_t status, const char* call, SourceLocation where = SourceLocation::current());

@@ -36,7 +36,7 @@ std::string_view in_field(std::string_view line, const FortranField& field) noex
 // The number of a field that is not empty. A real one may have an exponent of E, D or Q, or of a sign alone
 // (1.5-103). Refused is what Fortran would multiply by a power of ten: a number without a point in a format with
 // digits behind it, and a number without an exponent under a scale factor. It is infinite or not a number only
-// where it is spelled so. Throws FortranError.
+// if it is spelled so. Throws FortranError.
 std::int64_t whole_in(std::string_view text);
 double real_in(std::string_view text, const FortranField& field, const FortranFormat& format);
 

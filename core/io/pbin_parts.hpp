@@ -1,4 +1,4 @@
-// Private: the checksums of a .pbin file where no process reads the whole of it.
+// Private: the checksums of a .pbin file that no process reads as a whole.
 #pragma once
 #include <cstdint>
 #include <string>

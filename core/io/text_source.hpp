@@ -20,7 +20,7 @@ class ByteSource {
 };
 
 // Reads the text of a matrix, decompressed if it begins as gzip or xz data do. read() throws BadFile when the
-// compressed data are broken, and where they become more than most_decoded(). `memory_limit` (0: none) and
+// compressed data are broken, and if they become more than most_decoded(). `memory_limit` (0: none) and
 // most_xz_memory bound the memory of the xz decoder. Throws BadFile for a file that cannot be read (see InputFile), and
 // for matrices of other programs.
 std::unique_ptr<ByteSource> open_file(const std::string& path, std::size_t memory_limit = 0);

@@ -8,7 +8,7 @@
 
 namespace protean::formats {
 
-// Positions [first, first + B) of a matrix; where they are complete they lie in one slice.
+// Positions [first, first + B) of a matrix; if they are complete they lie in one slice.
 template <class Exec, class T>
 struct SlotRows {
   std::int64_t rows, positions, stride, width;

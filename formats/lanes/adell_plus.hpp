@@ -12,7 +12,7 @@ namespace protean::formats {
 
 // The options of the loop over the slots of a lane.
 constexpr int unrolls[] = {1, 2, 4};
-// Number of the option where products are not measured. On a GPU one slot a turn leaves room for the most threads.
+// Number of the option if products are not measured. On a GPU one slot a turn leaves room for the most threads.
 constexpr int fixed_unroll(Space space) { return space == Space::device ? 0 : 2; }
 constexpr int sweep_rounds = 3;  // that count
 constexpr ParamDoc unroll_param = {.name = "unroll",

@@ -12,7 +12,7 @@ constexpr std::uint32_t csr5_row_bits = 0x7fffffffu, csr5_dirty = 0x80000000u;
 struct Csr5Lane {
   int y_offset;          // row starts of the tile in the lanes before
   int seg_offset;        // lanes without a row start that follow directly
-  std::uint32_t starts;  // the top bit is the first entry of the lane: 1 where a row starts
+  std::uint32_t starts;  // the top bit is the first entry of the lane: 1 if a row starts there
   PROTEAN_HOST_DEVICE bool start(int s) const { return (starts << s & 0x80000000u) != 0; }
 };
 
@@ -53,7 +53,7 @@ struct Csr5Shape {
   }
 };
 
-// lanes: omega where the parameter is 0; sigma: the same.
+// lanes: omega if the parameter is 0; sigma: the same.
 inline Csr5Shape csr5_shape(const FormatParams& params, int lanes, int depth) {
   if (const std::int64_t omega = params.integer("omega"); omega > 0) lanes = static_cast<int>(omega);
   if (const std::int64_t sigma = params.integer("sigma"); sigma > 0) depth = static_cast<int>(sigma);

@@ -31,13 +31,13 @@ CsrLaunch fixed_rule(std::int64_t rows, std::int64_t nonzeros) noexcept;
 
 // The run-time tuner. Until done(): ask for next(), run a product with it, and pass its seconds to
 // measured(). After that next() is the best launch found. The steps of section 6:
-//   1. repeat is halved. If the time changes by more than 5 %, step 3 follows; else, and where repeat is 1,
+//   1. repeat is halved. If the time changes by more than 5 %, step 3 follows; else, and if repeat is 1,
 //   step 2. 2. coop is doubled and block set to 192. If that is faster, coop is doubled further, else it is
 //      halved, while times fall.
 //   3. If halving repeat was faster, it is halved further, else doubled, while times fall.
 //   4. block is increased in steps of 32 up to 512 while times fall. If the first step is not faster, block
 //      is decreased, down to 96 in single and 64 in double precision.
-// Step 4 follows steps 2 and 3. The paper leaves some choices open: where coop is halved in step 2, block
+// Step 4 follows steps 2 and 3. The paper leaves some choices open: when coop is halved in step 2, block
 // stays 192; each trial that is faster than the best before becomes the base of the next one; a launch that
 // the limits forbid counts as not faster.
 class CsrTuner {

@@ -71,7 +71,7 @@ struct SelectedFormat {
   FormatParams parameters = {};
   double score = 0;            // what the selector ranks by: the smaller the better
   double product_seconds = 0;  // predicted or measured; 0: the selector predicts no times
-  double convert_seconds = 0;  // 0 also where the selector ignores conversions
+  double convert_seconds = 0;  // 0 also if the selector ignores conversions
   double uncertainty = 0;   // relative, of product_seconds; of a classifier 1 - the confidence in this format
   std::string reason = {};  // for a person
 };

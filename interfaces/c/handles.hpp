@@ -28,7 +28,7 @@ namespace protean::capi {
 template <class T>
 struct MatrixOf {
   std::unique_ptr<SystemMatrix<T>> system;
-  CallbackOperator<T>* callback = nullptr;  // the operator of `system`, where it is functions of the caller
+  CallbackOperator<T>* callback = nullptr;  // the operator of `system`, if it is functions of the caller
   ElementGroup<T> group = {};               // of element matrices: sizes only
 
   const LinearOperator<T>& A() const { return system->A(); }

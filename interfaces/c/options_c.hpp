@@ -44,7 +44,7 @@ bool second_of(std::string_view option, std::string_view value, std::string_view
 std::vector<std::string_view> number_option_names();
 std::vector<std::string_view> text_option_names();
 
-// Set one of them. Throw BadArgument for another name, for a value that it cannot have, and where the method or the
+// Set one of them. Throw BadArgument for another name, for a value that it cannot have, and if the method or the
 // preconditioner of the solver does not read it.
 void set_number(Settings& settings, std::string_view method, std::string_view preconditioner,
                 std::string_view name, double value);

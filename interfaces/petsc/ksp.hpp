@@ -317,7 +317,7 @@ inline void solve(KSP ksp) {
     else
       data.solver->set_preconditioner({});
   }
-  // The solver makes it where the operator is another one, as one that changes its format, so it is made before.
+  // The solver makes it if the operator is another one, as one that changes its format, so it is made before.
   data.solver->set_up(matrix.system());
   if (data.preconditioner) data.preconditioner->refresh(symmetric ? nullptr : null_space);
 

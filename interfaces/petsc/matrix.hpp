@@ -47,7 +47,7 @@ class Matrix {
   Matrix(const Matrix&) = delete;
   Matrix& operator=(const Matrix&) = delete;
 
-  // After MatSetValues() and the like: takes new values, or makes the matrix anew where the pattern is new. PETSc's own
+  // After MatSetValues() and the like: takes new values, or makes the matrix anew if the pattern is new. PETSc's own
   // counters tell.
   void update() {
     PetscObjectState values = 0, pattern = 0;
@@ -122,7 +122,7 @@ class Matrix {
   protean::CsrMatrix<double> csr_;
   std::unique_ptr<protean::SystemMatrix<double>> system_;
   protean::CallbackOperator<double>* callback_ =
-      nullptr;  // the operator of system_ where the Mat is no seqaij
+      nullptr;  // the operator of system_ if the Mat is not a seqaij
 };
 
 inline PetscErrorCode matrix_of(Mat shell, Matrix*& matrix) {
@@ -189,7 +189,7 @@ inline Matrix* matrix_in(Mat A) {
 // MatMult(), MatMultAdd() and MatGetDiagonal(). In format csr nothing is copied. It refers to `aij`, whose new values
 // and new pattern have effect on the next product. What needs entries is set up from aij: KSPSetOperators(ksp, B, aij)
 // has ilu and all other PCs. MatScale(), MatShift() and MatDiagonalScale() are refused: change aij. MatDestroy() frees
-// it. Several calls of it at once are not allowed where aij has changed.
+// it. Several calls of it at once are not allowed if aij has changed.
 inline PetscErrorCode MatCreateProtean(Mat aij, Mat* B, const MatrixOptions& options = {}, int threads = 0) {
   *B = nullptr;
   detail::Matrix* matrix = nullptr;

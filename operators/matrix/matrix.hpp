@@ -220,7 +220,7 @@ class Matrix final : public Wrapper<T>,
   std::span<const FailedSwitch> failures() const noexcept { return failures_; }
 
   // Seconds of a product in the running format: the median of the last 16 measured ones. 0 before the first, while the
-  // matrix may not change, and always on a device, where products are queued.
+  // matrix may not change, and always on a device, because products are queued there.
   double seconds_per_product() const noexcept;
   // Which products are measured from now on: those with one vector (the default), or in one pass with so many at once.
   // The times of others are forgotten.

@@ -12,9 +12,9 @@
 namespace protean::detail {
 
 // The columns of the factors off the diagonal, in the order of the rows: L has those below, U those above. An entry is
-// kept where its level of fill is at most `fill`: 0 for entries of A, else the smallest lev(i,k) + lev(k,j) + 1 over
+// kept if its level of fill is at most `fill`: 0 for entries of A, else the smallest lev(i,k) + lev(k,j) + 1 over
 // the pivots k that make it (Saad, Iterative Methods for Sparse Linear Systems, 2nd ed., SIAM 2003, algorithm 10.5).
-// The stages are still to be found. Throws BadMatrix of preconditioner `name` where the entries, or the steps in which
+// The stages are still to be found. Throws BadMatrix of preconditioner `name` if the entries, or the steps in which
 // they are found, are too many to be worth it.
 std::shared_ptr<SweepPattern> pattern_of_factors(const ContextPtr& host, const SparsityPattern& A,
                                                  std::int64_t fill, std::string_view name);
@@ -30,7 +30,7 @@ constexpr std::int64_t most_steps_of_power(std::int64_t entries) {
 constexpr std::int64_t most_entries_of_fill(std::int64_t entries) {
   return std::max(std::int64_t{1} << 26, entries << 6);
 }
-// Those of factors without fill where rows are eliminated colour after colour: L has the entries of earlier colours.
+// The pattern of factors without fill if rows are eliminated colour after colour: L has the entries of earlier colours.
 // Each colour is a stage.
 std::shared_ptr<SweepPattern> pattern_by_colours(const ContextPtr& host, const SparsityPattern& A,
                                                  const Colours& colours);

@@ -33,8 +33,9 @@ double factor(const FactorTask& task, const ContextPtr& host, const CsrMatrix<T>
               const Vector<T>& diagonal, const SweepPattern& pattern, const FactorPlan& plan, bool with_fill,
               SweepValues<T>& values);
 // Factors csr, which lies on the device, there; returns alpha. What the device refuses is copied to the host, which
-// finds the message. Throws BadMatrix as the host, also where a symmetric matrix is needed and csr is none. Entries
-// that the factors have no place for are left out: for a symmetric matrix the pattern of the factors is symmetric.
+// finds the message. Throws BadMatrix as the host does, also if a symmetric matrix is needed and csr is not symmetric.
+// Entries that the factors have no place for are left out: for a symmetric matrix the pattern of the factors is
+// symmetric.
 template <class T>
 double factor_on_device(const FactorTask& task, const ContextPtr& host, DeviceFactors<T>& factors,
                         const CsrMatrix<T>& csr);

@@ -26,7 +26,7 @@
 // In each of them value (r, c) of block k of a block row lies at base + k step + u unit + c % W, with u = r C / W + c /
 // W: see BlockRow. block_col holds numbers of columns of blocks. `entries` holds, for each slot, ceil(R C / 8) bytes;
 // bit i % 8 of byte i / 8 is 1 where value i = r C + c is an entry: it distinguishes stored zeros from fill. Padding
-// slots have no entry, the value 0 and the column of the slot before, or 0 (the own column where the diagonal is
+// slots have no entry, the value 0 and the column of the slot before, or 0 (the own column if the diagonal is
 // apart).
 //
 // Contract. Blocks of a block row ascend in their columns, except for `apart` blocks: with diagonal_apart the blocks on

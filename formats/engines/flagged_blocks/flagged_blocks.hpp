@@ -19,7 +19,7 @@
 // slot slot_of(k). With one lane that is k. The last tiles are filled with blocks of zeros, flag 1 and column 0.
 //
 //   values      [R][C slots]: row r of the block in a slot at r C slots + C slot
-//   block_col   [slots] uint16 where all numbers fit, else int32
+//   block_col   [slots] uint16 if all numbers fit, else int32
 //   flags       [slots / 8] uint8: bit k % 8 of byte k / 8 belongs to block k (not slot k)
 //   first_row   [tiles + 1] int32: the number of the block row with the first block of a tile
 //   entries     [ceil(R C / 8) slots] uint8: which values of a slot are entries, as in blocks.hpp

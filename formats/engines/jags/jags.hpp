@@ -43,7 +43,7 @@ PROTEAN_HOST_DEVICE inline N fixed_at(const N* p) {
 #endif
 }
 
-// What tells where a row ends.
+// What says where a row ends.
 enum class JagEnds : unsigned char { jags, rows };
 
 struct JagRule {

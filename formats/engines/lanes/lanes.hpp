@@ -111,7 +111,7 @@ PROTEAN_HOST_DEVICE void for_blocks(const RowPtr& row_ptr, const std::int32_t* c
 template <class T>
 struct MappedLanes {
   const T* values;               // [slots R C]
-  const std::int32_t* col;       // of all slots, or of units that are not coded; keys where slots are blocks
+  const std::int32_t* col;       // of all slots, or of units that are not coded; keys if slots are blocks
   const std::int64_t* unit_ptr;  // slots before each unit
   const std::int32_t* lane_row;  // [units L]
   const std::int32_t* first;     // [units L]; this and the next are null if columns are not coded
@@ -355,7 +355,7 @@ struct LaneProduct {
 // that one turn of the loop over a unit adds: 1, 2 or 4. The bits of y do not depend on it.
 void lane_product(const LaneProduct<double>& product, int unroll, std::int64_t begin, std::int64_t end);
 void lane_product(const LaneProduct<float>& product, int unroll, std::int64_t begin, std::int64_t end);
-// The same where slots are blocks of two entries.
+// The same if slots are blocks of two entries.
 void lane_block_product(const LaneProduct<double>& product, int unroll, std::int64_t begin, std::int64_t end);
 void lane_block_product(const LaneProduct<float>& product, int unroll, std::int64_t begin, std::int64_t end);
 
@@ -364,8 +364,8 @@ struct LanePlanOnHost {
   LaneSizes sizes;
   std::vector<std::int64_t> unit_ptr, code_ptr;
   std::vector<std::int32_t> lane_row;
-  std::vector<std::int32_t> col;  // of all slots, only where the format codes columns
-  // The pattern of blocks, only where slots are blocks.
+  std::vector<std::int32_t> col;  // of all slots, only if the format codes columns
+  // The pattern of blocks, only if slots are blocks.
   std::vector<std::int64_t> block_ptr;
   std::vector<std::int32_t> key;
 
@@ -374,7 +374,7 @@ struct LanePlanOnHost {
 };
 // The number of blocks of a pattern.
 std::int64_t count_blocks(const Context& context, const SparsityPattern& pattern, int R);
-// rule.desired is set from the mean of the blocks where slots are blocks.
+// rule.desired is set from the mean of the blocks if slots are blocks.
 LanePlanOnHost plan_lanes_on_host(const Context& context, const SparsityPattern& pattern,
                                   const LaneRule& rule);
 

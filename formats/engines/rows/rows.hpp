@@ -7,7 +7,7 @@
 //   row        | the rest | whole | ... | the first |     a row may be cut; its pieces are added in order
 //   entries    k_begin                         k_end
 //
-// Position p is row p, or row list[p] where a format lists its rows in an order of its own.
+// Position p is row p, or row list[p] if a format lists its rows in an order of its own.
 #pragma once
 #include <algorithm>
 #include <limits>

@@ -87,18 +87,18 @@ PROTEAN_HOST_DEVICE void cut_block(std::int64_t count, int percent, Length lengt
 }
 
 // The arrays of a matrix in slices; a view of its rows in the sense of row_view.hpp. Padding has the value 0 and
-// repeats the row's last column. A row without entries in slots has its own column where the diagonal is apart, else 0.
+// repeats the row's last column. A row without entries in slots has its own column if the diagonal is apart, else 0.
 template <class T>
 struct SliceView {
   const T* values;  // [slots], then [rows] the diagonal if it is apart
   const std::int32_t* col;
   const std::int64_t* slice_ptr;  // null: one slice, of one_width slots a row
   const std::int32_t*
-      row_start;  // first position of each slice where their heights vary, then `rows`; else null
+      row_start;                // first position of each slice if their heights vary, then `rows`; else null
   const std::int32_t* lengths;  // of positions; null with LaneLengths::none
   const std::int32_t* perm;     // position -> row; null when they are the same
   const std::int32_t*
-      absent;  // ascending: rows without a diagonal entry where the diagonal is apart; else positions of
+      absent;  // ascending: rows without a diagonal entry if the diagonal is apart; else positions of
                // rows without entries if there are no lengths
   std::int64_t absent_count;
   std::int64_t rows, places, C, one_width, slots, slices;

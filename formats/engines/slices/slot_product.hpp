@@ -14,7 +14,7 @@ namespace protean::formats {
 //   ell       k * stride + p
 //   sliced    ptr[p / stride] + k * stride + p % stride
 //   variable  ptr[s] + k * h + p - row_start[s] in slice s, which has h = row_start[s + 1] - row_start[s] rows
-//   threads   as in slice_view.hpp, with slices of `stride` rows; one slice where ptr is null
+//   threads   as in slice_view.hpp, with slices of `stride` rows; one slice if ptr is null
 enum class SlotOrder : unsigned char { ell, sliced, variable, threads };
 
 // A product over positions [begin, end): y[row] := alpha * sum_k values x[col] + beta * y[row].

@@ -82,7 +82,7 @@ SplitForecast split_forecast(const SplitLinkSpeed& link, const SparsityPattern& 
                              std::size_t value_bytes);
 
 // The host's part of a pattern that is cut before row `border`, in host memory. Its columns are numbered by their
-// places in x': those from `first` on, or, where that is at most three quarters of them, only the ones with entries.
+// places in x': the places from `first` on, or, if that is at most three quarters of them, only the ones with entries.
 struct SplitRows {
   std::int64_t border = 0, first_entry = 0;
   SparsityPattern pattern;

@@ -38,7 +38,7 @@ class SplitBalance {
   static constexpr int warm_up = 2, products = 7;
   // A cut is moved, and a part is kept, for at least this gain in time.
   static constexpr double least_gain = 0.02;
-  // A prediction that is this far off is corrected, even where the rows stay.
+  // A prediction that is this far off is corrected, even if the rows stay.
   static constexpr double near = 0.1;
 
   // asked: the share of the entries for the GPU, 0 to 1, which is not corrected. Else the first share is the share of

@@ -213,7 +213,7 @@ struct TileRow {
     }
     for (int i = 0; i < form.height; ++i) any |= bits.row[i];
   }
-  // Entry j of the row, in column c of the tile; -1 where it is deferred. Only entries of tiles that are present.
+  // Entry j of the row, in column c of the tile; -1 if it is deferred. Only entries of tiles that are present.
   PROTEAN_HOST_DEVICE int place(int j, int c, bool deferred) const {
     switch (kind) {
       case TileKind::ell:

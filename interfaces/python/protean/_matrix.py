@@ -149,7 +149,7 @@ class Matrix:
         values : array of shape (nnz,), or sparse matrix
             In the order of ``data`` of the CSR arrays that the matrix was made of, and where these are, on the host or
             a GPU; an array of the right type is not copied. A sparse matrix of the same pattern will do, too; it must
-            be given where the matrix was made of anything except CSR with sorted rows.
+            be given if the matrix was made of anything except CSR with sorted rows.
 
         Raises
         ------

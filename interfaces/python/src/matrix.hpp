@@ -77,7 +77,7 @@ class Matrix {
   }
   // The entries in the caller's order of rows.
   const CsrMatrix<T>& csr() const { return system_->given(); }
-  // The same in host memory; a copy where they lie on a GPU. Without the GIL.
+  // The same in host memory; a copy if they lie on a GPU. Without the GIL.
   CsrMatrix<T> host_csr() const;
   // The words of the last convert() or want().
   std::string wanted_format = "auto", wanted_order = "none";

@@ -44,7 +44,7 @@ std::optional<ColouredRows> levels_on_device(const ContextPtr& device, const Spa
 struct FreeColour {
   std::uint64_t taken = 0;
   PROTEAN_HOST_DEVICE void see(std::int32_t colour) { taken |= std::uint64_t{1} << colour; }
-  // -1 where all have been taken.
+  // -1 if all have been taken.
   PROTEAN_HOST_DEVICE std::int32_t own() const {
     std::int32_t colour = 0;
     while (colour < 64 && (taken >> colour & 1) != 0) ++colour;

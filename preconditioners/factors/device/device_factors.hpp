@@ -10,7 +10,7 @@
 // by D, too, since the last colour has no entries in U. Each row is summed by a fixed number of lanes, so two solves
 // have the same bits.
 //
-// Memory: a value and 4 bytes for each entry, 20 bytes and a value a row; where it factors, 8 bytes more for each entry
+// Memory: a value and 4 bytes for each entry, 20 bytes and a value a row; if it factors, 8 bytes more for each entry
 // of L and 4 for each of U, 4 bytes and a value a row, and while it factors the values twice and 4 bytes a row.
 #pragma once
 #include <cstdint>

@@ -94,7 +94,7 @@ struct InverseRows {
   PROTEAN_HOST_DEVICE std::int64_t size(std::int64_t i) const { return begin(i + 1) - begin(i); }
 };
 
-// What becomes of the values of row i of X: times d_i in place; before that, where mirror is not null, entry p also
+// What becomes of the values of row i of X: times d_i in place; before that, if mirror is not null, entry p also
 // goes to mirrored[mirror[p]], its place in X^T. d null: ones. False if one is not finite.
 template <class T>
 PROTEAN_HOST_DEVICE bool finish_inverse_row(const InverseRows<T>& X, std::int64_t i, const T* d,
