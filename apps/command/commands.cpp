@@ -53,7 +53,7 @@ void add_set(CLI::App& command, std::vector<std::string>& settings) {
 void add_formats_of(CLI::App& command, std::string& formats) {
   command
       .add_option("--formats", formats,
-                  "Formats: all, or ids (otherwise at most 12, those that `format: auto` considers)")
+                  "Formats: all, or ids (otherwise at most 12: the ones that `format: auto` considers)")
       ->type_name("ID,ID");
 }
 
@@ -95,13 +95,13 @@ Action add_solve(CLI::App& command) {
       ->type_name("N|Ss");
   command
       .add_option("--checkpoint", arguments->checkpoint,
-                  "Also write the solution every so many minutes while the solve runs")
+                  "Also write the solution every MINUTES while the solve runs")
       ->check(above_zero())
       ->type_name("MINUTES");
   add_threads(command, arguments->threads, "Threads (otherwise operator.threads, OMP_NUM_THREADS or all)");
   command.add_flag("--json", arguments->json, "Print the JSON report to the standard output, and no summary");
   command.add_flag("--quiet", arguments->quiet,
-                   "No progress, no summary; one line where the solve has not converged, and errors");
+                   "No progress, no summary; one line if the solve has not converged, and errors");
   command.add_flag(
       "--explain", arguments->explain,
       "With format auto, or schedule: {policy: auto}: print the formats with predicted and real times, and "
@@ -116,8 +116,8 @@ Action add_solve(CLI::App& command) {
       "seed.\n"
       "`protean help problem` lists the keys. Options win over --set.\n"
       "A problem or matrix `-` is the standard input; its first bytes say which it is. An output `-` is the\n"
-      "standard output; the summary goes to the standard error then. If the standard error is no terminal,\n"
-      "nothing is printed there during the solve but what --monitor asks for.\n"
+      "standard output; the summary goes to the standard error then. If the standard error is not a terminal,\n"
+      "only --monitor prints there during the solve.\n"
       "To continue from a checkpoint, rename it: mv x.mtx x0.mtx; protean solve ... --initial-guess "
       "x0.mtx\n\n"
       "Under mpirun all ranks solve one system, with PETSc as the engine: mpirun -n 4 protean solve P.yaml\n"
@@ -143,7 +143,7 @@ Action add_formats(CLI::App& command) {
   command.footer(
       "Examples:\n  protean formats\n  protean formats csr\n  protean formats --family ell\n"
       "  protean formats --json\n\n"
-      "A preset, indented under its base, has the layout of that with parameters or a kernel of its own.");
+      "A preset, indented under its base, has the layout of its base, and its own parameters or kernel.");
   return [arguments] {
     const auto& [id, family, json] = *arguments;
     print(json ? formats_json(id, family)
@@ -265,7 +265,7 @@ Action add_generate(CLI::App& command) {
       .add_option("--preset", arguments->preset,
                   "Instead of a problem file: an artificial matrix by name, as friends/cant")
       ->type_name("NAME");
-  command.add_flag("--presets", *list, "List those");
+  command.add_flag("--presets", *list, "List the names that --preset takes");
   command.add_flag("--kinds", *kinds, "List the kinds of matrix.generate with their keys");
   add_set(command, arguments->settings);
   add_threads(command, arguments->threads, "Threads");
@@ -311,12 +311,12 @@ Action add_tune(CLI::App& command) {
   command
       .add_option(
           "--formats", arguments->formats,
-          "Measure these formats alone, again where the table has them (otherwise all); for a table that has "
-          "the others, because `format: auto` knows what is in it only")
+          "Measure only these formats (otherwise all) and update their rows of the table; `format: auto` "
+          "considers only formats that the table has")
       ->type_name("F,F,...");
   command
       .add_option("--matrices", arguments->matrices,
-                  "Matrices of your own, which are measured after the built-in ones")
+                  "Your own matrices, which are measured after the built-in ones")
       ->delimiter(',')
       ->type_name("F.mtx,...");
   add_threads(command, arguments->threads, "Threads (otherwise OMP_NUM_THREADS or all)");

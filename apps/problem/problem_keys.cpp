@@ -216,8 +216,8 @@ std::vector<KeyDoc> make_table() {
            "How contributions of elements are added (storage: element)"),
       integer(
           "operator", "expected_iterations", 0, 1, 1e9,
-          "Number of iterations that format, order and policy auto reckon with; format auto is then chosen "
-          "before the solve",
+          "Expected number of iterations, for format, order and policy auto; format auto is then chosen before "
+          "the solve",
           "0"),
       word("operator", "selector", default_selector, selector_words(),
            "What chooses the format, or the formats that the policy considers (format and policy auto)"),

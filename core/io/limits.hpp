@@ -1,4 +1,4 @@
-// Private: what a file that nobody has looked at may demand. docs/limits.md has them in a table, with what happens at
+// Private: what a file that nobody has checked may demand. docs/limits.md has them in a table, with what happens at
 // each of them.
 #pragma once
 #include <cstddef>

@@ -1,4 +1,4 @@
-// A fuzz target: what is done with any bytes, and how bytes are changed into others that get further than random ones.
+// A fuzz target: what is done with any bytes, and a mutator that keeps inputs structurally valid.
 // Each is a constant of this type in <name>.cpp and a line of targets.def. libfuzzer.cpp makes a program of one of
 // them, test_fuzz.cpp runs all of them for a short while without a fuzzer.
 #pragma once
