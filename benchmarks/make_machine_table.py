@@ -43,6 +43,7 @@ import json
 import pathlib
 import re
 import sys
+from decimal import Decimal
 
 import yaml
 
@@ -99,14 +100,20 @@ def print_head(described):
           "#   machine, its description\n"
           "#   few, space, likely or rare, the formats that are worth a look\n"
           "#   matrix, name, space, rows, nonzeros, row_changes (-1: unknown)\n"
-          "#   format, name, bytes, seconds of a product, seconds of the conversion from csr\n"
+          "#   a tab and then: format, bytes, microseconds of a product, microseconds of the conversion from csr\n"
           f"machine\t{described}")
+
+
+def microseconds(seconds):
+    """Four digits, without an exponent."""
+    text = format(Decimal(f"{seconds:.4g}").scaleb(6), "f")
+    return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def print_matrix(matrix, space, rows, nonzeros, formats, row_changes):
     print(f"matrix\t{matrix}\t{space}\t{int(rows)}\t{int(nonzeros)}\t{row_changes:.3g}")
     for name, size, product, convert in formats:
-        print(f"format\t{name}\t{int(size)}\t{product:.4g}\t{convert:.4g}")
+        print(f"\t{name}\t{int(size)}\t{microseconds(product)}\t{microseconds(convert)}")
 
 
 def in_products_of_csr(paths, wanted="host"):

@@ -199,6 +199,18 @@ def predictions(out, models, names, features, matrices):
     return {"features": names, "matrices": rows}
 
 
+def six_digits(data):
+    """The numbers of a model with as many digits as matter: predictions change by less than 1e-5."""
+    if isinstance(data, dict):
+        return {key: six_digits(value) for key, value in data.items()}
+    if isinstance(data, list):
+        return [six_digits(value) for value in data]
+    if not isinstance(data, float):
+        return data
+    rounded = float(f"{data:.6g}")
+    return int(rounded) if rounded.is_integer() else rounded
+
+
 def write(path, data):
     with opened(path, "wt") as file:
         json.dump(data, file, separators=(",", ":"))
@@ -226,14 +238,15 @@ def main():
         text += f", times permuted by seed {a.permute}"
     if a.out:
         out, models = train(names, features, table, matrices, text)
-        write(a.out, out)
+        write(a.out, six_digits(out))
         if a.predictions:
             write(a.predictions, predictions(out, models, names, features, matrices))
     if a.folds:
         folds = dict(line.rstrip("\n").split("\t") for line in opened(a.folds) if not line.startswith("#"))
         for fold in sorted({folds[m] for m in matrices}):
             kept = [m for m in matrices if folds[m] != fold]
-            write(f"{a.out_folds}.{fold}.json", train(names, features, table, kept, f"{text}, without fold {fold}")[0])
+            out = train(names, features, table, kept, f"{text}, without fold {fold}")[0]
+            write(f"{a.out_folds}.{fold}.json", six_digits(out))
 
 
 if __name__ == "__main__":

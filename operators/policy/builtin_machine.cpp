@@ -99,8 +99,8 @@ MeasuredFormat read_format(Fields& fields) {
   MeasuredFormat format;
   format.format = fields.word();
   format.bytes = static_cast<std::size_t>(fields.positive());
-  format.product_seconds = fields.number(0, true);
-  format.convert_seconds = fields.number(0, false);
+  format.product_seconds = fields.number(0, true) / 1e6;
+  format.convert_seconds = fields.number(0, false) / 1e6;
   return format;
 }
 
@@ -108,17 +108,21 @@ MeasuredFormat read_format(Fields& fields) {
 
 MachineTable parse_machine_lines(std::string_view text, std::string_view file, std::optional<Space> only,
                                  const WantedFormat& wanted) {
-  constexpr std::string_view of_format = "format\t";
   MachineTable table;
   bool passed_over = false;  // the matrix to which lines of formats belong
   for (std::int64_t number = 1; !text.empty(); ++number) {
     const std::string_view line = text.substr(0, text.find('\n'));
     text.remove_prefix(std::min(line.size() + 1, text.size()));
     if (line.empty() || line.front() == '#') continue;
-    if (line.starts_with(of_format)) {
+    if (line.front() == '\t') {
       if (passed_over) continue;
-      const std::string_view name = line.substr(of_format.size());
-      if (wanted && !wanted(name.substr(0, name.find('\t')))) continue;
+      const std::string_view format = line.substr(1);
+      if (wanted && !wanted(format.substr(0, format.find('\t')))) continue;
+      Fields fields(format, file, number);
+      if (table.matrices.empty()) fields.fail("has a format, and no matrix is before it");
+      table.matrices.back().formats.push_back(read_format(fields));
+      fields.end();
+      continue;
     }
     Fields fields(line, file, number);
     const std::string_view kind = fields.word();
@@ -130,9 +134,7 @@ MachineTable parse_machine_lines(std::string_view text, std::string_view file, s
       MeasuredMatrix matrix = read_matrix(fields);
       passed_over = only && matrix.space != *only;
       if (!passed_over) table.matrices.push_back(std::move(matrix));
-    } else if (kind == "format" && !table.matrices.empty())
-      table.matrices.back().formats.push_back(read_format(fields));
-    else
+    } else
       fields.fail("is not one of a machine, a matrix, or a format of the matrix before it");
     fields.end();
   }

@@ -188,7 +188,8 @@ TEST(SelectorNames, EachDisagreesWithEachOtherSomewhere) {
       if (one < other) { EXPECT_NE(its, theirs) << one << " and " << other << " rank alike everywhere"; }
 }
 
-// What scikit-learn predicts for the training matrices (tools/train_selectors.py --predictions).
+// What scikit-learn predicts for the training matrices (tools/train_selectors.py --predictions). The models of the build
+// have six digits, the predictions all.
 TEST(TrainedModels, PredictAsScikitLearnDoes) {
   const json stored = predictions();
   ASSERT_EQ(stored.at("features").size(), feature_names.size());
@@ -205,14 +206,14 @@ TEST(TrainedModels, PredictAsScikitLearnDoes) {
       const std::vector<double> got = trained.classifier(selector).ensemble(features);
       ASSERT_EQ(got.size(), expected.size()) << selector;
       for (std::size_t i = 0; i < got.size(); ++i, ++compared)
-        EXPECT_NEAR(got[i], expected[i].get<double>(), 1e-12) << selector;
+        EXPECT_NEAR(got[i], expected[i].get<double>(), 1e-5) << selector;
     }
     for (const auto& [selector, formats] : row.at("times").items())
       for (const auto& [format, expected] : formats.items()) {
         const TimesOfFormat& times = trained.times_of(selector).at(format);
-        EXPECT_NEAR(times.product(features).front(), expected.at(0).get<double>(), 1e-10)
+        EXPECT_NEAR(times.product(features).front(), expected.at(0).get<double>(), 1e-5)
             << selector << format;
-        EXPECT_NEAR(times.conversion(features).front(), expected.at(1).get<double>(), 1e-10)
+        EXPECT_NEAR(times.conversion(features).front(), expected.at(1).get<double>(), 1e-5)
             << selector << format;
         ++compared;
       }

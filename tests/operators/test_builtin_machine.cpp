@@ -21,10 +21,10 @@ TEST(BuiltinMachine, LinesBecomeATable) {
       "machine\ta processor; a GPU\n"
       "\n"
       "matrix\tfirst\thost\t100\t500\t0.25\n"
-      "format\tcsr\t6404\t1.5e-06\t0\n"
-      "format\tcsr/mkl\t6404\t0.000001\t2e-3\n"
+      "\tcsr\t6404\t1.5\t0\n"
+      "\tcsr/mkl\t6404\t1\t2e3\n"
       "matrix\tsecond\tdevice\t7\t9\t-1\n"
-      "format\tcsr\t140\t2e-06\t3.896e-06",
+      "\tcsr\t140\t2\t3.896",
       "lines");
   EXPECT_EQ(table.machine, "a processor; a GPU");
   ASSERT_EQ(table.matrices.size(), 2u);
@@ -42,22 +42,23 @@ TEST(BuiltinMachine, LinesBecomeATable) {
   EXPECT_EQ(second.space, Space::device);
   EXPECT_EQ(second.row_changes, -1);
   ASSERT_EQ(second.formats.size(), 1u);
-  EXPECT_EQ(second.formats[0].convert_seconds, 3.896e-6);
+  EXPECT_DOUBLE_EQ(second.formats[0].convert_seconds, 3.896e-6);
 }
 
 TEST(BuiltinMachine, WrongLinesAreRefusedByTheirNumber) {
   for (const char* wrong : {
-           "format\tcsr\t140\t2e-06\t0",                            // of no matrix
-           "matrix\tm\thost\t7\t9",                                 // a field is missing
-           "matrix\tm\thost\t7\t9\t-1\t0",                          // a field too many
-           "matrix\tm\tcloud\t7\t9\t-1",                            // a space that does not exist
-           "matrix\tm\thost\t0\t9\t-1",                             // no rows
-           "matrix\tm\thost\t7x\t9\t-1",                            // no number
-           "matrix\t\thost\t7\t9\t-1",                              // no name
-           "matrix m host 7 9 -1",                                  // blanks
-           "matrix\tm\thost\t7\t9\t-1\nformat\tcsr\t140\t0\t0",     // no time
-           "matrix\tm\thost\t7\t9\t-1\nformat\tcsr\t140\tinf\t0",   // no time
-           "matrix\tm\thost\t7\t9\t-1\nformat\tcsr\t140\t1e-6\t-1"  // a negative time
+           "\tcsr\t140\t2\t0",                                  // of no matrix
+           "matrix\tm\thost\t7\t9",                             // a field is missing
+           "matrix\tm\thost\t7\t9\t-1\t0",                      // a field too many
+           "matrix\tm\tcloud\t7\t9\t-1",                        // a space that does not exist
+           "matrix\tm\thost\t0\t9\t-1",                         // no rows
+           "matrix\tm\thost\t7x\t9\t-1",                        // no number
+           "matrix\t\thost\t7\t9\t-1",                          // no name
+           "matrix m host 7 9 -1",                              // blanks
+           "matrix\tm\thost\t7\t9\t-1\n\tcsr\t140\t0\t0",       // no time
+           "matrix\tm\thost\t7\t9\t-1\n\tcsr\t140\tinf\t0",     // no time
+           "matrix\tm\thost\t7\t9\t-1\n\tcsr\t140\t1\t-1",      // a negative time
+           "matrix\tm\thost\t7\t9\t-1\nformat\tcsr\t140\t1\t0"  // a word where a tab belongs
        }) {
     const std::string text = wrong;
     try {
@@ -209,8 +210,8 @@ TEST(BuiltinMachine, TheFewAreThoseOfTheTimes) {
 
 TEST(BuiltinMachine, FormatsThatAreNotWantedArePassedOver) {
   const std::string text =
-      "machine\tm\nfew\thost\tlikely\tdia ell\nmatrix\ta\thost\t10\t20\t-1\nformat\tcsr\t8\t1e-6\t0\n"
-      "format\tdia\tnot read\n";
+      "machine\tm\nfew\thost\tlikely\tdia ell\nmatrix\ta\thost\t10\t20\t-1\n\tcsr\t8\t1\t0\n"
+      "\tdia\tnot read\n";
   const MachineTable table =
       parse_machine_lines(text, "a.tsv", {}, [](std::string_view format) { return format == "csr"; });
   ASSERT_EQ(table.matrices.size(), 1u);
