@@ -47,7 +47,7 @@ from decimal import Decimal
 
 import yaml
 
-from tables import read_text
+from results.common import read_text
 
 
 def name_of(text):

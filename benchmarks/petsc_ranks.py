@@ -18,7 +18,7 @@ import sys
 import tempfile
 import time
 
-from tables import read_text
+from results.common import read_text
 
 # Name; what `protean generate` makes, or None for a file; whether CG is for it.
 MATRICES = [

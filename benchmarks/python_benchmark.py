@@ -35,7 +35,7 @@ import time
 import numpy as np
 
 import protean
-import tables
+from results import solves
 from protean import linalg
 
 if "--device" not in sys.argv:
@@ -296,7 +296,7 @@ def finish(result, given):
         beside = path.with_name(path.name + ".tmp")
         beside.write_text(json.dumps(result, indent=1) + "\n")
         beside.rename(path)
-    tables.print_python(result)
+    solves.print_python(result)
 
 
 def main():

@@ -17,7 +17,7 @@ import pathlib
 import subprocess
 import sys
 
-from tables import read_text
+from results.common import read_text
 
 SIZES, FORMATS, ROUNDS = "100,90,110,120", "csr,dia", "6"
 # Next to the latency and the bandwidth that were measured, between ranks of one machine: an assumption, not a

@@ -1,0 +1,1 @@
+"""The tables of docs/results, a module for each area; benchmarks/tables.py prints them."""
