@@ -2,30 +2,22 @@
 #include <atomic>
 #include <barrier>
 #include <cmath>
-#include <cstring>
 #include <limits>
 #include <map>
 #include <set>
 #include <thread>
 
-#include "core/error.hpp"
 #include "count_new.hpp"
+#include "element_variants.hpp"
 #include "gtest/gtest.h"
 #include "preconditioners/preconditioner.hpp"
 #include "solvers/solver.hpp"
 #include "support/elements.hpp"
-#include "support/multi.hpp"
 #include "support/oracle.hpp"
 #include "support/space.hpp"
 
 namespace protean::test {
 namespace {
-
-struct Variant {
-  ElementScatter scatter;
-  bool symmetric;
-  Space space;
-};
 
 std::vector<Variant> variants() {
   std::vector<Variant> list;
@@ -35,125 +27,6 @@ std::vector<Variant> variants() {
         list.push_back({scatter, symmetric, space});
   return list;
 }
-
-template <class T>
-std::vector<T> only(const std::vector<T>& all, std::span<const std::int32_t> chosen) {
-  std::vector<T> some;
-  for (const std::int32_t u : chosen) some.push_back(all[u]);
-  return some;
-}
-
-class Elements : public testing::TestWithParam<Variant> {
- protected:
-  void SetUp() override {
-    if (!test_context(GetParam().space)) GTEST_SKIP() << no_device;
-  }
-  std::vector<ContextPtr> contexts() const {
-    if (GetParam().space == Space::device) return {test_context(Space::device)};
-    return {Context::host(1), Context::host(3)};
-  }
-  ContextPtr context() const { return test_context(GetParam().space); }
-  ElementOptions options(const ElementMesh& mesh) const {
-    ElementOptions o;
-    o.scatter = GetParam().scatter, o.symmetric = GetParam().symmetric;
-    o.components = mesh.components, o.allow_unused_nodes = mesh.unused;
-    return o;
-  }
-  template <class T>
-  void check_product(const ElementOperator<T>& A, const ElementReference<T>& reference, T alpha, T beta) {
-    const auto n = static_cast<std::int64_t>(reference.rows.size());
-    const auto x = sample_vector<T>(n, 1);
-    auto y0 = sample_vector<T>(n, 2);
-    const auto rows = A.free_unknowns();
-    const bool reduced = !rows.empty();
-    if (beta == T(0)) std::fill(y0.begin(), y0.end(), std::numeric_limits<T>::quiet_NaN());
-    Placed<T> there_x(A.context(), reduced ? only(x, rows) : x),
-        there_y(A.context(), reduced ? only(y0, rows) : y0);
-    A.apply(alpha, there_x.read(), beta, there_y.view());
-    EXPECT_TRUE(elements_are_right(reference, alpha, x, beta, y0, expanded(A, there_y.fetch(), y0, beta, x)));
-    check_columns(A, reference, alpha, beta);
-    check_transposed(A, reference, alpha, beta);
-    if (beta != T(0) || alpha != T(1)) return;
-    const auto y = there_y.fetch();
-    // The dot product in the same pass.
-    Placed<T> result(A.context(), std::vector<T>{T(-1)});
-    Placed<T> again(A.context(), y0.size() == y.size() ? y0 : only(y0, rows));
-    apply_dot<T>(A, there_x.read(), again.view(), result.data());
-    EXPECT_TRUE(elements_are_right(reference, alpha, x, beta, y0, expanded(A, again.fetch(), y0, beta, x)));
-    long double dot = 0, magnitude = 0;
-    const auto xs = there_x.fetch();
-    for (std::size_t i = 0; i < y.size(); ++i) dot += static_cast<long double>(xs[i]) * y[i];
-    for (std::size_t r = 0; r < reference.rows.size(); ++r)
-      for (const auto& term : reference.rows[r])
-        magnitude += std::fabs(static_cast<long double>(x[r]) * term.value * x[term.col]);
-    EXPECT_LE(std::fabs(static_cast<double>(dot - static_cast<long double>(result.fetch()[0]))),
-              20 * std::numeric_limits<T>::epsilon() * std::sqrt(static_cast<double>(n) + 20) *
-                  static_cast<double>(magnitude));
-    if (A.scatter() != ElementScatter::atomic) {
-      Placed<T> third(A.context(), y);
-      A.apply(T(1), there_x.read(), T(0), third.view());
-      EXPECT_EQ(y, third.fetch()) << "the bits differ between runs";
-    }
-  }
-  // A^T, whose terms are those of A with rows and columns exchanged.
-  template <class T>
-  void check_transposed(const ElementOperator<T>& A, const ElementReference<T>& reference, T alpha, T beta) {
-    ElementReference<T> columns;
-    columns.rows.resize(reference.rows.size());
-    for (std::size_t r = 0; r < reference.rows.size(); ++r)
-      for (const auto& term : reference.rows[r])
-        columns.rows[term.col].push_back({static_cast<std::int32_t>(r), term.value});
-    const auto n = static_cast<std::int64_t>(columns.rows.size());
-    const auto x = sample_vector<T>(n, 3);
-    auto y0 = sample_vector<T>(n, 4);
-    const auto rows = A.free_unknowns();
-    if (beta == T(0)) std::fill(y0.begin(), y0.end(), std::numeric_limits<T>::quiet_NaN());
-    Placed<T> there_x(A.context(), rows.empty() ? x : only(x, rows)),
-        there_y(A.context(), rows.empty() ? y0 : only(y0, rows));
-    apply_transposed<T>(A, alpha, there_x.read(), beta, there_y.view());
-    EXPECT_TRUE(elements_are_right(columns, alpha, x, beta, y0, expanded(A, there_y.fetch(), y0, beta, x)))
-        << "transposed";
-    EXPECT_EQ(A.transposed_bytes(), 0u);
-  }
-  // The same for several vectors: a group of four and one that is left over.
-  template <class T>
-  void check_columns(const ElementOperator<T>& A, const ElementReference<T>& reference, T alpha, T beta) {
-    const auto n = static_cast<std::int64_t>(reference.rows.size());
-    const auto rows = A.free_unknowns();
-    const auto chosen = [&](const Columns<T>& all) {
-      Columns<T> some;
-      for (const auto& column : all) some.push_back(rows.empty() ? column : only(column, rows));
-      return some;
-    };
-    const auto x = sample_columns<T>(n, 5, 1);
-    auto y0 = sample_columns<T>(n, 5, 2);
-    if (beta == T(0))
-      for (auto& column : y0) std::fill(column.begin(), column.end(), std::numeric_limits<T>::quiet_NaN());
-    EXPECT_EQ(column_by_column<T>(A).empty(), A.scatter() != ElementScatter::gather);
-    for (const MultiShape& shape : {multi_shapes()[1], multi_shapes()[3]}) {
-      PlacedColumns<T> X(A.context(), chosen(x), A.rows(), shape),
-          Y(A.context(), chosen(y0), A.rows(), shape);
-      multi_apply<T>(A, alpha, X.read(), beta, Y.view());
-      const Columns<T> y = Y.fetch();
-      for (std::size_t j = 0; j < y.size(); ++j)
-        EXPECT_TRUE(
-            elements_are_right(reference, alpha, x[j], beta, y0[j], expanded(A, y[j], y0[j], beta, x[j])))
-            << "vector " << j << ", " << shape.name();
-      EXPECT_TRUE(Y.gaps_are_untouched());
-    }
-  }
-  // Eliminated rows are compared as rows of the identity.
-  template <class T>
-  static std::vector<T> expanded(const ElementOperator<T>& A, const std::vector<T>& y,
-                                 const std::vector<T>& y0, T beta, const std::vector<T>& x, T alpha = T(1)) {
-    const auto rows = A.free_unknowns();
-    if (rows.empty() && y.size() == x.size()) return y;
-    std::vector<T> all(x.size());
-    for (std::size_t u = 0; u < all.size(); ++u) all[u] = alpha * x[u] + (beta == T(0) ? T(0) : beta * y0[u]);
-    for (std::size_t i = 0; i < rows.size(); ++i) all[rows[i]] = y[i];
-    return all;
-  }
-};
 
 template <class T>
 void all_products(const Variant&, const auto& check, const ContextPtr& context, ElementOptions options,
@@ -303,32 +176,6 @@ TEST_P(Elements, NewValuesForTheSameElements) {
   }
 }
 
-TEST_P(Elements, NewValuesThatDoNotFitChangeNothing) {
-  const ElementMesh& mesh = element_mesh("mixed");
-  const auto numbers = element_numbers<double>(mesh, GetParam().symmetric, 1);
-  auto changed = element_numbers<double>(mesh, GetParam().symmetric, 2);
-  const auto A = make_element_operator<double>(context(), mesh.nodes, numbers.groups, options(mesh));
-  changed.matrices.back().back() = std::numeric_limits<double>::quiet_NaN();
-  EXPECT_THROW(A->update_values(changed.groups), BadMatrix);
-  auto fewer = numbers.groups;
-  fewer.pop_back();
-  EXPECT_THROW(A->update_values(fewer), ShapeMismatch);
-  fewer = numbers.groups;
-  fewer[0].matrices = fewer[0].matrices.first(fewer[0].matrices.size() - 1);
-  EXPECT_THROW(A->update_values(fewer), ShapeMismatch);
-  // The same elements in another order, of which all sizes are right.
-  for (std::size_t g = 0; g < numbers.groups.size(); ++g) {
-    auto other = numbers.groups;
-    if (other[g].elements < 2) continue;
-    std::vector<std::int32_t> turned(other[g].connectivity.begin(), other[g].connectivity.end());
-    std::rotate(turned.begin(), turned.begin() + other[g].nodes, turned.end());
-    other[g].connectivity = turned;
-    EXPECT_THROW(A->update_values(other), ShapeMismatch) << "group " << g;
-  }
-  EXPECT_EQ(A->revision(), Revision());
-  check_product<double>(*A, element_reference<double>(mesh, numbers, {}, false), 1, 0);
-}
-
 TEST_P(Elements, NoTwoElementsOfAColourShareANodeOutsideABatch) {
   for (const ContextPtr& c : contexts())
     for (const ElementMesh& mesh : element_meshes()) {
@@ -412,149 +259,6 @@ TEST_P(Elements, AProductAndNewValuesTakeNoMemory) {
   }
 }
 
-TEST_P(Elements, BadInputIsNamed) {
-  ElementMesh mesh = element_mesh("cubes_1");
-  auto numbers = element_numbers<double>(mesh, true);
-  const ElementOptions good = options(mesh);
-  const auto make = [&](const ElementOptions& o) {
-    return make_element_operator<double>(context(), mesh.nodes, numbers.groups, o);
-  };
-  const auto message = [&](const ElementOptions& o) {
-    try {
-      (void)make(o);
-    } catch (const Error& error) { return std::string(error.what()); }
-    return std::string("no error");
-  };
-  EXPECT_NO_THROW((void)make(good));
-  auto& node = mesh.groups[0].connectivity;
-  const std::int32_t old = node[8 * 200 + 3];
-  node[8 * 200 + 3] = 512;
-  EXPECT_THROW((void)make(good), BadMatrix);
-  EXPECT_NE(message(good).find("group 0, element 200: its node 3 is 512, outside 0..511"), std::string::npos)
-      << message(good);
-  node[8 * 200 + 3] = -1;
-  EXPECT_THROW((void)make(good), BadMatrix);
-  node[8 * 200 + 3] = node[8 * 200 + 6];
-  EXPECT_THROW((void)make(good), BadMatrix);
-  EXPECT_NE(message(good).find("occurs twice"), std::string::npos) << message(good);
-  node[8 * 200 + 3] = old;
-  for (const double bad :
-       {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()}) {
-    double& entry = numbers.matrices[0][64 * 341 + 8 * 2 + 5];
-    const double was = entry;
-    entry = bad;
-    EXPECT_THROW((void)make(good), BadMatrix);
-    EXPECT_NE(message(good).find("group 0, element 341: entry (2, 5)"), std::string::npos) << message(good);
-    entry = was;
-  }
-  {
-    double& entry = numbers.matrices[0][64 * 17 + 8 * 2 + 5];
-    const double was = entry;
-    entry += 1e-3;
-    if (GetParam().symmetric) {
-      EXPECT_THROW((void)make(good), BadMatrix);
-      EXPECT_NE(message(good).find("element 17: entry (5, 2)"), std::string::npos) << message(good);
-      entry = was * (1 + 1e-15);  // round-off is no asymmetry
-    }
-    EXPECT_NO_THROW((void)make(good));
-    entry = was;
-  }
-  if (GetParam().symmetric) {
-    // 100 units of round-off of the largest entry are allowed, 101 are not.
-    double* const k = numbers.matrices[0].data() + 64 * 17;
-    const std::vector<double> were(k, k + 64);
-    constexpr double unit = std::numeric_limits<double>::epsilon();
-    std::fill(k, k + 64, 0.0);
-    for (int i = 0; i < 8; ++i) k[9 * i] = 1;
-    k[8 * 2 + 5] = 0.5, k[8 * 5 + 2] = 0.5 + 100 * unit;
-    EXPECT_NO_THROW((void)make(good));
-    k[8 * 5 + 2] = 0.5 + 100.5 * unit;
-    EXPECT_THROW((void)make(good), BadMatrix);
-    std::copy(were.begin(), were.end(), k);
-  }
-  ElementOptions o = good;
-  mesh.nodes = 514;
-  EXPECT_THROW((void)make(o), BadMatrix);
-  EXPECT_NE(message(o).find("2 of 514 nodes belong to no element (the first is node 512)"), std::string::npos)
-      << message(o);
-  o.allow_unused_nodes = true;
-  EXPECT_NO_THROW((void)make(o));
-  o = good;
-  const std::vector<std::int64_t> last = {512, 513}, twice = {3, 4, 3}, outside = {514}, negative = {-1};
-  o.constrained = last;
-  EXPECT_NO_THROW((void)make(o));
-  mesh.nodes = 512;
-  for (const auto* bad : {&twice, &outside, &negative}) {
-    o.constrained = *bad;
-    EXPECT_THROW((void)make(o), BadArgument);
-  }
-  o = good;
-  for (const int components : {0, -1, 2000, 129}) {
-    o.components = components;
-    EXPECT_THROW((void)make(o), BadArgument) << components;
-  }
-  o.components = 2;
-  EXPECT_THROW((void)make(o), ShapeMismatch);
-  numbers.groups[0].elements = 342;
-  EXPECT_THROW((void)make(good), ShapeMismatch);
-  numbers.groups[0].elements = -1;
-  EXPECT_THROW((void)make(good), BadArgument);
-  mesh.nodes = -1;
-  EXPECT_THROW((void)make(good), BadArgument);
-}
-
-// One bar between nodes 0 and 1, in a plane; node 2 belongs to nothing.
-TEST_P(Elements, ANodeOfNoElementMustBeConstrainedInAllItsComponents) {
-  const std::vector<std::int32_t> nodes = {0, 1};
-  std::vector<double> stiffness(16, 0.0);
-  for (std::size_t i = 0; i < 4; ++i) stiffness[5 * i] = 2;
-  const std::vector<ElementGroup<double>> groups = {{1, 2, nodes, stiffness}};
-  ElementOptions o;
-  o.scatter = GetParam().scatter, o.symmetric = GetParam().symmetric, o.components = 2;
-  for (const auto& constrained : std::vector<std::vector<std::int64_t>>{{}, {4}, {5}, {0, 1, 5}}) {
-    o.constrained = constrained;
-    try {
-      (void)make_element_operator<double>(context(), 3, groups, o);
-      ADD_FAILURE() << constrained.size() << " constrained unknowns";
-    } catch (const BadMatrix& error) {
-      EXPECT_NE(std::string(error.what()).find("1 of 3 nodes belong to no element (the first is node 2)"),
-                std::string::npos)
-          << error.what();
-    }
-  }
-  const std::vector<std::int64_t> both = {4, 5};
-  o.constrained = both;
-  EXPECT_NO_THROW((void)make_element_operator<double>(context(), 3, groups, o));
-}
-
-TEST_P(Elements, ArraysInDeviceMemoryAreTakenThere) {
-  if (GetParam().space == Space::host)
-    GTEST_SKIP() << "no device in this case: the operator is one of the host";
-  for (const char* name : {"cubes_2", "mixed"}) {
-    const ElementMesh& mesh = element_mesh(name);
-    auto numbers = element_numbers<double>(mesh, GetParam().symmetric);
-    std::vector<Placed<double>> matrices;
-    std::vector<Buffer<std::int32_t>> nodes;
-    for (std::size_t g = 0; g < numbers.groups.size(); ++g) {
-      auto& group = numbers.groups[g];
-      matrices.emplace_back(context(), numbers.matrices[g]);
-      group.matrices = {matrices.back().data(), group.matrices.size()};
-      // Integers are copied as values of a vector; the library has no other public copy.
-      nodes.emplace_back(context(), static_cast<std::int64_t>(group.connectivity.size()));
-      std::vector<float> bits(group.connectivity.size());
-      std::memcpy(bits.data(), group.connectivity.data(), bits.size() * 4);
-      copy<float>(*context(), {bits.data(), static_cast<std::int64_t>(bits.size())},
-                  {reinterpret_cast<float*>(nodes.back().data()), nodes.back().size(), Space::device});
-      group.connectivity = {nodes.back().data(), bits.size()};
-      group.space = Space::device;
-    }
-    const auto A = make_element_operator<double>(context(), mesh.nodes, numbers.groups, options(mesh));
-    check_product<double>(*A, element_reference<double>(mesh, numbers, {}, false), 1, 0);
-    A->update_values(numbers.groups);
-    check_product<double>(*A, element_reference<double>(mesh, numbers, {}, false), 1, 0);
-  }
-}
-
 TEST_P(Elements, CgSolvesOnThem) {
   const ElementMesh& mesh = element_mesh("cubes_2");
   const auto numbers = element_numbers<double>(mesh, true);
@@ -622,13 +326,6 @@ TEST(ElementOperators, TheSameBitsForAnyNumberOfThreads) {
         EXPECT_EQ(first, y) << name << ", threads " << threads;
       }
     }
-}
-
-TEST(ElementOperators, DeviceArraysAreRefusedByAHostOperator) {
-  const ElementMesh& mesh = element_mesh("cubes_1");
-  auto numbers = element_numbers<double>(mesh, true);
-  numbers.groups[0].space = Space::device;
-  EXPECT_THROW((void)make_element_operator<double>(test_context(), mesh.nodes, numbers.groups), WrongSpace);
 }
 
 }  // namespace
