@@ -2,11 +2,7 @@
 // tables on T8, and for each format the property that no neighbour has.
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <limits>
-#include <numeric>
-#include <optional>
-#include <random>
 #include <set>
 #include <string>
 #include <vector>
@@ -16,8 +12,8 @@
 #include "formats/engines/rows/rows.hpp"
 #include "formats/row/rules.hpp"
 #include "gtest/gtest.h"
+#include "row_family.hpp"
 #include "support/battery.hpp"
-#include "support/guarded_array.hpp"
 #include "support/layout.hpp"
 #include "support/oracle.hpp"
 #include "support/space.hpp"
@@ -25,48 +21,10 @@
 namespace protean::test {
 namespace {
 
-using Numbers = std::vector<double>;
-
-// An array of the layout; nothing when the format has none of this name.
-std::optional<Numbers> array_of(const AssembledMatrix<double>& matrix, std::string_view name) {
-  const auto* shown = dynamic_cast<const HasLayout*>(&matrix);
-  if (!shown) return std::nullopt;
-  for (const LayoutArray& array : shown->layout())
-    if (array.name == name) return array.numbers;
-  return std::nullopt;
-}
-
 std::string type_of(const AssembledMatrix<double>& matrix, std::string_view name) {
   for (const LayoutArray& array : dynamic_cast<const HasLayout&>(matrix).layout())
     if (array.name == name) return std::string(array.type);
   return {};
-}
-
-// Rows of these lengths; row r begins at column r modulo the space that is left.
-CsrMatrix<double> of_lengths(const std::vector<std::int64_t>& lengths, std::int64_t cols) {
-  std::int64_t nonzeros = 0;
-  for (const std::int64_t length : lengths) nonzeros += length;
-  const auto rows = static_cast<std::int64_t>(lengths.size());
-  CsrBuilder<double> builder(test_context(), rows, cols, nonzeros);
-  std::int64_t k = 0;
-  for (std::int64_t r = 0; r < rows; ++r) {
-    const std::int64_t length = lengths[static_cast<std::size_t>(r)], first = r % (cols - length + 1);
-    for (std::int64_t i = 0; i < length; ++i, ++k)
-      builder.col()[k] = static_cast<std::int32_t>(first + i),
-      builder.values()[k] = 0.25 * static_cast<double>(1 + (r + 3 * i) % 7);
-    builder.set_row_ptr(r + 1, k);
-  }
-  return builder.freeze();
-}
-CsrMatrix<double> equal_rows(std::int64_t length) {
-  return of_lengths(std::vector<std::int64_t>(64, length), 300);
-}
-// 600 short rows of varying length, many without entries, and two that hold most of the entries.
-CsrMatrix<double> two_giant_rows() {
-  std::vector<std::int64_t> lengths;
-  for (std::int64_t r = 0; r < 600; ++r)
-    lengths.push_back(r == 17 ? 30000 : r == 400 ? 9000 : r % 7 * (r % 3));
-  return of_lengths(lengths, 31000);
 }
 
 // ---- Threads a row -------------------------------------------------------------------------------------------------
@@ -81,6 +39,7 @@ int lanes_of(const char* id, const CsrMatrix<double>& csr) {
   if (preset.choose) preset.choose(*test_context(), csr.pattern, params);
   return static_cast<int>(params.integer("T"));
 }
+
 const std::vector<const char*> in_groups = {"csr-scalar",         "csr-vector",    "csr-guo-wang",
                                             "csr-elzein-rendell", "csr-yoshizawa", "csr-mukunoki"};
 
@@ -217,14 +176,6 @@ TEST(RowFamily, BlocksOfRowsHaveAtMost256RowsAndEndWithASection) {
   EXPECT_TRUE(std::find(cut.begin(), cut.end(), 4096) != cut.end());
 }
 
-// A matrix of 20000 rows whose lengths vary, some of them long.
-CsrMatrix<double> varied() {
-  std::vector<std::int64_t> lengths;
-  for (std::int64_t r = 0; r < 20000; ++r)
-    lengths.push_back(r % 1000 == 7 ? 1500 : (r * 37 + r * r / 3) % 41 * (r % 3));
-  return of_lengths(lengths, 1600);
-}
-
 // As many rows as fit, and not one less.
 TEST(RowFamily, BlocksOfRowsAreFull) {
   const CsrMatrix<double> csr = varied();
@@ -352,385 +303,6 @@ TEST(RowFamily, PaddingOfAlignedRowsCarriesNoNaN) {
   matrix->apply(VectorView<const double>{x.data(), 8}, {y.data(), 8});
   for (const int r : {1, 2, 3, 6, 7}) EXPECT_TRUE(std::isfinite(y[static_cast<std::size_t>(r)])) << r;
   for (const int r : {0, 4, 5}) EXPECT_TRUE(std::isnan(y[static_cast<std::size_t>(r)])) << r;
-}
-
-// ---- What no neighbour has -----------------------------------------------------------------------------------------
-
-// True for a row whose entries are added one after another, each product rounded or not.
-bool adds_in_order(const AssembledMatrix<double>& matrix) {
-  const CsrMatrix<double> csr = matrix.to_csr();
-  const Numbers x(static_cast<std::size_t>(csr.cols()), 1.0 / 3);
-  Numbers y(static_cast<std::size_t>(csr.rows()));
-  matrix.apply({x.data(), csr.cols()}, {y.data(), csr.rows()});
-  bool rounded = true, fused = true;
-  for (std::int64_t r = 0; r < csr.rows(); ++r) {
-    double sum = 0, other = 0;
-    for (std::int64_t k = csr.pattern.row_ptr[r]; k < csr.pattern.row_ptr[r + 1]; ++k) {
-      volatile const double product = csr.values[k] * x[0];
-      sum += product, other = std::fma(csr.values[k], x[0], other);
-    }
-    rounded = rounded && y[static_cast<std::size_t>(r)] == sum,
-    fused = fused && y[static_cast<std::size_t>(r)] == other;
-  }
-  return rounded || fused;
-}
-bool refuses_long_rows(const char* id) {
-  try {
-    (void)build(id, two_giant_rows());
-    return false;
-  } catch (const FormatRefused& refusal) {
-    EXPECT_NE(refusal.reason().find("30000"), std::string::npos) << refusal.reason();
-    return true;
-  }
-}
-
-// The greatest common divisor of the row pointers is `align` in a matrix with rows of 3 and `more` entries.
-bool rows_begin_at_multiples(const char* id, std::int64_t align, std::int64_t more) {
-  const auto matrix = build(id, of_lengths({3, more, 3, 0, 3}, 100));
-  std::int64_t divisor = 0;
-  if (!array_of(*matrix, "row_ptr")) return false;
-  const Numbers begins = *array_of(*matrix, "row_ptr");
-  for (const double begin : begins) divisor = std::gcd(divisor, static_cast<std::int64_t>(begin));
-  return divisor == align;
-}
-
-struct Mark {
-  const char* format;
-  std::function<bool(const char*)> holds;  // of the format with this id
-};
-const std::vector<Mark>& marks() {
-  const auto shows = [](const char* id, const CsrMatrix<double>& csr, std::string_view name,
-                        const Numbers& numbers) { return array_of(*build(id, csr), name) == numbers; };
-  static const std::vector<Mark> all = {
-      {"csr-guo-gropp",
-       [=](const char* id) {
-         return shows(id, t8(), "row_list", {3, 2, 0, 6, 4, 7, 1, 5});
-       }},
-      {"acsr",
-       [=](const char* id) {
-         return shows(id, t8(), "row_list", {0, 2, 6, 4, 7, 1, 5, 3});
-       }},
-      {"csr-stream", refuses_long_rows},
-      {"csr-adaptive",
-       [=](const char* id) {
-         if (find_format(id).params.empty() || find_format(id).params.front().name != "S" ||
-             refuses_long_rows(id))
-           return false;
-         const Numbers blocks = *array_of(*build(id, two_giant_rows(), {{"S", "8"}}), "block_ptr");
-         return std::find(blocks.begin(), blocks.end(), 17) != blocks.end() &&
-                std::find(blocks.begin(), blocks.end(), 18) != blocks.end();
-       }},
-      {"balanced-csr",
-       [](const char* id) {
-         const auto matrix =
-             build(id, id == std::string_view("csr-stream") ? equal_rows(100) : two_giant_rows());
-         return array_of(*matrix, "border") && adds_in_order(*matrix);
-       }},
-      {"vectorized-csr",
-       [](const char* id) {
-         const auto matrix =
-             build(id, id == std::string_view("csr-stream") ? equal_rows(100) : two_giant_rows());
-         return array_of(*matrix, "border") && !adds_in_order(*matrix);
-       }},
-      {"csr-wang", [](const char* id) { return array_of(*build(id, t8()), "length").has_value(); }},
-      {"icsr", [](const char* id) { return rows_begin_at_multiples(id, 32, 32); }},
-      {"csr-halfwarp-aligned", [](const char* id) { return rows_begin_at_multiples(id, 16, 48); }},
-  };
-  return all;
-}
-
-TEST(RowFamily, EachFormatHasAPropertyThatNoNeighbourHas) {
-  for (const Mark& one : marks())
-    for (const Mark& other : marks()) {
-      const bool same = one.format == std::string_view(other.format);
-      EXPECT_EQ(one.holds(other.format), same) << "the property of " << one.format << " in " << other.format;
-    }
-}
-
-// ---- Products ------------------------------------------------------------------------------------------------------
-
-struct Form {
-  const char* format;
-  FormatParams params;
-};
-const std::vector<Form>& forms() {
-  static const std::vector<Form> all = {
-      {"csr-guo-gropp", {}},
-      {"acsr", {}},
-      {"acsr", {{"bin_max", "1"}}},
-      {"acsr", {{"bin_max", "4"}}},
-      {"lightspmv", {}},
-      {"csr-adaptive", {}},
-      {"csr-adaptive", {{"S", "1"}}},
-      {"csr-adaptive", {{"S", "100"}}},
-      {"balanced-csr", {{"parts", "9"}}},
-      {"vectorized-csr", {{"parts", "9"}}},
-      {"csr-wang", {}},
-  };
-  return all;
-}
-
-// Long rows are cut among threads, and every piece is added once, whatever the number of threads is.
-// The kernel naive adds the entries of a row one after another; native does not.
-TEST(RowFamily, TheNaiveKernelAddsInOrder) {
-  const CsrMatrix<double> csr = equal_rows(100);
-  const auto with = [&](const char* kernel) {
-    return make_matrix(find_format("csr"), csr, test_context(), {}, kernel);
-  };
-  EXPECT_TRUE(adds_in_order(*with("naive")));
-  EXPECT_FALSE(adds_in_order(*with("native")));
-  EXPECT_EQ(with("naive")->bytes(), csr.bytes());
-  const ContextPtr deterministic = Context::host(1, {.deterministic = true});
-  EXPECT_THROW(make_matrix(find_format("csr"), csr, deterministic, {}, "naive"), FormatRefused);
-}
-
-TEST(RowFamily, GiantRowsForAnyNumberOfThreads) {
-  const CsrMatrix<double> csr = two_giant_rows();
-  const auto x = sample_vector<double>(csr.cols(), 1), y0 = sample_vector<double>(csr.rows(), 2);
-  for (const Form& form : forms())
-    for (const int threads : {1, 2, 3, 7, 12}) {
-      SCOPED_TRACE(std::string(form.format) + " " + std::to_string(threads));
-      const auto A = make_matrix(find_format(form.format), csr, Context::host(threads), form.params);
-      auto y = y0;
-      A->apply(-0.5, {x.data(), csr.cols()}, 2.0, {y.data(), csr.rows()});
-      EXPECT_TRUE(product_is_right(csr, -0.5, x, 2.0, y0, y));
-    }
-}
-
-// More rows than a processor remembers the lengths of, empty ones among them: entries are multiplied eight at a time,
-// also those of the rows that follow, and never beyond the arrays.
-template <class T>
-void expect_right_products_of_uneven_rows() {
-  constexpr std::int64_t rows = 30011, cols = 5000;
-  std::vector<std::int64_t> row_ptr{0};
-  std::vector<std::int32_t> col;
-  std::vector<T> values;
-  std::vector<bool> has_first;  // an entry in column 0
-  std::mt19937 random(7);
-  for (std::int64_t r = 0; r < rows; ++r) {
-    const int length = r % 11 == 3 ? 0 : static_cast<int>(random() % (r % 50 == 9 ? 40 : 12));
-    std::set<std::int32_t> in_row;
-    while (std::ssize(in_row) < length)
-      in_row.insert(r % 4 == 1 && in_row.empty() ? 0 : static_cast<std::int32_t>(1 + random() % (cols - 1)));
-    has_first.push_back(in_row.contains(0));
-    for (const std::int32_t c : in_row)
-      col.push_back(c), values.push_back(static_cast<T>(static_cast<int>(random() % 200) - 100) / 16);
-    row_ptr.push_back(std::ssize(col));
-  }
-  const GuardedArray<const std::int32_t> guarded_col("col", col, Border::end);
-  const GuardedArray<const T> guarded_values("values", values, Border::end);
-  const std::vector<std::int32_t> row_ptr32(row_ptr.begin(), row_ptr.end());
-  const CsrMatrix<T> csr = csr_view(rows, cols, row_ptr32.data(), guarded_col.data(), guarded_values.data());
-  ASSERT_TRUE(formats::rows_uneven(csr.pattern));
-  const auto x = sample_vector<T>(cols, 1), y0 = sample_vector<T>(rows, 2);
-  auto infinite = x;
-  infinite[0] = std::numeric_limits<T>::infinity();
-  for (const char* id : {"csr", "vectorized-csr", "lightspmv", "csr-adaptive"})
-    for (const int threads : {1, 2, 7}) {
-      SCOPED_TRACE(std::string(id) + " " + std::to_string(threads));
-      const auto A = make_matrix(find_format(id), csr, Context::host(threads));
-      auto y = y0;
-      A->apply(T(-0.5), {x.data(), cols}, T(2), {y.data(), rows});
-      EXPECT_TRUE(product_is_right(csr, T(-0.5), x, T(2), y0, y));
-      y.assign(rows, std::numeric_limits<T>::quiet_NaN());
-      A->apply(VectorView<const T>{x.data(), cols}, {y.data(), rows});
-      EXPECT_TRUE(product_is_right(csr, T(1), x, T(0), y0, y));
-      // Infinity in x reaches the rows that have an entry there, and no others.
-      A->apply(VectorView<const T>{infinite.data(), cols}, {y.data(), rows});
-      for (std::size_t r = 0; r < y.size(); ++r)
-        ASSERT_TRUE(has_first[r] || std::isfinite(y[r])) << "row " << r;
-    }
-}
-
-TEST(RowFamily, ManyRowsOfVaryingLength) {
-  expect_right_products_of_uneven_rows<double>();
-  expect_right_products_of_uneven_rows<float>();
-}
-
-TEST(RowFamily, AcsrAndAdaptiveCutAGiantRowAndTheOthersDoNot) {
-  const CsrMatrix<double> csr = of_lengths({40000, 1, 2}, 40000);
-  const Numbers x(40000, 1.0 / 3);
-  const auto first_sum = [&](const char* id, int threads, bool deterministic) {
-    Numbers y(3);
-    make_matrix(find_format(id), csr, Context::host(threads, {.deterministic = deterministic}))
-        ->apply(VectorView<const double>{x.data(), 40000}, {y.data(), 3});
-    return y[0];
-  };
-  for (const char* id :
-       {"csr-guo-gropp", "lightspmv", "balanced-csr", "vectorized-csr", "csr-wang", "acsr", "csr-adaptive"}) {
-    const bool cuts = id == std::string_view("acsr") || id == std::string_view("csr-adaptive");
-    EXPECT_EQ(first_sum(id, 1, false) != first_sum(id, 3, false), cuts) << id;
-    EXPECT_EQ(first_sum(id, 1, true), first_sum(id, 3, true)) << id;
-    EXPECT_EQ(first_sum(id, 3, true), first_sum("csr", 2, true)) << id;
-  }
-}
-
-// Nothing but the tables is allocated, and admit() knows their bytes.
-TEST(RowFamily, OnlyTablesAreAllocated) {
-  const CsrMatrix<double> csr = two_giant_rows();
-  for (const Form& form : forms()) {
-    if (!find_format(form.format).traits.uses_source) continue;  // csr-wang has arrays of its own
-    SCOPED_TRACE(form.format);
-    const std::size_t before = allocated_bytes();
-    const auto A = build(form.format, csr, form.params);
-    EXPECT_EQ(allocated_bytes() - before, A->bytes() - csr.bytes());
-    EXPECT_EQ(A->bytes(), admit(A->entry(), *test_context(), csr.pattern, form.params, 8).bytes);
-    EXPECT_EQ(A->to_csr().values, csr.values);
-  }
-}
-
-// On a device the tables are the same as on the host, where the bytes show it, and products with every row length are
-// right for all parameters.
-TEST(RowFamilyOnADevice, GiantRows) {
-  const ContextPtr context = test_context(Space::device);
-  if (!context) GTEST_SKIP() << no_device;
-  for (const CsrMatrix<double>& csr :
-       {two_giant_rows(), varied(), of_lengths({40000, 1, 2}, 40000), of_lengths({0, 0, 5000, 0}, 5001), t8(),
-        of_lengths(std::vector<std::int64_t>(5000, 0), 3)}) {
-    const auto source = placed(context, csr);
-    const auto x = sample_vector<double>(csr.cols(), 1), y0 = sample_vector<double>(csr.rows(), 2);
-    const Placed<double> px(context, x);
-    for (const Form& form : forms()) {
-      SCOPED_TRACE(form.format);
-      const auto A = make_matrix(find_format(form.format), source, context, form.params);
-      EXPECT_EQ(A->bytes(), admit(A->entry(), *context, source.pattern, form.params, 8).bytes);
-      Placed<double> y(context, y0), again(context, y0);
-      A->apply(-0.5, px.read(), 2.0, y.view());
-      A->apply(-0.5, px.read(), 2.0, again.view());
-      EXPECT_TRUE(product_is_right(csr, -0.5, x, 2.0, y0, y.fetch()));
-      EXPECT_EQ(y.fetch(), again.fetch());
-    }
-  }
-}
-
-TEST(RowFamilyOnADevice, GroupsOfThreadsOfEverySize) {
-  const ContextPtr context = test_context(Space::device);
-  if (!context) GTEST_SKIP() << no_device;
-  const CsrMatrix<double> csr = two_giant_rows();
-  const auto source = placed(context, csr);
-  const auto x = sample_vector<double>(csr.cols(), 1), y0 = sample_vector<double>(csr.rows(), 2);
-  const Placed<double> px(context, x);
-  for (const char* T : {"1", "2", "4", "8", "16", "32"})
-    for (const char* block : {"32", "128", "512"})
-      for (const char* repeat : {"1", "3"}) {
-        const FormatParams params{{"T", T}, {"block", block}, {"repeat", repeat}};
-        const auto A = make_matrix(find_format("csr"), source, context, params, "cooperative");
-        EXPECT_EQ(A->params().word("T"), T);
-        Placed<double> y(context, y0);
-        A->apply(-0.5, px.read(), 2.0, y.view());
-        EXPECT_TRUE(product_is_right(csr, -0.5, x, 2.0, y0, y.fetch())) << T << " " << block << " " << repeat;
-      }
-  // As many blocks as on the host.
-  const CsrMatrix<double> lengths = varied();
-  const auto there = placed(context, lengths);
-  // No row is longer than 2 S, so csr-adaptive shares none.
-  for (const char* id : {"csr-stream", "csr-adaptive"})
-    for (const char* S : {"1500", "2048"})
-      EXPECT_EQ(admit(find_format(id), *context, there.pattern, {{"S", S}}, 8).bytes,
-                admit(find_format(id), *test_context(), lengths.pattern, {{"S", S}}, 8).bytes);
-  const auto streamed = make_matrix(find_format("csr-stream"), there, context, {{"S", "2048"}});
-  const auto xs = sample_vector<double>(lengths.cols(), 1), ys = sample_vector<double>(lengths.rows(), 2);
-  const Placed<double> pxs(context, xs);
-  Placed<double> y_streamed(context, ys);
-  streamed->apply(-0.5, pxs.read(), 2.0, y_streamed.view());
-  EXPECT_TRUE(product_is_right(lengths, -0.5, xs, 2.0, ys, y_streamed.fetch()));
-  // The counter of rows is LightSpMV's own.
-  EXPECT_EQ(make_matrix(find_format("lightspmv"), source, context)->bytes(), csr.bytes() + 8);
-  for (const char* level : {"warp", "vector"}) {
-    const auto A = make_matrix(find_format("lightspmv"), source, context, {{"level", level}});
-    for (int product = 0; product < 3; ++product) {
-      Placed<double> y(context, y0);
-      A->apply(-0.5, px.read(), 2.0, y.view());
-      EXPECT_TRUE(product_is_right(csr, -0.5, x, 2.0, y0, y.fetch())) << level << product;
-    }
-  }
-}
-
-// Lengths around the borders of tiles, for each number of steps that a block of threads makes: rows that a tile cannot
-// hold at once, at its beginning and its end, behind each other and between empty ones.
-TEST(RowFamilyOnADevice, BlocksOfWholeRows) {
-  const ContextPtr context = test_context(Space::device);
-  if (!context) GTEST_SKIP() << no_device;
-  using Lengths = std::vector<std::int64_t>;
-  std::vector<Lengths> all;
-  for (const std::int64_t rows : {1, 3000, 40000, 150000, 300000}) all.push_back(Lengths(rows, 5));
-  all.push_back(Lengths(20000, 60));  // of long rows
-  for (const std::int64_t longest :
-       {96, 97, 128, 192, 256, 257, 384, 385, 512, 768, 769, 1000, 2999, 3000, 3001})
-    for (const std::int64_t at : {0, 1, 63, 1000, 1999}) {
-      Lengths lengths(2000, 3);
-      lengths[at] = longest;
-      all.push_back(lengths);
-      std::fill(lengths.begin(), lengths.end(), 0);
-      lengths[at] = lengths[1500] = longest;
-      all.push_back(lengths);
-    }
-  Lengths uneven(100000);
-  for (std::size_t r = 0; r < uneven.size(); ++r) uneven[r] = r % 997 == 5 ? 1500 : r % 13 == 0 ? 0 : r % 11;
-  all.push_back(uneven);
-  all.push_back(Lengths(3000, 700));
-  all.push_back({});
-  all.push_back(Lengths(40000, 0));
-  for (const Lengths& lengths : all) {
-    const std::int64_t longest = lengths.empty() ? 0 : *std::max_element(lengths.begin(), lengths.end());
-    const auto rows = static_cast<std::int64_t>(lengths.size());
-    SCOPED_TRACE(std::to_string(rows) + " rows, the longest " + std::to_string(longest));
-    const CsrMatrix<double> csr = of_lengths(lengths, std::max(rows, longest));
-    const auto source = placed(context, csr);
-    const auto x = sample_vector<double>(csr.cols(), 1), y0 = sample_vector<double>(csr.rows(), 2);
-    const Placed<double> px(context, x);
-    for (const char* balance : {"blocks", "auto"}) {
-      SCOPED_TRACE(balance);
-      const auto A = make_matrix(find_format("csr"), source, context, {{"balance", balance}});
-      EXPECT_EQ(A->bytes(), admit(A->entry(), *context, source.pattern, {{"balance", balance}}, 8).bytes);
-      Placed<double> y(context, y0), again(context, y0);
-      A->apply(-0.5, px.read(), 2.0, y.view());
-      A->apply(-0.5, px.read(), 2.0, again.view());
-      EXPECT_TRUE(product_is_right(csr, -0.5, x, 2.0, y0, y.fetch()));
-      EXPECT_EQ(y.fetch(), again.fetch());
-      if (csr.rows() != csr.cols() || csr.rows() == 0) continue;
-      Placed<double> fused(context, Numbers(csr.rows(), std::numeric_limits<double>::quiet_NaN())),
-          dot(context, {0});
-      apply_dot<double>(*A, px.read(), fused.view(), dot.data());
-      const Numbers product = fused.fetch();
-      EXPECT_TRUE(product_is_right(csr, 1.0, x, 0.0, y0, product));
-      double expected = 0, size = 0;
-      for (std::size_t i = 0; i < x.size(); ++i)
-        expected += x[i] * product[i], size += std::abs(x[i] * product[i]);
-      EXPECT_NEAR(dot.fetch()[0], expected, 1e-12 * size);
-    }
-  }
-}
-
-// Which division `auto` takes: the arrays that it adds show it.
-TEST(RowFamilyOnADevice, TheDivisionOfCsrByTheLengthsOfItsRows) {
-  const ContextPtr context = test_context(Space::device);
-  if (!context) GTEST_SKIP() << no_device;
-  if (context->simulated()) GTEST_SKIP() << "the divisions are those of a GPU";
-  using Lengths = std::vector<std::int64_t>;
-  const auto added = [&](const Lengths& lengths, const char* balance) {
-    const CsrMatrix<double> csr =
-        of_lengths(lengths, std::max(std::ssize(lengths), *std::max_element(lengths.begin(), lengths.end())));
-    return make_matrix(find_format("csr"), placed(context, csr), context, {{"balance", balance}})->bytes() -
-           csr.bytes();
-  };
-  EXPECT_EQ(added(Lengths(3000, 5), "auto"), 0U) << "few rows, which groups take at once";
-  EXPECT_EQ(added(Lengths(3000, 1), "auto"), 0U);
-  EXPECT_EQ(added(Lengths(30000, 70), "auto"), 0U) << "long rows of the same length";
-  Lengths uneven(5000, 5);
-  uneven[77] = 400;
-  for (const Lengths& lengths : {Lengths(300000, 5), uneven}) {
-    EXPECT_GT(added(lengths, "auto"), 0U);
-    EXPECT_EQ(added(lengths, "auto"), added(lengths, "blocks"));
-    EXPECT_NE(added(lengths, "auto"), added(lengths, "merge"));
-  }
-  uneven[77] = 4000;                  // one block would work on it when all others have ended
-  const Lengths large(7'000'000, 5);  // 450 MB, more than four times the second-level cache
-  Lengths falling(100'000);  // neighbours are alike, but a group of threads takes the first row in 100 steps
-  for (std::size_t i = 0; i < falling.size(); ++i)
-    falling[i] = 40 + std::llround(5000 * std::exp(-static_cast<double>(i) / 500));
-  for (const Lengths& lengths : {uneven, large, falling})
-    EXPECT_EQ(added(lengths, "auto"), added(lengths, "merge"));
 }
 
 }  // namespace

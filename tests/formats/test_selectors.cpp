@@ -188,8 +188,8 @@ TEST(SelectorNames, EachDisagreesWithEachOtherSomewhere) {
       if (one < other) { EXPECT_NE(its, theirs) << one << " and " << other << " rank alike everywhere"; }
 }
 
-// What scikit-learn predicts for the training matrices (tools/train_selectors.py --predictions). The models of the build
-// have six digits, the predictions all.
+// What scikit-learn predicts for the training matrices (tools/train_selectors.py --predictions). The built-in models
+// have six digits, the predictions have all.
 TEST(TrainedModels, PredictAsScikitLearnDoes) {
   const json stored = predictions();
   ASSERT_EQ(stored.at("features").size(), feature_names.size());
