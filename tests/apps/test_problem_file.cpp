@@ -15,6 +15,7 @@
 #include "core/generate/generate.hpp"
 #include "formats/catalogue.hpp"
 #include "preconditioners/options.hpp"
+#include "problem_text.hpp"
 #include "solvers/options.hpp"
 #include "support/folder.hpp"
 #include "support/space.hpp"
@@ -22,14 +23,8 @@
 namespace protean::apps {
 namespace {
 
-Problem read(const std::string& text, std::vector<std::string> settings = {}) {
-  return parse_problem(text, "folder/p.yaml", settings);
-}
-
-const std::string minimal = "matrix: {file: A.mtx}\n";
-
 TEST(ProblemFile, DefaultsAreFilledIn) {
-  const Problem p = read(minimal);
+  const Problem p = problem_of(minimal);
   EXPECT_EQ(p.matrix.file.path, "folder/A.mtx");
   EXPECT_EQ(p.matrix.file.given, "A.mtx");
   EXPECT_TRUE(p.rhs.from_solution);
@@ -45,7 +40,7 @@ TEST(ProblemFile, DefaultsAreFilledIn) {
 }
 
 TEST(ProblemFile, EverythingIsRead) {
-  const Problem p = read(R"(
+  const Problem p = problem_of(R"(
 title: all of it
 matrix: {file: /abs/A.mtx.xz, duplicates: refuse}
 rhs: {file: sub/b.mtx}
@@ -79,32 +74,32 @@ output: {solution: x.mtx, report: ../r.json, history: h.csv}
 }
 
 TEST(ProblemFile, PreconditionersHaveTheirOwnKeys) {
-  EXPECT_EQ(read(minimal + "preconditioner: {type: ic, fill: 3}").preconditioner.options.fill, 3);
+  EXPECT_EQ(problem_of(minimal + "preconditioner: {type: ic, fill: 3}").preconditioner.options.fill, 3);
   EXPECT_EQ(
-      read(minimal + "preconditioner: {type: block-jacobi, block_size: 6}").preconditioner.options.block_size,
+      problem_of(minimal + "preconditioner: {type: block-jacobi, block_size: 6}").preconditioner.options.block_size,
       6);
   for (const char* spec : {"{type: block-jacobi}", "{type: block-jacobi, block_size: auto}"})
-    EXPECT_EQ(read(minimal + "preconditioner: " + spec).preconditioner.options, PreconditionerOptions{});
+    EXPECT_EQ(problem_of(minimal + "preconditioner: " + spec).preconditioner.options, PreconditionerOptions{});
   EXPECT_EQ(
-      read(minimal + "preconditioner: {type: block-jacobi, blocks: equal}").preconditioner.options.blocks,
+      problem_of(minimal + "preconditioner: {type: block-jacobi, blocks: equal}").preconditioner.options.blocks,
       DiagonalBlocks::equal);
-  EXPECT_EQ(read(minimal + "preconditioner: {type: ssor, omega: 1.5}").preconditioner.options.omega, 1.5);
-  const Problem p = read(minimal + "preconditioner: {type: chebyshev, degree: 7, eigenvalue_ratio: 12}");
+  EXPECT_EQ(problem_of(minimal + "preconditioner: {type: ssor, omega: 1.5}").preconditioner.options.omega, 1.5);
+  const Problem p = problem_of(minimal + "preconditioner: {type: chebyshev, degree: 7, eigenvalue_ratio: 12}");
   EXPECT_EQ(p.preconditioner.options.degree, 7);
   EXPECT_EQ(p.preconditioner.options.eigenvalue_ratio, 12);
-  const PreconditionerSpec composed = read(minimal +
+  const PreconditionerSpec composed = problem_of(minimal +
                                            "preconditioner: {type: composition, combine: symmetric, parts: "
                                            "[{type: jacobi}, {type: ssor, omega: 1.5}]}")
                                           .preconditioner;
   EXPECT_EQ(composed.combine, Composition::symmetric);
   EXPECT_EQ(composed.parts, (std::vector<PreconditionerPart>{{"jacobi"}, {"ssor", {.omega = 1.5}}}));
-  const Problem swept = read(minimal + "preconditioner: {type: ic0, solve: sweeps, sweeps: 7}");
+  const Problem swept = problem_of(minimal + "preconditioner: {type: ic0, solve: sweeps, sweeps: 7}");
   EXPECT_EQ(swept.preconditioner.options.solve, TriangularSolve::sweeps);
   EXPECT_EQ(swept.preconditioner.options.sweeps, 7);
   EXPECT_EQ(
-      read(minimal + "preconditioner: {type: ic}\noperator: {space: device}").preconditioner.options.solve,
+      problem_of(minimal + "preconditioner: {type: ic}\noperator: {space: device}").preconditioner.options.solve,
       TriangularSolve::automatic);
-  EXPECT_EQ(read(minimal + "solver: {method: gmres}\npreconditioner: {type: ilu0}").preconditioner.type,
+  EXPECT_EQ(problem_of(minimal + "solver: {method: gmres}\npreconditioner: {type: ilu0}").preconditioner.type,
             "ilu0");
 }
 
@@ -119,7 +114,7 @@ TEST(ProblemFile, MultigridAndItsSetups) {
       "preconditioner: {type: amg, strength: 0.25, level_format: csr, smoother: chebyshev, unknowns: 3}\n";
   const auto refused = [&](const std::string& all) -> std::string {
     try {
-      (void)read(all);
+      (void)problem_of(all);
     } catch (const BadFile& error) { return error.what(); }
     return "not refused";
   };
@@ -129,7 +124,7 @@ TEST(ProblemFile, MultigridAndItsSetups) {
   };
   const PreconditionerEntry& entry = preconditioners().back();
   ASSERT_EQ(entry.id, "amg");
-  EXPECT_EQ(read(ours).preconditioner.options, (PreconditionerOptions{.smoother = Smoother::chebyshev,
+  EXPECT_EQ(problem_of(ours).preconditioner.options, (PreconditionerOptions{.smoother = Smoother::chebyshev,
                                                                       .strength = 0.25,
                                                                       .level_format = LevelFormat::csr,
                                                                       .unknowns = 3}));
@@ -146,7 +141,7 @@ TEST(ProblemFile, MultigridAndItsSetups) {
     EXPECT_TRUE(has(message, "PROTEAN_HYPRE=ON")) << message;
     return;
   }
-  const PreconditionerOptions options = read(text).preconditioner.options;
+  const PreconditionerOptions options = problem_of(text).preconditioner.options;
   EXPECT_EQ(options, (PreconditionerOptions{.setup = AmgSetup::classical,
                                             .smoother = Smoother::gauss_seidel,
                                             .coarsening = Coarsening::pmis,
@@ -167,14 +162,14 @@ TEST(ProblemFile, MultigridAndItsSetups) {
 }
 
 TEST(ProblemFile, GeneratorsHaveTheirOwnKeys) {
-  const Problem p = read("matrix: {generate: {kind: poisson-3d, n: 12, points: 27}}");
+  const Problem p = problem_of("matrix: {generate: {kind: poisson-3d, n: 12, points: 27}}");
   EXPECT_EQ(p.matrix.kind, "poisson-3d");
   EXPECT_EQ(p.matrix.params.at("n"), 12);
   EXPECT_EQ(p.matrix.params.at("points"), 27);
 }
 
 TEST(ProblemFile, SettingsOverrideAndCreate) {
-  const Problem p = read(minimal + "solver: {method: gmres, restart: 5}\ninitial_guess: zero\n",
+  const Problem p = problem_of(minimal + "solver: {method: gmres, restart: 5}\ninitial_guess: zero\n",
                          {"solver.restart=17", "operator.format=csr", "initial_guess.random=3",
                           "matrix={generate: {kind: banded, n: 10}}", "solver.relative_tolerance=1e-3"});
   EXPECT_EQ(p.solver.options.restart, 17);
@@ -184,344 +179,6 @@ TEST(ProblemFile, SettingsOverrideAndCreate) {
   EXPECT_EQ(p.matrix.kind, "banded");
   EXPECT_EQ(p.solver.options.stopping.relative_tolerance, 1e-3);
 }
-
-struct Refusal {
-  const char* name;
-  std::string text;
-  std::vector<std::string> settings;
-  std::string place;                  // how the message begins
-  std::vector<std::string> contains;  // what else is in it
-};
-
-class ProblemFileRefuses : public ::testing::TestWithParam<Refusal> {};
-
-TEST_P(ProblemFileRefuses, WithPlaceAndHint) {
-  const Refusal& r = GetParam();
-  try {
-    (void)read(r.text, r.settings);
-    FAIL() << "not refused";
-  } catch (const BadFile& error) {
-    const std::string message = error.what();
-    EXPECT_EQ(message.rfind(r.place, 0), 0u) << message;
-    for (const std::string& part : r.contains) EXPECT_NE(message.find(part), std::string::npos) << message;
-  }
-}
-
-const std::string in_line_2 = "folder/p.yaml:2:";
-
-INSTANTIATE_TEST_SUITE_P(
-    All, ProblemFileRefuses,
-    ::testing::Values(
-        Refusal{"Empty", "", {}, "folder/p.yaml", {"empty", "matrix"}},
-        Refusal{"NoMatrix", "solver: {method: cg}", {}, "folder/p.yaml:1:1", {"'matrix' is missing"}},
-        Refusal{"NotAMap", "- 1\n- 2\n", {}, "folder/p.yaml:1:1", {"must be a map"}},
-        Refusal{"UnknownTopKey",
-                minimal + "sovler: {}",
-                {},
-                in_line_2 + "1",
-                {"'sovler'", "Did you mean 'solver'", "output"}},
-        Refusal{"UnknownKey",
-                minimal + "solver: {metod: cg}",
-                {},
-                in_line_2 + "10",
-                {"'metod'", "Did you mean 'method'"}},
-        Refusal{"DuplicateKey",
-                "matrix: {file: A.mtx}\nmatrix: {file: B.mtx}\n",
-                {},
-                in_line_2 + "1",
-                {"second time", "line 1"}},
-        Refusal{"DuplicateNested",
-                minimal + "solver: {restart: 3, restart: 4}",
-                {},
-                in_line_2,
-                {"'restart'", "second time"}},
-        Refusal{"WordForNumber",
-                minimal + "solver: {max_iterations: many}",
-                {},
-                in_line_2,
-                {"solver.max_iterations", "'many'", "whole number"}},
-        Refusal{"QuotedNumber", minimal + "solver: {restart: \"5\"}", {}, in_line_2, {"the text \"5\""}},
-        Refusal{"ListForNumber", minimal + "solver: {restart: [5]}", {}, in_line_2, {"a list"}},
-        Refusal{"MapForWord", minimal + "solver: {method: {cg: 1}}", {}, in_line_2, {"a map"}},
-        Refusal{"WordForMap", minimal + "solver: cg", {}, in_line_2, {"solver is 'cg'", "method"}},
-        Refusal{"NothingForMap", minimal + "solver:\n", {}, in_line_2, {"solver is nothing"}},
-        Refusal{"TextBehindANumber",
-                minimal + "solver: {absolute_tolerance: 1.5abc}",
-                {},
-                in_line_2 + "30",
-                {"'1.5abc'", "a number"}},
-        Refusal{"TextBehindAWholeNumber",
-                minimal + "solver: {restart: 3x}",
-                {},
-                in_line_2 + "19",
-                {"'3x'", "whole number"}},
-        // A double holds 2^53 instead of 2^53 + 1.
-        Refusal{"WholeNumberThatADoubleDoesNotHold",
-                minimal + "solver: {max_iterations: 9007199254740993}",
-                {},
-                in_line_2 + "26",
-                {"'9007199254740993'", "from 0 to 9007199254740991"}},
-        Refusal{"FractionForInteger", minimal + "solver: {restart: 2.5}", {}, in_line_2, {"whole number"}},
-        Refusal{"NegativeTolerance",
-                minimal + "solver: {relative_tolerance: -1e-8}",
-                {},
-                in_line_2,
-                {"relative_tolerance", "of at least 0 and below 1"}},
-        Refusal{"ToleranceNan",
-                minimal + "solver: {absolute_tolerance: .nan}",
-                {},
-                in_line_2,
-                {"absolute_tolerance"}},
-        Refusal{"HugeNumber",
-                minimal + "solver: {absolute_tolerance: 1e999}",
-                {},
-                in_line_2,
-                {"absolute_tolerance"}},
-        Refusal{"ZeroRestart", minimal + "solver: {restart: 0}", {}, in_line_2, {"from 1 to"}},
-        Refusal{"HugeInteger",
-                minimal + "solver: {max_iterations: 99999999999999999999}",
-                {},
-                in_line_2,
-                {"max_iterations"}},
-        Refusal{"UnknownMethod", minimal + "solver: {method: cq}", {}, in_line_2, {"Did you mean 'cg'"}},
-        Refusal{"UnknownPreconditioner",
-                minimal + "preconditioner: {type: jacoby}",
-                {},
-                in_line_2,
-                {"Did you mean 'jacobi'"}},
-        Refusal{"OptionOfAnotherPreconditioner",
-                minimal + "preconditioner: {type: ic0, omega: 1.2}",
-                {},
-                in_line_2,
-                {"preconditioner.omega is for type ssor; the type is ic0"}},
-        Refusal{"FillOfNoPreconditioner",
-                minimal + "preconditioner: {fill: 2}",
-                {},
-                in_line_2,
-                {"preconditioner.fill is for types ic and ilu; the type is auto"}},
-        Refusal{"OmegaOfTwo",
-                minimal + "preconditioner: {type: ssor, omega: 2}",
-                {},
-                in_line_2,
-                {"preconditioner.omega is '2'; it must be a number above 0 and below 2"}},
-        Refusal{"BlocksTooLarge",
-                minimal + "preconditioner: {type: block-jacobi, block_size: 65}",
-                {},
-                in_line_2,
-                {"preconditioner.block_size is '65'; it must be auto, or a whole number from 1 to 64"}},
-        Refusal{"BlocksOfNoRows",
-                minimal + "preconditioner: {type: block-jacobi, block_size: 0}",
-                {},
-                in_line_2,
-                {"preconditioner.block_size is '0'; it must be auto, or a whole number from 1 to 64"}},
-        Refusal{"EqualEigenvalues",
-                minimal + "preconditioner: {type: chebyshev, eigenvalue_ratio: 1}",
-                {},
-                in_line_2,
-                {"eigenvalue_ratio is '1'; it must be a number above 1, up to 1000000000000"}},
-        Refusal{"ThresholdOfOne",
-                minimal + "preconditioner: {type: amg, setup: classical, strong_threshold: 1}",
-                {},
-                in_line_2,
-                {"preconditioner.strong_threshold is '1'; it must be a number above 0 and below 1"}},
-        Refusal{"UnknownSmoother",
-                minimal + "preconditioner: {type: amg, smoother: jacobi}",
-                {},
-                in_line_2,
-                {"l1-jacobi, gauss-seidel, chebyshev"}},
-        Refusal{"CoarseningOfAnotherPreconditioner",
-                minimal + "preconditioner: {type: ic0, coarsening: hmis}",
-                {},
-                in_line_2,
-                {"preconditioner.coarsening is for type amg; the type is ic0"}},
-        Refusal{"UnsymmetricForCg",
-                minimal + "preconditioner: {type: ilu0}\nsolver: {method: cg}",
-                {},
-                in_line_2,
-                {"cg needs a symmetric preconditioner", "use ic0 instead", "gmres"}},
-        Refusal{"CompositionOfNothing",
-                minimal + "preconditioner: {type: composition}",
-                {},
-                in_line_2,
-                {"preconditioner.parts must be a list such as [{type: jacobi}, {type: ic0}]"}},
-        Refusal{"CompositionOfCompositions",
-                minimal + "preconditioner: {type: composition, parts: [{type: composition}]}",
-                {},
-                in_line_2,
-                {"preconditioner.parts[0].type is composition; a part is one of the other types"}},
-        Refusal{
-            "OptionOfAnotherPart",
-            minimal + "preconditioner: {type: composition, parts: [{type: jacobi}, {type: ssor, fill: 2}]}",
-            {},
-            in_line_2,
-            {"preconditioner.parts[1].fill is for types ic and ilu; the type is ssor"}},
-        Refusal{"OptionBesideTheParts",
-                minimal + "preconditioner: {type: composition, omega: 1.5, parts: [{type: ssor}]}",
-                {},
-                in_line_2,
-                {"preconditioner.omega belongs to a part: preconditioner.parts[0].omega"}},
-        Refusal{"PartsOfNoComposition",
-                minimal + "preconditioner: {type: ssor, parts: [{type: jacobi}]}",
-                {},
-                in_line_2,
-                {"preconditioner.parts is for type composition; the type is ssor"}},
-        Refusal{"UnsymmetricCompositionForCg",
-                minimal + "preconditioner: {type: composition, combine: multiplicative, parts: "
-                          "[{type: jacobi}, {type: ssor}]}\nsolver: {method: cg}",
-                {},
-                in_line_2,
-                {"cg needs a symmetric preconditioner", "combine: symmetric or additive", "gmres"}},
-        Refusal{"CusparseOnAHost",
-                minimal + "preconditioner: {type: ic0, solve: cusparse}",
-                {},
-                in_line_2,
-                {"preconditioner.solve cusparse runs on a GPU only", "levels or sweeps"}},
-        Refusal{"CusparseInDeterministicMode",
-                minimal + "preconditioner: {type: ic0, solve: cusparse}\noperator: {space: device, "
-                          "deterministic: true}",
-                {},
-                in_line_2,
-                {"not for operator.deterministic", "levels or sweeps"}},
-        Refusal{"SweepsWithoutSolveSweeps",
-                minimal + "preconditioner: {type: ic0, sweeps: 3}",
-                {},
-                in_line_2,
-                {"preconditioner.sweeps is for solve: sweeps; solve is auto"}},
-        Refusal{"SolveOfAnotherPreconditioner",
-                minimal + "preconditioner: {type: ssor, solve: levels}",
-                {},
-                in_line_2,
-                {"preconditioner.solve is for types ic0, ic, ilu0 and ilu; the type is ssor"}},
-        Refusal{"UnknownSolve",
-                minimal + "preconditioner: {type: ic0, solve: level}",
-                {},
-                in_line_2,
-                {"Did you mean 'levels'"}},
-        Refusal{
-            "UnknownFormat", minimal + "operator: {format: crs}", {}, in_line_2, {"'crs'", "Did you mean"}},
-        Refusal{"UnknownKernel",
-                minimal + "operator: {format: csr, kernel: nativ}",
-                {},
-                in_line_2,
-                {"Did you mean 'native'"}},
-        Refusal{"DeterministicIsYesOrNo",
-                minimal + "operator: {deterministic: maybe}",
-                {},
-                in_line_2,
-                {"operator.deterministic", "true, false"}},
-        Refusal{"UnknownOperatorKey",
-                minimal + "operator: {determinstic: true}",
-                {},
-                in_line_2,
-                {"Did you mean 'deterministic'"}},
-        Refusal{"UnknownSpace", minimal + "operator: {space: gpu}", {}, in_line_2, {"host, device"}},
-        Refusal{"UnknownParameter",
-                minimal + "operator: {format: sell-c-sigma, parameters: {sigmo: 4}}",
-                {},
-                in_line_2,
-                {"Did you mean 'sigma'"}},
-        Refusal{"ParameterRange",
-                minimal + "operator: {format: sell-c-sigma, parameters: {C: -4}}",
-                {},
-                in_line_2,
-                {"parameter C"}},
-        Refusal{"ParameterOfAuto", minimal + "operator: {parameters: {C: 4}}", {}, in_line_2, {"format"}},
-        Refusal{"UnknownKind",
-                "matrix: {generate: {kind: poison-3d}}",
-                {},
-                "folder/p.yaml:1:",
-                {"Did you mean 'poisson-3d'"}},
-        Refusal{"UnknownGeneratorKey",
-                "matrix: {generate: {kind: banded, m: 4}}",
-                {},
-                "folder/p.yaml:1:",
-                {"'m'", "upper"}},
-        Refusal{"GeneratorRange",
-                "matrix: {generate: {kind: poisson-3d, n: 0}}",
-                {},
-                "folder/p.yaml:1:",
-                {"matrix.generate.n"}},
-        Refusal{"GeneratorWithoutKind", "matrix: {generate: {n: 4}}", {}, "folder/p.yaml:1:", {"kind"}},
-        Refusal{"FileAndGenerate",
-                "matrix: {file: A.mtx, generate: {kind: banded}}",
-                {},
-                "folder/p.yaml:1:",
-                {"both"}},
-        Refusal{"TwoRightHandSides",
-                minimal + "rhs: {value: 1, random: 2}",
-                {},
-                in_line_2,
-                {"both", "give one of"}},
-        Refusal{"NoRightHandSide", minimal + "rhs: {}", {}, in_line_2, {"needs one of"}},
-        Refusal{"UnknownGuess", minimal + "initial_guess: zeros", {}, in_line_2, {"Did you mean 'zero'"}},
-        Refusal{"ScheduleWord", minimal + "schedule: auto", {}, in_line_2 + "11", {"policy: auto"}},
-        Refusal{"SchedulePolicy", minimal + "schedule: {policy: atuo}", {}, in_line_2 + "20", {"auto"}},
-        Refusal{"ScheduleEmptyMap", minimal + "schedule: {}", {}, in_line_2 + "11", {"'policy'"}},
-        Refusal{"ScheduleUnknownKey",
-                minimal + "schedule:\n  - {at_iteraton: 2, format: csr}",
-                {},
-                "folder/p.yaml:3:6",
-                {"Did you mean 'at_iteration'"}},
-        Refusal{"ScheduleNoTrigger",
-                minimal + "schedule:\n  - {format: csr}",
-                {},
-                "folder/p.yaml:3:5",
-                {"at_iteration, at_residual, after_seconds"}},
-        Refusal{"ScheduleTwoTriggers",
-                minimal + "schedule:\n  - {at_iteration: 2, after_seconds: 1, format: csr}",
-                {},
-                "folder/p.yaml:3:",
-                {"both"}},
-        Refusal{"ScheduleNoFormat",
-                minimal + "schedule:\n  - {at_iteration: 2}",
-                {},
-                "folder/p.yaml:3:5",
-                {"'format'"}},
-        Refusal{"ScheduleAutoFormat",
-                minimal + "schedule:\n  - {at_iteration: 2, format: auto}",
-                {},
-                "folder/p.yaml:3:31",
-                {"no format 'auto'"}},
-        Refusal{"ScheduleUnknownFormat",
-                minimal + "schedule:\n  - {at_iteration: 2, format: sell-paked}",
-                {},
-                "folder/p.yaml:3:31",
-                {"Did you mean 'sell-packed'"}},
-        Refusal{"ScheduleNegative",
-                minimal + "schedule:\n  - {at_iteration: -2, format: csr}",
-                {},
-                "folder/p.yaml:3:20",
-                {"schedule[0].at_iteration"}},
-        Refusal{"ScheduleKernel",
-                minimal + "schedule:\n  - {at_iteration: 2, format: csr, kernel: natve}",
-                {},
-                "folder/p.yaml:3:44",
-                {"schedule[0].kernel", "Did you mean 'native'"}},
-        Refusal{"ScheduleParameter",
-                minimal + "schedule:\n  - {at_iteration: 2, format: sell-c-sigma, parameters: {C: 7777}}",
-                {},
-                "folder/p.yaml:3:61",
-                {"C"}},
-        Refusal{"ScheduleOverlapped",
-                minimal + "schedule:\n  - {at_iteration: 2, format: csr, overlapped: perhaps}",
-                {},
-                "folder/p.yaml:3:48",
-                {"true", "false"}},
-        Refusal{"BrokenYaml", minimal + "solver: {method: cg\n", {}, "folder/p.yaml:", {"not valid YAML"}},
-        Refusal{"Tab", minimal + "solver:\n\tmethod: cg\n", {}, "folder/p.yaml:", {"YAML"}},
-        Refusal{"Alias", "matrix: &m {file: A.mtx}\n", {}, "folder/p.yaml:1:", {"anchors"}},
-        Refusal{"Tag", "matrix: !!str A\n", {}, "folder/p.yaml:1:", {"tags"}},
-        Refusal{
-            "SecondDocument", minimal + "---\nsolver: {}\n", {}, "folder/p.yaml", {"second YAML document"}},
-        Refusal{"ZeroByte", std::string("matrix: {file: A\0.mtx}", 22), {}, "folder/p.yaml:1", {"zero byte"}},
-        Refusal{
-            "SetUnknown", minimal, {"solver.metod=cg"}, "--set solver.metod=cg: ", {"Did you mean 'method'"}},
-        Refusal{"SetType", minimal, {"solver.restart=few"}, "--set solver.restart=few: ", {"whole number"}},
-        Refusal{"SetNoValue", minimal, {"solver.restart"}, "--set solver.restart: ", {"key.path=value"}},
-        Refusal{"SetNoName", minimal, {"solver..restart=1"}, "--set solver..restart=1: ", {"empty name"}},
-        Refusal{"SetBrokenYaml", minimal, {"solver={"}, "--set solver={: ", {"YAML"}},
-        Refusal{"SetSchedule", minimal, {"schedule={police: auto}"}, "--set ", {"Did you mean 'policy'"}}),
-    [](const auto& test) { return std::string(test.param.name); });
 
 // Lines of a problem file in which this numeric key has a meaning. The key is the last line.
 std::string problem_with(const KeyDoc& key, const std::string& value) {
@@ -575,7 +232,7 @@ TEST(ProblemFile, TheRangesOfTheTableAreThoseThatAreChecked) {
       const bool absent = !unavailable(AmgSetup::classical).empty() &&
                           problem.find("setup: classical\n") != std::string::npos;
       try {
-        make_parts(read(problem));
+        make_parts(problem_of(problem));
       } catch (const Error& error) {
         if (absent && std::string(error.what()).find("must be") == std::string::npos) return;
         ADD_FAILURE() << key.path() << ": " << text(value)
@@ -586,7 +243,7 @@ TEST(ProblemFile, TheRangesOfTheTableAreThoseThatAreChecked) {
       const std::string problem = problem_with(key, text(value));
       const auto line = std::count(problem.begin(), problem.end(), '\n');
       try {
-        make_parts(read(problem));
+        make_parts(problem_of(problem));
         ADD_FAILURE() << key.path() << ": " << text(value) << " is not in the table but taken";
       } catch (const Error& error) {
         const std::string message = error.what();
@@ -620,10 +277,10 @@ TEST(ProblemFile, TheRangesOfGeneratorsAreThoseThatAreChecked) {
         return param.integer ? end + (to > 0 ? 1 : -1)
                              : std::nextafter(end, to * std::numeric_limits<double>::infinity());
       };
-      EXPECT_NO_THROW((void)read(problem(param.smallest))) << entry.kind << param.name;
-      EXPECT_NO_THROW((void)read(problem(param.largest))) << entry.kind << param.name;
+      EXPECT_NO_THROW((void)problem_of(problem(param.smallest))) << entry.kind << param.name;
+      EXPECT_NO_THROW((void)problem_of(problem(param.largest))) << entry.kind << param.name;
       for (const double value : {beyond(param.smallest, -1), beyond(param.largest, 1)}) try {
-          (void)read(problem(value));
+          (void)problem_of(problem(value));
           ADD_FAILURE() << entry.kind << "." << param.name << ": " << value;
         } catch (const BadFile& error) {
           EXPECT_EQ(std::string(error.what()).rfind("folder/p.yaml:4:", 0), 0u) << error.what();
@@ -633,7 +290,7 @@ TEST(ProblemFile, TheRangesOfGeneratorsAreThoseThatAreChecked) {
 
 TEST(ProblemFile, ACubeOfTooManyNodesIsRefusedWithItsPlace) {
   try {
-    (void)read("matrix: {generate: {kind: fem-hex, n: 500, degree: 4}}");
+    (void)problem_of("matrix: {generate: {kind: fem-hex, n: 500, degree: 4}}");
     FAIL();
   } catch (const BadFile& error) {
     EXPECT_NE(std::string(error.what()).find("p.yaml:1:39: matrix.generate: n 500 and degree 4"),
@@ -648,7 +305,7 @@ TEST(ProblemFile, ScheduleOfPointsOrPolicy) {
       "  - {at_iteration: 20, format: sell-c-sigma, parameters: {C: 16}, kernel: native}\n"
       "  - {at_residual: 1.0e-3, format: coo, overlapped: false}\n"
       "  - {after_seconds: 1.5, format: csr, overlapped: true}\n";
-  const Problem problem = read(text);
+  const Problem problem = problem_of(text);
   ASSERT_EQ(problem.schedule.points.size(), 3u);
   EXPECT_FALSE(problem.schedule.automatic);
   const SchedulePoint &a = problem.schedule.points[0], &b = problem.schedule.points[1],
@@ -664,18 +321,18 @@ TEST(ProblemFile, ScheduleOfPointsOrPolicy) {
   EXPECT_FALSE(b.overlapped);
   EXPECT_EQ(c.trigger, ScheduleTrigger::seconds);
   EXPECT_EQ(c.at, 1.5);
-  EXPECT_TRUE(read("matrix: {file: A.mtx}\nschedule: {policy: auto}").schedule.automatic);
-  EXPECT_TRUE(read("matrix: {file: A.mtx}\nschedule: []").schedule.points.empty());
+  EXPECT_TRUE(problem_of("matrix: {file: A.mtx}\nschedule: {policy: auto}").schedule.automatic);
+  EXPECT_TRUE(problem_of("matrix: {file: A.mtx}\nschedule: []").schedule.points.empty());
 }
 
 TEST(ProblemFile, DeepNestingIsRefused) {
-  EXPECT_THROW((void)read("matrix: " + std::string(100, '[') + std::string(100, ']')), BadFile);
-  EXPECT_THROW((void)read("matrix: " + std::string(100000, '[')), BadFile);
+  EXPECT_THROW((void)problem_of("matrix: " + std::string(100, '[') + std::string(100, ']')), BadFile);
+  EXPECT_THROW((void)problem_of("matrix: " + std::string(100000, '[')), BadFile);
 }
 
 std::string refusal_of(const std::string& text, std::vector<std::string> settings = {}) {
   try {
-    (void)read(text, settings);
+    (void)problem_of(text, settings);
   } catch (const BadFile& error) { return error.what(); }
   return "was read";
 }
@@ -689,7 +346,7 @@ TEST(ProblemFile, ValuesAreBounded) {
 }
 
 TEST(ProblemFile, NamesOfFilesAreBounded) {
-  EXPECT_EQ(read("matrix: {file: " + std::string(4095, 'a') + "}").matrix.file.given.size(), 4095u);
+  EXPECT_EQ(problem_of("matrix: {file: " + std::string(4095, 'a') + "}").matrix.file.given.size(), 4095u);
   const std::string longer = refusal_of("matrix: {file: " + std::string(4096, 'a') + "}");
   EXPECT_NE(longer.find("at most 4095 bytes"), std::string::npos) << longer;
   EXPECT_LT(longer.size(), 300u);
@@ -712,7 +369,7 @@ TEST(ProblemFile, FilesAreBounded) {
 }
 
 TEST(ProblemFile, PartsOfASum) {
-  const Problem p = read(minimal + R"(operator:
+  const Problem p = problem_of(minimal + R"(operator:
   format: sum
   parts:
     - {format: dia, take: diagonals}
@@ -723,14 +380,14 @@ TEST(ProblemFile, PartsOfASum) {
   EXPECT_EQ(p.op.parameters.word("parts"),
             "dia:diagonals + bcsr[cols=3,rows=3]@native:blocks(cols=3,rows=3) + csr");
   // The same as text, and in a point of a schedule.
-  EXPECT_EQ(read(minimal, {"operator.format=sum", "operator.parameters.parts=ell:width + csr"})
+  EXPECT_EQ(problem_of(minimal, {"operator.format=sum", "operator.parameters.parts=ell:width + csr"})
                 .op.parameters.word("parts"),
             "ell:width + csr");
   const Problem changing =
-      read(minimal +
+      problem_of(minimal +
            "schedule: [{at_iteration: 3, format: sum, parts: [{format: ell, take: width}, {format: csr}]}]");
   EXPECT_EQ(changing.schedule.points[0].to.params.word("parts"), "ell:width + csr");
-  EXPECT_EQ(read(minimal + "operator: {format: sum, parts: [{format: csr}]}").op.parameters.word("parts"),
+  EXPECT_EQ(problem_of(minimal + "operator: {format: sum, parts: [{format: csr}]}").op.parameters.word("parts"),
             "csr");
 }
 

@@ -237,7 +237,7 @@ TEST_P(SolvesOfColumns, AreThoseOfEachColumn) {
       }
 }
 
-TEST_P(SolvesOfColumns, WithAnAdaptiveOperatorFollowItsOrders) {
+TEST_P(SolvesOfColumns, OfAMatrixThatChangesFollowItsOrders) {
   for (const char* method : {"cg", "bicgstab", "gmres"}) {
     SCOPED_TRACE(method);
     const auto A = adaptive();

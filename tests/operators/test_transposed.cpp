@@ -176,7 +176,7 @@ TEST_P(Transposed, IsThatOfTheCallersNumberingInAnOrder) {
 }
 
 // Product, transposed product, change of format, of the order, of the values, in turns.
-TEST_P(Transposed, SurvivesChangesOfAnAdaptiveOperator) {
+TEST_P(Transposed, SurvivesChangesOfTheFormat) {
   CsrMatrix<double> csr = skewed(64, 64);
   PermutedMatrix<double> permuted(test_context(), placed(context_, csr), shuffle_of(context_, 64, 5));
   auto start = matrix("csr", permuted.matrix());
