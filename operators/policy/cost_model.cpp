@@ -14,11 +14,14 @@
 #include <utility>
 #include <vector>
 
-#include "core/transfer.hpp"
 #include "operators/policy/builtin_machine.hpp"
+#include "operators/policy/conversion_fit.hpp"
 
 namespace protean {
 namespace {
+
+using detail::ConversionFit, detail::ConversionSize, detail::conversion_size, detail::dot_of_sizes,
+    detail::entries_of;
 
 constexpr std::string_view csr = "csr", packed = "sell-packed", assembled = "assembly";
 constexpr double assembly_products = 40;  // time of an assembly in products of csr, if not measured
@@ -130,124 +133,7 @@ double weighted_quantile(std::vector<Weighted> values, double quantile) {
   return values.empty() ? 0 : values.back().value;
 }
 
-// What the time of a conversion depends on: once, and rows, entries and bytes of the result, so that each factor is
-// about a time in seconds of a matrix of usual size.
-constexpr int sizes = 4;
-using ConversionSize = std::array<double, sizes>;
-ConversionSize conversion_size(std::int64_t rows, std::int64_t nonzeros, std::size_t bytes) {
-  return {1, static_cast<double>(rows) * 1e-6, static_cast<double>(nonzeros) * 1e-6,
-          static_cast<double>(bytes) * 1e-7};
-}
-
-double entries_of(const ConversionSize& size) { return size[2]; }
-
-double dot(const ConversionSize& a, const ConversionSize& b) {
-  return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
-}
-
-// Fits factors to conversions so that the sum of (1 - predicted / measured)^2 is least.
-class ConversionFit {
- public:
-  void add(ConversionSize size, double seconds) {
-    for (double& part : size) part /= seconds;
-    for (int i = 0; i < sizes; ++i) {
-      right_[i] += size[i];
-      for (int j = 0; j < sizes; ++j) normal_[i][j] += size[i] * size[j];
-    }
-    ++count_;
-  }
-  std::size_t count() const noexcept { return count_; }
-
-  // No factor is negative: the best of all choices of sizes whose factors are not. Nothing if none is determined.
-  std::optional<ConversionSize> factors() const {
-    std::optional<ConversionSize> best;
-    double least = INFINITY;
-    for (unsigned chosen = 1; chosen < 1U << sizes; ++chosen) {
-      const std::optional<ConversionSize> x = factors_of(chosen);
-      if (!x || std::any_of(x->begin(), x->end(), [](double factor) { return factor < 0; })) continue;
-      double error = 0;  // except for a constant
-      for (int i = 0; i < sizes; ++i) error += (*x)[i] * (dot(normal_[i], *x) - 2 * right_[i]);
-      if (error < least) least = error, best = x;
-    }
-    return best;
-  }
-
- private:
-  // With these sizes alone, by elimination without pivots: the normal equations are positive definite.
-  std::optional<ConversionSize> factors_of(unsigned chosen) const {
-    constexpr double too_alike = 1e-10;
-    std::array<ConversionSize, sizes> a = normal_;
-    ConversionSize b = right_, x{};
-    const auto without = [chosen](int i) { return (chosen >> i & 1U) == 0; };
-    for (int k = 0; k < sizes; ++k) {
-      if (without(k)) continue;
-      if (!(a[k][k] > too_alike * normal_[k][k])) return {};
-      for (int i = k + 1; i < sizes; ++i) {
-        const double factor = a[i][k] / a[k][k];
-        for (int j = k; j < sizes; ++j) a[i][j] -= factor * a[k][j];
-        b[i] -= factor * b[k];
-      }
-    }
-    for (int k = sizes; k-- > 0;) {
-      if (without(k)) continue;
-      x[k] = b[k];
-      for (int j = k + 1; j < sizes; ++j) x[k] -= a[k][j] * x[j];
-      x[k] /= a[k][k];
-    }
-    return x;
-  }
-
-  std::array<ConversionSize, sizes> normal_{};
-  ConversionSize right_{};
-  std::size_t count_ = 0;
-};
-
 }  // namespace
-
-namespace {
-
-// The first rows of up to 32 blocks whose 32 rows are compared.
-constexpr std::int64_t compared_blocks = 32, compared_rows = 32;
-std::int64_t distance_of_blocks(std::int64_t rows) {
-  return std::max<std::int64_t>(rows / compared_blocks, compared_rows);
-}
-
-// length(i): entries of row i. It is asked for the rows of each block in ascending order.
-template <class Length>
-double row_changes_by(std::int64_t rows, const Length& length) {
-  std::int64_t changes = 0, looked_at = 0;
-  for (std::int64_t begin = 0; begin < rows; begin += distance_of_blocks(rows)) {
-    std::int64_t before = length(begin);
-    for (std::int64_t i = begin + 1; i < std::min(begin + compared_rows, rows); ++i) {
-      const std::int64_t here = length(i);
-      ++looked_at, changes += here != before;
-      before = here;
-    }
-  }
-  return looked_at > 0 ? static_cast<double>(changes) / static_cast<double>(looked_at) : -1;
-}
-
-}  // namespace
-
-double row_changes(const SparsityPattern& pattern) {
-  if (pattern.space != Space::host || pattern.rows < 2) return -1;
-  return row_changes_by(pattern.rows, [&](std::int64_t i) { return pattern.row_length(i); });
-}
-
-double row_changes(const Context& context, const SparsityPattern& pattern) {
-  if (pattern.space == Space::host || pattern.rows < 2) return row_changes(pattern);
-  std::vector<std::int32_t> rows;
-  for (std::int64_t begin = 0; begin < pattern.rows; begin += distance_of_blocks(pattern.rows))
-    for (std::int64_t i = begin; i < std::min(begin + compared_rows, pattern.rows); ++i)
-      rows.push_back(static_cast<std::int32_t>(i));
-  detail::RowsRead read;
-  detail::read_rows(context, pattern, rows, read);
-  std::size_t next = 0;
-  return row_changes_by(pattern.rows, [&](std::int64_t) {
-    ++next;
-    return read.begin[next] - read.begin[next - 1];
-  });
-}
 
 // The measured matrices of one space that have times in csr, in the order of the table.
 struct CostModel::Samples {
@@ -326,8 +212,8 @@ struct CostModel::Samples {
           fit.count() < least_conversions ? std::nullopt : fit.factors();
       if (!factors) continue;
       for (Sample& sample : samples)
-        sample.log_of_size =
-            std::log(std::max(sample.convert_seconds, least_conversion) / dot(*factors, sample.size));
+        sample.log_of_size = std::log(std::max(sample.convert_seconds, least_conversion) /
+                                      dot_of_sizes(*factors, sample.size));
       by_size.emplace(format, BySize{*factors, least_entries});
     }
   }
@@ -482,7 +368,7 @@ CostModel::Estimate CostModel::estimate(const CostQuery& query, std::string_view
   const double conversion =
       weighted_quantile(std::move(conversions), by_size ? quantile_by_size : conversion_quantile);
   if (by_size)
-    result.by_size = dot(fitted->second.factors, asked) * std::exp(conversion);
+    result.by_size = dot_of_sizes(fitted->second.factors, asked) * std::exp(conversion);
   else
     result.log_conversion = conversion;
   return result;
