@@ -13,7 +13,7 @@
 // On a device with ordering colours the device colours (device_colours.hpp; where it hands that over, the host colours
 // and finds the pattern), factors and solves (device_factors.hpp), and new values of A do not come to the host. Else
 // the host factors, and keeps the pattern of the factors: 4 bytes an entry, 24 a row. The device gets the factors in
-// the order of its solves (device_sweeps.hpp).
+// the order of its solves (device_solves.hpp).
 // New values go to the same addresses.
 #include <fmt/format.h>
 
@@ -43,9 +43,9 @@
 #include "preconditioners/factors/colours.hpp"
 #include "preconditioners/factors/device/device_colours.hpp"
 #include "preconditioners/factors/device/device_factors.hpp"
+#include "preconditioners/factors/device/device_solves.hpp"
 #include "preconditioners/factors/factor_pattern.hpp"
 #include "preconditioners/factors/factorization.hpp"
-#include "preconditioners/triangular/device_sweeps.hpp"
 #include "preconditioners/triangular/level_solve.hpp"
 #include "preconditioners/triangular/sweeps.hpp"
 

@@ -28,8 +28,8 @@
 #include "preconditioners/factors/colours.hpp"
 #include "preconditioners/factors/device/device_colours.hpp"
 #include "preconditioners/factors/device/device_factors.hpp"
+#include "preconditioners/factors/device/device_solves.hpp"
 #include "preconditioners/factors/factorization.hpp"
-#include "preconditioners/triangular/device_sweeps.hpp"
 #include "preconditioners/triangular/level_solve.hpp"
 #include "preconditioners/triangular/sweeps.hpp"
 
@@ -76,7 +76,7 @@ class Relaxation final : public BySolving<T> {
     if (on_device && analysed) {
       this->change_arrays([&] { on_device_->set_values(*pattern, values); });
     } else if (on_device) {
-      auto made = make_levels<T>(context, *pattern);
+      auto made = make_stages<T>(context, *pattern);
       made->set_values(*pattern, values);
       on_device_ = std::move(made), factors_ = nullptr, ++layouts_;
     } else {

@@ -1,11 +1,8 @@
 #include "preconditioners/triangular/device_sweeps.hpp"
 
 #include <algorithm>
-#include <utility>
 
-#include "core/error.hpp"
 #include "core/simulated_device.hpp"
-#include "preconditioners/factors/device/device_factors.hpp"
 
 namespace protean::detail {
 namespace {
@@ -226,8 +223,6 @@ class Iteration final : public DeviceSweep<T> {
 
 template <class T>
 std::unique_ptr<DeviceSweep<T>> make_levels(const ContextPtr& device, const SweepPattern& pattern) {
-  if (pattern.coloured && pattern.forward.count() <= most_stage_launches)
-    return std::make_unique<DeviceFactors<T>>(device, pattern, false);
   return std::make_unique<Levels<T>>(device, pattern);
 }
 template <class T>
@@ -236,57 +231,11 @@ std::unique_ptr<DeviceSweep<T>> make_iteration(const ContextPtr& device, const S
   return std::make_unique<Iteration<T>>(device, pattern, sweeps);
 }
 
-namespace {
-
-#if defined(PROTEAN_HAVE_CUDA)
-template <class T>
-std::unique_ptr<DeviceSweep<T>> faster(const ContextPtr& device, const SweepPattern& pattern,
-                                       const SweepValues<T>& values, MeasuredSolves& measured) {
-  auto levels = make_levels<T>(device, pattern);
-  levels->set_values(pattern, values);
-  measured.levels = device::seconds_of<T>(device, *levels, pattern.n);
-  try {
-    auto cusparse = device::make_cusparse_sweep<T>(device, pattern);
-    cusparse->set_values(pattern, values);
-    measured.cusparse = device::seconds_of<T>(device, *cusparse, pattern.n);
-    if (measured.cusparse < measured.levels) return cusparse;
-  } catch (const OutOfMemory&) {
-  } catch (const NotAvailable&) {}
-  return levels;
-}
-#endif
-
-}  // namespace
-
-template <class T>
-std::unique_ptr<DeviceSweep<T>> make_solves(const ContextPtr& device, const SweepPattern& pattern,
-                                            const SweepValues<T>& values, TriangularSolve how,
-                                            std::int64_t sweeps, MeasuredSolves& measured) {
-  measured = {};
-  std::unique_ptr<DeviceSweep<T>> made;
-#if defined(PROTEAN_HAVE_CUDA)
-  if (!device->simulated()) {
-    if (how == TriangularSolve::automatic && !device->deterministic() && pattern.n > 0)
-      return faster<T>(device, pattern, values, measured);
-    if (how == TriangularSolve::cusparse) made = device::make_cusparse_sweep<T>(device, pattern);
-  }
-#endif
-  if (!made && how == TriangularSolve::cusparse)
-    throw NotAvailable("solve: cusparse needs a GPU; take levels or sweeps");
-  if (how == TriangularSolve::sweeps) made = make_iteration<T>(device, pattern, sweeps);
-  if (!made) made = make_levels<T>(device, pattern);
-  made->set_values(pattern, values);
-  return made;
-}
-
 #define PROTEAN_INSTANTIATE(T)                                                                       \
   template class Triangle<T>;                                                                        \
   template std::unique_ptr<DeviceSweep<T>> make_levels<T>(const ContextPtr&, const SweepPattern&);   \
   template std::unique_ptr<DeviceSweep<T>> make_iteration<T>(const ContextPtr&, const SweepPattern&, \
-                                                             std::int64_t);                          \
-  template std::unique_ptr<DeviceSweep<T>> make_solves<T>(const ContextPtr&, const SweepPattern&,    \
-                                                          const SweepValues<T>&, TriangularSolve,    \
-                                                          std::int64_t, MeasuredSolves&);
+                                                             std::int64_t);
 PROTEAN_INSTANTIATE(float)
 PROTEAN_INSTANTIATE(double)
 #undef PROTEAN_INSTANTIATE

@@ -94,24 +94,12 @@ class DeviceSweep {
   virtual std::size_t bytes() const noexcept = 0;
 };
 
-// stages or flow, as the number of stages says; few colours: DeviceFactors.
+// stages or flow, as the number of stages says.
 template <class T>
 std::unique_ptr<DeviceSweep<T>> make_levels(const ContextPtr& device, const SweepPattern& pattern);
 template <class T>
 std::unique_ptr<DeviceSweep<T>> make_iteration(const ContextPtr& device, const SweepPattern& pattern,
                                                std::int64_t sweeps);
-
-// Seconds of one solve by each way that was measured; negative: not measured.
-struct MeasuredSolves {
-  double levels = -1, cusparse = -1;
-};
-// The way that `how` names, with these values. automatic: levels in a deterministic context and on a simulated device;
-// else one solve of levels and of cusparse is measured, and the faster one is taken. cuSPARSE's is left out where it
-// takes too many entries for it or has no memory. Throws NotAvailable for cusparse if it cannot be had.
-template <class T>
-std::unique_ptr<DeviceSweep<T>> make_solves(const ContextPtr& device, const SweepPattern& pattern,
-                                            const SweepValues<T>& values, TriangularSolve how,
-                                            std::int64_t sweeps, MeasuredSolves& measured);
 
 }  // namespace protean::detail
 
