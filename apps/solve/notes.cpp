@@ -1,11 +1,13 @@
 #include "apps/solve/notes.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
 #include "apps/report/json.hpp"
 #include "core/row_sizes.hpp"
+#include "core/statistics.hpp"
 
 namespace protean::apps {
 
@@ -49,6 +51,42 @@ std::string note_on_unseen_rows(const Context& context, const CsrMatrix<double>&
 
 void add_note(std::string& text, const std::string& note) {
   if (!note.empty()) text += (text.empty() ? "" : " ") + note;
+}
+
+std::string advice_for(const Context& context, const CsrMatrix<double>& csr, std::string_view method,
+                       const SolveReport& result) {
+  if (result.converged()) return {};
+  std::string text = result.advice;
+  if (csr.pattern.row_ptr.p32 == nullptr && csr.pattern.row_ptr.p64 == nullptr)
+    return text;  // element matrices
+  // The solve itself sees entries only that are not small compared with the norm.
+  if (find_solver(method).symmetric && result.reason != StopReason::interrupted &&
+      !text.starts_with("The matrix is not symmetric")) {
+    const double difference = asymmetry(context, csr);
+    // All else that the method says of its failure follows from that.
+    if (difference > symmetry_tolerance<double>)
+      text = fmt::format(
+          "The matrix is not symmetric (mirrored entries differ by up to {:.1e} of the largest of their "
+          "rows); {} needs a symmetric one: take method gmres, bicgstab or idr, with preconditioner ilu0.",
+          difference, method);
+  }
+  return text;
+}
+
+std::string note_on_null_space(const Context& context, const CsrMatrix<double>& csr, bool given) {
+  if (csr.pattern.row_ptr.p32 == nullptr && csr.pattern.row_ptr.p64 == nullptr)
+    return {};  // element matrices
+  NullVectors vectors = null_vectors(context, csr);
+  const bool constant = vectors.all && !given;
+  if (given) vectors.all = false;
+  if (!vectors.any()) return {};
+  return fmt::format(
+      "The matrix is singular: A v = 0 for v = 1 at {}, and 0 elsewhere. x is one of many solutions: any "
+      "multiple of v may be added. {}",
+      fmt::join(in_words(vectors), ", or at "),
+      constant ? "The one of smallest norm: solver.null_space: constant, with method cg, fcg or minres."
+               : "A program gets the one of smallest norm by Solver::set_null_space(), with method cg, fcg "
+                 "or minres.");
 }
 
 }  // namespace protean::apps

@@ -1,6 +1,7 @@
 // What a user should know of a solve next to its status.
 #pragma once
 #include <string>
+#include <string_view>
 
 #include "core/csr.hpp"
 #include "core/vector.hpp"
@@ -16,6 +17,15 @@ std::string note_on_threads(int threads, int processors);
 std::string note_on_unseen_rows(const Context& context, const CsrMatrix<double>& csr,
                                 VectorView<const double> b, VectorView<const double> x,
                                 const SolverOptions& options, const SolveReport& result);
+
+// What to do about a solve that has not converged; empty if it has. The solve itself sees only entries that are not
+// small compared with the norm: for a method for symmetric matrices this looks at all.
+std::string advice_for(const Context& context, const CsrMatrix<double>& csr, std::string_view method,
+                       const SolveReport& result);
+
+// A note for a matrix that maps a vector of zeros and ones to zero, since a small residual says nothing of the part of
+// x in the null space of A; else empty. given: null_space is constant, so that vector is known.
+std::string note_on_null_space(const Context& context, const CsrMatrix<double>& csr, bool given);
 
 // text := text, and the note behind it.
 void add_note(std::string& text, const std::string& note);

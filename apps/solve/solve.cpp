@@ -1,10 +1,8 @@
 #include "apps/solve/solve.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
 
 #include "apps/command/build_info.hpp"
@@ -17,18 +15,14 @@
 #include "apps/problem/system.hpp"
 #include "apps/report/output.hpp"
 #include "apps/report/progress.hpp"
-#include "apps/solve/history.hpp"
 #include "apps/solve/notes.hpp"
 #include "apps/solve/report.hpp"
-#include "core/background.hpp"
-#include "core/blas1.hpp"
+#include "apps/solve/solve_observer.hpp"
 #include "core/io/atomic_file.hpp"
 #include "core/io/input_file.hpp"
 #include "core/io/vector_file.hpp"
 #include "core/processors.hpp"
-#include "core/statistics.hpp"
 #include "formats/catalogue.hpp"
-#include "solvers/auto_switcher.hpp"
 #include "solvers/multi_solver.hpp"
 #include "systems/linear_system.hpp"
 #include "systems/system_matrix.hpp"
@@ -37,98 +31,10 @@
 namespace protean::apps {
 namespace {
 
-// Writes x to output.solution while the solve runs, every that many seconds.
-class Checkpoint {
- public:
-  Checkpoint(const Context& context, const Vector<double>& x, const std::string& path, double seconds)
-      : context_(context), x_(x), path_(path), seconds_(seconds), next_(seconds) {}
-
-  bool due(const IterationInfo& info) const noexcept { return seconds_ > 0 && info.seconds >= next_; }
-  // An error is a warning: the solve is worth more than a file.
-  void iteration(const IterationInfo& info, Progress& progress) {
-    if (!due(info)) return;
-    try {
-      // Iterations that a GPU has computed ahead may be in it.
-      Vector<double> copied(Context::host(1), x_.size());
-      copy<double>(context_, x_, copied);
-      write_vector(path_, copied,
-                   fmt::format("x of A x = b near iteration {} of a solve that goes on", info.iteration));
-    } catch (const std::exception& error) {
-      progress.clear();
-      fmt::print(stderr, "protean: warning: no checkpoint at iteration {}: {}\n", info.iteration,
-                 error.what());
-    }
-    next_ = info.seconds + seconds_;
-  }
-
- private:
-  const Context& context_;
-  const Vector<double>& x_;
-  const std::string& path_;
-  double seconds_, next_;
-};
-
-class Observer final : public SolveObserver {
- public:
-  Observer(Progress& progress, const StoppingRule& rule, HistoryFile* history, Checkpoint checkpoint)
-      : progress_(progress), rule_(rule), history_(history), checkpoint_(checkpoint) {}
-  bool on_iteration(const IterationInfo& info) override {
-    if (history_) history_->add(info);
-    progress_.iteration(info, rule_);
-    checkpoint_.iteration(info, progress_);
-    return !InterruptGuard::asked();
-  }
-  bool reads_solution(const IterationInfo& info) const noexcept override { return checkpoint_.due(info); }
-
- private:
-  Progress& progress_;
-  const StoppingRule& rule_;
-  HistoryFile* history_;
-  Checkpoint checkpoint_;
-};
-
 std::string_view kernel_note(const FormatEntry& entry, Space space, std::string_view name) {
   for (const Kernel& kernel : kernels_in(entry, space))
     if (kernel.name == name) return kernel.note;
   return {};
-}
-
-std::string advise(const Context& context, const CsrMatrix<double>& csr, const SolveRecord& record) {
-  const SolveReport& result = record.result;
-  if (result.converged()) return {};
-  std::string text = result.advice;
-  if (csr.pattern.row_ptr.p32 == nullptr && csr.pattern.row_ptr.p64 == nullptr)
-    return text;  // element matrices
-  // The solve itself sees entries only that are not small compared with the norm.
-  if (find_solver(record.method).symmetric && result.reason != StopReason::interrupted &&
-      !text.starts_with("The matrix is not symmetric")) {
-    const double difference = asymmetry(context, csr);
-    // All else that the method says of its failure follows from that.
-    if (difference > symmetry_tolerance<double>)
-      text = fmt::format(
-          "The matrix is not symmetric (mirrored entries differ by up to {:.1e} of the largest of their "
-          "rows); {} needs a symmetric one: take method gmres, bicgstab or idr, with preconditioner ilu0.",
-          difference, record.method);
-  }
-  return text;
-}
-
-// A small residual says nothing of the part of x in the null space of A.
-std::string note_on_null_space(const Context& context, const CsrMatrix<double>& csr, const Problem& problem) {
-  if (csr.pattern.row_ptr.p32 == nullptr && csr.pattern.row_ptr.p64 == nullptr)
-    return {};  // element matrices
-  NullVectors vectors = null_vectors(context, csr);
-  const bool given = problem.solver.options.null_space == "constant";
-  const bool constant = vectors.all && !given;
-  if (given) vectors.all = false;
-  if (!vectors.any()) return {};
-  return fmt::format(
-      "The matrix is singular: A v = 0 for v = 1 at {}, and 0 elsewhere. x is one of many solutions: any "
-      "multiple of v may be added. {}",
-      fmt::join(in_words(vectors), ", or at "),
-      constant ? "The one of smallest norm: solver.null_space: constant, with method cg, fcg or minres."
-               : "A program gets the one of smallest norm by Solver::set_null_space(), with method cg, fcg "
-                 "or minres.");
 }
 
 // A line for the terminal.
@@ -395,11 +301,12 @@ class SolveRun {
     if (const Ability<HasParts> composed = matrix_->A().abilities().parts;
         composed && record_.switches.empty())
       record_.parts = composed->part_shares();
-    record_.advice = advise(*host_, system_.csr, record_);
+    record_.advice = advice_for(*host_, system_.csr, record_.method, record_.result);
     const StopReason reason = record_.result.reason;
     if (record_.result.iterations > 0 && reason != StopReason::interrupted &&
         reason != StopReason::inconsistent)
-      record_.note = note_on_null_space(*host_, system_.csr, problem_);
+      record_.note =
+          note_on_null_space(*host_, system_.csr, problem_.solver.options.null_space == "constant");
     add_note(record_.note, note_on_columns_unseen_rows());
     if (problem_.op.space == Space::host)
       add_note(record_.note, note_on_threads(record_.threads, detail::usable_processors()));
