@@ -426,7 +426,8 @@ MultiSolveResult SystemSolver<T>::multi_solve(SystemMatrix<T>& matrix, MultiVect
   const std::size_t switches = adaptive ? adaptive->history().size() : 0,
                     failures = adaptive ? adaptive->failures().size() : 0;
   if (changes == Changes::schedule) {
-    schedule.emplace(*matrix.adaptive(), detail::with_entries(settings_.schedule), nullptr, settings_.on_event);
+    schedule.emplace(*matrix.adaptive(), detail::with_entries(settings_.schedule), nullptr,
+                     settings_.on_event);
     observer = &slowest.emplace(*schedule, observer);
   }
   std::optional<Finished<FormatSchedule<T>>> finished;

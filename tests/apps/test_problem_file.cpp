@@ -75,30 +75,34 @@ output: {solution: x.mtx, report: ../r.json, history: h.csv}
 
 TEST(ProblemFile, PreconditionersHaveTheirOwnKeys) {
   EXPECT_EQ(problem_of(minimal + "preconditioner: {type: ic, fill: 3}").preconditioner.options.fill, 3);
-  EXPECT_EQ(
-      problem_of(minimal + "preconditioner: {type: block-jacobi, block_size: 6}").preconditioner.options.block_size,
-      6);
+  EXPECT_EQ(problem_of(minimal + "preconditioner: {type: block-jacobi, block_size: 6}")
+                .preconditioner.options.block_size,
+            6);
   for (const char* spec : {"{type: block-jacobi}", "{type: block-jacobi, block_size: auto}"})
-    EXPECT_EQ(problem_of(minimal + "preconditioner: " + spec).preconditioner.options, PreconditionerOptions{});
-  EXPECT_EQ(
-      problem_of(minimal + "preconditioner: {type: block-jacobi, blocks: equal}").preconditioner.options.blocks,
-      DiagonalBlocks::equal);
-  EXPECT_EQ(problem_of(minimal + "preconditioner: {type: ssor, omega: 1.5}").preconditioner.options.omega, 1.5);
-  const Problem p = problem_of(minimal + "preconditioner: {type: chebyshev, degree: 7, eigenvalue_ratio: 12}");
+    EXPECT_EQ(problem_of(minimal + "preconditioner: " + spec).preconditioner.options,
+              PreconditionerOptions{});
+  EXPECT_EQ(problem_of(minimal + "preconditioner: {type: block-jacobi, blocks: equal}")
+                .preconditioner.options.blocks,
+            DiagonalBlocks::equal);
+  EXPECT_EQ(problem_of(minimal + "preconditioner: {type: ssor, omega: 1.5}").preconditioner.options.omega,
+            1.5);
+  const Problem p =
+      problem_of(minimal + "preconditioner: {type: chebyshev, degree: 7, eigenvalue_ratio: 12}");
   EXPECT_EQ(p.preconditioner.options.degree, 7);
   EXPECT_EQ(p.preconditioner.options.eigenvalue_ratio, 12);
-  const PreconditionerSpec composed = problem_of(minimal +
-                                           "preconditioner: {type: composition, combine: symmetric, parts: "
-                                           "[{type: jacobi}, {type: ssor, omega: 1.5}]}")
-                                          .preconditioner;
+  const PreconditionerSpec composed =
+      problem_of(minimal +
+                 "preconditioner: {type: composition, combine: symmetric, parts: "
+                 "[{type: jacobi}, {type: ssor, omega: 1.5}]}")
+          .preconditioner;
   EXPECT_EQ(composed.combine, Composition::symmetric);
   EXPECT_EQ(composed.parts, (std::vector<PreconditionerPart>{{"jacobi"}, {"ssor", {.omega = 1.5}}}));
   const Problem swept = problem_of(minimal + "preconditioner: {type: ic0, solve: sweeps, sweeps: 7}");
   EXPECT_EQ(swept.preconditioner.options.solve, TriangularSolve::sweeps);
   EXPECT_EQ(swept.preconditioner.options.sweeps, 7);
-  EXPECT_EQ(
-      problem_of(minimal + "preconditioner: {type: ic}\noperator: {space: device}").preconditioner.options.solve,
-      TriangularSolve::automatic);
+  EXPECT_EQ(problem_of(minimal + "preconditioner: {type: ic}\noperator: {space: device}")
+                .preconditioner.options.solve,
+            TriangularSolve::automatic);
   EXPECT_EQ(problem_of(minimal + "solver: {method: gmres}\npreconditioner: {type: ilu0}").preconditioner.type,
             "ilu0");
 }
@@ -125,9 +129,9 @@ TEST(ProblemFile, MultigridAndItsSetups) {
   const PreconditionerEntry& entry = preconditioners().back();
   ASSERT_EQ(entry.id, "amg");
   EXPECT_EQ(problem_of(ours).preconditioner.options, (PreconditionerOptions{.smoother = Smoother::chebyshev,
-                                                                      .strength = 0.25,
-                                                                      .level_format = LevelFormat::csr,
-                                                                      .unknowns = 3}));
+                                                                            .strength = 0.25,
+                                                                            .level_format = LevelFormat::csr,
+                                                                            .unknowns = 3}));
   EXPECT_EQ(refused(ours + "operator: {deterministic: true}"), "not refused");
   EXPECT_EQ(refused(ours + "operator: {space: device}"), "not refused");
   EXPECT_TRUE(has(refused(minimal + "preconditioner: {type: amg, coarsening: pmis}"),
@@ -169,9 +173,10 @@ TEST(ProblemFile, GeneratorsHaveTheirOwnKeys) {
 }
 
 TEST(ProblemFile, SettingsOverrideAndCreate) {
-  const Problem p = problem_of(minimal + "solver: {method: gmres, restart: 5}\ninitial_guess: zero\n",
-                         {"solver.restart=17", "operator.format=csr", "initial_guess.random=3",
-                          "matrix={generate: {kind: banded, n: 10}}", "solver.relative_tolerance=1e-3"});
+  const Problem p =
+      problem_of(minimal + "solver: {method: gmres, restart: 5}\ninitial_guess: zero\n",
+                 {"solver.restart=17", "operator.format=csr", "initial_guess.random=3",
+                  "matrix={generate: {kind: banded, n: 10}}", "solver.relative_tolerance=1e-3"});
   EXPECT_EQ(p.solver.options.restart, 17);
   EXPECT_EQ(p.solver.method, "gmres");
   EXPECT_EQ(p.op.format, "csr");
@@ -383,12 +388,13 @@ TEST(ProblemFile, PartsOfASum) {
   EXPECT_EQ(problem_of(minimal, {"operator.format=sum", "operator.parameters.parts=ell:width + csr"})
                 .op.parameters.word("parts"),
             "ell:width + csr");
-  const Problem changing =
-      problem_of(minimal +
-           "schedule: [{at_iteration: 3, format: sum, parts: [{format: ell, take: width}, {format: csr}]}]");
+  const Problem changing = problem_of(
+      minimal +
+      "schedule: [{at_iteration: 3, format: sum, parts: [{format: ell, take: width}, {format: csr}]}]");
   EXPECT_EQ(changing.schedule.points[0].to.params.word("parts"), "ell:width + csr");
-  EXPECT_EQ(problem_of(minimal + "operator: {format: sum, parts: [{format: csr}]}").op.parameters.word("parts"),
-            "csr");
+  EXPECT_EQ(
+      problem_of(minimal + "operator: {format: sum, parts: [{format: csr}]}").op.parameters.word("parts"),
+      "csr");
 }
 
 TEST(ProblemFile, MistakesInPartsHaveAPlace) {

@@ -291,7 +291,7 @@ struct Nested {
 };
 
 Answer solve(protean_solver* solver, const Matrix& A, const std::vector<double>& b,
-                    Nested* nested = nullptr) {
+             Nested* nested = nullptr) {
   const ContextPtr& memory = test_context(A.gpu ? Space::device : Space::host);
   const Placed<double> there(memory, b);
   Placed<double> x(memory, std::vector<double>(b.size(), 0.0));
