@@ -23,11 +23,12 @@ import shutil
 import subprocess
 import sys
 
-OPTIONS = ("fill", "ordering", "power", "solve", "sweeps", "block_size", "blocks", "subdomain_size",
+OPTIONS = ("storage", "fill", "ordering", "power", "solve", "sweeps", "block_size", "blocks", "subdomain_size",
            "partition", "overlap", "omega", "degree", "eigenvalue_ratio", "smoother", "setup",
            "coarsening", "strong_threshold", "aggressive_levels", "strength", "level_format", "max_levels",
            "cycles", "unknowns")
-DEFAULTS = {"fill": 1, "ordering": "auto", "power": 1, "solve": "auto", "block_size": "auto", "blocks": "found",
+DEFAULTS = {"storage": "double", "fill": 1, "ordering": "auto", "power": 1, "solve": "auto", "block_size": "auto",
+            "blocks": "found",
             "subdomain_size": "auto", "partition": "order", "overlap": 0, "omega": 1, "degree": 4,
             "eigenvalue_ratio": 30, "smoother": "l1-jacobi", "setup": "aggregation", "coarsening": "hmis",
             "strong_threshold": 0.25, "aggressive_levels": 0, "strength": 0.08,

@@ -42,6 +42,18 @@ class Composed final : public BySolving<T> {
       if (!part->symmetric()) return false;
     return composition_ != Composition::multiplicative || parts_.size() == 1;
   }
+  std::string_view storage() const noexcept override {
+    for (const auto& part : parts_)
+      if (part->storage() != parts_.front()->storage()) return "float and double";
+    return parts_.front()->storage();
+  }
+  std::string storage_reason() const override {
+    std::string all;
+    for (const auto& part : parts_)
+      if (const std::string one = part->storage_reason(); !one.empty())
+        all += fmt::format("{}{}: {}", all.empty() ? "" : "; ", part->name(), one);
+    return all;
+  }
   std::vector<PreconditionerFigure> figures() const override {
     std::vector<PreconditionerFigure> all;
     for (const auto& part : parts_)

@@ -3,6 +3,8 @@
 namespace protean {
 namespace {
 
+constexpr std::string_view without_storage[] = {"none", "jacobi", "spai0", "chebyshev"},
+                           storage_words[] = {"auto", "float", "double"};
 constexpr std::string_view without_diagonal[] = {"none", "block-jacobi"}, block_jacobi[] = {"block-jacobi"},
                            ssor[] = {"ssor"}, chebyshev[] = {"chebyshev"}, amg[] = {"amg"},
                            with_factors[] = {"ic0", "ic", "ilu0", "ilu"}, with_fill[] = {"ic", "ilu"},
@@ -33,6 +35,11 @@ constexpr Option<PreconditionerOptions> table[] = {
          .zero = "auto",
          .readers = {automatic},
          .about = "Expected number of solves with one pattern; auto: as many more as there have been"}),
+    option<&P::storage>(
+        {.name = "storage",
+         .words = storage_words,
+         .readers = {.but = without_storage},
+         .about = "Precision of its numbers in a solve in double precision; auto: float if that can be"}),
     option<&P::zero_diagonal>(
         {.name = "zero_diagonal",
          .words = zero_diagonals,
@@ -179,6 +186,7 @@ PreconditionerOptions preconditioner_options_read_by(std::string_view id,
 }
 
 std::string_view to_string(Refresh refresh) noexcept { return word_of(refresh_words, refresh); }
+std::string_view to_string(PreconditionerStorage storage) noexcept { return word_of(storage_words, storage); }
 std::string_view to_string(DiagonalBlocks blocks) noexcept { return word_of(block_words, blocks); }
 std::string_view to_string(TriangularSolve solve) noexcept { return word_of(solve_words, solve); }
 std::string_view to_string(FactorOrdering ordering) noexcept { return word_of(ordering_words, ordering); }

@@ -10,6 +10,7 @@
 #include "core/option_checks.hpp"
 #include "core/partition.hpp"
 #include "preconditioners/common/makers.hpp"
+#include "preconditioners/narrow/float_storage.hpp"
 #include "preconditioners/options.hpp"
 
 namespace protean {
@@ -133,10 +134,12 @@ std::unique_ptr<Preconditioner<T>> make_preconditioner(std::string_view id, cons
                       "take levels or sweeps",
                       id));
   }
-  if constexpr (sizeof(T) == 8)
+  if constexpr (sizeof(T) == 8) {
+    if (detail::stores_floats(id, options)) return detail::make_float_storage(*entry, A, options);
     return entry->make_f64(A, options);
-  else
+  } else {
     return entry->make_f32(A, options);
+  }
 }
 
 template class Preconditioner<float>;

@@ -40,6 +40,10 @@ class Preconditioner : public LinearOperator<T> {
   virtual bool symmetric() const noexcept { return true; }
   // Bytes of all its arrays and vectors; 0 if the number is not known (functions of the user).
   virtual std::size_t bytes() const noexcept { return 0; }
+  // The precision in which it keeps its numbers: "float" or "double", or "float and double" for a composition of both.
+  // What a function of the user does is not known. Why storage auto has taken double; else empty.
+  virtual std::string_view storage() const noexcept { return sizeof(T) == 4 ? "float" : "double"; }
+  virtual std::string storage_reason() const { return {}; }
   // Numbers of the last setup, for reports. Empty before the first setup.
   virtual std::vector<PreconditionerFigure> figures() const { return {}; }
 

@@ -51,6 +51,19 @@ inline constexpr Refresh refreshes[] = {Refresh::automatic, Refresh::every, Refr
                                         Refresh::never};
 std::string_view to_string(Refresh refresh) noexcept;  // "auto", "every", "when-slower", "never"
 
+// The precision of the numbers of a preconditioner in a solve in double precision. In single precision all are floats.
+// With floats M^-1 r reads half of the bytes, and is linear and symmetric to about 6e-8 only. The residual, and what
+// ends the solve, are computed in double precision with the matrix that was given.
+enum class PreconditionerStorage : unsigned char {
+  automatic,  // floats; doubles if an entry does not fit into float, or if the setup fails or needs a shift in it
+  single_precision,  // floats; ensure() throws BadMatrix in these cases, except for the shift
+  double_precision
+};
+inline constexpr PreconditionerStorage preconditioner_storages[] = {PreconditionerStorage::automatic,
+                                                                    PreconditionerStorage::single_precision,
+                                                                    PreconditionerStorage::double_precision};
+std::string_view to_string(PreconditionerStorage storage) noexcept;  // "auto", "float", "double"
+
 // The order in which ic0 and ilu0 eliminate the rows.
 enum class FactorOrdering : unsigned char {
   automatic,  // natural on a host; on a GPU colours if `solve` is automatic and there are at most 64 of them
@@ -110,6 +123,9 @@ std::string_view to_string(Smoother smoother) noexcept;  // "l1-jacobi", "gauss-
 struct PreconditionerOptions {
   Refresh refresh = Refresh::automatic;  // all types, in a kept system
   std::int64_t solves = 0;               // auto: expected number of solves with one pattern; 0: not known
+  // All types except jacobi, spai0 and chebyshev, which have no entries of their own; not amg with setup classical,
+  // which computes in double precision.
+  PreconditionerStorage storage = PreconditionerStorage::double_precision;
   ZeroDiagonal zero_diagonal = ZeroDiagonal::error;
   std::int64_t fill = 1;  // ic, ilu: largest level of fill that is kept, 0 or more
   FactorOrdering ordering = FactorOrdering::automatic;  // ic0, ilu0

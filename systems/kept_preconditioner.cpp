@@ -4,6 +4,8 @@
 
 #include <cmath>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "core/background.hpp"
 #include "core/error.hpp"
@@ -13,6 +15,19 @@
 #include "systems/sequence.hpp"
 
 namespace protean {
+namespace {
+
+// With storage auto these methods take doubles. gmres and bicgstab2 compute M^-1 y for a sum y of many directions, and
+// expect the sum of what M has made of each: rounding r to float then ends a cycle at about 1e-7 of its first residual.
+// minres never makes its vectors orthogonal again, and takes up to several times the iterations for small tolerances.
+PreconditionerOptions stored_for(std::string_view method, PreconditionerOptions options) {
+  if (options.storage == PreconditionerStorage::automatic &&
+      (method == "gmres" || method == "bicgstab2" || method == "minres"))
+    options.storage = PreconditionerStorage::double_precision;
+  return options;
+}
+
+}  // namespace
 
 template <class T>
 double SystemSolver<T>::set_up_preconditioner(SystemMatrix<T>& matrix, bool again) {
@@ -75,10 +90,12 @@ void SystemSolver<T>::renew_preconditioner(const LinearOperator<T>& A, bool agai
   Sequence& now = *sequence_;
   if (now.serial != A.serial()) {
     now.serial = 0, now.chosen = nullptr;
-    M_ = maker_ ? maker_(A)
-         : !settings_.parts.empty()
-             ? make_composition<T>(A, settings_.parts, settings_.combine)
-             : make_preconditioner<T>(settings_.preconditioner, A, settings_.preconditioning);
+    std::vector<PreconditionerPart> parts = settings_.parts;
+    for (PreconditionerPart& part : parts) part.options = stored_for(method_, std::move(part.options));
+    M_ = maker_           ? maker_(A)
+         : !parts.empty() ? make_composition<T>(A, parts, settings_.combine)
+                          : make_preconditioner<T>(settings_.preconditioner, A,
+                                                   stored_for(method_, settings_.preconditioning));
     now.serial = A.serial(), now.renew = true;
     now.chosen = dynamic_cast<detail::Chosen<T>*>(M_.get());
     if (now.chosen)
@@ -215,8 +232,8 @@ std::unique_ptr<detail::PreconditionerWatch<T>> SystemSolver<T>::watch_precondit
       .expected = other_method                        ? 0
                   : settings_.expected_iterations > 0 ? settings_.expected_iterations
                                                       : now.iterations};
-  auto watch = std::make_unique<detail::PreconditionerWatch<T>>(A, *now.chosen, settings_.preconditioning,
-                                                                situation, rule, now.choice);
+  auto watch = std::make_unique<detail::PreconditionerWatch<T>>(
+      A, *now.chosen, stored_for(method_, settings_.preconditioning), situation, rule, now.choice);
   watch->on_change = settings_.on_note;
   return watch;
 }

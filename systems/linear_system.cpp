@@ -202,7 +202,11 @@ std::string LinearSystem<T>::describe() const {
   const Preconditioner<T>* const M = solver.preconditioner();
   text += fmt::format("method          {}\n",
                       settled ? with_reason(solver.method(), solver.method_reason()) : wanted.method);
-  text += fmt::format("preconditioner  {}\n", M ? std::string(M->name()) : wanted.preconditioner);
+  text += fmt::format(
+      "preconditioner  {}\n",
+      M ? with_reason(fmt::format("{}, {} in {}", M->name(), human_bytes(M->bytes()), M->storage()),
+                      M->storage_reason())
+        : wanted.preconditioner);
   if (settled) {
     text += fmt::format("format          {}, kernel {}, {}\n",
                         with_reason(matrix.format(), matrix.format_reason()), matrix.kernel(),

@@ -220,6 +220,12 @@ std::string explain_method(const std::vector<MethodChange>& changes) {
   return text;
 }
 
+std::string explain_storage(std::string_view type, std::size_t bytes, std::string_view storage,
+                            std::string_view reason) {
+  return fmt::format("\n  Preconditioner {}: {}, numbers in {}{}{}{}\n", type, human_bytes(bytes), storage,
+                     reason.empty() ? "" : " (", reason, reason.empty() ? "" : ")");
+}
+
 std::string explain_preconditioner(const std::vector<PreconditionerChange>& changes) {
   using Action = PreconditionerChange::Action;
   if (changes.empty()) return {};

@@ -51,6 +51,9 @@ std::vector<SwitchTarget> targets_of(const ChoiceRecord& choice);
 std::string explain_text(const Explanation& explanation);
 // What method auto did in the middle of the solve; empty if it stayed with the first one.
 std::string explain_method(const std::vector<MethodChange>& changes);
+// The bytes of the preconditioner, and the precision of its numbers.
+std::string explain_storage(std::string_view type, std::size_t bytes, std::string_view storage,
+                            std::string_view reason);
 // What preconditioner auto did in the middle of the solve; empty if it stayed with the first one.
 std::string explain_preconditioner(const std::vector<PreconditionerChange>& changes);
 

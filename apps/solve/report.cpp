@@ -168,6 +168,8 @@ void add_costs(Json& json, const SolveRecord& r) {
     }
   }
   json["preconditioner"] = {{"type", r.problem.preconditioner.type}, {"bytes", r.preconditioner_bytes}};
+  if (!r.preconditioner_storage.empty()) json["preconditioner"]["storage"] = r.preconditioner_storage;
+  if (!r.storage_reason.empty()) json["preconditioner"]["storage_reason"] = r.storage_reason;
   if (!r.preconditioner_reason.empty())
     json["preconditioner"]["chosen"] = r.chosen_preconditioner,
     json["preconditioner"]["reason"] = r.preconditioner_reason;
@@ -349,6 +351,7 @@ std::string summary(const SolveRecord& r) {
   std::vector<std::string> figures;
   for (const PreconditionerFigure& figure : r.preconditioner)
     figures.push_back(fmt::format("{} {:.4g}", figure.name, figure.value));
+  if (r.preconditioner_storage.starts_with("float")) figures.push_back("storage " + r.preconditioner_storage);
   row("method",
       fmt::format("{}, preconditioner {}{}",
                   r.method == "gmres" || r.method == "fgmres" ? fmt::format("{}({})", r.method, restart_of(r))
@@ -364,6 +367,7 @@ std::string summary(const SolveRecord& r) {
                         one.to));
   }
   if (!r.preconditioner_reason.empty()) row("", "auto: " + r.preconditioner_reason);
+  if (!r.storage_reason.empty()) row("", "storage auto: double, since " + r.storage_reason);
   for (const PreconditionerChange& one : r.preconditioner_changes)
     row("", fmt::format("it {}: {} {}{}", one.iteration,
                         one.action == PreconditionerChange::Action::refused ? "not" : one.from,

@@ -203,9 +203,15 @@ class SolveRun {
     } else {
       record_.format = matrix_->format(), record_.kernel = "native";
     }
-    if (const Preconditioner<double>* const M = solver_->preconditioner())
-      record_.preconditioner = M->figures(), record_.preconditioner_bytes = M->bytes();
+    keep_preconditioner();
     (void)clock_.lap();
+  }
+
+  void keep_preconditioner() {
+    const Preconditioner<double>* const M = solver_->preconditioner();
+    if (!M) return;
+    record_.preconditioner = M->figures(), record_.preconditioner_bytes = M->bytes();
+    record_.preconditioner_storage = M->storage(), record_.storage_reason = M->storage_reason();
   }
 
   // The observer of the solve.
@@ -224,6 +230,7 @@ class SolveRun {
     record_.seconds.order = result.order_seconds, record_.seconds.convert = result.convert_seconds;
     record_.seconds.setup = result.setup_seconds;
     record_.method = result.method, record_.method_reason = result.method_reason;
+    keep_preconditioner();  // type auto may have changed
     if (!result.preconditioner_reason.empty())
       record_.chosen_preconditioner = result.preconditioner,
       record_.preconditioner_reason = result.preconditioner_reason;
@@ -407,6 +414,11 @@ class SolveRun {
       text += explain_text(record_.policy);
     }
     if (arguments_.explain) text += explain_method(record_.method_changes);
+    if (arguments_.explain && !record_.preconditioner_storage.empty())
+      text += explain_storage(record_.chosen_preconditioner.empty() ? problem_.preconditioner.type
+                                                                    : record_.chosen_preconditioner,
+                              record_.preconditioner_bytes, record_.preconditioner_storage,
+                              record_.storage_reason);
     if (arguments_.explain) text += explain_preconditioner(record_.preconditioner_changes);
     const OutputSpec& output = problem_.output;
     bool taken = arguments_.json;

@@ -55,6 +55,8 @@ struct SolveRecord {
   std::int64_t products = 0;
   std::vector<PreconditionerFigure> preconditioner;  // of its setup
   std::size_t preconditioner_bytes = 0;
+  // "float", "double" or both, and why storage auto has taken double. Empty: there is no preconditioner.
+  std::string preconditioner_storage, storage_reason;
   // If there are several right-hand sides: the report of the first that has not converged, else of the one with the
   // most iterations.
   SolveReport result;

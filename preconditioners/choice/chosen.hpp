@@ -41,6 +41,8 @@ class Chosen final : public Preconditioner<T> {
   }
   bool symmetric() const noexcept override { return !refused_.empty() || inner_->symmetric(); }
   std::size_t bytes() const noexcept override { return inner_->bytes(); }
+  std::string_view storage() const noexcept override { return inner_->storage(); }
+  std::string storage_reason() const override { return inner_->storage_reason(); }
   std::vector<PreconditionerFigure> figures() const override { return inner_->figures(); }
   Recording recording() const noexcept override;
 
