@@ -55,7 +55,9 @@ std::string_view to_string(Refresh refresh) noexcept;  // "auto", "every", "when
 // With floats M^-1 r reads half of the bytes, and is linear and symmetric to about 6e-8 only. The residual, and what
 // ends the solve, are computed in double precision with the matrix that was given.
 enum class PreconditionerStorage : unsigned char {
-  automatic,  // floats; doubles if an entry does not fit into float, or if the setup fails or needs a shift in it
+  // Floats. Doubles if an entry does not fit into float, if the setup fails or needs a shift in it, and with gmres,
+  // bicgstab2 and minres, which take more iterations with such an M.
+  automatic,
   single_precision,  // floats; ensure() throws BadMatrix in these cases, except for the shift
   double_precision
 };

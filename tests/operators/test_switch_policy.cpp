@@ -60,7 +60,7 @@ TEST(Reasons, HaveEachATextOfTheirOwn) {
     EXPECT_FALSE(same_but_for_numbers(why, again));
   }
   EXPECT_EQ(named, 15);
-  EXPECT_EQ(others, 8);
+  EXPECT_EQ(others, 9);
   EXPECT_EQ(numbered, 13);
   EXPECT_EQ(
       text_of({.reason = Reason::does_not_pay,
