@@ -18,6 +18,7 @@
 #include "apps/solve/notes.hpp"
 #include "apps/solve/report.hpp"
 #include "apps/solve/solve_observer.hpp"
+#include "core/background.hpp"
 #include "core/io/atomic_file.hpp"
 #include "core/io/input_file.hpp"
 #include "core/io/vector_file.hpp"

@@ -460,7 +460,7 @@ TEST(StorageOption, WhoReadsIt) {
     EXPECT_EQ(reads, id != "jacobi" && id != "spai0" && id != "chebyshev") << id;
     if (!reads) {
       EXPECT_SAYS(message<BadArgument>([&] { make_preconditioner<double>(id, *A, {.storage = single}); }),
-                  "storage is for each preconditioner but none, jacobi, spai0 and chebyshev");
+                  "storage is for each preconditioner except none, jacobi, spai0 and chebyshev");
     }
   }
   EXPECT_EQ(to_string(automatic), "auto");

@@ -300,15 +300,13 @@ TEST(AutoColumns, TheForecastIsThatOfTheColumnWithFurthestToGo) {
   detail::SlowestColumn slowest(seen, nullptr, rules, [&](std::int64_t running) { left = running; });
   const std::vector<unsigned char> runs{1, 1};
   const std::vector<double> residuals{4e-3, 5e-3}, relative{2e-3, 1e-3};
-  slowest.columns_that_run(runs);
   EXPECT_TRUE(slowest.on_iteration(
-      {.iteration = 7, .running = 2, .residuals = residuals, .relative_residuals = relative}));
+      {.iteration = 7, .running = 2, .residuals = residuals, .relative_residuals = relative, .runs = runs}));
   EXPECT_EQ(left, 2);
   EXPECT_DOUBLE_EQ(seen.last.relative_residual, 2e-3 / 1e-6);
   const std::vector<unsigned char> one{0, 1};
-  slowest.columns_that_run(one);
   EXPECT_TRUE(slowest.on_iteration(
-      {.iteration = 8, .running = 1, .residuals = residuals, .relative_residuals = relative}));
+      {.iteration = 8, .running = 1, .residuals = residuals, .relative_residuals = relative, .runs = one}));
   EXPECT_EQ(left, 1);
   EXPECT_DOUBLE_EQ(seen.last.relative_residual, 5e-3 / 1e-3);
 }
