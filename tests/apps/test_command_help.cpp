@@ -325,7 +325,8 @@ TEST_F(CommandOptions, ZshCompletesCommandsOptionsAndWords) {
     return slurp(work_ / "out");
   };
   EXPECT_EQ(completed("so"), "protean solve \n");
-  EXPECT_EQ(completed("compare --precond"), "protean compare --preconditioner=\n");
+  EXPECT_EQ(completed("solve --precond"), "protean solve --preconditioner=\n");
+  EXPECT_EQ(completed("compare --precond"), "protean compare --preconditioner\n");  // and --preconditioners
   EXPECT_EQ(completed("solve --method gm"), "protean solve --method gmres \n");
   EXPECT_EQ(completed("solve --set solver.rest"), "protean solve --set solver.restart=\n");
   EXPECT_EQ(completed("formats sell-pack"), "protean formats sell-packed \n");
