@@ -44,9 +44,10 @@ std::vector<SwitchTarget> survey_formats(const SparsityPattern& pattern, Space s
                                          bool symmetric = false, const CostModel* model = nullptr);
 
 // Bytes a second of a product with several vectors in one pass (HasMultiProduct), relative to csr, of this format with
-// this kernel of the space; empty: its first one. 0: it multiplies them one by one. A constant of the layout: the
-// geometric mean over 2, 4 and 8 vectors of five matrices on one core of a Xeon with AVX-512, and over 8 vectors of the
-// three of docs/results/gpu-products.md. Single matrices differ from it by 25 % there, and by 35 % on the GPU.
+// this kernel of the space; empty: its first one. 0: it multiplies them one by one. A constant of the layout. On a host
+// it is the geometric mean over 2, 4 and 8 vectors of five matrices, in processor time of one core of a Xeon with
+// AVX-512 next to other work. On a GPU it is an estimate, by the times of 8 vectors of the three matrices of
+// docs/results/gpu-products.md and by bytes as on the host.
 PROTEAN_HIDDEN double several_bandwidth(const FormatEntry& entry, std::string_view kernel, Space space);
 
 // The same for a pattern in the memory of the context and formats in that memory. If the pattern is in device memory,

@@ -26,10 +26,10 @@ constexpr std::int64_t most_waits = 32;  // at most so many iterations
 constexpr double eight_digits = 18.42;   // -log(1e-8)
 constexpr double forever = std::numeric_limits<double>::infinity();
 
-// Fitted to solves of 27 systems on two threads of an Intel Xeon, the row of a GPU to its setups and cycles in
-// docs/results/preconditioners.md, which also has what the table gives. How many iterations factors save depends on the
-// system (6 to 60 % of those of jacobi are left), so that the forecast alone never pays for ic0. It is tried if that
-// costs little. On a GPU factors and their approximate inverses do not pay for their setups in one solve.
+// Fitted to solves of 27 systems on two threads of an Intel Xeon, the row of a GPU to setups and iterations of three
+// grids on an H200; docs/results/preconditioners.md has what the table gives. How many iterations factors save depends
+// on the system (6 to 60 % of those of jacobi are left), so that the forecast alone never pays for ic0. It is tried if
+// that costs little. On a GPU factors and their approximate inverses do not pay for their setups in one solve.
 constexpr ChangeCandidate measured[] = {
     {"amg", Space::host, false, true, true, 35, 0, 4.7, 250, 1},
     {"ic0", Space::host, true, true, false, 4, 0.2, 2, 50, 2.5},
