@@ -56,13 +56,20 @@ endfunction()
 
 # protean_compiled_together(<target>): with PROTEAN_UNITY, up to eight sources of a target are one for the compiler.
 # It then reads headers and instantiates templates once for all of them. Warnings that hold only of sources that are
-# apart are off: builds without the option have them.
+# apart are off: builds without the option have them. Groups go by the list of sources, not by what an option leaves in
+# it: two names that clash do so in every build.
 function(protean_compiled_together target)
   if(PROTEAN_UNITY)
-    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
-    # Sources of CUDA stay apart; a room may add them later.
-    file(GLOB_RECURSE kernels CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cu)
-    set_source_files_properties(${kernels} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
+    get_target_property(sources ${target} SOURCES)
+    set(place 0)
+    foreach(source IN LISTS sources)
+      if(source MATCHES "\\.cpp$")
+        math(EXPR group "${place} / 8")
+        math(EXPR place "${place} + 1")
+        set_source_files_properties(${source} PROPERTIES UNITY_GROUP ${target}_${group})
+      endif()
+    endforeach()
     target_compile_options(${target} PRIVATE "$<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-subobject-linkage>")
   endif()
 endfunction()

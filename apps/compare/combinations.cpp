@@ -26,9 +26,9 @@
 namespace protean::apps {
 namespace {
 
-constexpr std::size_t most_rounds = 3;
+constexpr std::size_t rounds_at_most = 3;
 // Seconds after which a combination is measured no more.
-constexpr double long_enough = 4;
+constexpr double enough_seconds = 4;
 
 class Watch final : public SolveObserver {
  public:
@@ -174,15 +174,15 @@ class CombinationComparer {
 
   // The first round may have initialised a library, which a user pays for once.
   void repeat(std::size_t first) {
-    for (std::size_t round = 2; round <= most_rounds; ++round)
+    for (std::size_t round = 2; round <= rounds_at_most; ++round)
       for (std::size_t i = first; i < result_.all.size(); ++i) {
         Combination& one = result_.all[i];
         const std::vector<double>& totals = rounds_[i].total;
         if (!one.ran() || !one.not_run.empty() || totals.size() + 1 != round ||
-            std::accumulate(totals.begin(), totals.end(), 0.0) > long_enough || left() < 1.5 * totals.back())
+            std::accumulate(totals.begin(), totals.end(), 0.0) > enough_seconds || left() < 1.5 * totals.back())
           continue;
         if ((result_.interrupted = result_.interrupted || InterruptGuard::asked())) return;
-        progress_.stage(fmt::format("round {} of {}: {}", round, most_rounds, one.name(true)));
+        progress_.stage(fmt::format("round {} of {}: {}", round, rounds_at_most, one.name(true)));
         attempt(i, true);
       }
   }
