@@ -15,6 +15,16 @@
 
 namespace protean::test {
 
+// In host memory, and on a GPU if there is one.
+class MultiSolve : public testing::TestWithParam<Space> {
+ protected:
+  void SetUp() override {
+    context_ = test_context(GetParam());
+    if (!context_) GTEST_SKIP() << no_device;
+  }
+  ContextPtr context_;
+};
+
 inline constexpr MultiShape by_columns{VectorLayout::columns, 0}, interleaved{VectorLayout::interleaved, 0};
 
 template <class T>
