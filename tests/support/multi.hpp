@@ -37,6 +37,12 @@ double residual_of(const CsrMatrix<T>& A, const std::vector<T>& b, const std::ve
   return static_cast<double>(std::sqrt(sum));
 }
 
+// ||b - A x|| / ||b||, in long double.
+template <class T>
+double relative_residual_of(const CsrMatrix<T>& A, const std::vector<T>& b, const std::vector<T>& x) {
+  return residual_of(A, b, x) / residual_of(A, b, std::vector<T>(x.size(), T(0)));
+}
+
 struct MultiShape {
   VectorLayout layout;
   std::int64_t gap;

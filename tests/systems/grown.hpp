@@ -2,7 +2,6 @@
 #pragma once
 #include <cmath>
 #include <cstdint>
-#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -13,22 +12,11 @@
 #include "support/multi.hpp"
 #include "support/oracle.hpp"
 #include "support/space.hpp"
+#include "systems/messages.hpp"
 
 namespace protean::test {
 
 inline constexpr MultiShape columns_shape{VectorLayout::columns, 0};
-
-template <class Error>
-std::string message_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& error) { return error.what(); }
-  ADD_FAILURE() << "nothing was thrown";
-  return {};
-}
-inline bool has(const std::string& text, std::string_view part) {
-  return text.find(part) != std::string::npos;
-}
 
 // A grid, and values of its pattern with which the smoothers of an amg of the first ones are not positive definite.
 struct Grown {
