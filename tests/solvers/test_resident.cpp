@@ -1,9 +1,12 @@
-// Steps of cg in one kernel that stays on the device: the results of the graph, the same reasons to stop,
-// equal bits in two runs, and named refusals.
+// Steps of cg in one kernel that stays on the device: the results of the graph, equal bits in two runs, and named
+// refusals.
+#include <algorithm>
 #include <atomic>
 #include <cmath>
-#include <limits>
+#include <stdexcept>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "core/allocation_hook.hpp"
 #include "core/generate/generate.hpp"
@@ -14,130 +17,12 @@
 #include "preconditioners/callback_preconditioner.hpp"
 #include "solvers/auto_switcher.hpp"
 #include "solvers/format_schedule.hpp"
+#include "solvers/resident_solves.hpp"
 #include "solvers/solver.hpp"
 #include "support/space.hpp"
 
 namespace protean::test {
 namespace {
-
-constexpr double nan = std::numeric_limits<double>::quiet_NaN();
-
-template <class T>
-struct Outcome {
-  SolveReport report;
-  std::vector<T> x;
-  std::vector<double> history;
-};
-
-class Watcher final : public SolveObserver {
- public:
-  explicit Watcher(std::int64_t last = std::numeric_limits<std::int64_t>::max(), bool announced = false)
-      : last_(last), announced_(announced) {}
-  bool on_iteration(const IterationInfo& info) override {
-    EXPECT_EQ(info.iteration, static_cast<std::int64_t>(residuals.size()));
-    residuals.push_back(info.residual);
-    return info.iteration < last_;
-  }
-  std::int64_t next_stop() const noexcept override {
-    return announced_ ? last_ : std::numeric_limits<std::int64_t>::max();
-  }
-  std::vector<double> residuals;
-
- private:
-  std::int64_t last_;
-  bool announced_;
-};
-
-template <class T>
-std::vector<T> wavy(std::int64_t n) {
-  std::vector<T> b(static_cast<std::size_t>(n));
-  for (std::int64_t i = 0; i < n; ++i) b[i] = static_cast<T>(1 + 0.5 * static_cast<double>(i % 11));
-  return b;
-}
-
-template <class T>
-CsrMatrix<T> in_type(const CsrMatrix<double>& csr) {
-  if constexpr (sizeof(T) == 8) {
-    return csr;
-  } else {
-    std::vector<Triplet<T>> entries;
-    for (std::int32_t i = 0; i < csr.rows(); ++i)
-      for (std::int64_t k = csr.pattern.row_ptr[i]; k < csr.pattern.row_ptr[i + 1]; ++k)
-        entries.push_back({i, csr.pattern.col[k], static_cast<T>(csr.values[k])});
-    return csr_from_triplets<T>(test_context(), csr.rows(), csr.cols(), entries);
-  }
-}
-
-class Resident : public testing::Test {
- protected:
-  void SetUp() override {
-    if (!test_context(Space::device)) GTEST_SKIP() << no_device;
-  }
-  static ContextPtr context() { return test_context(Space::device); }
-
-  struct Asked {
-    std::string steps = "resident", format = "csr";
-    bool jacobi = true;
-    StoppingRule stopping = {};
-    FormatParams params = {};
-  };
-
-  template <class T = double>
-  static Outcome<T> solve(const CsrMatrix<T>& csr, const Asked& asked, const std::vector<T>* rhs = nullptr,
-                          Watcher* given = nullptr) {
-    const auto A = make_matrix(find_format(asked.format), placed(context(), csr), context(), asked.params);
-    PreconditionerOptions options;
-    if (asked.jacobi) options.zero_diagonal = ZeroDiagonal::one;
-    const auto M = make_preconditioner<T>(asked.jacobi ? "jacobi" : "none", *A, options);
-    if (M) M->ensure(*A);
-    const Placed<T> b(context(), rhs ? *rhs : wavy<T>(csr.rows()));
-    Placed<T> x(context(), std::vector<T>(static_cast<std::size_t>(csr.rows()), T(0)));
-    Watcher watcher;
-    SolverOptions solver_options;
-    solver_options.stopping = asked.stopping, solver_options.device_steps = asked.steps;
-    Outcome<T> outcome;
-    outcome.report = make_solver<T>("cg", solver_options)
-                         ->solve(*A, b.read(), x.view(), M.get(), given ? given : &watcher);
-    EXPECT_EQ(outcome.report.steps, asked.steps) << outcome.report.steps_reason;
-    outcome.x = x.fetch(), outcome.history = (given ? given : &watcher)->residuals;
-    return outcome;
-  }
-
-  // Both ways, and the resident one twice.
-  template <class T = double>
-  static void expect_as_the_graph(const CsrMatrix<T>& csr, Asked asked, double x_tolerance,
-                                  const std::string& what) {
-    const Outcome<T> one = solve(csr, asked), again = solve(csr, asked);
-    asked.steps = "graph";
-    const Outcome<T> graph = solve(csr, asked);
-    EXPECT_EQ(one.report.reason, StopReason::relative_tolerance) << what << ": " << one.report.detail;
-    EXPECT_EQ(graph.report.reason, StopReason::relative_tolerance) << what << ": " << graph.report.detail;
-    EXPECT_LE(one.report.true_relative, asked.stopping.relative_tolerance) << what;
-    EXPECT_LE(std::abs(one.report.iterations - graph.report.iterations), 2 + graph.report.iterations / 100)
-        << what;
-    EXPECT_EQ(one.report.graphs_recorded, 0);
-    EXPECT_EQ(one.history.size(), static_cast<std::size_t>(one.report.iterations) + 1) << what;
-    const double eps = std::numeric_limits<T>::epsilon();
-    for (std::size_t k = 0; k < std::min<std::size_t>({one.history.size(), graph.history.size(), 6}); ++k)
-      EXPECT_NEAR(one.history[k], graph.history[k],
-                  1e5 * eps * graph.history[k] + 1e4 * eps * graph.history[0])
-          << what << " step " << k;
-    double difference = 0, size = 0;
-    for (std::size_t i = 0; i < one.x.size(); ++i)
-      difference = std::max<double>(difference, std::abs(one.x[i] - graph.x[i])),
-      size = std::max<double>(size, std::abs(graph.x[i]));
-    EXPECT_LE(difference, x_tolerance * size) << what;
-    EXPECT_EQ(one.x, again.x) << what;
-    EXPECT_EQ(one.history, again.history) << what;
-  }
-
-  static std::string refusal(const CsrMatrix<double>& csr, const Asked& asked) {
-    try {
-      (void)solve(csr, asked);
-    } catch (const BadArgument& error) { return error.what(); }
-    return "accepted";
-  }
-};
 
 struct Storage {
   const char* format;
@@ -179,7 +64,7 @@ TEST_F(Resident, AsTheGraphInEveryFormat) {
 }
 
 TEST_F(Resident, InSinglePrecision) {
-  const auto csr = in_type<float>(generate(test_context(), "poisson-3d", {{"n", 20}}));
+  const auto csr = convert_values<float>(test_context(), generate(test_context(), "poisson-3d", {{"n", 20}}));
   for (const Storage& storage : storages) {
     Asked asked{.format = storage.format, .params = storage.params};
     asked.stopping.relative_tolerance = 1e-4;
@@ -208,117 +93,6 @@ TEST_F(Resident, AnyNumberOfRows) {
         r[i] -= csr.values[k] * outcome.x[csr.pattern.col[k]];
     for (std::int64_t i = 0; i < n; ++i) ASSERT_NEAR(r[i], 0, 1e-9) << n << " row " << i;
   }
-}
-
-TEST_F(Resident, StopsAtTheIterationLimitWithThatIterate) {
-  const auto csr = generate(test_context(), "poisson-2d", {{"n", 100}});
-  for (const std::int64_t limit : {1, 2, 15, 16, 17, 33, 47, 48, 49, 111, 112, 113, 150}) {
-    Asked asked;
-    asked.stopping.max_iterations = limit;
-    const Outcome<double> one = solve(csr, asked);
-    asked.steps = "graph";
-    const Outcome<double> graph = solve(csr, asked);
-    EXPECT_EQ(one.report.reason, StopReason::max_iterations) << limit;
-    EXPECT_EQ(one.report.iterations, limit);
-    EXPECT_EQ(one.history.size(), static_cast<std::size_t>(limit) + 1);
-    EXPECT_NEAR(one.report.true_residual, graph.report.true_residual, 1e-6 * graph.report.true_residual)
-        << limit;
-    EXPECT_NEAR(one.report.true_residual, one.report.recurrence_residual, 1e-8 * one.report.rhs_norm);
-  }
-}
-
-TEST_F(Resident, AnAnnouncedStopIsNotPassed) {
-  const auto csr = generate(test_context(), "poisson-2d", {{"n", 100}});
-  for (const std::int64_t stop : {1, 7, 16, 40}) {
-    Watcher watcher(stop, true);
-    const Outcome<double> outcome = solve<double>(csr, {}, nullptr, &watcher);
-    EXPECT_EQ(outcome.report.reason, StopReason::interrupted);
-    EXPECT_EQ(outcome.report.iterations, stop);
-    EXPECT_NEAR(outcome.report.true_residual, outcome.report.recurrence_residual,
-                1e-8 * outcome.report.rhs_norm);
-  }
-}
-
-// An interruption that was not announced is found some steps later; x and report are of the last of them.
-TEST_F(Resident, InterruptedReportsTheIterateItHas) {
-  const auto csr = generate(test_context(), "poisson-2d", {{"n", 300}});
-  for (const std::int64_t last : {0, 5, 16, 60}) {
-    Watcher watcher(last);
-    const Outcome<double> outcome = solve<double>(csr, {}, nullptr, &watcher);
-    EXPECT_EQ(outcome.report.reason, StopReason::interrupted);
-    EXPECT_GE(outcome.report.iterations, last);
-    EXPECT_LE(outcome.report.iterations, 8 * last + 112);
-    EXPECT_NEAR(outcome.report.true_residual, outcome.report.recurrence_residual,
-                1e-8 * outcome.report.rhs_norm);
-  }
-}
-
-TEST_F(Resident, TheTimeLimitEndsIt) {
-  const auto csr = generate(test_context(), "poisson-2d", {{"n", 50}});
-  Asked asked;
-  asked.stopping.max_seconds = 1e-12;
-  EXPECT_EQ(solve(csr, asked).report.reason, StopReason::time_limit);
-}
-
-TEST_F(Resident, NamesNumericalTroubleAsTheGraphDoes) {
-  const auto agree = [](const CsrMatrix<double>& csr, Asked asked, StopReason expected,
-                        const std::vector<double>* b = nullptr) {
-    const Outcome<double> one = solve(csr, asked, b);
-    asked.steps = "graph";
-    const Outcome<double> graph = solve(csr, asked, b);
-    EXPECT_EQ(one.report.reason, expected) << to_string(one.report.reason) << " " << one.report.detail;
-    EXPECT_EQ(graph.report.reason, expected) << to_string(graph.report.reason);
-    EXPECT_EQ(one.report.iterations, graph.report.iterations);
-  };
-  const auto diagonal = [](std::vector<double> d) {
-    std::vector<Triplet<double>> entries;
-    for (std::size_t i = 0; i < d.size(); ++i)
-      entries.push_back({static_cast<std::int32_t>(i), static_cast<std::int32_t>(i), d[i]});
-    const auto n = static_cast<std::int64_t>(d.size());
-    return csr_from_triplets<double>(test_context(), n, n, entries);
-  };
-  const std::vector<double> heavy = {1, 4, 1};
-  agree(diagonal({1, -2, 3}), {.jacobi = false}, StopReason::indefinite_operator);
-  agree(diagonal({1, -1, 3}), {.jacobi = false}, StopReason::indefinite_operator);
-  agree(diagonal({1, -2, 3}), {.jacobi = true}, StopReason::indefinite_preconditioner, &heavy);
-  const auto csr = generate(test_context(), "poisson-2d", {{"n", 40}});
-  std::vector<double> b(1600, 1.0);
-  b[7] = nan;
-  agree(csr, {}, StopReason::not_finite, &b);
-  b.assign(1600, 0.0);
-  agree(csr, {}, StopReason::zero_right_hand_side, &b);
-  // The initial residual is finite, the first product is not.
-  b.assign(1600, 1.0);
-  auto spoiled = generate(test_context(), "poisson-2d", {{"n", 40}});
-  std::vector<double> values(spoiled.values, spoiled.values + spoiled.nonzeros());
-  for (double& value : values) value *= 1e200;
-  spoiled.values = values.data(), spoiled.values_owner = nullptr;
-  agree(spoiled, {.jacobi = false}, StopReason::not_finite, &(b = std::vector<double>(1600, 1e150)));
-  // b - A x0 is small enough already: not one step.
-  Asked easy;
-  easy.stopping.absolute_tolerance = 1e300;
-  b.assign(1600, 1.0);
-  agree(csr, easy, StopReason::absolute_tolerance, &b);
-  Asked window;
-  window.stopping.stagnation_window = 1;
-  const auto large = generate(test_context(), "poisson-2d", {{"n", 200}});
-  EXPECT_EQ(solve(large, window).report.reason, StopReason::stagnation);
-  window.steps = "graph";
-  EXPECT_EQ(solve(large, window).report.reason, StopReason::stagnation);
-}
-
-TEST_F(Resident, ToleranceBeyondRoundingIsNotCalledConverged) {
-  const auto csr = generate(test_context(), "poisson-2d", {{"n", 30}});
-  Asked asked;
-  asked.stopping.relative_tolerance = 1e-18;
-  const Outcome<double> outcome = solve(csr, asked);
-  EXPECT_FALSE(outcome.report.converged());
-  EXPECT_GT(outcome.report.true_relative, 1e-18);
-  // The true residual needs more than the recurrence says: the solve goes on from where it was.
-  asked.stopping.relative_tolerance = 3e-15;
-  const Outcome<double> tight = solve(csr, asked);
-  asked.steps = "graph";
-  EXPECT_EQ(tight.report.converged(), solve(csr, asked).report.converged());
 }
 
 TEST_F(Resident, RowsOfVeryDifferentLengths) {
