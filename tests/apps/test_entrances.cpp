@@ -1,6 +1,6 @@
 // One system through all entrances: the command, solve() and LinearSystem of C++, and C. They must take the same format
 // and order for the same reasons, and do the same iterations. (PETSc's entrance:
-// tests/install/consumer/petsc_check.cpp.)
+// tests/install/consumer/petsc_solves.cpp.)
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
