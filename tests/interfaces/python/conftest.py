@@ -1,4 +1,7 @@
-"""SciPy's own tests, which test_scipy_suite.py takes over: those of our methods, with the exceptions marked."""
+"""SciPy's own tests, which test_scipy_suite.py takes over: those of our methods, with the exceptions marked. And the
+libraries of arrays on a GPU, or why a test is skipped without them."""
+
+import os
 
 import pytest
 from scipy_exceptions import EXCEPTIONS, OURS, SKIPPED_BY_SCIPY
@@ -23,3 +26,33 @@ def pytest_collection_modifyitems(config, items):
             item.add_marker(pytest.mark.xfail(reason=EXCEPTIONS[item.name], strict=True))
     config.hook.pytest_deselected(items=others)
     items[:] = kept
+
+
+@pytest.fixture
+def cupy():
+    return pytest.importorskip("cupy", reason="CuPy is not installed")
+
+
+@pytest.fixture
+def sparse(cupy):
+    return pytest.importorskip("cupyx.scipy.sparse", reason="CuPy is not installed")
+
+
+@pytest.fixture
+def torch():
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    if not torch.cuda.is_available():
+        pytest.skip("no device: this PyTorch has no CUDA")
+    return torch
+
+
+@pytest.fixture
+def jax():
+    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # it would take most of the memory
+    jax = pytest.importorskip("jax", reason="JAX is not installed")
+    jax.config.update("jax_enable_x64", True)
+    try:
+        jax.devices("gpu")
+    except RuntimeError as error:
+        pytest.skip(f"no device: JAX has no GPU ({error})")
+    return jax

@@ -1,194 +1,15 @@
 """Arrays on a GPU: of CuPy, PyTorch, JAX and of the protocols they share. SciPy is not needed here."""
 
-import os
 import pathlib
 import pickle
-import subprocess
-import sys
 import threading
 
 import numpy as np
 import pytest
+from gpu_arrays import arrays, cupy_csr, dense_product, host, on_gpu, vector
 
 import protean
 from protean import _core, _device, linalg
-
-NO_GPU = "" if _core.device_count() else "no device: " + (
-    "no GPU was found" if _core.has_gpu_code else "the package was built without CUDA"
-)
-on_gpu = pytest.mark.skipif(bool(NO_GPU), reason=NO_GPU)
-
-
-def arrays(n, dtype=np.float64, skew=0.0):
-    """The five-point stencil of an n x n grid as indptr, indices and data, both int32; `skew` makes it unsymmetric."""
-    rows = np.arange(n * n)
-    i, j = rows // n, rows % n
-    parts = [
-        (i > 0, -n, -1.0),
-        (j > 0, -1, -1.0 - skew),
-        (i >= 0, 0, 4.0),
-        (j < n - 1, 1, -1.0 + skew),
-        (i < n - 1, n, -1.0),
-    ]
-    there = np.stack([part[0] for part in parts], axis=1)
-    indices = np.stack([rows + part[1] for part in parts], axis=1)[there]
-    data = np.broadcast_to([part[2] for part in parts], there.shape)[there]
-    indptr = np.concatenate([[0], np.cumsum(there.sum(axis=1))])
-    return indptr.astype(np.int32), indices.astype(np.int32), np.ascontiguousarray(data, dtype=dtype)
-
-
-class Csr:
-    """A matrix as many libraries have it: three arrays and a shape."""
-
-    format = "csr"
-
-    def __init__(self, parts, shape):
-        self.indptr, self.indices, self.data = parts
-        self.shape, self.dtype = shape, self.data.dtype
-
-    def tocsr(self):
-        return self
-
-
-def host(n, dtype=np.float64, skew=0.0):
-    return Csr(arrays(n, dtype, skew), (n * n, n * n))
-
-
-def dense_product(n, x, skew=0.0):
-    indptr, indices, data = arrays(n, skew=skew)
-    rows = np.repeat(np.arange(n * n), np.diff(indptr))
-    y = np.zeros(x.shape)
-    np.add.at(y, rows, (data if x.ndim == 1 else data[:, None]) * np.asarray(x, dtype=np.float64)[indices])
-    return y
-
-
-def vector(size, seed=1, dtype=np.float64):
-    return np.random.default_rng(seed).standard_normal(size).astype(dtype)
-
-
-# Without a GPU: what is refused before one is needed.
-
-
-class Interface:
-    """Whatever has a __cuda_array_interface__."""
-
-    def __init__(self, **given):
-        self.__cuda_array_interface__ = {
-            "shape": (3,),
-            "typestr": "<f8",
-            "data": (4096, False),
-            "version": 3,
-            "stream": None,
-            **given,
-        }
-
-
-@pytest.mark.parametrize(
-    "given, said",
-    [
-        ({"stream": 0}, "b has stream 0"),
-        ({"stream": -1}, "b has stream -1"),
-        ({"mask": object()}, "b has a mask"),
-        ({"typestr": ">f8"}, "another order"),
-        ({"typestr": "<f2"}, "float16"),
-        ({"typestr": "<c16"}, "complex128"),
-        ({"shape": (1, 2, 3)}, "b has 3 dimensions"),
-        ({"shape": ()}, "b has 0 dimensions"),
-        ({"strides": (12,)}, "stride of 12 bytes"),
-        ({"data": (0, False)}, "address is 0"),
-    ],
-)
-def test_wrong_interfaces_are_refused(given, said):
-    with pytest.raises(ValueError, match=said):
-        _device.taken(Interface(**given), "b")
-
-
-def test_an_array_of_another_kind_of_device_is_refused():
-    class Other:
-        def __dlpack_device__(self):
-            return 10, 0  # ROCm
-
-        def __dlpack__(self, **_):
-            raise AssertionError("it must not be asked for")
-
-    with pytest.raises(ValueError, match="device of type 10"):
-        _device.taken(Other(), "b")
-
-
-@pytest.mark.parametrize("space", ["gpu", "device:", "device:x", "device:-1", ""])
-def test_unknown_spaces_are_refused(space):
-    with pytest.raises(ValueError, match="'device:1' for GPU number 1"):
-        protean.matrix(host(3), space=space)
-
-
-@pytest.mark.skipif(not NO_GPU, reason="there is a GPU")
-def test_without_a_gpu_the_refusal_says_why():
-    with pytest.raises(NotImplementedError, match="no GPU"):
-        protean.matrix(host(3), space="device")
-
-
-# NVIDIA's libraries, which a build with GPU code loads when it needs them.
-
-with_gpu_code = pytest.mark.skipif(not _core.has_gpu_code, reason="no device: the package was built without CUDA")
-
-
-def run_python(code, **more):
-    environment = {**os.environ, **more}
-    return subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=120)
-
-
-@with_gpu_code
-def test_the_host_needs_no_library_of_nvidia():
-    code = (
-        "import numpy as np, protean; assert protean.solve(np.eye(9), np.ones(9)).converged; "
-        "names = {line.split('/')[-1] for line in open('/proc/self/maps').read().splitlines()}; "
-        "print([one for one in names if one.startswith(('libcu', 'libnv'))])"
-    )
-    done = run_python(code)
-    assert done.stdout.strip() == "[]", done.stdout + done.stderr
-
-
-@with_gpu_code
-def test_the_libraries_of_packages_come_before_those_of_the_loader(tmp_path):
-    found = {pathlib.Path(one) for one in _core.nvidia_libraries()}
-    assert len(found) == 2 and all(one.exists() for one in found)
-    folder = tmp_path / "nvidia" / f"cu{_core.cuda_major}" / "lib"
-    folder.mkdir(parents=True)
-    for one in found:
-        for name in one.parent.glob("lib[cn]*.so.*"):
-            (folder / name.name).unlink(missing_ok=True)
-            (folder / name.name).symlink_to(name)
-    code = "from protean import _core; print(*_core.nvidia_libraries(), sep='\\n')"
-    path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
-    done = run_python(code, PYTHONPATH=path)
-    assert {pathlib.Path(one).parent for one in done.stdout.split()} == {folder}, done.stdout + done.stderr
-
-
-@with_gpu_code
-def test_a_library_that_cannot_be_loaded_is_named(tmp_path):
-    folder = tmp_path / "nvidia" / f"cu{_core.cuda_major}" / "lib"
-    folder.mkdir(parents=True)
-    names = [pathlib.Path(one).name for one in _core.nvidia_libraries()]
-    code = (
-        "import numpy as np, protean\n"
-        "from protean import _core, errors\n"
-        # Packages of this environment that have the libraries would be taken instead.
-        f"_core.search_nvidia_libraries([{str(folder)!r}])\n"
-        "try:\n    _core.nvidia_libraries()\n"
-        "except errors.NotAvailable as refused:\n    print(refused)\n"
-        "assert protean.solve(np.eye(9), np.ones(9)).converged"
-    )
-    # The files of the package and those that the loader finds first are no libraries.
-    for name in names:
-        (folder / name).write_text("no library")
-        (tmp_path / name).write_text("no library")
-    path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
-    # The extension's own libraries may lie in a folder that is named there.
-    searched = os.pathsep.join([str(tmp_path), os.environ.get("LD_LIBRARY_PATH", "")]).rstrip(os.pathsep)
-    done = run_python(code, PYTHONPATH=path, LD_LIBRARY_PATH=searched)
-    assert done.returncode == 0, done.stdout + done.stderr
-    for said in (names[0], f"pip install 'protean[cu{_core.cuda_major}]'", "LD_LIBRARY_PATH", str(folder / names[0])):
-        assert said in done.stdout
 
 
 def test_space_host_is_the_default_for_arrays_of_the_host():
@@ -198,41 +19,6 @@ def test_space_host_is_the_default_for_arrays_of_the_host():
 
 
 # With a GPU.
-
-
-@pytest.fixture
-def cupy():
-    return pytest.importorskip("cupy", reason="CuPy is not installed")
-
-
-@pytest.fixture
-def sparse(cupy):
-    return pytest.importorskip("cupyx.scipy.sparse", reason="CuPy is not installed")
-
-
-@pytest.fixture
-def torch():
-    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
-    if not torch.cuda.is_available():
-        pytest.skip("no device: this PyTorch has no CUDA")
-    return torch
-
-
-@pytest.fixture
-def jax():
-    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # it would take most of the memory
-    jax = pytest.importorskip("jax", reason="JAX is not installed")
-    jax.config.update("jax_enable_x64", True)
-    try:
-        jax.devices("gpu")
-    except RuntimeError as error:
-        pytest.skip(f"no device: JAX has no GPU ({error})")
-    return jax
-
-
-def cupy_csr(cupy, sparse, n, dtype=np.float64, skew=0.0):
-    indptr, indices, data = (cupy.asarray(one) for one in arrays(n, dtype, skew))
-    return sparse.csr_matrix((data, indices, indptr), shape=(n * n, n * n))
 
 
 @on_gpu
@@ -517,60 +303,6 @@ def test_several_right_hand_sides(cupy, sparse):
     assert report.converged and report.x.shape == (900, 1)
     x, info = linalg.minres(A, B, rtol=1e-10)
     assert info == 0 and np.allclose(x.get(), X, atol=1e-5)
-
-
-@on_gpu
-def test_wrong_arrays_are_refused(cupy, sparse):
-    given = cupy_csr(cupy, sparse, 10)
-    A = protean.matrix(given)
-    b = cupy.ones(100)
-    for wrong, said in (
-        (cupy.ones(100, dtype=np.float32), "b has entries of type float32, the matrix those of type float64"),
-        (cupy.ones(200)[::2], r"b has strides \(2,\)"),
-        (cupy.ones(99), "b has shape"),
-        (cupy.ones((100, 4))[:, ::2], "b has strides"),
-    ):
-        with pytest.raises(ValueError, match=said):
-            protean.solve(A, wrong)
-    with pytest.raises(TypeError, match="complex"):
-        protean.solve(A, cupy.ones(100, dtype=np.complex128))
-    elsewhere = protean.DeviceArray(
-        _core.DeviceArray.view("b", b.data.ptr, (100,), None, "float64", 7, None, b)
-    )
-    with pytest.raises(ValueError, match="b lies on GPU 7, the matrix on GPU 0"):
-        protean.solve(A, elsewhere)
-    pinned = cupy.cuda.alloc_pinned_memory(800)
-    interface = Interface(shape=(100,), data=(pinned.ptr, False))
-    with pytest.raises(ValueError, match="b is said to lie in the memory of a GPU, but is pinned memory"):
-        protean.solve(A, interface)
-    with pytest.raises(ValueError, match="on a GPU"):
-        protean.solve(protean.matrix(host(10)), b)
-    with pytest.raises(ValueError, match="on a GPU"):
-        linalg.cg(host(10), b)
-    with pytest.raises(ValueError, match="x0 has shape"):
-        protean.solve(A, b, cupy.ones(5))
-    with pytest.raises(ValueError, match="rtol is 2"):
-        linalg.cg(A, b, rtol=2)
-    with pytest.raises(ValueError, match="dense matrix on a GPU"):
-        protean.matrix(cupy.eye(3))
-    unsorted = sparse.csr_matrix(
-        (cupy.ones(3), cupy.asarray([1, 0, 1], dtype=np.int32), cupy.asarray([0, 2, 3], dtype=np.int32)), shape=(2, 2)
-    )
-    with pytest.raises(ValueError, match="the columns of row 0 do not ascend"):
-        protean.matrix(unsorted)
-    outside = cupy_csr(cupy, sparse, 3)
-    outside.indices[4] = 9
-    with pytest.raises(protean.errors.BadMatrix, match="column 9"):
-        protean.matrix(outside)
-    infinite = cupy_csr(cupy, sparse, 3)
-    infinite.data[4] = np.inf
-    with pytest.raises(protean.errors.BadMatrix, match="finite"):
-        protean.matrix(infinite)
-    with pytest.raises(ValueError, match="function of Python"):
-        linalg.cg(A, b, M=type("M", (), {"shape": (100, 100), "matvec": lambda self, r: r})())
-    with pytest.raises(ValueError, match="GPU 5 was asked for|lies on GPU"):
-        protean.matrix(host(3), space="device:5")
-    assert protean.solve(A, b).converged  # and all goes on
 
 
 @on_gpu

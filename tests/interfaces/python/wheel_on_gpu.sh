@@ -38,4 +38,4 @@ print("taken:", *_core.nvidia_libraries())
 assert protean.solve(sparse.identity(9, format="csr"), x).converged
 END
 cd "$here"
-"$2" -m pytest -q -rs -p no:cacheprovider test_device.py
+"$2" -m pytest -q -rs -p no:cacheprovider test_device.py test_device_refusals.py test_nvidia_libraries.py
