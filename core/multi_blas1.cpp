@@ -4,15 +4,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <functional>
-#include <limits>
-#include <vector>
 
 #include "core/blas1.hpp"
 #include "core/device_checks.hpp"
 #include "core/error.hpp"
 #include "core/multi_loops.hpp"
+#include "core/multi_sums.hpp"
 #include "core/parallel.hpp"
 #include "core/simulated_device.hpp"
 #if defined(PROTEAN_HAVE_CUDA)
@@ -22,9 +19,13 @@
 namespace protean {
 namespace {
 
-using Size = std::int64_t;
+using detail::is_plain_zero;
 using detail::multi_loops;
-constexpr Size largest_array = std::numeric_limits<std::ptrdiff_t>::max();  // bytes
+using detail::run_of;
+using detail::Scalars;
+using detail::Size;
+using detail::sum_chunks;
+using detail::values;
 
 // Leaves the function where the operation is one of a GPU. A macro, since builds without CUDA have no such functions.
 #if defined(PROTEAN_HAVE_CUDA)
@@ -55,127 +56,7 @@ void check_diagonal(const VectorView<const T>& d, const MultiVectorView<T>& like
     throw ShapeMismatch(fmt::format("a diagonal has {} entries, the vectors {}", d.size, like.rows));
 }
 
-// Rows of a chunk: at most 256 chunks, of 1024 rows or more.
-struct Chunks {
-  explicit Chunks(Size all)
-      : rows(std::max<Size>(1024, (all + 255) / 256)),
-        count(std::max<Size>(1, (all + rows - 1) / rows)),
-        n(all) {}
-  Range operator[](Size i) const { return {std::min(n, i * rows), std::min(n, (i + 1) * rows)}; }
-  Size rows, count, n;
-};
-
-// body(begin, end, sums) leaves K sums for each of w vectors; they are added in the order of the chunks, and
-// use(k, j, total) gets each.
-template <class T, class Body, class Use>
-void sum_chunks(const Context& context, Size n, Size w, int K, Body&& body, Use&& use) {
-  const Chunks chunks(n);
-  const Size each = K * w;
-  std::array<T, 2048> few;
-  std::vector<T> many(chunks.count * each > std::ssize(few) ? static_cast<std::size_t>(chunks.count * each)
-                                                            : 0);
-  T* const sums = many.empty() ? few.data() : many.data();
-  parallel(static_cast<int>(std::min<Size>(useful_parts(context, n * w), chunks.count)),
-           [&](int part, int parts) {
-             const Range mine = even_range(chunks.count, part, parts);
-             for (Size c = mine.begin; c < mine.end; ++c)
-               body(chunks[c].begin, chunks[c].end, sums + c * each);
-           });
-  for (int k = 0; k < K; ++k)
-    for (Size j = 0; j < w; ++j) {
-      T total = 0;
-      for (Size c = 0; c < chunks.count; ++c) total += sums[c * each + k * w + j];
-      use(k, j, total);
-    }
-}
-
-// Up to that many scalars lie on the stack.
-constexpr Size on_stack = 64;
-
-template <class T>
-class Scalars {
- public:
-  explicit Scalars(Size count) : many_(count > on_stack ? static_cast<std::size_t>(count) : 0) {}
-  T* data() noexcept { return many_.empty() ? few_.data() : many_.data(); }
-  T& operator[](Size j) noexcept { return data()[j]; }
-
- private:
-  std::array<T, on_stack> few_;
-  std::vector<T> many_;
-};
-
-// `running`, or null if all run.
-template <class T>
-const T* run_of(const T* running, Size w) {
-  return std::all_of(running, running + w, [](T r) { return r != T(0); }) ? nullptr : running;
-}
-
-// The values of a coefficient for vectors 0 .. w - 1.
-template <class T>
-Scalars<T> values(const Coefficient<T>& c, Size w) {
-  Scalars<T> all(w);
-  for (Size j = 0; j < w; ++j)
-    all[j] = Coefficient<T>(c.factor, c.numerator ? c.numerator + j : nullptr,
-                            c.denominator ? c.denominator + j : nullptr, c.demand)
-                 .value();
-  return all;
-}
-template <class T>
-bool is_plain_zero(const Coefficient<T>& c) {
-  return c.factor == T(0) && !c.numerator && !c.denominator;
-}
-
 }  // namespace
-
-namespace detail {
-
-std::int64_t entries_of(std::int64_t rows, std::int64_t columns, std::size_t entry_bytes) {
-  if (rows < 0 || columns < 0)
-    throw BadArgument(fmt::format("{} vectors of {} entries; both numbers must be 0 or more", columns, rows));
-  const Size most = largest_array / static_cast<Size>(entry_bytes);
-  if (columns > 0 && rows > most / columns)
-    throw OutOfMemory(fmt::format("{} vectors of {} entries are larger than any address space; compute with "
-                                  "fewer at a time",
-                                  columns, rows),
-                      std::numeric_limits<std::size_t>::max());
-  return rows * columns;
-}
-
-}  // namespace detail
-
-template <class T>
-void require(const MultiVectorView<const T>& view, std::int64_t rows, std::int64_t columns, Space space,
-             std::string_view what) {
-  if (view.rows != rows || view.columns != columns || columns < 0)
-    throw ShapeMismatch(
-        fmt::format("{} is {} x {}; {} x {} is needed", what, view.rows, view.columns, rows, columns));
-  if (rows == 0 || columns == 0) return;
-  const bool by_columns = view.layout == VectorLayout::columns;
-  if (view.stride < (by_columns ? rows : columns))
-    throw ShapeMismatch(fmt::format("{} is {} x {} and {} with stride {}, which must be {} or more", what,
-                                    rows, columns, by_columns ? "lies by columns" : "is interleaved",
-                                    view.stride, by_columns ? rows : columns));
-  // The last entry is (long - 1) stride + short - 1; its address must not wrap around.
-  const Size lines = by_columns ? columns : rows, most = largest_array / static_cast<Size>(sizeof(T));
-  if (lines > 1 && view.stride > (most - (by_columns ? rows : columns)) / (lines - 1))
-    throw BadArgument(fmt::format(
-        "{} is {} x {} with stride {}, in entries: its last entry lies beyond any address space; give the "
-        "stride and the number of columns that the memory has",
-        what, rows, columns, view.stride));
-  if (view.space != space)
-    throw WrongSpace(fmt::format("{} lies in {} memory; the operation needs {} memory (use copy())", what,
-                                 to_string(view.space), to_string(space)));
-  if (!view.data) throw BadArgument(fmt::format("{} is a null pointer", what));
-}
-
-template <class T>
-void detail::require_apart(const MultiVectorView<const T>& a, const MultiVectorView<const T>& b,
-                           std::string_view names) {
-  const std::less<const T*> before;
-  if (a.extent() > 0 && b.extent() > 0 && before(a.data, b.data + b.extent()) &&
-      before(b.data, a.data + a.extent()))
-    throw BadArgument(fmt::format("{} overlap; use separate memory", names));
-}
 
 template <class T>
 void copy_columns(const Context& context, MultiVectorView<const T> from, MultiVectorView<T> to,
@@ -537,10 +418,6 @@ void multi_divide(const Context& context, const T* s, MultiVectorView<T> V, cons
 }
 
 #define PROTEAN_INSTANTIATE(T)                                                                               \
-  template void require<T>(const MultiVectorView<const T>&, std::int64_t, std::int64_t, Space,               \
-                           std::string_view);                                                                \
-  template void detail::require_apart<T>(const MultiVectorView<const T>&, const MultiVectorView<const T>&,   \
-                                         std::string_view);                                                  \
   template void copy_columns<T>(const Context&, MultiVectorView<const T>, MultiVectorView<T>,                \
                                 std::span<const ColumnPair>);                                                \
   template void multi_scale<T>(const Context&, std::type_identity_t<T>, MultiVectorView<T>);                 \
