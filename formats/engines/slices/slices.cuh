@@ -1,8 +1,10 @@
-// The device side of slice_view.hpp. slices.cu defines what is declared here without a body. Private to formats/.
+// The device side of slice_view.hpp. slice_plan.cu and slices.cu define what is declared here without a body. Private
+// to formats/.
 #pragma once
 #include <memory>
 #include <optional>
 
+#include "core/bisect.hpp"
 #include "formats/engines/slices/slice_view.hpp"
 #include "formats/engines/view/array_views.hpp"
 #include "formats/engines/view/row_view.cuh"
@@ -10,6 +12,17 @@
 #include "operators/row_arrays.hpp"
 
 namespace protean::formats {
+
+// The place of the diagonal entry in row r, or -1.
+__device__ inline std::int64_t diagonal_place(const DeviceRowPointers& row_ptr, const std::int32_t* col,
+                                              std::int64_t r) {
+  const std::int64_t begin = row_ptr[r], end = row_ptr[r + 1];
+  const std::int64_t low = first_where<std::int64_t>(begin, end, [&](std::int64_t i) { return col[i] >= r; });
+  return low < end && col[low] == r ? low - begin : -1;
+}
+
+// The row at position p.
+__device__ inline std::int64_t row_at(const std::int32_t* perm, std::int64_t p) { return perm ? perm[p] : p; }
 
 // slice_ptr[0 .. blocks] := slots before each slice of a rule with slices of equal height. perm may be null. The host
 // waits once. absent: rows without entries, or without a diagonal entry if that is apart.
