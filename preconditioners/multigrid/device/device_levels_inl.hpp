@@ -1,4 +1,4 @@
-// The steps of device_levels.hpp, over a Work (device_sparse_inl.hpp) that runs them. Private to preconditioners/.
+// The steps of device_levels.hpp, over a Work (device_work_inl.hpp) that runs them. Private to preconditioners/.
 #pragma once
 #include <algorithm>
 #include <array>
