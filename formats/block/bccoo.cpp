@@ -7,8 +7,8 @@
 //                        entries   = 9 1 12 8
 //
 // Arrays:
-//   Slots are those of the blocks, and of blocks of zeros that fill up the last tiles.
-//   flags      [slots / 8] uint8: bit k % 8 of byte k / 8 is 1 where block k + 1 lies in the same block row, and in
+//   There is a slot for each block, and for each block of zeros that fills up the last tiles.
+//   flags      [slots / 8] uint8: bit k % 8 of byte k / 8 is 1 if block k + 1 lies in the same block row, and in
 //              padding.
 //   block_col  [slots] uint16 if there are at most 65,536 columns of blocks, else int32: number of the column of
 //              blocks.
@@ -17,29 +17,28 @@
 //   entries    [ceil(R C / 8) slots] uint8: as in bcsr.
 //   A block row without entries has one block of zeros. The blocks of `lanes` neighbouring tiles alternate in all
 //   arrays but flags (formats/engines/flagged_blocks/flagged_blocks.hpp). On a GPU also R values for each 128 tiles:
-//   what they add to the block row that began before.
-// Bytes: slots (v R C + 2 + ceil(R C / 8) + 1/8) + 4 (tiles + 1), with v bytes a value; 4 in place of 2 with int32
-//   columns; on a GPU v R for each 128 tiles, and 4, more.
+//   what these tiles add to the block row that began before them.
+// Bytes: slots (v R C + 2 + ceil(R C / 8) + 1/8) + 4 (tiles + 1), with v bytes a value; 4 instead of 2 with int32
+//   columns; on a GPU v R more for each 128 tiles, and 4 more.
 // Parameters:
-//   rows, cols  the size of the blocks; auto takes those with the fewest bytes in a sample of the rows, measured those
-//               of the fastest product on this machine, as the paper's tuner does.
-//   shape       2, 3 or 4 takes the size with the second, third or fourth fewest bytes; measured the fastest of these
-//               four, to which the paper's tuner restricts its search.
+//   rows, cols  the size of the blocks; auto takes the size with the fewest bytes in a sample of the rows; measured
+//               takes the size with the fastest product on this machine, as the paper's tuner does.
+//   shape       2, 3 or 4 takes the size with the second, third or fourth fewest bytes; measured takes the fastest of
+//               the first four, to which the paper's tuner restricts its search.
 //   tile        blocks of one thread of a GPU; measured takes the fastest.
-//   lanes       tiles whose blocks alternate. 0: 1 on a host, 32 on a GPU, which takes no other number.
+//   lanes       number of tiles whose blocks alternate. 0: 1 on a host and 32 on a GPU, which takes no other number.
 //   max_fill    see Refuses.
-// Wins: on a GPU, on matrices of small dense blocks whose block rows differ in length: threads have equal work, and the
-//   rows take one bit a block in place of bcoo's 32.
+// Wins: on a GPU, for matrices of small dense blocks whose block rows differ in length: threads have equal work, and
+//   the rows take one bit per block instead of bcoo's 32.
 // Refuses: when R C times the blocks, not counting one for each block row, are more than max_fill nonzeros.
 // Source: S. Yan, C. Li, Y. Zhang, H. Zhou, yaSpMV: yet another SpMV framework on GPUs, PPoPP 2014, 107-118,
 //   doi:10.1145/2555243.2555255.
 //
-// A thread of a GPU loads the flags of up to 32 blocks as one word. The paper's blocks of threads wait for those before
-// them (adjacent synchronisation). Here each block of threads leaves a carry, and the last one to finish adds the
-// carries in their order: nothing waits, and the sum of a row has a fixed order. A product is one launch. If there are
-// more than 256 carries, a second launch adds them. Columns
-// are not compressed to differences. A NaN or infinity in x_j also reaches rows without an entry in column j when a
-// block of theirs covers it; blocks of zeros lie in column 0.
+// A thread of a GPU loads the flags of up to 32 blocks as one word. The paper's blocks of threads wait for the blocks
+// before them (adjacent synchronisation). Here each block of threads leaves a carry, and the last block to finish adds
+// the carries in their order: nothing waits, and the sum of a row has a fixed order. A product is one launch; if there
+// are more than 256 carries, a second launch adds them. Columns are not compressed to differences. A NaN or infinity in
+// x_j also reaches rows without an entry in column j if one of their blocks covers it; blocks of zeros lie in column 0.
 #include "formats/engines/flagged_blocks/flagged_blocks_host.hpp"
 #include "formats/entries.hpp"
 

@@ -1,28 +1,29 @@
-// BCCOO+: BCCOO of vertical slices of the matrix, one above the other; a second step adds their products.
+// BCCOO+: the matrix is cut into vertical slices, which are stacked one above the other in BCCOO; a second step adds
+// their products.
 //
 //        | 1 . 2 . |     2 slices, 2 x 2 blocks: the stacked matrix has the block rows        (. is a stored 0)
 //    A = | . 3 . . |     1 . | . . | 2 . | . .
 //        | . . . . |     . 3 | 4 5 | . . | . 6
 //        | 4 5 . 6 |     flags = 0 0 0 0    block_col = 0 0 1 1     columns are those of A
 //
-// Arrays: those of bccoo for the stacked matrix, and
+// Arrays: as in bccoo for the stacked matrix, and
 //   stacked  [slices block rows R]: the products of the slices, written by each product.
-// Bytes: those of bccoo, and v slices block rows R, with v bytes a value.
+// Bytes: as bccoo, plus v slices block rows R, with v bytes a value.
 // Parameters:
 //   slices            vertical slices with the same number of columns of blocks, the last with fewer. 1 is bccoo,
-//                     without `stacked` and the second step; measured takes the one of 1, 2, 4, 8, 16 and 32 of the
-//                     fastest product on this machine, and so chooses between bccoo and bccoo-plus as the paper's tuner
-//                     does.
+//                     without `stacked` and the second step; measured takes the number among 1, 2, 4, 8, 16 and 32 with
+//                     the fastest product on this machine, and so chooses between bccoo and bccoo-plus, as the paper's
+//                     tuner does.
 //   max_fill_percent  see Refuses.
 //   rows, cols, shape, tile, lanes, max_fill: as in bccoo.
-// Wins: on a GPU, where neighbouring rows have entries in distant columns and x does not fit into its cache: one slice
+// Wins: on a GPU, when neighbouring rows have entries in distant columns and x does not fit into the cache: one slice
 //   of x is read at a time.
 // Refuses: as bccoo, and when `stacked` is more than max_fill_percent of the nonzeros.
 // Source: S. Yan, C. Li, Y. Zhang, H. Zhou, yaSpMV: yet another SpMV framework on GPUs, PPoPP 2014, 107-118,
 //   doi:10.1145/2555243.2555255.
 //
-// Each block row of a slice without entries has one block of zeros, so slices of hypersparse matrices are large. A
-// product on a GPU is two launches: blocks with their carries, and the sum of the slices; with many carries it is
+// Each block row of a slice without entries has one block of zeros, so slices of hypersparse matrices are large. On a
+// GPU a product is two launches: the blocks with their carries, and the sum of the slices. With many carries it is
 // three, as in bccoo. The paper's tuner measures shape, slices and tile together, as {shape: measured, slices:
 // measured, tile: measured} does; the authors' program looks at slices only if a matrix has more columns than rows. NaN
 // and infinity in x: as in bccoo; a block of zeros lies in the first column of its slice.

@@ -1,4 +1,4 @@
-// BCCOO+ on the device: the arrays of bccoo_plus.cpp, the product of engines/flagged_blocks/flagged_blocks.cuh.
+// BCCOO+ on the device: the arrays of bccoo_plus.cpp with the product of engines/flagged_blocks/flagged_blocks.cuh.
 #include "formats/engines/flagged_blocks/flagged_blocks.cuh"
 #include "formats/entries.hpp"
 

@@ -11,18 +11,17 @@
 //   block_col  [blocks] int32: number of the block's column of blocks, ascending within a block row.
 //   values     [R C blocks]: one block after another, each row by row.
 //   entries    [ceil(R C / 8) blocks] uint8: as in bcsr.
-//   On a GPU also, for each segment of 128 blocks, carry_row int32 and R values: the block row that began in a segment
-//   before, and its sums.
-// Bytes: blocks (v R C + 8 + ceil(R C / 8)), with v bytes a value; on a GPU 4 + v R a segment more.
+//   On a GPU also, for each segment of 128 blocks, carry_row int32 and R values: the block row that began in an earlier
+//   segment, and its sums.
+// Bytes: blocks (v R C + 8 + ceil(R C / 8)), with v bytes a value; on a GPU 4 + v R more per segment.
 // Parameters: rows, cols, max_fill: as in bcsr.
-// Wins: where block rows differ much in length, or many are empty: threads share the blocks, not the block rows.
-// Elsewhere
-//   bcsr needs fewer bytes.
+// Wins: when block rows differ much in length, or many are empty: threads share the blocks, not the block rows.
+//   Otherwise bcsr needs fewer bytes.
 // Refuses: when R C blocks > max_fill nonzeros.
 // Source: S. Yan, C. Li, Y. Zhang, H. Zhou, yaSpMV: yet another SpMV framework on GPUs, PPoPP 2014,
 //   doi:10.1145/2555243.2555255 (blocked COO, before it is compressed).
 //
-// A NaN or infinity in x_j also reaches rows without an entry in column j when a block of theirs covers it.
+// A NaN or infinity in x_j also reaches rows without an entry in column j if one of their blocks covers it.
 #include "formats/engines/blocks/blocks_host.hpp"
 #include "formats/entries.hpp"
 

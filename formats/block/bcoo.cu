@@ -1,7 +1,7 @@
 // BCOO on the device: the arrays of bcoo.cpp. A warp takes a segment of neighbouring blocks, one for each lane, and
 // adds runs of the same block row by shuffles. It writes the block rows that begin among them, as far as its own blocks
-// go. What it has of a block row that began before is its carry. A second launch adds the carries, in their order: it
-// is the product of engines/runs/coo_segments.cuh with R sums instead of one.
+// go. Its part of a block row that began before is its carry. A second launch adds the carries in their order. This is
+// the product of engines/runs/coo_segments.cuh with R sums instead of one.
 #include "formats/engines/blocks/blocks.cuh"
 #include "formats/engines/runs/coo_segments.cuh"
 #include "formats/engines/runs/runs.cuh"

@@ -1,5 +1,5 @@
-// BCOO + BCSR: strips of rows with small dense blocks that may begin anywhere in their strip, and the other entries as
-// ELL.
+// BCOO + BCSR: strips of rows hold small dense blocks that may begin anywhere in their strip; the other entries are
+// stored as ELL.
 //
 //        | 1 . 2 . |     2 x 2 blocks with 2 entries at least, strip = 4          (. is a stored 0)
 //    A = | . 3 . . |     strip_ptr = 0 1        rest_length = 1 0 0 3
@@ -11,33 +11,33 @@
 //   strip_ptr    [strips + 1] int64: blocks before each strip of `strip` rows.
 //   local_row    [blocks] uint8: row in its strip in which a block begins, ascending within a strip. No block goes past
 //                its strip or the matrix.
-//   block_col    [blocks] int32: first column of the block, any; ascending for blocks of one local_row.
-//   values       [R C blocks]: one block after another, each row by row; 0 if another block has the entry or there
-//                is none.
-//   entries      [ceil(R C / 8) blocks] uint8: as in bcsr. Each entry of the matrix lies in one block or in the rest.
-//   rest_length  [rows] int32: entries of each row that lie in no block.
+//   block_col    [blocks] int32: first column of the block, at any place; ascending for blocks of one local_row.
+//   values       [R C blocks]: one block after another, each row by row; 0 if another block has the entry or there is
+//                no entry.
+//   entries      [ceil(R C / 8) blocks] uint8: as in bcsr. Each entry of the matrix lies in exactly one block or in the
+//                rest.
+//   rest_length  [rows] int32: number of entries of each row that lie in no block.
 //   rest_col     [rest_width rows] int32: slot k of row r at k rows + r; columns ascend. Padding has column 0 and is
 //                not read.
 //   rest_values  [rest_width rows]: the same.
 // Bytes: blocks (v R C + 5 + ceil(R C / 8)) + 8 (strips + 1) + rest_width rows (v + 4) + 4 rows, with v bytes a value.
 // Parameters:
 //   rows, cols  R and C: 1 to 4.
-//   theta       the least share of entries in the values of a block, in percent.
+//   theta       the smallest share of the values of a block that must be entries, in percent.
 //   select      dynamic or greedy. dynamic cuts the rows of a strip into bands of R rows and single rows, and places
-//               blocks in the bands, so that blocks and rest have the fewest bytes. greedy takes at each entry in turn
-//               the block with the most entries.
+//               blocks in the bands so that blocks and rest have the fewest bytes. greedy goes from entry to entry and
+//               takes the block with the most entries.
 //   strip       rows of a strip.
-//   max_fill    the most stored values an entry.
-// Wins: where small dense blocks do not lie on a grid, and the other entries are spread evenly over the rows.
+//   max_fill    the most stored values per entry.
+// Wins: when small dense blocks do not lie on a grid and the other entries are spread evenly over the rows.
 // Refuses: when stored values > max_fill nonzeros.
 // Source: A. Monakov, A. Avetisyan, Implementing blocked sparse matrix-vector multiplication on NVIDIA GPUs, SAMOS
-// 2009,
-//   doi:10.1007/978-3-642-03138-0_32, as described by S. Filippone, V. Cardellini, D. Barbieri, A. Fanfarillo, ACM
-//   Trans. Math. Softw. 43(4), 2017. The selection is by a dynamic programme, or greedy (bcoo_bcsr.hpp),
-//   as in theirs; its costs are bytes, and strips and the limit theta are ours.
+//   2009, doi:10.1007/978-3-642-03138-0_32, as described by S. Filippone, V. Cardellini, D. Barbieri, A. Fanfarillo,
+//   ACM Trans. Math. Softw. 43(4), 2017. The blocks are selected by dynamic programming or greedily (bcoo_bcsr.hpp), as
+//   the authors do; the costs in bytes, the strips and the limit theta are ours.
 //
-// A NaN or infinity in x_j also reaches rows without an entry in column j when a block of theirs covers it. Not in
-// deterministic mode.
+// A NaN or infinity in x_j also reaches rows without an entry in column j if one of their blocks covers it. In
+// deterministic mode they do not.
 #include "formats/block/bcoo_bcsr.hpp"
 
 #include <algorithm>

@@ -10,30 +10,29 @@
 //   block_ptr  [block rows + 1] int64: number of blocks before each block row; block rows = ceil(rows / R).
 //   block_col  [blocks] int32: number of the block's column of blocks, ascending within a block row. The
 //              block begins at matrix column C times that number.
-//   values     [R C blocks]: one block after another, each row by row; 0 if there is no entry, no such row
-//              or no such column. With order = units a block is R C / W units of W neighbouring values, W = 4 where C
-//              is a multiple of 4, else C; unit u of all blocks lies before unit u + 1 of all blocks.
-//   entries    [ceil(R C / 8) blocks] uint8: bit i % 8 of byte i / 8 of a block is 1 where its value i is an
-//              entry. It distinguishes stored zeros from fill. Products do not read it, except in
-//              deterministic mode.
+//   values     [R C blocks]: one block after another, each row by row; 0 if there is no such entry, row or column. With
+//              order = units a block is R C / W units of W neighbouring values, W = 4 if C is a multiple of 4, else C;
+//              unit u of all blocks lies before unit u + 1 of all blocks.
+//   entries    [ceil(R C / 8) blocks] uint8: bit i % 8 of byte i / 8 of a block is 1 if its value i is an entry. It
+//              distinguishes stored zeros from fill. Products do not read it, except in deterministic mode.
 // Bytes: blocks (v R C + 4 + ceil(R C / 8)) + 8 (block rows + 1), with v bytes a value.
 // Parameters:
-//   rows, cols  R and C: 1 to 8 or auto. auto takes the size among 2, 3 and 4 that needs the fewest
-//               bytes. It counts blocks in all rows of a matrix of up to 768 rows, and in 32 groups of 24
-//               rows of a larger one. 5, 7 and unequal sizes with 6 have slower products.
-//   sizes       what auto takes for both: any sizes, or squares of 2 and 4 (for bcsr-cnc).
+//   rows, cols  R and C: 1 to 8 or auto. auto takes the size among 2, 3 and 4 that needs the fewest bytes. It counts
+//               blocks in all rows of a matrix of up to 768 rows, and in 32 groups of 24 rows of a larger matrix.
+//               Products with 5, 7 and with 6 and another size are slower.
+//   sizes       the sizes that auto considers: any, or squares of 2 and 4 (for bcsr-cnc).
 //   order       blocks or units. units is the order of clSpMV (Su and Keutzer, ICS 2012, Fig. 9), for a GPU: a warp
 //               computes a block row, and each lane loads four values at a time.
-//   max_fill    the most stored values an entry.
-// Wins: where unknowns come in groups, such as several in each node of a mesh. One column index serves R C
+//   max_fill    the most stored values per entry.
+// Wins: when unknowns come in groups, such as the displacements of each node of a mesh. One column index serves R C
 //   values, and x is loaded without a gather.
 // Refuses: when R C blocks > max_fill nonzeros.
 // Source: A. Pinar, M. T. Heath, Improving performance of sparse matrix-vector multiplication, SC 1999,
 //   doi:10.1145/331532.331562; E.-J. Im, K. Yelick, R. Vuduc, Sparsity: optimization framework for sparse
 //   matrix kernels, Int. J. High Perform. Comput. Appl. 18(1), 2004, doi:10.1177/1094342004041296.
 //
-// A NaN or infinity in x_j also reaches rows without an entry in column j when a block of theirs covers
-// column j, because 0 times it is NaN. In deterministic mode it reaches only rows with an entry there.
+// A NaN or infinity in x_j also reaches rows without an entry in column j if one of their blocks covers column j,
+// because 0 times it is NaN. In deterministic mode it reaches only rows with an entry there.
 #include "formats/engines/blocks/blocks_host.hpp"
 #include "formats/engines/library/library_kernels.hpp"
 #include "formats/engines/view/array_views.hpp"

@@ -5,12 +5,12 @@
 //             values. The sums of the lanes of a row are added by shuffles in a fixed order. With order = units a
 //             warp computes a block row, a lane a block, in loads of four values.
 //   thread    One thread computes a block row (bcsr-cnc).
-//   row-block A block of 128 threads computes a block row, so that all that it reads of x stays in the cache of one
-//             processor (bcsr-xu).
+//   row-block A block of 128 threads computes a block row, so that the part of x that it reads stays in the cache of
+//             one processor (bcsr-xu).
 //   cusparse  cuSPARSE's block format, BSR_ALG1, on the same arrays and a copy of block_ptr with 32-bit
-//             numbers: 4 (block rows + 1) bytes more. Its blocks are square and must fill the matrix. It is
-//             refused when rows and cols of a block differ, when they do not divide those of the matrix, and
-//             for 2^31 blocks or more.
+//             numbers: 4 (block rows + 1) bytes more. Its blocks are square and must fill the matrix. It is refused
+//             when rows and cols of a block differ, when they do not divide the rows and columns of the matrix, and for
+//             2^31 blocks or more.
 #include "formats/engines/blocks/blocks.cuh"
 
 #include <limits>

@@ -1,31 +1,29 @@
-// BCSR of Choi, Singh and Vuduc: one value of all blocks of a block row lie together, and the size of the blocks comes
-// from a model.
+// BCSR of Choi, Singh and Vuduc: value e of all blocks of a block row lie together, and a model gives the size of the
+// blocks.
 //
 //        | 1 . 2 . |     2 x 2 blocks                          (. is a stored 0)
 //    A = | . 3 . . |     block_ptr = 0 2 4
 //        | . . . . |     block_col = 0 1 0 1
 //        | 4 5 . 6 |     values    = 1 2 . . . . 3 . | . . . . 4 . 5 6
 //
-// Arrays: those of bcsr, except for values [R C blocks]: value e, counted row by row, of block k of the n blocks of a
-//   block row at R C block_ptr + e n + k.
-// Bytes: those of bcsr.
+// Arrays: as in bcsr, except values [R C blocks]: value e, counted row by row, of block k of the n blocks of a block
+//   row lies at R C block_ptr + e n + k.
+// Bytes: as bcsr.
 // Parameters: rows, cols: R and C from 1 to 8, or auto, which takes them from the model; max_fill, the most stored
-//   values an entry.
-// Wins: on a GPU where block rows have many blocks: neighbouring lanes take neighbouring blocks of a block row and read
+//   values per entry.
+// Wins: on a GPU, when block rows have many blocks: neighbouring lanes take neighbouring blocks of a block row and read
 //   neighbouring values. On a host bcsr is faster.
 // Refuses: when R C blocks > max_fill nonzeros.
 // Source: J. W. Choi, A. Singh, R. W. Vuduc, Model-driven autotuning of sparse matrix-vector multiply on GPUs, PPoPP
-// 2010,
-//   doi:10.1145/1693453.1693471.
+//   2010, doi:10.1145/1693453.1693471.
 //
 // The model. Block rows that run at the same time wait for the longest of them: T = sum over groups of
 // (block rows of the group) (ceil(longest / L) L t_block + t_row), with L lanes a block row. The paper measures the
 // times of an iteration and of a start on dense blocks of each size. Here they are the bytes that these move: t_block =
-// v R C + 4
-// + v C / 4, since most of x comes from a cache, and t_row = 8 + 2 v R. Groups are the 32 groups of 24 rows that are
-// sampled, and R and C are 2, 3 or 4. bellpack has the same model: there a group is a slice of the sampled block rows,
-// which are sorted, and a thread has a block row (L = 1). The blocks of threads have always 256 threads.
-// A NaN or infinity in x_j also reaches rows without an entry in column j when a block of theirs covers it.
+// v R C + 4 + v C / 4, since most of x comes from a cache, and t_row = 8 + 2 v R. Groups are the 32 groups of 24 rows
+// that are sampled, and R and C are 2, 3 or 4. bellpack uses the same model: there a group is a slice of the sampled
+// block rows, which are sorted, and one thread computes a block row (L = 1). Blocks of threads always have 256 threads.
+// A NaN or infinity in x_j also reaches rows without an entry in column j if one of their blocks covers it.
 #include <algorithm>
 #include <functional>
 

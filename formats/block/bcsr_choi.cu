@@ -1,5 +1,5 @@
-// BCSR of Choi on the device: the arrays of bcsr_choi.cpp. Neighbouring lanes, as many as the mean block row has work
-// for, share a block row, one block each.
+// BCSR of Choi on the device: the arrays of bcsr_choi.cpp. Neighbouring lanes share a block row, one block each; there
+// are as many of them as the mean block row has work for.
 #include "formats/engines/blocks/blocks.cuh"
 #include "formats/entries.hpp"
 

@@ -5,12 +5,12 @@
 //        | . . . . |
 //        | 4 5 . 6 |     values = 1 . . 3 | 2 . . . | . . 4 5 | . . . 6       (. is a stored 0)
 //
-// Arrays: those of bcsr.
-// Bytes: those of bcsr.
-// Parameters: max_fill, the most stored values an entry. The size is the one of 2 x 2 and 4 x 4 that needs fewer bytes
-//   in a sample of the rows.
-// Wins: on a GPU where block rows are short and alike: a thread reads x once for all rows of its block. Neighbouring
-//   threads do not read neighbouring values. On a host it is bcsr with these sizes.
+// Arrays: as in bcsr.
+// Bytes: as bcsr.
+// Parameters: max_fill, the most stored values per entry. The size is 2 x 2 or 4 x 4, whichever needs fewer bytes in a
+//   sample of the rows.
+// Wins: on a GPU, when block rows are short and of similar length: a thread reads x once for all rows of its block.
+//   Neighbouring threads do not read neighbouring values. On a host it is bcsr with these sizes.
 // Refuses: when the stored values are more than max_fill nonzeros.
 // Source: L. Buatois, G. Caumon, B. Levy, Concurrent number cruncher: a GPU implementation of a general sparse linear
 //   solver, Int. J. Parallel Emergent Distrib. Syst. 24(3), 2009, 205-223, doi:10.1080/17445760802337010.

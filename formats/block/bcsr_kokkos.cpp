@@ -1,4 +1,4 @@
-// BCSR multiplied by Kokkos, on the arrays of bcsr.cpp: as csr_kokkos.cpp, where a term is one row of a block.
+// BCSR multiplied by Kokkos, on the arrays of bcsr.cpp. It works as csr_kokkos.cpp does; a term is one row of a block.
 #include "formats/engines/blocks/blocks.hpp"
 #include "formats/engines/library/kokkos_matrix.hpp"
 

@@ -1,4 +1,4 @@
-// BCSR of Verschoor and Jalba: block rows of about the same length side by side.
+// BCSR of Verschoor and Jalba: block rows of about the same length are computed side by side.
 //
 //        | 1 . 2 . |     1 x 2 blocks, K = 2                   (. is a stored 0)
 //    A = | . 3 . . |     block_ptr = 0 2 3 3 5
@@ -6,22 +6,21 @@
 //        | 4 5 . 6 |     block_col = 0 1 0 0 1
 //                        values    = 1 . 2 . | . 3 | | 4 5 . 6
 //
-// Arrays: those of bcsr, and
-//   border  [block rows] int32: the block rows by descending number of blocks, stable. The others and y keep their
-//           order.
-// Bytes: those of bcsr and 4 block rows.
-// Parameters: rows, cols, max_fill: as in bcsr. Of the kernel on a GPU:
-//   K        block rows of a block of threads.
-//   mapping  threads of a block row: a warp; part of a warp, as many as the mean block row has work for; or an even
-//            share of the block of threads.
-// Wins: on a GPU where the lengths of block rows differ: those that a block of threads computes are alike, so that it
-//   does not wait for one of them. On a host it is bcsr.
+// Arrays: as in bcsr, and
+//   border  [block rows] int32: the block rows by descending number of blocks, sorted stably. The other arrays and y
+//           keep their order.
+// Bytes: as bcsr, plus 4 block rows.
+// Parameters: rows, cols, max_fill: as in bcsr. For the kernel on a GPU:
+//   K        number of block rows that a block of threads computes.
+//   mapping  the threads that share a block row: a warp; part of a warp, as many as the mean block row has work for; or
+//            an even share of the block of threads.
+// Wins: on a GPU, when the lengths of block rows differ: the block rows of one block of threads are alike, so it does
+//   not wait for a long one. On a host it is bcsr.
 // Refuses: when R C blocks > max_fill nonzeros.
 // Source: M. Verschoor, A. C. Jalba, Analysis and performance estimation of the conjugate gradient method on multiple
-// GPUs,
-//   Parallel Computing 38(10-11), 2012, 552-575, doi:10.1016/j.parco.2012.07.002.
+//   GPUs, Parallel Computing 38(10-11), 2012, 552-575, doi:10.1016/j.parco.2012.07.002.
 //
-// A NaN or infinity in x_j also reaches rows without an entry in column j when a block of theirs covers it.
+// A NaN or infinity in x_j also reaches rows without an entry in column j if one of their blocks covers it.
 #include "formats/engines/blocks/blocks_host.hpp"
 #include "formats/entries.hpp"
 

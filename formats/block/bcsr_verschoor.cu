@@ -1,5 +1,6 @@
-// BCSR of Verschoor and Jalba on the device: the arrays of bcsr_verschoor.cpp. A block of threads computes K neighbours
-// of `border`; a lane has one row of every that many blocks.
+// BCSR of Verschoor and Jalba on the device: the arrays of bcsr_verschoor.cpp. A block of threads computes K
+// neighbouring block rows of `border`. The threads of a block row take its blocks in turn; each lane adds one row of
+// its blocks.
 #include "formats/engines/blocks/blocks.cuh"
 #include "formats/entries.hpp"
 

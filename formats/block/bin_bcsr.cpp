@@ -1,5 +1,5 @@
-// BIN-BCSR: bins of rows of 3 x 3 blocks, each padded to its longest row, in planes, without the blocks on the
-// diagonal, which are an array of their own.
+// BIN-BCSR: rows of 3 x 3 blocks in bins, each padded to its longest row and stored in planes; the blocks on the
+// diagonal are in a separate array.
 //
 //        | 1 . 2 . |     2 x 2 blocks, bin = 2                 (. is a stored 0)
 //    A = | . 3 . . |     slice_ptr = 0 2
@@ -8,14 +8,16 @@
 //
 // Arrays:
 //   slice_ptr         [bins + 1] int64: slots before each bin.
-//   block_col         [slots] int32: block k of the block row at place i of a bin of h block rows at slice_ptr + k h +
-//                     i. Padding repeats the last block's; a block row without blocks off the diagonal has its own.
-//   values            [size^2 slots]: size^2 planes. Value (r, c) of slot s at (r size + c) slots + s.
+//   block_col         [slots] int32: block k of the block row at place i of a bin of h block rows lies at slice_ptr + k
+//                     h + i. Padding repeats the column of the last block; a block row without blocks off the diagonal
+//                     has its own number.
+//   values            [size^2 slots]: size^2 planes. Value (r, c) of slot s lies at (r size + c) slots + s.
 //   entries           [ceil(size^2 / 8) slots] uint8: as in bcsr.
-//   diagonal          [size^2 block rows]: the same of the blocks on the diagonal, all of them.
+//   diagonal          [size^2 block rows]: the same for all blocks on the diagonal.
 //   diagonal_entries  [ceil(size^2 / 8) block rows] uint8.
 // Bytes: (slots + block rows) (v size^2 + ceil(size^2 / 8)) + 4 slots + 8 (bins + 1), with v bytes a value.
-// Parameters: size, the rows and columns of a block; bin, its block rows; max_fill, the most stored values an entry.
+// Parameters: size, the rows and columns of a block; bin, the block rows of a bin; max_fill, the most stored values per
+//   entry.
 // Wins: on a GPU, with three unknowns at each node, as in the dynamics of deformable bodies.
 // Refuses: rectangular matrices; when the stored values are more than max_fill nonzeros.
 // Source: D. Weber, J. Bender, M. Schnoes, A. Stork, D. Fellner, Efficient GPU data structures and methods to solve
@@ -23,8 +25,8 @@
 //   doi:10.1111/j.1467-8659.2012.03227.x.
 //
 // If size does not divide the rows, the last blocks are filled with 0; rows that do not exist are not written.
-// A NaN or infinity in x_j also reaches rows without an entry in column j when a block of theirs covers it, the block
-// on the diagonal included. Not in deterministic mode.
+// A NaN or infinity in x_j also reaches rows without an entry in column j if one of their blocks covers it, including
+// the block on the diagonal. In deterministic mode they do not.
 #include "formats/engines/blocks/blocks_host.hpp"
 #include "formats/entries.hpp"
 

@@ -1,4 +1,4 @@
-// BSELLPACK: ELL of small dense blocks in slices of block rows. Each slice is as wide as its longest block row.
+// BSELLPACK: ELL of small dense blocks in slices of block rows. Each slice is padded to its longest block row.
 //
 //        | 1 . 2 . |     1 x 2 blocks, slice = 2: units of 2 values                  (. is a stored 0)
 //    A = | . 3 . . |     slice_ptr = 0 4 8
@@ -7,29 +7,29 @@
 //
 // Arrays:
 //   slice_ptr  [slices + 1] int64: slots before each slice; none if slice = 0.
-//   block_col  [slots] int32: block k of the block row at place i of a slice of h block rows at
-//              slice_ptr + k h + i. It begins at column C times that number. Padding repeats the last block's, 0 in an
-//              empty block row. The last slice has only the block rows that are left.
-//   values     [R C slots]: in units of 4 values (C, where 4 does not divide C; 1 with order elements). Unit u of block
-//              k of all block rows of a slice lie together: at (R C slice_ptr + k h R C) + (u h + i) W. 0 if there
-//              is no entry.
+//   block_col  [slots] int32: block k of the block row at place i of a slice of h block rows lies at slice_ptr + k h +
+//              i. It begins at column C times that number. Padding repeats the last block's column; it is 0 in an empty
+//              block row. The last slice has only the block rows that are left.
+//   values     [R C slots]: in units of 4 values (of C if 4 does not divide C; of 1 with order elements). Unit u of
+//              block k of all block rows of a slice lie together: at (R C slice_ptr + k h R C) + (u h + i) W. 0 if
+//              there is no entry.
 //   entries    [ceil(R C / 8) slots] uint8: as in bcsr.
 //   perm       [block rows] int32: with sort all, the block row at each place.
 // Bytes: slots (v R C + 4 + ceil(R C / 8)) + 8 (slices + 1), and 4 block rows with sort all; v bytes a value.
 // Parameters:
 //   rows, cols, max_fill  as in bcsr.
-//   slice     block rows of a slice; 0: one slice of all (bell).
-//   sort      all: block rows by descending number of blocks, stable (bellpack).
+//   slice     block rows of a slice; 0: one slice of all block rows (bell).
+//   sort      all: block rows by descending number of blocks, sorted stably (bellpack).
 //   order     of the values: units, or elements.
-//   model     what auto chooses R and C by: bytes, as in bcsr, or choi, the time of a model (bellpack).
-// Wins: on a GPU where neighbouring block rows have about the same number of blocks: neighbouring threads, one for each
+//   model     the measure by which auto chooses R and C: bytes, as in bcsr, or choi, the time of a model (bellpack).
+// Wins: on a GPU, when neighbouring block rows have about the same number of blocks: neighbouring threads, one for each
 //   block row, read neighbouring values, and x is loaded once for all rows of a block.
 // Refuses: when R C slots > max_fill nonzeros.
 // Source: B.-Y. Su, K. Keutzer, clSpMV: a cross-platform OpenCL SpMV framework on GPUs, ICS 2012,
-//   doi:10.1145/2304576.2304624 (SBELL); slices of 32 as there.
+//   doi:10.1145/2304576.2304624 (SBELL), also for the slices of 32.
 //
-// A NaN or infinity in x_j also reaches rows without an entry in column j when a block of theirs covers it, and empty
-// block rows of a slice when block 0 covers it. Not in deterministic mode.
+// A NaN or infinity in x_j also reaches rows without an entry in column j if one of their blocks covers it, and empty
+// block rows of a slice if block 0 covers it. In deterministic mode they do not.
 #include "formats/engines/blocks/blocks_host.hpp"
 #include "formats/entries.hpp"
 

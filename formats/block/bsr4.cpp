@@ -5,10 +5,10 @@
 //        | . . . . |     values    = 1 . 2 . | . 3 . . | . . . . | 4 5 . 6
 //        | 4 5 . 6 |
 //
-// Arrays: those of bcsr.
+// Arrays: as in bcsr.
 // Bytes: blocks (16 v + 6) + 8 (block rows + 1), with v bytes a value.
-// Parameters: max_fill, the most stored values an entry.
-// Wins: where most 4 x 4 blocks of the grid that have an entry are nearly full. Others measure themselves against it.
+// Parameters: max_fill, the most stored values per entry.
+// Wins: when most 4 x 4 blocks of the grid that have an entry are nearly full. Papers compare their formats with it.
 // Refuses: when 16 blocks > max_fill nonzeros.
 // Source: Y. Niu, Z. Lu, M. Dong, Z. Jin, W. Liu, G. Tan, TileSpMV: a tiled algorithm for sparse matrix-vector
 //   multiplication on GPUs, IPDPS 2021, doi:10.1109/IPDPS49936.2021.00016 (cuSPARSE's BSR with blocks of 4 x 4).

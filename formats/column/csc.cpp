@@ -17,7 +17,7 @@
 // Bytes: (v + 4) nnz + p (cols + 1) + p (t - 1) cols, with v bytes a value and p = 4 or 8 bytes a pointer; v
 //   rows more in deterministic mode.
 // Parameters: none.
-// Wins: where the entries of a column are needed together, such as in products with A^T: they are those of csr on these
+// Wins: when the entries of a column are needed together, such as in products with A^T: they are those of csr on these
 //   arrays. y := A x is slower than with csr.
 // Refuses: never.
 // Source: I. S. Duff, R. G. Grimes, J. G. Lewis, Sparse matrix test problems, ACM TOMS 15 (1989),

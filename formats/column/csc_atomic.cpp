@@ -6,7 +6,7 @@
 //        | . . . . |     values  = 1 4 | 3 5 | 2 | 6
 //        | 4 5 . 6 |
 //
-// Arrays: those of csc, on a GPU without `split`.
+// Arrays: as in csc, on a GPU without `split`.
 // Bytes: those of csc; on a GPU (v + 4) nnz + p (cols + 1), with v bytes a value and p = 4 or 8 bytes a pointer.
 // Parameters:
 //   lanes  threads for each column on a GPU; 0 takes the largest power of two up to the mean length of a column.

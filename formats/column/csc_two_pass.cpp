@@ -5,7 +5,7 @@
 //        | . . . . |     values  = 1 4 | 3 5 | 2 | 6     products = 1 x0, 4 x0 | 3 x1, 5 x1 | 2 x2 | 6 x3
 //        | 4 5 . 6 |
 //
-// Arrays: those of csc, on a GPU without `split`, and there also
+// Arrays: as in csc, on a GPU without `split`, and there also
 //   row_ptr   [rows + 1] as wide as col_ptr.
 //   map       [nnz] as wide as col_ptr: where the columns have each entry, in the order of csr.
 //   products  [nnz] workspace.

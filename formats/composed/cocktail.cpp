@@ -7,7 +7,7 @@
 //        | . . . 8 |     The 2 x 2 block of 1 2 3 4 has lost two entries to the diagonal, so it is no dense block any
 //                        more.
 //
-// Arrays: those of the parts; each part has all rows and columns. A part without entries is not stored, so the result
+// Arrays: as in the parts; each part has all rows and columns. A part without entries is not stored, so the result
 //   may be one format.
 // Bytes: the sum of those of the parts. A conversion takes a byte for each entry besides, and one part in CSR at a
 // time.
@@ -18,7 +18,7 @@
 //   min_share  for bytes: percent of all entries that diagonals or blocks must have to become a part.
 //   diagonals  no: nothing is in dia or bdia.
 //   blocks     no: nothing is in bcsr, bell or bsellpack. To look for blocks takes most of the time of a plan.
-// Wins: if a matrix has diagonals or blocks and something else. The rest is in csr, coo, ell or sell.
+// Wins: when a matrix has diagonals or blocks and something else. The rest is in csr, coo, ell or sell.
 // Refuses: deterministic mode on a host, because rows are not summed in the order of their columns.
 // Source: B.-Y. Su, K. Keutzer, clSpMV: a cross-platform OpenCL SpMV framework on GPUs, ICS 2012,
 //   doi:10.1145/2304576.2304624: the nine formats, the order diagonals, blocks, flat, and sums of them.

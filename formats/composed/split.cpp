@@ -19,7 +19,7 @@
 //   share        the GPU's percentage of the entries, which then stays; or auto: predicted and corrected, see below
 //   corrections  how often measured times may correct that share
 //   threads      of the host's part; 0: as many as a host context takes
-// Wins: where the host is a good part as fast as the GPU, and x and y are small compared with the matrix. On a
+// Wins: when the host is a good part as fast as the GPU, and x and y are small compared with the matrix. On a
 //   machine with a GPU of some TB/s and a host of some cores all rows go to the GPU, or all except a few percent. So
 //   it is taken by name only: `auto` and the policy never consider it.
 // Refuses: a context of host memory; what the format of a part refuses, of its rows. Deterministic mode, because times

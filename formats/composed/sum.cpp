@@ -5,14 +5,14 @@
 //        | 4 5 6 . |     csr  row_ptr = 0 1 1 3 3                  the rest: a_01 a_20 a_21
 //        | . . . 7 |          col = 1 | | 0 1 |  values = 2 | | 4 5 |
 //
-// Arrays: those of the parts; each part has all rows and columns. A part without entries is not stored.
+// Arrays: as in the parts; each part has all rows and columns. A part without entries is not stored.
 // Bytes: the sum of those of the parts. A conversion takes a byte for each entry besides, and one part in CSR at a
 // time.
 // Parameters:
 //   parts  FORMAT[PARAMETER=VALUE,...]@KERNEL:RULE(NUMBER=VALUE,...) + ... + FORMAT, where formats/compose.hpp
 //          describes the rules. In C++ make_sum() takes parts as structs, in a problem file operator.parts is a list of
 //          them.
-// Wins: if a matrix has parts of different structure, and each is large enough to be worth its own pass over y.
+// Wins: when a matrix has parts of different structure, and each is large enough to be worth its own pass over y.
 // Refuses: what the format of a part refuses, of its part. Deterministic mode on a host, because rows are not summed in
 //   the order of their columns.
 // Source: the sum of disjoint parts after B.-Y. Su, K. Keutzer, clSpMV: a cross-platform OpenCL SpMV framework on GPUs,

@@ -18,7 +18,7 @@
 // Bytes: (v + 4) nnz + 4 m + 13 intervals + 8, with v bytes a value; on a device (v + 4) intervals more, for the sums
 //   of the first row of each interval.
 // Parameters: W, the lanes of an interval; q, the entries of a lane.
-// Wins: where coo does: its rows take 1 or 2 bits instead of 32.
+// Wins: when coo does: its rows take 1 or 2 bits instead of 32.
 // Refuses: never.
 // Source: W. T. Tang et al., SC 2013, doi:10.1145/2503210.2503234 (see bro_ell.cpp). The order of the lanes is our
 // reading. Medium

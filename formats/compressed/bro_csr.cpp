@@ -14,7 +14,7 @@
 //   values      [nnz].
 // Bytes: v nnz + 4 m + rows + 2 w (rows + 1), with v bytes a value and w a row pointer.
 // Parameters: none.
-// Wins: where rows are long and their columns lie near each other. No padding, whatever the lengths.
+// Wins: when rows are long and their columns lie near each other. No padding, whatever the lengths.
 // Refuses: never.
 // Source: W. T. Tang, W. J. Tan, R. S. M. Goh, S. J. Turner, W.-F. Wong, A family of bit-representation-optimized
 //   formats for fast sparse matrix-vector multiplication on the GPU, IEEE Transactions on Parallel and Distributed

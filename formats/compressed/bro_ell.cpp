@@ -15,8 +15,8 @@
 //               a row is its first column + 1, the others are differences. A field of 0 is padding, and ends the row.
 //   values      [slots]: slot k of row l of slice s at h col_ptr[s] + k h' + l; 0 in padding.
 // Bytes: v slots + 4 m + slots of a row in all slices + 16 (slices + 1), with v bytes a value.
-// Parameters: h, the rows of a slice; max_fill, the most slots an entry.
-// Wins: where columns lie near each other (bands, meshes in a good numbering): 2 to 8 bits an index instead of 32.
+// Parameters: h, the rows of a slice; max_fill, the most slots per entry.
+// Wins: when columns lie near each other (bands, meshes in a good numbering): 2 to 8 bits an index instead of 32.
 // Refuses: when slots > max_fill nonzeros.
 // Source: W. T. Tang, W. J. Tan, R. Ray, Y. W. Wong, W. Chen, S. Kuo, R. S. M. Goh, S. J. Turner, W.-F. Wong,
 // Accelerating sparse

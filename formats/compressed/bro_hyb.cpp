@@ -5,11 +5,11 @@
 //        | . . . . |     bit_alloc = 2 | 1                  tail_width  = 2
 //        | 4 5 . 6 |     values    = 1 3 | . 4              tail_col    = 2 1 3       tail_values = 2 5 6
 //
-// Arrays: those of bro-ell for the first K entries of every row; those of bro-coo, with names that begin with tail_,
+// Arrays: as in bro-ell for the first K entries of every row; those of bro-coo, with names that begin with tail_,
 //   for the others. Without others those of bro-ell only.
-// Bytes: those of both.
+// Bytes: as both.
 // Parameters: K and break_even, which are hyb's; h of bro-ell; W and q of bro-coo.
-// Wins: where hyb does: most rows have similar lengths and a few are long.
+// Wins: when hyb does: most rows have similar lengths and a few are long.
 // Refuses: never.
 // Source: W. T. Tang et al., SC 2013, doi:10.1145/2503210.2503234 (see bro_ell.cpp); the rule for K is that of hyb.
 //

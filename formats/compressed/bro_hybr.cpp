@@ -5,12 +5,12 @@
 //        | . . . . |     bit_alloc = 2 | 1                  tail_row_symbol = 0 1 1 1 3
 //        | 4 5 . 6 |     values    = 1 3 | . 4              tail_width      = 0 0 0 2    tail_values = 2 5 6
 //
-// Arrays: those of bro-ell for the first K entries of every row; those of bro-csr, with names that begin with tail_,
+// Arrays: as in bro-ell for the first K entries of every row; those of bro-csr, with names that begin with tail_,
 //   for the others. Without others those of bro-ell only. With sort = length also
 //   perm  [rows] int32: the row at each position. Longer rows come first; those of equal length keep their order.
-// Bytes: those of both, and 4 rows with perm.
+// Bytes: as both, plus 4 rows with perm.
 // Parameters: K and break_even, which are hyb's; h of bro-ell; sort, the order of the rows.
-// Wins: where hyb does, and long rows have columns near each other.
+// Wins: when hyb does, and long rows have columns near each other.
 // Refuses: never.
 // Source: W. T. Tang et al., TPDS 2015, doi:10.1109/TPDS.2014.2357437 (see bro_csr.cpp); the rule for K is that of hyb.
 //

@@ -5,10 +5,10 @@
 //        | . . . . |     bit_alloc = 1 | 2                  tail_row_symbol = 0 2 3 3 3
 //        | 4 5 . 6 |     values    = 4 1 | 3 .              tail_width      = 2 0 0 0    tail_values = 5 6 2
 //
-// Arrays: those of bro-hybr with sort = length: rows of similar lengths share a slice.
+// Arrays: as in bro-hybr with sort = length: rows of similar lengths share a slice.
 // Bytes: those of bro-hybr, where slices have less padding, and 4 rows.
 // Parameters: K, break_even and h of bro-hybr.
-// Wins: where bro-hybr does and neighbouring rows differ much in length. y is written in another order.
+// Wins: when bro-hybr does and neighbouring rows differ much in length. y is written in another order.
 // Refuses: never.
 // Source: W. T. Tang et al., TPDS 2015, doi:10.1109/TPDS.2014.2357437 (see bro_csr.cpp).
 #include "formats/entries.hpp"

@@ -19,7 +19,7 @@
 //                     with m = nnz / 262,144, but at least 16 and at most 256.
 //   width             the number of lanes is a multiple of it, so that slots lie at multiples of 4 width bytes.
 //   max_fill_percent  see Refuses.
-// Wins: on a GPU, where row lengths differ much (power laws): all threads have the same work, and no light row needs
+// Wins: on a GPU, when row lengths differ much (power laws): all threads have the same work, and no light row needs
 //   more than one thread.
 // Refuses: when all lanes but one have more slots than max_fill_percent of nnz (lanes that only fill up `width` are not
 //   counted).

@@ -5,10 +5,10 @@
 //        | . . . . |     values = 1 2 3 4 5 6
 //        | 4 5 . 6 |
 //
-// Arrays: those of coo.
+// Arrays: as in coo.
 // Bytes: (v + 8) nnz, with v bytes a value.
 // Parameters: none.
-// Wins: on a GPU, where rows are short and scattered: nothing is stored besides the entries. On a host it is the kernel
+// Wins: on a GPU, when rows are short and scattered: nothing is stored besides the entries. On a host it is the kernel
 //   of coo, without atomic operations.
 // Refuses: deterministic mode on a GPU, since the order of the sums is not fixed.
 // Source: N. Bell, M. Garland, Implementing sparse matrix-vector multiplication on throughput-oriented processors, SC

@@ -5,7 +5,7 @@
 //        | . . . . |     second launch  y(3) := y(3) + 11
 //        | 4 5 . 6 |
 //
-// Arrays: those of coo; on a GPU also
+// Arrays: as in coo; on a GPU also
 //   carry_row    [segments] int32: the row that goes on from the segment before, or -1.
 //   carry_value  [segments].
 // Bytes: (v + 8) nnz, on a GPU also (v + 4) segments, with v bytes a value and a segment for each 512 entries.

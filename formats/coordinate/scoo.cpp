@@ -16,7 +16,7 @@
 //   height   rows of a slice at most, 1, 2, 4, ... 256.
 //   entries  the rows of a group of `height` rows are cut into slices of half as many rows, a quarter, ..., until these
 //            have at most that many entries on average, or one row.
-// Wins: on a GPU, where rows are short and their columns scattered, but alike among neighbouring rows: neighbouring
+// Wins: on a GPU, when rows are short and their columns scattered, but alike among neighbouring rows: neighbouring
 //   threads read neighbouring x, and no thread needs another row than those in shared memory.
 // Refuses: never. A single row with most entries is left to one thread block.
 // Source: H.-V. Dang, B. Schmidt, CUDA-enabled sparse matrix-vector multiplication on GPUs using atomic operations,

@@ -14,8 +14,8 @@
 //             deterministic mode.
 // Bytes: diagonals (v rows + ceil(rows / 8)) + 4 bands + 8 (bands + 1), with v bytes a value.
 // Parameters:
-//   max_fill  the most stored values an entry.
-// Wins: where diagonals lie side by side. On a GPU a warp that has a wide band keeps the x of its 32 rows in registers:
+//   max_fill  the most stored values per entry.
+// Wins: when diagonals lie side by side. On a GPU a warp that has a wide band keeps the x of its 32 rows in registers:
 //   it loads 32 of them for 32 diagonals, and its lanes exchange them.
 // Refuses: when rows diagonals > max_fill nonzeros.
 // Source: B.-Y. Su, K. Keutzer, clSpMV: a cross-platform OpenCL SpMV framework on GPUs, ICS 2012,

@@ -18,7 +18,7 @@
 // Parameters:
 //   block     b: rows and columns of a block; 0 takes the one up to 8 with the fewest values. It is chosen from all
 //             rows of a matrix of up to 4096 rows, and from 16 pieces of 256 rows of a larger one.
-//   max_fill  the most stored values an entry.
+//   max_fill  the most stored values per entry.
 // Wins: on stencils with several unknowns at each point: dia needs 2 b - 1 diagonals for each diagonal of blocks, cds b
 // lines.
 //   The rows of a block share x.

@@ -30,7 +30,7 @@
 // Parameters:
 //   rows      rows in a segment.
 //   scatter   per cent of the rows of a segment: a diagonal with entries in fewer is not stored as such.
-//   max_fill  the most stored values an entry.
+//   max_fill  the most stored values per entry.
 // Wins: on stencils with irregular borders or a few further entries: those do not make whole diagonals, and offsets
 //   take no memory.
 // Refuses: when values > max_fill nonzeros, which can only be with scatter < 100 / max_fill.

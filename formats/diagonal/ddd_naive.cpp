@@ -16,7 +16,7 @@
 //            Products do not read it, except in deterministic mode.
 // Bytes: v values + 12 diagonals + 8 + floor(values / 8) + 2 diagonals, with v bytes a value.
 // Parameters:
-//   max_fill  the most stored values an entry.
+//   max_fill  the most stored values per entry.
 // Wins: over dia where diagonals lie far from the main one: their corners outside of the matrix are not stored.
 // Refuses: when values > max_fill nonzeros.
 // Source: L. Yuan, Y. Zhang, X. Sun, T. Wang, Optimizing sparse matrix vector multiplication using diagonal storage

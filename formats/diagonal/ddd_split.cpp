@@ -22,8 +22,8 @@
 //   block     rows in a block.
 //   gap       zeros that end a segment. 1 stores no fill. A segment takes 18 bytes, so that shorter gaps are cheaper as
 //             fill.
-//   max_fill  the most stored values an entry.
-// Wins: where diagonals are broken: dia would fill their gaps, and hdi those within a hack.
+//   max_fill  the most stored values per entry.
+// Wins: when diagonals are broken: dia would fill their gaps, and hdi those within a hack.
 // Refuses: when values > max_fill nonzeros, which can only be with gap > max_fill.
 // Source: L. Yuan, Y. Zhang, X. Sun, T. Wang, Optimizing sparse matrix vector multiplication using diagonal storage
 //   matrix format, HPCC 2010. S. Filippone, V. Cardellini, D. Barbieri, A. Fanfarillo, ACM TOMS 43(4), 2017,

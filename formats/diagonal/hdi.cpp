@@ -17,8 +17,8 @@
 // Bytes: diagonals (v hack + 4 + ceil(hack / 8)) + 8 (hacks + 1), with v bytes a value.
 // Parameters:
 //   hack      rows in a hack. Short hacks store less fill, long ones read fewer offsets.
-//   max_fill  the most stored values an entry.
-// Wins: where parts of the matrix are diagonal, or a stencil's diagonals begin and end within the matrix.
+//   max_fill  the most stored values per entry.
+// Wins: when parts of the matrix are diagonal, or a stencil's diagonals begin and end within the matrix.
 // Refuses: when hack diagonals > max_fill nonzeros.
 // Source: D. Barbieri, V. Cardellini, A. Fanfarillo, S. Filippone, Three storage formats for sparse matrices
 //   on GPGPUs, RR-15.6, Universita di Roma Tor Vergata, 2015; S. Filippone, V. Cardellini, D. Barbieri, A.

@@ -1,4 +1,4 @@
-// BIN-CSR: bins of rows, each padded to its longest row, without the diagonal, which is an array of its own.
+// BIN-CSR: the rows lie in bins, each padded to its longest row; the diagonal is in a separate array.
 //
 //        | 1 . 2 . |     C = 2
 //    A = | . 3 . . |     slice_ptr = 0 2 6                 diagonal         = 1 3 0 6
@@ -7,21 +7,21 @@
 //
 // Arrays:
 //   slice_ptr         [bins + 1] int64: slots before each bin.
-//   col               [slots] int32: slot k of row i of bin b at slice_ptr[b] + k C + i. Columns ascend. Padding
+//   col               [slots] int32: slot k of row i of bin b lies at slice_ptr[b] + k C + i. Columns ascend. Padding
 //                     repeats the row's last column; a row without entries off the diagonal has its own column.
 //   values            [slots]: 0 if padded. The last bin is padded to C rows.
-//   diagonal          [rows]: 0 if the matrix has no entry.
-//   without_diagonal  [rows without one] int32, ascending.
+//   diagonal          [rows]: 0 if the matrix has no such entry.
+//   without_diagonal  [rows without a diagonal entry] int32, ascending.
 // Bytes: (v + 4) slots + 8 (bins + 1) + v rows + 4 rows without a diagonal entry, with v bytes a value.
-// Parameters: C, the rows of a bin; max_fill, the most slots an entry.
-// Wins: where the diagonal is used often, as in Jacobi's method: it is one array. Elsewhere like sell.
+// Parameters: C, the rows of a bin; max_fill, the most slots per entry.
+// Wins: when the diagonal is used often, as in Jacobi's method: it is one array. Otherwise it is as fast as sell.
 // Refuses: rectangular matrices; when slots > max_fill nonzeros.
 // Source: D. Weber, J. Bender, M. Schnoes, A. Stork, D. Fellner, Efficient GPU data structures and methods to solve
 //   sparse linear systems in dynamics applications, Computer Graphics Forum 32(1), 2013, 16-26,
 //   doi:10.1111/j.1467-8659.2012.03227.x.
-//   The paper has single precision.
+//   The paper uses single precision.
 //
-// A NaN or an infinity in x_r reaches row r also if the matrix has no entry (r, r).
+// A NaN or an infinity in x_r reaches row r even if the matrix has no entry (r, r).
 #include "formats/engines/slices/slices.hpp"
 #include "formats/entries.hpp"
 

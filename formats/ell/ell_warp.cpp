@@ -1,19 +1,19 @@
-// ELL-WARP: all rows sorted by length, then slices as high as a warp.
+// ELL-WARP: all rows are sorted by length and cut into slices as high as a warp.
 //
 //        | 1 . 2 . |     with slices of 2 rows (a warp has 32)
 //    A = | . 3 . . |     perm      = 3 0 1 2
 //        | . . . . |     slice_ptr = 0 6 8
 //        | 4 5 . 6 |     col       = 0 0 1 2 3 2 | 1 0       values = 4 1 5 2 6 . | 3 .
 //
-// Arrays: those of sell-c-sigma with C = 32 and sigma = rows, rounded up to a multiple of C.
+// Arrays: as in sell-c-sigma with C = 32 and sigma = rows, rounded up to a multiple of C.
 // Bytes: (v + 4) slots + 8 (slices + 1) + 4 rows + 4 empty rows, with v bytes a value.
 // Parameters: max_fill of sell-c-sigma.
-// Wins: where rows of very different length lie everywhere in the matrix, and x is small or gathered at random anyway:
+// Wins: when rows of very different length lie everywhere in the matrix, and x is small or gathered at random anyway:
 //   no other order of whole rows has less padding in slices of this height.
 // Refuses: when slots > max_fill nonzeros.
 // Source: J. Wong, E. Kuhl, E. Darve, A new sparse matrix vector multiplication graphics processing unit algorithm
 //   designed for finite element problems, Int. J. Numer. Methods Eng. 102(12), 1784-1814, 2015, doi:10.1002/nme.4865.
-//   The further order of rows of equal length, which the paper also has, is not built.
+//   The paper also orders rows of equal length among themselves; this is not implemented.
 #include <algorithm>
 
 #include "formats/entries.hpp"

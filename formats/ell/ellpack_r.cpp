@@ -5,10 +5,10 @@
 //        | . . . . |     values  = 1 3 . 4 | 2 . . 5 | . . . 6
 //        | 4 5 . 6 |
 //
-// Arrays: those of hll with one hack and without diagonal_index.
+// Arrays: as in hll with one hack and without diagonal_index.
 // Bytes: (v + 4) ld width + 4 rows, with v bytes a value; ld = rows rounded up to a multiple of 8.
 // Parameters: max_fill of hll.
-// Wins: on a GPU over ell, where lengths vary: a warp ends with the longest of its own rows.
+// Wins: on a GPU, compared with ell, when lengths vary: a warp is done when the longest of its own rows is done.
 // Refuses: when ld width > max_fill nonzeros: one long row pads all the others.
 // Source: F. Vazquez, J. J. Fernandez, E. M. Garzon, A new approach for sparse matrix vector product on NVIDIA GPUs,
 //   Concurrency Computat. Pract. Exper. 23(8), 2011, 815-826, doi:10.1002/cpe.1658.

@@ -1,18 +1,19 @@
-// ELLR-T: ELLPACK-R with T threads a row, whose entries lie side by side.
+// ELLR-T: ELLPACK-R with T threads per row, which read neighbouring entries.
 //
 //        | 1 . 2 . |     T = 2, rows rounded up to a multiple of 16 (here 4): one slice of width 4
 //    A = | . 3 . . |     col     = 0 2 1 1 0 0 0 1 | 2 2 1 1 0 0 3 3       lengths = 1 1 0 2 (steps of T entries)
 //        | . . . . |     values  = 1 2 3 . . . 4 5 | . . . . . . 6 .
 //        | 4 5 . 6 |
 //
-// Arrays: those of sliced-ellr-t with one slice of all rows.
-// Bytes: (v + 4) ld width + 4 rows, with v bytes a value; ld = rows rounded up to a multiple of 16, width to one of T.
-// Parameters: T and max_fill of sliced-ellr-t. The source finds T by timing all of them, as T = measured does.
-// Wins: on a GPU, on rows of equal length with 16 entries and more.
+// Arrays: as in sliced-ellr-t with one slice of all rows.
+// Bytes: (v + 4) ld width + 4 rows, with v bytes a value; ld = rows rounded up to a multiple of 16, width to a multiple
+//   of T.
+// Parameters: T and max_fill of sliced-ellr-t. The source finds T by timing all choices, as T = measured does.
+// Wins: on a GPU, for rows of equal length with 16 entries and more.
 // Refuses: when ld width > max_fill nonzeros: one long row pads all the others.
 // Source: F. Vazquez, J. J. Fernandez, E. M. Garzon, Automatic tuning of the sparse matrix vector product on GPUs based
-//   on the ELLR-T approach, Parallel Computing 38(8), 2012, 408-420, doi:10.1016/j.parco.2011.08.003. "Each row is a
-//   multiple of 16" is read as a number of rows that is one.
+//   on the ELLR-T approach, Parallel Computing 38(8), 2012, 408-420, doi:10.1016/j.parco.2011.08.003. We read "each row
+//   is a multiple of 16" as "the number of rows is a multiple of 16".
 #include "formats/entries.hpp"
 #include "operators/assembled_matrix.hpp"
 

@@ -1,5 +1,5 @@
-// HLL on the device: the arrays of hll.cpp; one thread a row, or 2, 4 or 8, which take every second, fourth or eighth
-// slot.
+// HLL on the device: the arrays of hll.cpp; one thread computes a row, or 2, 4 or 8 threads do, which take every
+// second, fourth or eighth slot.
 #include "formats/engines/slices/slices.cuh"
 #include "formats/entries.hpp"
 

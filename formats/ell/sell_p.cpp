@@ -1,20 +1,20 @@
-// SELL-P: slices whose width is a multiple of the threads of a row.
+// SELL-P: sliced ELLPACK whose slices are as wide as a multiple of the threads of a row.
 //
 //        | 1 . 2 . |     with slices of 2 rows (the format has 32) and 2 threads a row (it has 4)
 //    A = | . 3 . . |     slice_ptr = 0 4 12
 //        | . . . . |     col       = 0 1 2 1 | 0 0 0 1 0 3 0 3
 //        | 4 5 . 6 |     values    = 1 3 2 . | . 4 . 5 . 6 . .
 //
-// Arrays: those of sell-c-sigma without perm, with C = 32 and round = 4.
+// Arrays: as in sell-c-sigma without perm, with C = 32 and round = 4.
 // Bytes: (v + 4) slots + 8 (slices + 1) + 4 empty rows, with v bytes a value.
 // Parameters: max_fill of sell-c-sigma.
-// Wins: on a GPU, where rows have 16 entries and more and are too few to give each processor enough threads. Four
-//   threads of different warps share a row, and none of them ends earlier than the others. On a host it is sell with
-//   more padding.
+// Wins: on a GPU, when rows have 16 entries and more, and there are too few rows to give each processor enough threads.
+//   Four threads of different warps share a row, and none of them ends earlier than the others. On a host it is sell
+//   with more padding.
 // Refuses: when slots > max_fill nonzeros.
 // Source: H. Anzt, S. Tomov, J. Dongarra, Implementing a sparse matrix vector product for the SELL-C/SELL-C-sigma
-//   formats on NVIDIA GPUs, Tech. Rep. EECS-14-727, University of Tennessee, 2014. Their padding has column 0, ours the
-//   row's last column.
+//   formats on NVIDIA GPUs, Tech. Rep. EECS-14-727, University of Tennessee, 2014. Padding has column 0 in the paper,
+//   and the row's last column here.
 #include "formats/entries.hpp"
 #include "operators/assembled_matrix.hpp"
 

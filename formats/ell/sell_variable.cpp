@@ -1,5 +1,5 @@
-// SELL with slices of variable heights: neighbouring rows of like length lie in one slice, so that little is padded
-// although no row changes its place.
+// SELL with slices of variable heights: neighbouring rows of similar length lie in one slice, so there is little
+// padding although no row changes its place.
 //
 //        | 1 . 2 . |     C = 4, padding = 25
 //    A = | . 3 4 . |     row_start = 0 3 4
@@ -11,17 +11,17 @@
 //   row_start  [slices + 1] int32: the first row of each slice, ascending; then the number of rows.
 //   slice_ptr  [slices + 1] int64: number of slots before each slice. Slice s has h = row_start[s + 1] - row_start[s]
 //              rows and is (slice_ptr[s + 1] - slice_ptr[s]) / h slots wide.
-//   col        [slots] int32: slot k of row i of slice s at slice_ptr[s] + k h + i. Entries come first, columns
+//   col        [slots] int32: slot k of row i of slice s lies at slice_ptr[s] + k h + i. Entries come first, columns
 //              ascending. Padding repeats the row's last column (0 in rows without entries).
 //   values     [slots]: 0 if padded.
 //   empty      [rows without entries] int32, ascending: these rows give 0, whatever x[0] is.
 // Bytes: (v + 4) slots + 12 (slices + 1) + 4 empty rows, with v bytes a value.
 // Parameters:
 //   C        the most rows in a slice. Slices do not cross multiples of C, so each block of C rows is cut by itself.
-//   padding  the most padding in a slice, in percent of its slots. A slice takes the next row as long as it keeps to
-//            it. 0 allows rows of the same length only.
-// Wins: where rows come in groups of like length that are not all as large as a slice of fixed height, as in matrices
-//   of several kinds of equations, and where sorting would separate neighbouring columns.
+//   padding  the most padding in a slice, in percent of its slots. A slice takes the next row as long as it stays
+//            within this limit. 0 allows only rows of the same length.
+// Wins: when rows come in groups of similar length that do not all fill a slice of fixed height, as in matrices of
+//   several kinds of equations, and when sorting would separate neighbouring columns.
 // Refuses: never, because the padding is bounded.
 // Source: A. Monakov, A. Lokhmotov, A. Avetisyan, Automatically tuning sparse matrix-vector multiplication for GPU
 //   architectures, HiPEAC 2010, 111-125, doi:10.1007/978-3-642-11515-8_10. The paper leaves open how the heights are

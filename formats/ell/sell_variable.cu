@@ -1,4 +1,4 @@
-// SELL with slices of variable heights on the device: the arrays of sell_variable.cpp; a warp for each slice.
+// SELL with slices of variable heights on the device: the arrays of sell_variable.cpp; a warp computes a slice.
 #include "formats/engines/slices/slices.cuh"
 #include "formats/entries.hpp"
 

@@ -1,23 +1,23 @@
-// SIC, segmented interleave combination: rows sorted by length, C of them interleaved to one long row, which a warp
-// or a block computes.
+// SIC, segmented interleave combination: the rows are sorted by length, and every C of them are interleaved to one long
+// row, which a warp or a block computes.
 //
 //        | 1 . 2 . |     C = 2, all rows sorted
 //    A = | . 3 . . |     perm      = 3 0 1 2
 //        | . . . . |     slice_ptr = 0 6 8
 //        | 4 5 . 6 |     col       = 0 0 1 2 3 2 | 1 0       values = 4 1 5 2 6 . | 3 .
 //
-// Arrays: those of sell-c-sigma, all rows sorted.
+// Arrays: as in sell-c-sigma, all rows sorted.
 // Bytes: (v + 4) slots + 8 (slices + 1) + 4 rows + 4 empty rows, with v bytes a value.
 // Parameters:
 //   C         rows in a slice. 0 takes the smallest of 2, 4, 8, 16, 32 for which a slice of mean length has 64 slots.
-//             measured takes the one of the fastest product on this machine, as the source does.
-//   max_fill  the most slots an entry.
-// Wins: on a GPU, where rows are long and of very different lengths: neighbouring slices have about the same width, and
+//             measured takes the number with the fastest product on this machine, as the source does.
+//   max_fill  the most slots per entry.
+// Wins: on a GPU, when rows are long and of very different lengths: neighbouring slices have about the same width, and
 //   a long row has a whole warp or block. On a host it is sell-c-sigma with all rows sorted.
 // Refuses: when slots > max_fill nonzeros.
 // Source: X. Feng, H. Jin, R. Zheng, K. Hu, J. Zeng, Z. Shao, Optimization of sparse matrix-vector multiplication with
 //   variant CSR on GPUs, ICPADS 2011, 165-172, doi:10.1109/ICPADS.2011.91. A segment (slices launched together) is our
-//   reading: all slices that get a warp, and all that get a block. Medium confidence.
+//   reading: all slices that get a warp, and all slices that get a block. Medium confidence.
 #include "formats/entries.hpp"
 #include "operators/assembled_matrix.hpp"
 

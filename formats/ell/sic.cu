@@ -1,7 +1,7 @@
 // Kernel `segments` of sell-c-sigma: the slots of a slice of C rows lie one after another, so a warp reads 32 of them
-// at a time, which are 32 / C slots of each row. Slices of `wide` slots and more, which come first where all rows are
-// sorted, get a block each; the others a warp each. The two kinds are launched apart. The order of a row's sum is
-// fixed.
+// at a time, which are 32 / C slots of each row. Slices of `wide` slots and more, which come first if all rows are
+// sorted, get a block each; the others get a warp each. The two kinds are launched separately. The order of a row's sum
+// is fixed.
 #include <string>
 
 #include "formats/engines/slices/slices.cuh"

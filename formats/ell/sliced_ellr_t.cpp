@@ -1,4 +1,4 @@
-// Sliced ELLR-T: slices of S rows; T threads a row, whose entries lie side by side.
+// Sliced ELLR-T: slices of S rows, with T threads per row, which read neighbouring entries.
 //
 //        | 1 . 2 . |     S = 2, T = 2
 //    A = | . 3 . . |     slice_ptr = 0 4 12
@@ -6,18 +6,19 @@
 //        | 4 5 . 6 |     values    = 1 2 3 . | . . 4 5 . . 6 .
 //
 // Arrays:
-//   slice_ptr  [slices + 1] int64: slots before each slice; absent where one slice holds all rows (S = 0).
-//   col        [slots] int32: slot k of row i of slice s at slice_ptr[s] + (k / T) S T + i T + k % T. Entries come
+//   slice_ptr  [slices + 1] int64: slots before each slice; absent if one slice holds all rows (S = 0).
+//   col        [slots] int32: slot k of row i of slice s lies at slice_ptr[s] + (k / T) S T + i T + k % T. Entries come
 //              first, columns ascending. Padding repeats the row's last column.
 //   values     [slots]: 0 if padded. Widths are multiples of T; the last slice is padded to S rows.
-//   lengths    [rows] int32: entries of the row divided by T, rounded up.
+//   lengths    [rows] int32: number of entries of the row divided by T, rounded up.
 // Bytes: (v + 4) slots + 8 (slices + 1) + 4 rows, with v bytes a value.
 // Parameters:
 //   S         rows in a slice; 0: all rows, rounded up to a multiple of 16. The source takes the threads of a block
 //             divided by T.
-//   T         threads a row: 1, 2, 4, 8, 16 or 32; measured takes the one of the fastest product on this machine.
-//   max_fill  the most slots an entry.
-// Wins: on a GPU where rows have 16 entries and more: a row is shared by neighbouring threads, which read side by side.
+//   T         threads per row: 1, 2, 4, 8, 16 or 32; measured takes the number with the fastest product on this
+//             machine.
+//   max_fill  the most slots per entry.
+// Wins: on a GPU, when rows have 16 entries and more: neighbouring threads share a row and read side by side.
 // Refuses: when slots > max_fill nonzeros.
 // Source: A. Dziekonski, A. Lamecki, M. Mrozowski, A memory efficient and fast sparse matrix vector product on a GPU,
 //   PIER 116, 2011, 49-63, doi:10.2528/PIER11031607.

@@ -20,7 +20,7 @@
 //   row pointer. A part without rows takes none, and then there is no list.
 // Parameters:
 //   W         the longest row of ELLPACK.
-//   max_fill  the most stored values an entry.
+//   max_fill  the most stored values per entry.
 // Wins: on a GPU, when few rows are long: short ones take a thread each, long ones a warp each.
 // Refuses: when more than max_fill nonzeros values would be stored: one row of W entries pads all shorter ones.
 // Source: A. Maringanti, V. Athavale, S. B. Patkar, Acceleration of conjugate gradient method for circuit simulation

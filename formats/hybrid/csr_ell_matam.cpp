@@ -5,8 +5,8 @@
 //        | . . . . |             ell_values = 1 3 0 2 0 0  csr_values  = 4 5 6
 //        | 4 5 . 6 |             empty      = 2
 //
-// Arrays: those of csr-ell-maringanti.
-// Bytes: those of csr-ell-maringanti.
+// Arrays: as in csr-ell-maringanti.
+// Bytes: as csr-ell-maringanti.
 // Parameters:
 //   ell_speed  how much faster a slot of ELLPACK is than an entry of csr.
 //   Pt         the most entries of a row in ELLPACK, which is the work of a thread.

@@ -17,7 +17,7 @@
 // Parameters:
 //   fill      percent of the places of a diagonal that must be more than filled. 0: v / (v + 4), where a place takes
 //             fewer bytes than its entry elsewhere.
-//   max_fill  the most stored values an entry.
+//   max_fill  the most stored values per entry.
 // Wins: on matrices of chains, whose three diagonals are full, and other rows of equal length.
 // Refuses: when more than max_fill nonzeros values would be stored: one long row pads all others.
 // Source: M. Maggioni, T. Berger-Wolf, J. Liang, GPU-based steady-state solution of the chemical master equation, IPDPS

@@ -19,8 +19,8 @@
 // Parameters:
 //   W         rows of a strip: 2, 4, 8, 16 or 32.
 //   sort      strip or all: sorts the rows of a strip, or all rows.
-//   max_fill  the most slots an entry.
-// Wins: on a GPU, where lengths vary within a strip: all W lanes work until the strip ends, and less is padded than in
+//   max_fill  the most slots per entry.
+// Wins: on a GPU, when lengths vary within a strip: all W lanes work until the strip ends, and less is padded than in
 // sell.
 //   Bisection gives the threads of rows that have ended to those that have not.
 // Refuses: when slots > max_fill nonzeros.

@@ -5,10 +5,10 @@
 //        | . . . . |     group_ptr = 0 4 5 5 6
 //        | 4 5 . 6 |     col       = 0 0 1 2 | 3 | | 1        values = 4 1 5 2 | 6 | | 3
 //
-// Arrays: those of biell with sort = all.
+// Arrays: as in biell with sort = all.
 // Bytes: (v + 4) slots + 8 (strips (log2 W + 1) + 1) + 4 rows, with v bytes a value.
 // Parameters: W and max_fill of biell.
-// Wins: on a GPU, where lengths vary over the matrix: rows of a strip have nearly the same length, so that even less is
+// Wins: on a GPU, when lengths vary over the matrix: rows of a strip have nearly the same length, so that even less is
 //   padded than in biell. But neighbouring rows need not share x.
 // Refuses: when slots > max_fill nonzeros.
 // Source: C. Zheng, S. Gu, T.-X. Gu, B. Yang, X.-P. Liu, BiELL: a bisection ELLPACK-based storage format for optimizing

@@ -18,7 +18,7 @@
 // Bytes: (v + 2) nonzeros + 4 positions + 8 (jags + 1) + 16 (bands + 1), with v bytes a value; 4 positions more in
 //   deterministic mode on a host.
 // Parameters: R, the rows of a band.
-// Wins: on a GPU, where lengths of rows vary, but not much: the sums of a band lie in shared memory, and nothing is
+// Wins: on a GPU, when lengths of rows vary, but not much: the sums of a band lie in shared memory, and nothing is
 // padded.
 // Refuses: never.
 // Source: W. Abu-Sufah, A. Abdel Karim, Auto-tuning of sparse matrix-vector multiplication on graphics processors, ISC

@@ -6,10 +6,10 @@
 //        | . . . . |     jag_ptr = 0 4 8 12                   jag_rows = 3 2 1
 //        | 4 5 . 6 |     col     = 0 0 1 . | 1 2 . . | 3 ...  values = 4 1 3 . | 5 2 . . | 6 . . .
 //
-// Arrays: those of jad with round = 16 and ends = jags.
+// Arrays: as in jad with round = 16 and ends = jags.
 // Bytes: (v + 4) slots + 4 rows + 8 (longest + 1) + 4 longest, with v bytes a value.
 // Parameters: max_fill of jad.
-// Wins: on a GPU, where row lengths vary: every jag begins with a line of memory. The gaps are never read.
+// Wins: on a GPU, when row lengths vary: every jag begins with a line of memory. The gaps are never read.
 // Refuses: when slots > max_fill nonzeros: a few very long rows pad 15 slots for each of their entries.
 // Source: A. Cevahir, A. Nukada, S. Matsuoka, Fast conjugate gradients with multiple GPUs, ICCS 2009, LNCS 5544,
 // 893-903,

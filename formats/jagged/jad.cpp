@@ -19,7 +19,7 @@
 // Parameters:
 //   round     the slots of a jag are a multiple of it.
 //   ends      jags or rows: what tells where a row ends.
-//   max_fill  the most slots an entry.
+//   max_fill  the most slots per entry.
 // Wins: on rows of very different lengths, because nothing is padded. Where lengths alternate, sorting
 //   separates neighbouring rows, which then no longer share x in the cache; sell-c-sigma sorts within windows
 //   to avoid this.

@@ -19,7 +19,7 @@
 // Bytes: (v + 4) nonzeros + 4 positions + 8 (longest + 1) + 4 (t - 1) positions, with v bytes a value; 4 positions + v
 //   rows more in deterministic mode.
 // Parameters: none.
-// Wins: where x is long and columns have few entries: every element of x is read once. Sums are added to y one by one,
+// Wins: when x is long and columns have few entries: every element of x is read once. Sums are added to y one by one,
 //   so csr is usually faster. No permutation of y is needed.
 // Refuses: never.
 // Source: E. Montagne, A. Ekambaram, An optimal storage format for sparse matrices, Inf. Process. Lett. 90(2), 2004,

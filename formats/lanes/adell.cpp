@@ -13,8 +13,8 @@
 //   values    [slots]: 0 if padded.
 //   carry     [warps], on a device where a row goes on in the next warp: workspace of a product.
 // Bytes: (v + 4) slots + 8 (warps + 1) + 4 warps W + v warps [carry], with v bytes a value.
-// Parameters: W, the lanes of a warp; max_fill, the most slots an entry.
-// Wins: on a GPU, where rows are of very different lengths: the lanes of a warp have about the same number of entries,
+// Parameters: W, the lanes of a warp; max_fill, the most slots per entry.
+// Wins: on a GPU, when rows are of very different lengths: the lanes of a warp have about the same number of entries,
 //   rows keep their order, and nothing must be chosen.
 // Refuses: when slots > max_fill nonzeros.
 // Source: M. Maggioni, T. Berger-Wolf, AdELL: an adaptive warp-balancing ELL format for efficient sparse matrix-vector

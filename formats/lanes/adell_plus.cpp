@@ -6,7 +6,7 @@
 //        | . . . . |     lane_row = 0 0 | 1 -3 | 3 3 | 3 -4
 //        | 4 5 . 6 |     col      = 0 2 | 1 0  | 0 1 | 3 3      values = 1 2 | 3 . | 4 5 | 6 .
 //
-// Arrays: those of adell, or those of coadell where columns are coded. With blocks of two entries a slot is a block:
+// Arrays: as in adell, or those of coadell where columns are coded. With blocks of two entries a slot is a block:
 //   col       its key 4 c + mask: c is the first column; bit e of mask is 1 where value e is an entry. Differences are
 //             those of keys.
 //   values    [2 slots]: value e of slot k of lane l of warp u at 2 unit_ptr[u] + (2 k + e) W + l; 0 if it is no
@@ -18,7 +18,7 @@
 //   W         lanes of a warp.
 //   blocking  1x1: no blocks; 1x2: two neighbouring columns of a row; 2x1: one column of two rows; auto: fewest bytes.
 //   columns   raw: keeps columns; delta16: codes them; auto: fewest bytes.
-//   max_fill  the most stored values an entry.
+//   max_fill  the most stored values per entry.
 //   unroll    of the kernel: slots a turn of its loop, 1, 2 or 4; auto: the fastest in the first products.
 // Wins: as adell and coadell. Small dense blocks, as several unknowns a point have them, take one column for two
 // entries.

@@ -17,8 +17,8 @@
 // Parameters:
 //   chunks    lanes of a group, the threads of a block: 4, 8, ... 256.
 //   desired   entries of a lane: a group is closed when it has chunks * desired entries or chunks rows.
-//   max_fill  the most slots an entry.
-// Wins: on a GPU, where rows are of very different lengths, but none is much longer than a group: no thread waits long.
+//   max_fill  the most slots per entry.
+// Wins: on a GPU, when rows are of very different lengths, but none is much longer than a group: no thread waits long.
 // Refuses: when slots > max_fill nonzeros, as a row much longer than a group makes it wide.
 // Source: M. Heller, T. Oberhuber, Improved row-grouped CSR format for storing of sparse matrices on GPU, ALGORITMY
 // 2012,

@@ -21,8 +21,8 @@
 // Parameters:
 //   B1        rows of a block: 4, 8, 16 or 32.
 //   B2        columns of a block at most; 0: as many as make 8192 full blocks, at least 16.
-//   max_fill  the most slots an entry.
-// Wins: on a GPU, where a few rows are very long (power laws): all blocks have about the same work.
+//   max_fill  the most slots per entry.
+// Wins: on a GPU, when a few rows are very long (power laws): all blocks have about the same work.
 // Refuses: when slots > max_fill nonzeros.
 // Source: A. Ashari, N. Sedaghati, J. Eisenlohr, P. Sadayappan, An efficient two-dimensional blocking strategy for
 //   sparse matrix-vector multiplication on GPUs, ICS 2014, doi:10.1145/2597652.2597678. The rule for B2 is our reading;

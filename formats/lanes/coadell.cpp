@@ -14,7 +14,7 @@
 //             code_ptr[u] + (k - 1) W + l; 0 in padding.
 //   col       [slots of other warps] int32: warps in which a difference needs more than 16 bits.
 // Bytes: v slots + 8 (2 warps + 1) + 8 warps W + 2 [delta] + 4 [col] + v warps [carry], with v bytes a value.
-// Parameters: W, the lanes of a warp; max_fill, the most slots an entry.
+// Parameters: W, the lanes of a warp; max_fill, the most slots per entry.
 // Wins: as adell, where rows have many entries: an index takes 2 bytes instead of 4.
 // Refuses: when slots > max_fill nonzeros.
 // Source: M. Maggioni, T. Berger-Wolf, CoAdELL: adaptivity and compression for improving sparse matrix-vector

@@ -1,4 +1,5 @@
-// ACSR, adaptive CSR: rows in bins by length, and threads for each row by its bin; very long rows are shared.
+// ACSR, adaptive CSR: the rows are binned by length, and the bin gives the number of threads for each row; several
+// groups of threads share a very long row.
 //
 //        | 1 . 2 . |     bin_max = 1: rows of 1 and 2 entries | longer ones | rows without entries
 //    A = | . 3 . . |     row_list = 0 1 | 3 | 2
@@ -6,24 +7,24 @@
 //        | 4 5 . 6 |     col      = 0 2 | 1 | | 0 1 3    as in csr
 //
 // Arrays:
-//   row_ptr, col, values  those of csr, the caller's own.
-//   row_list  [rows] int32: the rows of bin 1, 2, ... bin_max, then longer ones, then those without entries; ascending
-//             within each. Bin 1 has the rows of 1 and 2 entries, bin b those of 2^(b-1) + 1 to 2^b.
-//   bin_ptr   [bin_max + 3] int64: the first position of each bin, of the longer rows and of those without entries; the
-//             number of rows. On a device the host program keeps it.
-//   On a device also, if there are longer rows: the first piece of 4096 entries of each, [longer + 1] int64, and the
-//   sum of each piece.
+//   row_ptr, col, values  as in csr: the caller's own arrays.
+//   row_list  [rows] int32: the rows of bin 1, 2, ... bin_max, then longer rows, then rows without entries; ascending
+//             within each. Bin 1 has the rows of 1 and 2 entries, bin b the rows of 2^(b-1) + 1 to 2^b entries.
+//   bin_ptr   [bin_max + 3] int64: the first position of each bin, of the longer rows and of the rows without entries,
+//             then the number of rows. For a device it stays in host memory.
+//   On a device, if there are longer rows, also the first piece of each, [longer + 1] int64 (a piece has 4096 entries),
+//   and the sum of each piece.
 // Bytes: (v + 4) nnz + p (rows + 1) + 4 rows, and 8 (bin_max + 3) on the host, or 8 (longer + 1) + v pieces on a device
 //   if there are longer rows; v bytes a value, p = 4 or 8 bytes a row pointer.
-// Parameters: bin_max: rows of more than 2^bin_max entries are shared.
-// Wins: where a few rows hold a large share of the entries and the others vary in length (graphs). A bin has a launch
-//   of its own with 2^(b-1) threads a row; longer rows have one and one more that adds their pieces in order. On a host
-//   the longer rows are cut if a thread has its share.
+// Parameters: bin_max: rows of more than 2^bin_max entries are cut into pieces.
+// Wins: when a few rows hold a large share of the entries and the others vary in length, as in graphs. Each bin is one
+//   launch with 2^(b-1) threads a row. Longer rows take two launches: one for their pieces and one that adds the pieces
+//   in order. On a host the longer rows are cut if one of them exceeds the share of a thread.
 // Refuses: never.
 // Source: A. Ashari, N. Sedaghati, J. Eisenlohr, S. Parthasarathy, P. Sadayappan, Fast sparse matrix-vector
-//   multiplication on GPUs for graph applications, SC 2014, 781-792, doi:10.1109/SC.2014.69. There a long row is a
-//   launch from the device; here pieces of all long rows are one launch, so their number has no limit (RowMax in the
-//   paper).
+//   multiplication on GPUs for graph applications, SC 2014, 781-792, doi:10.1109/SC.2014.69. In the paper a long row is
+//   a launch from the device, at most RowMax of them; here one launch computes the pieces of all long rows, so their
+//   number has no limit.
 #include "formats/engines/rows/rows.hpp"
 #include "formats/entries.hpp"
 #include "formats/row/rules.hpp"

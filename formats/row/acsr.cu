@@ -1,5 +1,5 @@
-// acsr on the device: the list of acsr.cpp, sorted on the device, and a launch for each bin that has rows. Bin b has
-// 2^(b-1) threads a row: lanes of a warp up to bin 6, then a block. The borders of the bins stay with the host program.
+// acsr on the device: the list of acsr.cpp is sorted on the device, and each bin that has rows is one launch. Bin b has
+// 2^(b-1) threads a row: lanes of a warp up to bin 6, then a block. The borders of the bins stay in host memory.
 #include <vector>
 
 #include "formats/engines/rows/rows.cuh"

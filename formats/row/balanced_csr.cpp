@@ -6,19 +6,19 @@
 //        | 4 5 . 6 |     values = 1 2 3 | 4 5 6
 //
 // Arrays:
-//   row_ptr, col, values  those of csr, the caller's own.
-//   border  [parts + 1] int32: the first row of each thread, or of each block of threads on a GPU; the number of rows.
-//           Border i is the row that begins nearest to entry i nnz / parts.
+//   row_ptr, col, values  as in csr: the caller's own arrays.
+//   border  [parts + 1] int32: the first row of each thread (on a GPU, of each block of threads), then the number of
+//           rows. Border i is the row that begins nearest to entry i nnz / parts.
 // Bytes: (v + 4) nnz + p (rows + 1) + 4 (parts + 1), with v bytes a value and p = 4 or 8 bytes a row pointer.
-// Parameters: parts, the ranges of rows.
-// Wins: if the lengths vary and most rows have one to three entries; vectorized-csr is faster on longer ones. Empty
-//   rows count nothing, other than in csr.
+// Parameters: parts, the number of ranges of rows.
+// Wins: when the lengths vary and most rows have one to three entries; vectorized-csr is faster on longer rows. Unlike
+//   in csr, an empty row counts as no work.
 // Refuses: never.
 // Source: P. Mpakos, D. Galanopoulos, P. Anastasiadis, N. Papadopoulou, N. Koziris, G. Goumas, Feature-based SpMV
 //   performance analysis on contemporary devices, IPDPS 2023 (Balanced-CSR).
 //
-// A row is added entry by entry in the order of its columns. On a GPU a block of threads has a range, and one thread
-// computes a row.
+// The entries of a row are added one by one in the order of its columns. On a GPU a block of threads takes a range, and
+// one thread computes a row.
 #include "formats/engines/rows/rows.hpp"
 #include "formats/entries.hpp"
 

@@ -1,5 +1,5 @@
-// CMRS, compressed multi-row storage: rows in strips of equal height, one pointer for each strip; each entry knows its
-// row in the strip.
+// CMRS, compressed multi-row storage: the rows are grouped into strips of equal height with one pointer each, and each
+// entry stores its row in the strip.
 //
 //        | 1 . 2 . |     height = 2 (rows 0 1 | 2 3)
 //    A = | . 3 . . |     strip_ptr = 0 3 6
@@ -14,15 +14,15 @@
 // Bytes: (v + 4) nonzeros + 8 (strips + 1), with v bytes a value: less than csr.
 // Parameters:
 //   height  rows in a strip, a power of two up to 16. 0 takes the smallest one with 128 entries a strip on average.
-// Wins: on a GPU, on rows of 20 and more entries whose lengths vary: a warp has the entries of all rows of a strip, and
-//   neighbouring rows share what they read of x.
+// Wins: on a GPU, for rows of 20 and more entries whose lengths vary: a warp takes the entries of all rows of a strip,
+//   and neighbouring rows share the parts of x that they read.
 // Refuses: when the columns leave too few bits for the row, cols > 2^32 / height.
 // Source: Z. Koza, M. Matyka, S. Szkoda, L. Miroslaw, Compressed multirow storage format for sparse matrices on
 //   graphics processing units, SIAM J. Sci. Comput. 36(2), C219-C239, 2014, doi:10.1137/120900216.
 //
-// The row in the strip could also be an array of bytes. It is packed into the columns because then CMRS needs no more
-// memory than csr, which the authors claim; the width of the field is our reading. A matrix with more than 2^28 columns
-// takes a smaller height instead.
+// The row in the strip could also be an array of bytes. It is packed into the column because only then does CMRS need
+// no more memory than csr, as the authors claim; the width of the field is our reading. A matrix with more than 2^28
+// columns takes a smaller height instead.
 #include "formats/row/cmrs.hpp"
 
 #include <fmt/format.h>

@@ -6,16 +6,17 @@
 //        | 4 5 . 6 |     values  = 1 2 . . | 3 . . . | | 4 5 6 .        (. is a stored 0)
 //
 // Arrays:
-//   row_ptr  [rows + 1] int64: multiples of align; the last is the number of slots. Empty rows take none.
+//   row_ptr  [rows + 1] int64: multiples of align; the last one is the number of slots. Empty rows take no slots.
 //   col      [slots] int32: ascending within a row; padding repeats the last column of its row.
 //   values   [slots]: 0 in padding.
-// Bytes: (v + 4) slots + 8 (rows + 1), with v bytes a value; slots is the sum of the lengths, each rounded up to align.
+// Bytes: (v + 4) slots + 8 (rows + 1), with v bytes a value; slots is the sum of the row lengths, each rounded up to a
+//   multiple of align.
 // Parameters:
-//   align     slots to which rows are rounded up: 32 values of 4 bytes are a cache line of a GPU.
-//   max_fill  the most slots an entry.
-//   On a GPU also T, the threads a row.
-// Wins: on a GPU, where rows have some multiple of align entries: each load of a warp is one whole line. On a host no
-//   row has a rest that is added one by one.
+//   align     the length of a row is rounded up to a multiple of it; 32 values of 4 bytes fill a cache line of a GPU.
+//   max_fill  the most slots per entry.
+//   On a GPU also T, the number of threads per row.
+// Wins: on a GPU, when the lengths of most rows are close to a multiple of align: each load of a warp is one whole
+//   line. On a host no row has a remainder that is added entry by entry.
 // Refuses: when slots > max_fill nonzeros.
 // Source: M. Yang, C. Sun, Z. Li, D. Cao, An improved sparse matrix-vector multiplication kernel for solving modified
 //   equation in large scale power flow calculation on CUDA, IPEMC 2012, 2028-2031.

@@ -1,4 +1,4 @@
-// icsr on the device: the arrays of icsr.cpp, made on the device, and T threads a row.
+// icsr on the device: the arrays of icsr.cpp are made on the device, and T threads compute a row.
 #include "formats/engines/rows/aligned_rows.hpp"
 #include "formats/engines/rows/rows.cuh"
 #include "formats/engines/view/row_view.cuh"

@@ -6,18 +6,17 @@
 //        | 4 5 . 6 |
 //
 // Arrays:
-//   row_ptr, col, values  those of csr, the caller's own.
+//   row_ptr, col, values  as in csr: the caller's own arrays.
 //   next  [1] uint64, on a device only: the next row to be handed out. A launch sets it to 0 before each product.
 // Bytes: (v + 4) nnz + p (rows + 1), and 8 on a device; v bytes a value, p = 4 or 8 bytes a row pointer.
-// Parameters: on a GPU level (who asks: a warp, for as many rows as it computes side by side, or each group of threads
-//   for one row).
-// Wins: where the lengths vary and no row is very long: whoever has short rows takes more of them. 2, 4, 8 or 32
-//   threads compute a row on a GPU, for mean lengths up to 2, 4, 64 and above. On a host a thread asks for as many rows
-//   as have about 4096 entries.
+// Parameters: on a GPU, level: who asks for rows, a warp (for as many rows as it computes side by side) or each group
+//   of threads (for one row).
+// Wins: when the lengths vary and no row is very long: threads with short rows take more of them. On a GPU 2, 4, 8 or
+//   32 threads compute a row, for mean lengths up to 2, up to 4, up to 64 and above. On a host a thread asks for as
+//   many rows as have about 4096 entries.
 // Refuses: never.
 // Source: Y. Liu, B. Schmidt, LightSpMV: faster CSR-based sparse matrix-vector multiplication on CUDA-enabled GPUs,
-// ASAP
-//   2015, 82-89, doi:10.1109/ASAP.2015.7245713.
+//   ASAP 2015, 82-89, doi:10.1109/ASAP.2015.7245713.
 //
 // Each row is added by one group or thread in a fixed order, so the result is the same in every run.
 #include <atomic>

@@ -2,9 +2,9 @@
 // rows + nonzeros steps, which is cut into tiles of merge_tile steps for a block and of merge_steps steps for a thread.
 // So neither long rows nor many empty rows delay a thread.
 //
-// Three launches a product: the search finds the row in which each tile begins; the product writes the rows that end in
-// a tile; the fix-up adds the parts of rows that began in earlier tiles (engines/runs/runs.cuh). The order of the sums
-// is fixed.
+// A product takes three launches: the search finds the row in which each tile begins; the product writes the rows that
+// end in a tile; the fix-up adds the parts of rows that began in earlier tiles (engines/runs/runs.cuh). The order of
+// the sums is fixed.
 //
 // Workspace of a matrix, part of bytes() but not of what csr admits: 4 bytes and a value for each tile.
 // Source: D. Merrill, M. Garland, Merge-based parallel sparse matrix-vector multiplication, SC 2016,

@@ -1,5 +1,5 @@
-// MGPU-CSR: csr with tiles of equal numbers of entries; a code of 32 bits tells each thread of a tile where rows end
-// among its entries.
+// MGPU-CSR: csr cut into tiles with equal numbers of entries; a code of 32 bits says, for each thread of a tile, where
+// rows end among its entries.
 //
 //        | 1 . 2 . |     threads = 2, values = 2: tiles of the entries 1 2 | 3 4 and 5 6 | . .
 //    A = | . 3 . . |     row_ptr, col, values as in csr      used = 0 1 3
@@ -7,22 +7,22 @@
 //        | 4 5 . 6 |     code   = 10 0 0, 01 0 1 | 10 0 0, 00 1 1     (row ends of values 1 and 0; since; index)
 //
 // Arrays:
-//   row_ptr  [rows + 1], col [nonzeros], values [nonzeros]: those of csr, the caller's own.
+//   row_ptr  [rows + 1], col [nonzeros], values [nonzeros]: as in csr: the caller's own arrays.
 //   limits   [tiles + 1] uint32: the row of the first entry of each tile, and the number of rows; rows without entries
 //            are not counted; tiles = ceil(nonzeros / (threads values)). The top bit is 1 when that row began before
 //            the tile.
-//   code     [tiles threads] uint32: for each thread, which has `values` entries in a row. Bits 0 to 12: bit j is 1
-//            when its entry j is the last of a row. Bits 13 to 19: how many threads before it is the last one up to it
-//            in which a row ends; the first thread of the tile if there is none. Bits 20 to 30: the rows that end in
+//   code     [tiles threads] uint32: for each thread, which takes `values` consecutive entries. Bits 0 to 12: bit j is
+//            1 when its entry j is the last of a row. Bits 13 to 19: how many threads before it is the last one up to
+//            it in which a row ends; the first thread of the tile if there is none. Bits 20 to 30: the rows that end in
 //            the tile before its first entry.
 //   used     [rows with entries] int32: these rows, ascending; absent when all rows have entries.
-// Bytes: those of csr + 4 (tiles + 1) + 4 tiles threads + 4 used, on a GPU also v bytes a tile, with v bytes a value.
+// Bytes: as csr, plus 4 (tiles + 1) + 4 tiles threads + 4 used; on a GPU also v bytes per tile, with v bytes a value.
 // Parameters:
 //   threads  threads of a tile. 0 takes 128, the only number on a GPU.
 //   values   entries of a thread. 0 takes 7 in double precision and 11 in single; odd numbers spread over the banks of
 //            shared memory.
-// Wins: on a GPU, on rows of any lengths: every thread has the same work, and row pointers are not read.
-// Refuses: another number of threads than 128 on a GPU.
+// Wins: on a GPU, for rows of any lengths: every thread has the same work, and row pointers are not read.
+// Refuses: on a GPU, any number of threads other than 128.
 // Source: S. Baxter, Modern GPU, segmented reduction and CSR sparse matrix times vector, 2013,
 //   https://moderngpu.github.io/segreduce.html. The numbers of values by type are from memory. Medium confidence.
 #include "formats/row/mgpu_csr.hpp"

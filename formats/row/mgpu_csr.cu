@@ -1,8 +1,8 @@
 // MGPU-CSR on the device: the layout is that of mgpu_csr.cpp with 128 threads a tile. A block of threads computes a
 // tile: it reads entries in order and passes the products through shared memory to the threads that add them. The codes
-// tell where rows end, and which threads before hold the beginning of a row. A row that goes on in the next tile leaves
-// a carry; a second launch adds the carries (engines/runs/runs.cuh). Rows without entries have a launch of their own,
-// when there are any. The order of the sums is fixed.
+// say where rows end, and which earlier threads hold the beginning of a row. A row that goes on in the next tile leaves
+// a carry; a second launch adds the carries (engines/runs/runs.cuh). If there are rows without entries, one more launch
+// writes them. The order of the sums is fixed.
 //
 // Further array: carry [tiles], which each product overwrites.
 #include "formats/entries.hpp"

@@ -1,5 +1,5 @@
-// PCSR, prefetch-CRS: rows in panels, and the entries of a panel in blocks whose part of x fits the fast memory of a
-// processor, so that their columns need 16 bits.
+// PCSR, prefetch-CRS: the rows are grouped into panels, and the entries of a panel into blocks whose part of x fits the
+// fast memory of a processor, so that their columns need only 16 bits.
 //
 //        | 1 . 2 . |     panel = 2, partition = 2, align = 1: four blocks
 //    A = | . 3 . . |     panel_ptr = 0 2 4          block_ptr = 0 2 3 5 6
@@ -9,23 +9,23 @@
 //
 // Arrays:
 //   panel_ptr  [panels + 1] int64: number of blocks before each panel; panels = ceil(rows / panel).
-//   first_col  [blocks] int32: the first column of the panel that no block before has. The block has all entries of the
-//              panel in the `partition` columns from there on.
+//   first_col  [blocks] int32: the first column of the panel that no earlier block has. The block has all entries of
+//              the panel in the `partition` columns from there on.
 //   width      [blocks] int32: columns from the first to the last one that it uses, at most `partition`.
 //   block_ptr  [blocks + 1] int64: number of slots before each block.
 //   row_end    [blocks panel] int32: the end of each row's slots in its block; rows past the last one have none.
-//   col        [slots] uint16: the column less first_col. Entries come first, columns ascending. Padding repeats the
+//   col        [slots] uint16: the column minus first_col. Entries come first, columns ascending. Padding repeats the
 //              row's last column. A row without entries in the block has no slots.
 //   values     [slots]: 0 if padded.
 // Bytes: (v + 2) slots + (16 + 4 panel) blocks + 8 + 8 (panels + 1), with v bytes a value.
 // Parameters:
 //   panel      rows of a panel.
-//   partition  columns of a block at most: that many numbers of x are held in fast memory.
+//   partition  the most columns of a block: that many numbers of x are held in fast memory.
 //   align      the slots of a row in a block are a multiple of it: 16 threads of a GPU compute a row.
-//   max_fill   the most slots an entry.
-// Wins: on matrices of finite elements, with long rows in a band: x is read from memory in order, once for each block,
-//   and indices take half the bytes.
-// Refuses: when slots > max_fill nonzeros, as where partitions are nearly empty.
+//   max_fill   the most slots per entry.
+// Wins: for finite element matrices with long rows in a band: x is read from memory in order, once for each block, and
+//   indices take half the bytes.
+// Refuses: when slots > max_fill nonzeros, as happens if partitions are nearly empty.
 // Source: M. M. Dehnavi, D. M. Fernandez, D. Giannacopoulos, Finite-element sparse matrix vector multiplication on
 //   graphic processing units, IEEE Trans. Magnetics 46(8), 2982-2985, 2010, doi:10.1109/TMAG.2010.2043511. The survey
 //   of Filippone et al. says no more than "a vector partitioning scheme, zero padding of the matrix rows and

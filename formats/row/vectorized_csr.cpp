@@ -1,4 +1,4 @@
-// Vectorized CSR: balanced-csr with SIMD along the rows.
+// Vectorized CSR: balanced-csr with SIMD instructions along each row.
 //
 //        | 1 . 2 . |     two threads: 3 entries each
 //    A = | . 3 . . |     border = 0 3 4
@@ -6,17 +6,18 @@
 //        | 4 5 . 6 |     values = 1 2 3 | 4 5 6
 //
 // Arrays:
-//   row_ptr, col, values  those of csr, the caller's own.
-//   border  [parts + 1] int32: the first row of each thread, or of each block of threads on a GPU; the number of rows.
+//   row_ptr, col, values  as in csr: the caller's own arrays.
+//   border  [parts + 1] int32: the first row of each thread (on a GPU, of each block of threads), then the number of
+//           rows.
 // Bytes: (v + 4) nnz + p (rows + 1) + 4 (parts + 1), with v bytes a value and p = 4 or 8 bytes a row pointer.
-// Parameters: parts, the ranges of rows.
-// Wins: if the lengths vary and rows have some entries: all threads have about the same number of entries. Empty
-//   rows count nothing, other than in csr.
+// Parameters: parts, the number of ranges of rows.
+// Wins: when the lengths vary and rows have more than a few entries: all threads have about the same number of entries.
+//   Unlike in csr, an empty row counts as no work.
 // Refuses: never.
 // Source: P. Mpakos, D. Galanopoulos, P. Anastasiadis, N. Papadopoulou, N. Koziris, G. Goumas, Feature-based SpMV
 //   performance analysis on contemporary devices, IPDPS 2023 (Vectorized-CSR).
 //
-// On a GPU a block of threads has a range, and a warp computes a row.
+// On a GPU a block of threads takes a range, and a warp computes a row.
 #include "formats/engines/rows/rows.hpp"
 #include "formats/entries.hpp"
 

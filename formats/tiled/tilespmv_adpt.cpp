@@ -30,7 +30,7 @@
 //              auto: deferred in matrices of more than 1.8 million entries, as the authors choose between the two.
 //   rest       csr5: the deferred entries are multiplied in csr5, as the authors do. csr: as csr does. See below.
 //   te, th     percent: up to te of variation of its row lengths a tile is ell, above th it is hyb.
-// Wins: where entries lie in small dense areas: an index takes half a byte, and a warp uses its 16 x again.
+// Wins: when entries lie in small dense areas: an index takes half a byte, and a warp uses its 16 x again.
 // Refuses: never, except for more than 2^32 - 1 values in 16 rows. If tiles have one or two entries, it is larger than
 //   csr.
 // Source: Y. Niu, Z. Lu, M. Dong, Z. Jin, W. Liu, G. Tan, TileSpMV: A tiled algorithm for sparse matrix-vector

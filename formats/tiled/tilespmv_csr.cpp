@@ -5,7 +5,7 @@
 //        | . . . . |     index    = 0 2 3 3 6 6 6 6 6 6 6 6 6 6 6 6 | 02 10 13     (columns of 4 bits, hexadecimal)
 //        | 4 5 . 6 |     values   = 1 2 3 4 5 6
 //
-// Arrays: those of tilespmv-adpt; every tile has 16 row pointers of 8 bits and columns of 4 bits.
+// Arrays: as in tilespmv-adpt; every tile has 16 row pointers of 8 bits and columns of 4 bits.
 // Bytes: 24 (tile rows + 1) + 32 tiles + (v + 1/2) nonzeros, half bytes rounded up in each tile, with v bytes a value;
 //   on a device also the workspace of tilespmv-adpt.
 // Parameters: none.

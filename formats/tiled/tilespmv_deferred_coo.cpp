@@ -6,10 +6,10 @@
 //        | . . . . |
 //        | 4 5 . 6 |
 //
-// Arrays: those of tilespmv-adpt with coo = deferred. There are no tiles of the kinds coo and hyb.
+// Arrays: as in tilespmv-adpt with coo = deferred. There are no tiles of the kinds coo and hyb.
 // Bytes: as tilespmv-adpt.
 // Parameters: selection, te, th and rest of tilespmv-adpt.
-// Wins: where many entries are scattered, as in graphs, next to some dense areas: a tile of one or two entries would
+// Wins: when many entries are scattered, as in graphs, next to some dense areas: a tile of one or two entries would
 //   cost more than the entries. The authors take it for more than 1.8 million nonzeros.
 // Refuses: as tilespmv-adpt.
 // Source: Y. Niu, Z. Lu, M. Dong, Z. Jin, W. Liu, G. Tan, TileSpMV: A tiled algorithm for sparse matrix-vector

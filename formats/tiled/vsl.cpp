@@ -22,7 +22,7 @@
 //   channels       a part with n entries, row by row, gives channel c those from n c / channels to n (c + 1) / channels
 //                  - 1.
 //   pad            slots of a group.
-//   max_fill       the most slots an entry.
+//   max_fill       the most slots per entry.
 // Wins: on no CPU or GPU; it shows what the layout for memory channels of an FPGA costs. There a group fills the
 //   pipeline of an adder: 8 cycles of 4 values.
 // Refuses: when slots > max_fill nonzeros, which stands for the capacity of a channel. A row of one entry takes a whole
