@@ -1,4 +1,4 @@
-// BCSR on the device: the layout is that of bcsr.cpp. Kernels:
+// BCSR on the device, in the layout of bcsr.cpp. Kernels:
 //   native    A group of 4 to 32 lanes computes a block row, one lane for each row of a block, with as many
 //             blocks side by side as the group has lanes for. With 3 x 3 and 4 x 4 blocks a warp computes a
 //             block row, one lane for each place of a block, so that neighbouring lanes read neighbouring

@@ -1,4 +1,4 @@
-// CSC: compressed sparse columns.
+// CSC: compressed sparse columns, the entries of each column one after another.
 //
 //        | 1 . 2 . |     col_ptr = 0 2 4 5 6
 //    A = | . 3 . . |     row     = 0 3 | 1 3 | 0 | 3
@@ -17,16 +17,16 @@
 // Bytes: (v + 4) nnz + p (cols + 1) + p (t - 1) cols, with v bytes a value and p = 4 or 8 bytes a pointer; v
 //   rows more in deterministic mode.
 // Parameters: none.
-// Wins: when the entries of a column are needed together, such as in products with A^T: they are those of csr on these
-//   arrays. y := A x is slower than with csr.
+// Wins: when the entries of a column are needed together, as in products with A^T, which are products of csr on these
+//   arrays. y := A x is slower than in csr.
 // Refuses: never.
 // Source: I. S. Duff, R. G. Grimes, J. G. Lewis, Sparse matrix test problems, ACM TOMS 15 (1989),
 //   doi:10.1145/62038.62043.
 //
-// A column adds to any row of y. Therefore each thread owns a block of rows and takes its piece of every
-// column. No thread needs a copy of y or atomic operations, and a row is summed in the order of its columns
-// with any number of threads. The blocks have nearly the same number of rows + entries. A small matrix gets
-// one thread and no split.
+// A column adds to any row of y. Therefore each thread owns a block of rows and takes the entries of every column in
+// these rows. No thread needs a copy of y or atomic operations, and a row is summed in the order of its columns with
+// any number of threads. The blocks have nearly the same number of rows + entries. A small matrix gets one thread and
+// no split.
 #define PROTEAN_WITHOUT_AVX512  // not written in SIMD: see core/simd.hpp
 #include "formats/simd.hpp"
 // (Highway compiles this file once for each instruction set.)

@@ -3,16 +3,15 @@
 //             order of the sums is not fixed.
 //   atomic    A group of `lanes` neighbouring threads computes a column and adds to y by atomic operations. The order
 //             of the sums is not fixed.
-//   two-pass  Such a group computes the products of a column; then a group of threads adds those of a row. The order of
-//             the sums is fixed. It needs (v + p) nnz + p (rows + 1) bytes more:
+//   two-pass  Such a group computes the products of a column; then a group of threads adds the products of a row. The
+//             order of the sums is fixed. It needs (v + p) nnz + p (rows + 1) bytes more:
 //               row_ptr   [rows + 1] of the matrix in CSR.
 //               map       [nnz] the place of each entry of CSR among the columns; as wide as col_ptr.
 //               products  [nnz] workspace.
 //   cusparse  cuSPARSE's product with compressed columns. The order of the sums is not fixed.
-// Bytes: (v + 4) nnz + p (cols + 1), with v bytes a value and p = 4 or 8 bytes a pointer.
-// The conversion is one stable sort of the entries by column. Source: I. S. Duff, R. G. Grimes, J. G. Lewis,
-// Sparse matrix test problems, ACM TOMS 15 (1989), doi:10.1145/62038.62043; atomic and two-pass: see csc_atomic.cpp and
-// csc_two_pass.cpp.
+// Bytes: (v + 4) nnz + p (cols + 1), with v bytes a value and p = 4 or 8 bytes a pointer. The conversion is one stable
+//   sort of the entries by column. Source: I. S. Duff, R. G. Grimes, J. G. Lewis, Sparse matrix test problems, ACM TOMS
+//   15 (1989), doi:10.1145/62038.62043; atomic and two-pass: see csc_atomic.cpp and csc_two_pass.cpp.
 #include <optional>
 
 #include "core/csr_view.hpp"

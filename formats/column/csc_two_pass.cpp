@@ -7,19 +7,16 @@
 //
 // Arrays: as in csc, on a GPU without `split`, and there also
 //   row_ptr   [rows + 1] as wide as col_ptr.
-//   map       [nnz] as wide as col_ptr: where the columns have each entry, in the order of csr.
+//   map       [nnz] as wide as col_ptr: the place of each entry in `values`, in the order of csr.
 //   products  [nnz] workspace.
-// Bytes: those of csc; on a GPU (2 v + 4 + p) nnz + p (cols + rows + 2), with v bytes a value and p = 4 or 8 bytes a
-// pointer.
+// Bytes: as csc; on a GPU (2 v + 4 + p) nnz + p (cols + rows + 2), with v bytes a value and p = 4 or 8 bytes a pointer.
 // Parameters:
 //   lanes  threads for each column on a GPU; 0 takes the largest power of two up to the mean length of a column.
-// Wins: on a GPU over csc if the sums must have a fixed order. Reading `products` through `map` makes it slower than
-// csr.
-//   On a host it is the kernel of csc.
+// Wins: on a GPU, compared with csc, when the sums must have a fixed order. Reading `products` through `map` makes it
+//   slower than csr. On a host it is the kernel of csc.
 // Refuses: never.
 // Source: M. R. Hugues, S. G. Petiton, Sparse matrix formats evaluation and optimization on a GPU, HPCC 2010, 122-129,
-//   after Filippone et al., ACM TOMS 43 (2017), doi:10.1145/3017994: with and without several
-//   threads for a column.
+//   as described by Filippone et al., ACM TOMS 43 (2017), doi:10.1145/3017994: one or several threads for a column.
 #include "formats/entries.hpp"
 #include "operators/assembled_matrix.hpp"
 

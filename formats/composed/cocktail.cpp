@@ -1,5 +1,5 @@
-// COCKTAIL: dense diagonals, dense blocks and the rest of a matrix, each in the format of its kind for which the least
-// time is predicted.
+// COCKTAIL: dense diagonals, dense blocks and the rest of a matrix, each in the format of its kind with the shortest
+// predicted time.
 //
 //        | 1 2 . 9 |     dia(57%)   off = 0, values = 1 4 5 8            (plan = bytes)
 //    A = | 3 4 . . |     coo(43%)   row = 0 0 1, col = 1 3 0, values = 2 9 3
@@ -9,25 +9,25 @@
 //
 // Arrays: as in the parts; each part has all rows and columns. A part without entries is not stored, so the result
 //   may be one format.
-// Bytes: the sum of those of the parts. A conversion takes a byte for each entry besides, and one part in CSR at a
-// time.
+// Bytes: the sum over the parts. A conversion also takes a byte for each entry, and one part at a time in CSR.
 // Parameters:
-//   plan       time: the plan of the least predicted time. bytes: ours, by fewest bytes: diagonals filled to more than
-//              v / (v + 4), for values of v bytes; b x b blocks filled to 75 % or more, where b is that one of 4, 3 and
-//              2 for which the part has the most entries.
+//   plan       time: the plan with the shortest predicted time. bytes, which is ours: the plan with the fewest bytes:
+//              diagonals filled to more than v / (v + 4), for values of v bytes; b x b blocks filled to 75 % or more,
+//              where b is the one of 4, 3 and 2 for which the part has the most entries.
 //   min_share  for bytes: percent of all entries that diagonals or blocks must have to become a part.
-//   diagonals  no: nothing is in dia or bdia.
-//   blocks     no: nothing is in bcsr, bell or bsellpack. To look for blocks takes most of the time of a plan.
-// Wins: when a matrix has diagonals or blocks and something else. The rest is in csr, coo, ell or sell.
+//   diagonals  no: nothing is stored in dia or bdia.
+//   blocks     no: nothing is stored in bcsr, bell or bsellpack. Looking for blocks takes most of the time of a plan.
+// Wins: when a matrix has diagonals or blocks, and other entries. The other entries are stored in csr, coo, ell or
+//   sell.
 // Refuses: deterministic mode on a host, because rows are not summed in the order of their columns.
 // Source: B.-Y. Su, K. Keutzer, clSpMV: a cross-platform OpenCL SpMV framework on GPUs, ICS 2012,
 //   doi:10.1145/2304576.2304624: the nine formats, the order diagonals, blocks, flat, and sums of them.
 //
 // The planner has the policies of the paper (cocktail_plan.cpp): it counts diagonals, blocks and rows, and cuts the
 // matrix once, when the plan is known. The paper's offline stage measures each format on dense matrices of many sizes.
-// Here that is so for diagonals and blocks on a host (cocktail_rates.hpp). The times of flat formats come from the
-// machine table (operators/policy/cost_model.hpp), measured on matrices of applications: dense matrices would not tell
-// that rows of different lengths cost csr more than sell. On a GPU bcsr has the order of its units (order = units).
+// Here this is done for diagonals and blocks on a host (cocktail_rates.hpp). The times of flat formats come from the
+// machine table (operators/policy/cost_model.hpp), measured on matrices of applications: dense matrices would not show
+// that rows of different lengths cost csr more than sell. On a GPU bcsr uses order = units.
 #include <fmt/format.h>
 
 #include <algorithm>

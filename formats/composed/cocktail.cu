@@ -1,5 +1,5 @@
-// cocktail on a GPU: the parts lie in device memory, where engines/composed/cut.cu cuts the matrix. There is no other
-// code: the format of each part has its own.
+// cocktail on a GPU: the parts lie in device memory, where engines/composed/cut.cu cuts the matrix. All other code is
+// the code of the formats of the parts.
 #include "formats/composed/planners.hpp"
 #include "formats/engines/composed/composed.cuh"
 #include "formats/entries.hpp"

@@ -1,7 +1,7 @@
 // clSpMV's online stage (Su and Keutzer, ICS 2012, section 3.3): the plan of a cocktail from counts of the pattern
 // (engines/composed/tally.hpp). Nothing is cut before the plan is known.
 //
-// The policies are greedy; where one of them names several cases, all are predicted, and the plan of the least
+// The policies are greedy; if one of them names several cases, all are predicted, and the plan with the shortest
 // predicted time is taken.
 //   diagonals  dense above n_d g_f / g_d: none; DIA or BDIA alone; thick bands (4 diagonals) as BDIA and the others as
 //              DIA

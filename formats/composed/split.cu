@@ -1,5 +1,5 @@
-// split on a GPU: engines/split/split_link.cu has the copies and the clocks. There is no other code: the format of each
-// part has its own.
+// split on a GPU: engines/split/split_link.cu has the copies and the clocks. All other code is the code of the formats
+// of the parts.
 #include "formats/engines/split/split_link.cuh"
 #include "formats/entries.hpp"
 

@@ -1,4 +1,4 @@
-// SUM: parts that a user names, each in a format of the catalogue, added up.
+// SUM: the sum of parts that a user names, each in a format of the catalogue.
 //
 //        | 1 2 . . |     dia:diagonals(min_fill=60) + csr
 //    A = | . 3 . . |     dia  off = 0, values = 1 3 6 7           the entries of diagonals that are well filled
@@ -6,18 +6,16 @@
 //        | . . . 7 |          col = 1 | | 0 1 |  values = 2 | | 4 5 |
 //
 // Arrays: as in the parts; each part has all rows and columns. A part without entries is not stored.
-// Bytes: the sum of those of the parts. A conversion takes a byte for each entry besides, and one part in CSR at a
-// time.
+// Bytes: the sum over the parts. A conversion also takes a byte for each entry, and one part at a time in CSR.
 // Parameters:
-//   parts  FORMAT[PARAMETER=VALUE,...]@KERNEL:RULE(NUMBER=VALUE,...) + ... + FORMAT, where formats/compose.hpp
-//          describes the rules. In C++ make_sum() takes parts as structs, in a problem file operator.parts is a list of
-//          them.
-// Wins: when a matrix has parts of different structure, and each is large enough to be worth its own pass over y.
-// Refuses: what the format of a part refuses, of its part. Deterministic mode on a host, because rows are not summed in
-//   the order of their columns.
+//   parts  FORMAT[PARAMETER=VALUE,...]@KERNEL:RULE(NUMBER=VALUE,...) + ... + FORMAT, with the rules that
+//          formats/compose.hpp describes. In C++ make_sum() takes parts as structs; in a problem file operator.parts is
+//          a list of them.
+// Wins: when a matrix has parts of different structure, each large enough to be worth its own pass over y.
+// Refuses: a part that its format refuses; deterministic mode on a host, because rows are not summed in the order of
+//   their columns.
 // Source: the sum of disjoint parts after B.-Y. Su, K. Keutzer, clSpMV: a cross-platform OpenCL SpMV framework on GPUs,
-// ICS
-//   2012, doi:10.1145/2304576.2304624; the parts are the user's.
+//   ICS 2012, doi:10.1145/2304576.2304624; the parts are the user's.
 //
 // The cut is made in the memory in which the source lies, on a device by its kernels. It is made again for new values.
 #include "formats/composed/planners.hpp"

@@ -1,4 +1,4 @@
-// BLSI: bit-level single indexing, coordinates with row and column of an entry in one integer.
+// BLSI, bit-level single indexing: coordinates that keep row and column of an entry in one integer.
 //
 //        | 1 . 2 . |     row      = 0  0  1  3  3  3     two bits
 //    A = | . 3 . . |     col      = 0  2  1  0  1  3     two bits
@@ -6,20 +6,19 @@
 //        | 4 5 . 6 |     values   = 1  2  3  4  5  6
 //
 // Arrays:
-//   index   [nnz] uint32 where bits(rows) + bits(cols) <= 32, else uint64: row << bits(cols) | col, ascending. bits(n)
-//           is the number of bits of n - 1.
+//   index   [nnz] uint32 if bits(rows) + bits(cols) <= 32, else uint64: row << bits(cols) | col, ascending. bits(n) is
+//           the number of bits of n - 1.
 //   values  [nnz].
 //   On a GPU also, for each segment of 512 entries, carry_row int32 and carry_value, as in coo-segmented.
 // Bytes: (v + 4) nnz or (v + 8) nnz, with v bytes a value; on a GPU (v + 4) segments more.
 // Parameters: none.
-// Wins: for a few products with a new matrix: the conversion is one pass, and little is transferred. In many products
-//   csr needs fewer bytes unless most rows are empty.
+// Wins: for a few products with a new matrix: the conversion is one pass, and little is transferred. For many products
+//   csr is better, since it needs fewer bytes unless most rows are empty.
 // Refuses: when bits(rows) + bits(cols) > 64. Matrices of this library have at most 62.
 // Source: B. Neelima, S. R. Prakash, R. M. Reddy, New sparse matrix storage format to improve the performance of total
-// SpMV
-//   time, Scalable Computing: Practice and Experience 13 (2012), 159-171.
+//   SpMV time, Scalable Computing: Practice and Experience 13 (2012), 159-171.
 //
-// The products are those of coo: equal numbers of entries for each thread on the host; segments with carries on a GPU
+// The products work as in coo: equal numbers of entries for each thread on the host; segments with carries on a GPU
 // (engines/runs/coo_segments.cuh), which decode an index by a shift and a mask.
 #include "formats/compressed/blsi.hpp"
 

@@ -1,4 +1,4 @@
-// BRO-COO on the device: the arrays of bro_coo.cpp, products of engines/bits/bro.cu.
+// BRO-COO on the device: the arrays of bro_coo.cpp with the products of engines/bits/bro.cu.
 #include "formats/compressed/bro_rules.hpp"
 #include "formats/entries.hpp"
 

@@ -1,4 +1,4 @@
-// BRO-CSR on the device: the arrays of bro_csr.cpp, products of engines/bits/bro.cu.
+// BRO-CSR on the device: the arrays of bro_csr.cpp with the products of engines/bits/bro.cu.
 #include "formats/compressed/bro_rules.hpp"
 #include "formats/entries.hpp"
 

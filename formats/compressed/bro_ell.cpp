@@ -1,4 +1,4 @@
-// BRO-ELL: slices of ELLPACK whose columns are differences in as few bits as the slot needs.
+// BRO-ELL: slices of ELLPACK whose columns are stored as differences, with as few bits as each slot of a slice needs.
 //
 //        | 1 . 2 . |     h = 2: differences of columns 1 2 | 2 . and . . . | 1 1 2
 //    A = | . 3 . . |     col_ptr    = 0 2 5             streams 01 10 | 10 00 and 0 0 00 | 1 1 10
@@ -6,25 +6,25 @@
 //        | 4 5 . 6 |     symbol_ptr = 0 1 2             symbols = 0x60000000 0x80000000 | 0 0xe0000000
 //
 // Arrays:
-//   col_ptr     [slices + 1] int64: slots of a row before each slice. A slice has h rows, the last one those that are
-//               left.
+//   col_ptr     [slices + 1] int64: slots of a row before each slice. A slice has h rows; the last slice has the rows
+//               that are left.
 //   bit_alloc   [col_ptr[slices]] uint8: bits of a field in each slot of a slice.
 //   symbol_ptr  [slices + 1] int64: symbols of a row before each slice.
 //   symbols     [m] uint32: fields follow each other, the highest bit first, filled up to whole symbols. Symbol j of
-//               row l of slice s at h symbol_ptr[s] + j h' + l, where h' is the number of its rows. The first field of
-//               a row is its first column + 1, the others are differences. A field of 0 is padding, and ends the row.
-//   values      [slots]: slot k of row l of slice s at h col_ptr[s] + k h' + l; 0 in padding.
+//               row l of slice s lies at h symbol_ptr[s] + j h' + l; h' is the number of rows of the slice. The first
+//               field of a row is its first column + 1, the others are differences. A field of 0 is padding and ends
+//               the row.
+//   values      [slots]: slot k of row l of slice s lies at h col_ptr[s] + k h' + l; 0 in padding.
 // Bytes: v slots + 4 m + slots of a row in all slices + 16 (slices + 1), with v bytes a value.
 // Parameters: h, the rows of a slice; max_fill, the most slots per entry.
-// Wins: when columns lie near each other (bands, meshes in a good numbering): 2 to 8 bits an index instead of 32.
+// Wins: when columns lie near each other (bands, meshes in a good numbering): an index takes 2 to 8 bits instead of 32.
 // Refuses: when slots > max_fill nonzeros.
 // Source: W. T. Tang, W. J. Tan, R. Ray, Y. W. Wong, W. Chen, S. Kuo, R. S. M. Goh, S. J. Turner, W.-F. Wong,
-// Accelerating sparse
-//   matrix-vector multiplication on GPUs using bit-representation-optimized schemes, SC 2013,
-//   doi:10.1145/2503210.2503234. Their slices are as high as a thread block; those of a warp pad less. The number of
-//   fields of a slice is that of its longest row.
+//   Accelerating sparse matrix-vector multiplication on GPUs using bit-representation-optimized schemes, SC 2013,
+//   doi:10.1145/2503210.2503234. The authors' slices are as high as a thread block; slices as high as a warp need less
+//   padding. A slice has as many fields as its longest row has entries.
 //
-// The streams are those of engines/bits/bits.hpp, the rest is engines/bits/bro.hpp.
+// engines/bits/bits.hpp has the streams, and engines/bits/bro.hpp everything else.
 #include "formats/compressed/bro_rules.hpp"
 #include "formats/entries.hpp"
 

@@ -1,4 +1,4 @@
-// BRO-ELL on the device: the arrays of bro_ell.cpp, products of engines/bits/bro.cu.
+// BRO-ELL on the device: the arrays of bro_ell.cpp with the products of engines/bits/bro.cu.
 #include "formats/compressed/bro_rules.hpp"
 #include "formats/entries.hpp"
 

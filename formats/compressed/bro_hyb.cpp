@@ -1,17 +1,17 @@
-// BRO-HYB: the first K entries of every row in BRO-ELL, the rest in BRO-COO.
+// BRO-HYB: the first K entries of every row are stored in BRO-ELL, the other entries in BRO-COO.
 //
 //        | 1 . 2 . |     K = 1, h = 2                       the rest, W = 2, q = 2: rows 0 3 | 3, padding 3
 //    A = | . 3 . . |     col_ptr   = 0 1 2                  tail_base   = 0
 //        | . . . . |     bit_alloc = 2 | 1                  tail_width  = 2
 //        | 4 5 . 6 |     values    = 1 3 | . 4              tail_col    = 2 1 3       tail_values = 2 5 6
 //
-// Arrays: as in bro-ell for the first K entries of every row; those of bro-coo, with names that begin with tail_,
-//   for the others. Without others those of bro-ell only.
-// Bytes: as both.
-// Parameters: K and break_even, which are hyb's; h of bro-ell; W and q of bro-coo.
+// Arrays: as in bro-ell for the first K entries of every row, and as in bro-coo, with names that begin with tail_, for
+//   the others. If there are no others, only the arrays of bro-ell.
+// Bytes: the sum of both.
+// Parameters: K and break_even of hyb; h of bro-ell; W and q of bro-coo.
 // Wins: when hyb does: most rows have similar lengths and a few are long.
 // Refuses: never.
-// Source: W. T. Tang et al., SC 2013, doi:10.1145/2503210.2503234 (see bro_ell.cpp); the rule for K is that of hyb.
+// Source: W. T. Tang et al., SC 2013, doi:10.1145/2503210.2503234 (see bro_ell.cpp); the rule for K is the rule of hyb.
 //
 // The engine is engines/bits/bro.hpp.
 #include "formats/compressed/bro_rules.hpp"

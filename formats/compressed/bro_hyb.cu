@@ -1,4 +1,4 @@
-// BRO-HYB on the device: the arrays of bro_hyb.cpp, products of engines/bits/bro.cu.
+// BRO-HYB on the device: the arrays of bro_hyb.cpp with the products of engines/bits/bro.cu.
 #include "formats/compressed/bro_rules.hpp"
 #include "formats/entries.hpp"
 

@@ -1,4 +1,4 @@
-// BRO-HYBR on the device: the arrays of bro_hybr.cpp, products of engines/bits/bro.cu.
+// BRO-HYBR on the device: the arrays of bro_hybr.cpp with the products of engines/bits/bro.cu.
 #include "formats/compressed/bro_rules.hpp"
 #include "formats/entries.hpp"
 

@@ -1,4 +1,4 @@
-// BRO-HYBR(S): BRO-HYBR of the rows sorted by length.
+// BRO-HYBR(S): BRO-HYBR with the rows sorted by length.
 //
 //        | 1 . 2 . |     K = 1, h = 2                       the rest: row 3 has columns 1 and 3, row 0 has 2
 //    A = | . 3 . . |     perm      = 3 0 1 2                tail_row_ptr    = 0 2 3 3 3
@@ -6,7 +6,7 @@
 //        | 4 5 . 6 |     values    = 4 1 | 3 .              tail_width      = 2 0 0 0    tail_values = 5 6 2
 //
 // Arrays: as in bro-hybr with sort = length: rows of similar lengths share a slice.
-// Bytes: those of bro-hybr, where slices have less padding, and 4 rows.
+// Bytes: as bro-hybr with less padding in the slices, plus 4 rows.
 // Parameters: K, break_even and h of bro-hybr.
 // Wins: when bro-hybr does and neighbouring rows differ much in length. y is written in another order.
 // Refuses: never.

@@ -1,5 +1,5 @@
-// SparseX (CSX): a stream of units, each a run of entries along a line or a small block, or the column differences of a
-// row.
+// SparseX (CSX): a stream of units; a unit is a run of entries along a line, a small block, or a list of column
+// differences of a row.
 //
 //        | 1 . 2 . |     row 0: new row, 2 entries, column 0, difference 2              128 2 0 2
 //    A = | . 3 . . |     row 1: new row, 1 entry, column 1                              128 1 1
@@ -9,35 +9,35 @@
 // Arrays:
 //   A part is part_rows successive rows.
 //   stream      [bytes] uint8: the units of each part in the order of their first entries, one after another:
-//                 kind, + 128 where the first entry lies in a later row than that of the unit before, + 64 where rows
-//                 are skipped number of entries, 1 to 255; of a block the number of its columns
+//                 kind, + 128 if the first entry lies in a later row than the unit before, + 64 if rows are skipped
+//                 number of entries, 1 to 255; for a block the number of its columns
 //                 number of rows that are skipped, if there are any
-//                 column of the first entry, less that of the unit before in the same row
+//                 column of the first entry, minus the column of the unit before in the same row
 //                 kinds 0, 1, 2: differences of columns from entry to entry, of 1, 2, 4 bytes
 //                 kinds 3, 4, 5, 6: a step d. Entry k lies k d to the right, down, down and right, down and left
 //                 kinds 10, 11, 12, 14, 16: a block of 2, 3, 4, 6, 8 rows, row by row
-//               Numbers have seven bits a byte, the lowest first; the highest bit is 1 where more follow.
+//               Numbers have seven bits per byte, the lowest first; the highest bit is 1 if more follow.
 //   part_begin  [parts + 1] int64: the first byte of each part.
 //   part_value  [parts + 1] int64: the first value of each part.
 //   values      [nnz]: in the order of the units.
 // Bytes: v nnz + bytes of the stream + 16 (parts + 1), with v bytes a value.
 // Parameters:
-//   part_rows  rows of a part. Units do not leave it; threads have whole parts.
-//   min_run    entries of a run from which it is a unit of its own.
-// Wins: on matrices that are larger than the caches and whose entries lie on diagonals or in blocks, on a host with
-//   many threads: the stream needs 0.1 to 2 bytes an entry. The conversion takes as long as many products.
+//   part_rows  rows of a part. Units do not cross its borders; threads compute whole parts.
+//   min_run    the fewest entries of a run that makes a unit.
+// Wins: on a host with many threads, for matrices that are larger than the caches and whose entries lie on diagonals or
+//   in blocks: the stream needs 0.1 to 2 bytes per entry. The conversion takes as long as many products.
 // Refuses: on a GPU when a part has more than 65,536 entries. Never on a host.
 // Source: A. Elafrou, V. Karakasis, T. Gkountouvas, K. Kourtis, G. Goumas, N. Koziris, SparseX: a library for
 //   high-performance sparse matrix-vector multiplication on multicore platforms, ACM TOMS 44 (2018),
 //   doi:10.1145/3134442; K. Kourtis, V. Karakasis, G. Goumas, N. Koziris, CSX: an extended compression format for SpMV
 //   on shared memory systems, PPoPP 2011, doi:10.1145/1941553.1941587.
 //
-// The kinds that are looked for, four at most, are those that save most in up to eight parts. Each of them takes its
-// runs in all parts from what the kinds before it have left. The paper chooses in the same way, except for each
-// thread's rows, and generates code; here a product is a switch over the kinds. The bytes of a unit are our reading. In
+// At most four kinds are looked for: the kinds that save most in up to eight parts. Each kind takes its runs in all
+// parts from the entries that the kinds before it have left. The paper chooses in the same way, but for the rows of
+// each thread, and generates code; here a product is a switch over the kinds. The bytes of a unit are our reading. In
 // deterministic mode only runs within a row are looked for, and no unit has columns on both sides of another's, so that
-// a product adds the entries of a row in ascending columns. On a GPU, which the authors do not propose, a warp has a
-// part.
+// a product adds the entries of a row in ascending columns. The authors propose no version for a GPU; here a warp
+// computes a part.
 #include "formats/compressed/sparsex.hpp"
 
 #include <bit>

@@ -1,8 +1,9 @@
-// SparseX on the device: the arrays of sparsex.cpp. A warp has a part. All its lanes read the head of a unit; each of
-// them takes every 32nd entry. The sums of the rows of a part lie in shared memory, where no two lanes add to the same
-// row in one unit, and units are added one after another. So the order of the sums is fixed, and one launch is enough.
+// SparseX on the device: the arrays of sparsex.cpp. A warp computes a part. All its lanes read the head of a unit, and
+// each lane takes every 32nd entry. The sums of the rows of a part lie in shared memory, where no two lanes add to the
+// same row in one unit, and units are added one after another. So the order of the sums is fixed, and one launch is
+// enough.
 //
-// The conversion is the host's, a thread for each part; the kinds are chosen on the host from a few parts.
+// The conversion is the one of the host, with a thread for each part; the host chooses the kinds from a few parts.
 #include "formats/compressed/sparsex.hpp"
 
 #include <string>

@@ -1,5 +1,5 @@
-// Aligned COO: coordinates in lanes of equal length; a long row has neighbouring lanes of its own, short rows share
-// one.
+// Aligned COO: coordinates in lanes of equal length; a long row fills neighbouring lanes of its own, and short rows
+// share a lane.
 //
 //        | 1 . 2 . |     length = 2, width = 1       row_of_slot = 3 3 0 1    slot 0 of lanes 0, 1, 2, 3
 //    A = | . 3 . . |     row 3: lanes 0 and 1                      3 3 0 1    slot 1
@@ -7,30 +7,30 @@
 //        | 4 5 . 6 |     row 1: lane 3               values      = 4 6 1 3 | 5 . 2 .        empty_row = 2
 //
 // Arrays:
-//   row_of_slot  [length lanes] int32, slot k of lane l at k lanes + l. A slot without an entry has the row of the
+//   row_of_slot  [length lanes] int32: slot k of lane l lies at k lanes + l. A slot without an entry has the row of the
 //                entry before it in its lane; -1 in a lane without entries.
 //   col          [length lanes] int32, the same; 0 in a lane without entries.
 //   values       [length lanes], 0 in a slot without an entry.
 //   empty_row    [rows without entries] int32: ascending.
 // Bytes: (v + 8) length lanes + 4 empty rows, with v bytes a value; on a GPU also (2 v + 12) for each 32 lanes of long
-// rows.
+//   rows.
 // Parameters:
 //   length            slots of a lane. 0 takes the length of five with the fewest slots: m, 3 m / 2, 2 m, 3 m and 4 m
-//                     with m = nnz / 262,144, but at least 16 and at most 256.
+//                     with m = nnz / 262,144, at least 16 and at most 256.
 //   width             the number of lanes is a multiple of it, so that slots lie at multiples of 4 width bytes.
 //   max_fill_percent  see Refuses.
-// Wins: on a GPU, when row lengths differ much (power laws): all threads have the same work, and no light row needs
+// Wins: on a GPU, when row lengths differ much (power laws): all threads have the same work, and no short row needs
 //   more than one thread.
-// Refuses: when all lanes but one have more slots than max_fill_percent of nnz (lanes that only fill up `width` are not
-//   counted).
+// Refuses: when all lanes except one have more slots than max_fill_percent of nnz (lanes that only fill up `width` are
+//   not counted).
 // Source: M. Shah, V. Patel, An efficient sparse matrix multiplication for skewed matrix on GPU, HPCC 2012, 1301-1306.
-// The
-//   survey by which we know it (Filippone et al., ACM TOMS 43 (2017), doi:10.1145/3017994) names balance by reordering
-//   and work without synchronisation; the lanes, the packing and the rule for the length are our reading. Low
-//   confidence.
+//   We know it from the survey of Filippone et al., ACM TOMS 43 (2017), doi:10.1145/3017994, which names balance by
+//   reordering and work without synchronisation; the lanes, the packing and the rule for the length are our reading.
+//   Low confidence.
 //
-// Rows of at least `length` entries take as many lanes as they need, the longest first. The others are packed whole: in
-// the order of descending length, each into the first lane with room. Padding adds nothing to a product, whatever x is.
+// Rows of at least `length` entries take as many lanes as they need, the longest first. The other rows are packed
+// whole: in the order of descending length, each into the first lane with room. Padding adds nothing to a product,
+// whatever x is.
 #include "formats/coordinate/aligned_coo.hpp"
 
 #include <algorithm>

@@ -1,7 +1,7 @@
-// Aligned COO on the device: the layout is that of aligned_coo.cpp, one thread for each lane, in one launch. A thread
-// writes the rows that lie in its lane. Lanes of the same long row are added by shuffles. Where such a row needs
-// several warps, the last of them that finishes adds the sums of all in their order, so that the order is fixed and no
-// atomic operation adds to y (the paper's, as we read it, do). For each warp with lanes of long rows:
+// Aligned COO on the device, in the layout of aligned_coo.cpp, one thread for each lane, in one launch. A thread
+// writes the rows that lie in its lane. Lanes of the same long row are added by shuffles. If such a row needs several
+// warps, the last of them to finish adds the sums of all of them in their order, so the order is fixed and no atomic
+// operation adds to y (in the paper, as we read it, they do). For each warp with lanes of long rows:
 //   span     [2 warps] int32: the first and the last warp of the row that goes on from the warp before.
 //   partial  [2 warps]: the sum of that row, and of the row that goes on in the next warp.
 //   arrived  [warps]: warps that have finished the row that begins in this warp; 0 between products.

@@ -1,16 +1,16 @@
 // COO on the device: row, col and values as in coo.cpp. Kernels:
 //   native         Warps take about the same number of entries each (engines/runs/row_runs.cuh). The sum of a row has a
 //                  fixed order. It needs more than the three arrays: 16 ceil(nnz / 240) + 4 (nnz / 32 + 11) bytes;
-//                  where rows have no entries 4 (rows with some + ceil(rows / 32)) more; and 24 + v + 4 for each piece
-//                  of a long row.
+//                  if there are rows without entries, 4 (rows with entries + ceil(rows / 32)) more; and 24 + v + 4 for
+//                  each piece of a long row.
 //   segmented      Bell and Garland's, in two launches (engines/runs/coo_segments.cuh). The sum of a row has a fixed
-//                  order. It needs 4 + v bytes for each 512 entries besides the three arrays.
+//                  order. It needs the three arrays and 4 + v bytes for each 512 entries.
 //   atomic         A warp adds the runs of rows among 32 neighbouring entries, and adds the results to y by
 //                  atomic operations. It needs only the three arrays. The order of the sums is not fixed.
 //   cusparse       cuSPARSE, COO_ALG1: cuSPARSE's fastest. The order of the sums is not fixed.
 //   cusparse-alg2  cuSPARSE, COO_ALG2: a fixed order of the sums.
-// Source: N. Bell, M. Garland, Implementing sparse matrix-vector multiplication on throughput-oriented
-// processors, SC 2009, doi:10.1145/1654059.1654078.
+// Source: N. Bell, M. Garland, Implementing sparse matrix-vector multiplication on throughput-oriented processors, SC
+//   2009, doi:10.1145/1654059.1654078.
 #include <limits>
 #include <optional>
 #include <string>

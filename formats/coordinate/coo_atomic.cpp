@@ -8,12 +8,12 @@
 // Arrays: as in coo.
 // Bytes: (v + 8) nnz, with v bytes a value.
 // Parameters: none.
-// Wins: on a GPU, when rows are short and scattered: nothing is stored besides the entries. On a host it is the kernel
-//   of coo, without atomic operations.
+// Wins: on a GPU, when rows are short and scattered: only the entries are stored. On a host it is the kernel of coo,
+//   without atomic operations.
 // Refuses: deterministic mode on a GPU, since the order of the sums is not fixed.
 // Source: N. Bell, M. Garland, Implementing sparse matrix-vector multiplication on throughput-oriented processors, SC
-//   2009, doi:10.1145/1654059.1654078. Neighbouring entries of a row are added before the atomic operation; y is
-//   multiplied by beta in a launch before.
+//   2009, doi:10.1145/1654059.1654078. Neighbouring entries of a row are added before the atomic operation; an earlier
+//   launch multiplies y by beta.
 #include "formats/entries.hpp"
 #include "operators/assembled_matrix.hpp"
 

@@ -1,7 +1,7 @@
-// COO multiplied by Kokkos, on the arrays of coo.cpp. The entries are cut into pieces of equal length, one a
-// thread. A piece adds to the rows that begin in it. What it has of a row that began earlier is its carry, which
-// the piece where that row began adds afterwards. So no atomics are used, and the result is the same in every run.
-// Besides the arrays there is one carry a piece.
+// COO multiplied by Kokkos, on the arrays of coo.cpp. The entries are cut into pieces of equal length, one per thread.
+// A piece adds to the rows that begin in it. Its sum for a row that began earlier is its carry, which the piece where
+// that row began adds afterwards. So no atomics are used, and the result is the same in every run. There is one carry
+// per piece in addition to the arrays.
 // Source: N. Bell, M. Garland, SC 2009, doi 10.1145/1654059.1654078 (segmented reduction with carries).
 #include "core/buffer.hpp"
 #include "formats/engines/library/kokkos_matrix.hpp"

@@ -1,4 +1,4 @@
-// Sliced COO: coordinates of slices of rows, sorted by column within a slice, with a short number of the row.
+// Sliced COO: coordinates in slices of rows, sorted by column within a slice, with a row number of 8 bits.
 //
 //        | 1 . 2 . |     height = 2   slice_row = 0 2 4         slice_ptr = 0 3 6
 //    A = | . 3 . . |                  local_row = 0 1 0 | 1 1 1
@@ -7,18 +7,18 @@
 //
 // Arrays:
 //   slice_row  [slices + 1] int32: the first row of each slice, ascending from 0 to rows. A slice has at most 256 rows.
-//   slice_ptr  [slices + 1] int64: its first entry, nondecreasing from 0 to nnz.
+//   slice_ptr  [slices + 1] int64: the first entry of each slice, nondecreasing from 0 to nnz.
 //   local_row  [nnz] uint8: row - slice_row.
 //   col        [nnz] int32: nondecreasing within a slice; the rows of a column ascend.
 //   values     [nnz].
 // Bytes: (v + 5) nnz + 12 (slices + 1), with v bytes a value.
 // Parameters:
-//   height   rows of a slice at most, 1, 2, 4, ... 256.
+//   height   the most rows of a slice: 1, 2, 4, ... 256.
 //   entries  the rows of a group of `height` rows are cut into slices of half as many rows, a quarter, ..., until these
-//            have at most that many entries on average, or one row.
-// Wins: on a GPU, when rows are short and their columns scattered, but alike among neighbouring rows: neighbouring
-//   threads read neighbouring x, and no thread needs another row than those in shared memory.
-// Refuses: never. A single row with most entries is left to one thread block.
+//            have at most that many entries on average, or a single row.
+// Wins: on a GPU, when rows are short and their columns scattered, but similar in neighbouring rows: neighbouring
+//   threads read neighbouring elements of x, and the sums of all rows of a slice lie in shared memory.
+// Refuses: never. One thread block computes a single row with most of the entries.
 // Source: H.-V. Dang, B. Schmidt, CUDA-enabled sparse matrix-vector multiplication on GPUs using atomic operations,
 //   Parallel Computing 39 (2013) 737-750, doi:10.1016/j.parco.2013.09.005. The heights of slices, and the number of
 //   sums for each row, are our reading.

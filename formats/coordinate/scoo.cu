@@ -1,7 +1,7 @@
-// Sliced COO on the device: the layout is that of scoo.cpp. A thread block computes a slice; its rows have `lanes` sums
-// each in shared memory, added in their order at the end. Every row of y is written once, in one launch. Kernels:
-//   native  A warp takes an even part of the slice and has one of the sums. Lanes whose entries lie in the same row add
-//           one after another. The order of the sums is fixed.
+// Sliced COO on the device, in the layout of scoo.cpp. A thread block computes a slice. Each row has `lanes` sums in
+// shared memory, which are added in their order at the end. Every row of y is written once, in one launch. Kernels:
+//   native  Each warp takes an equal part of the slice and has one of the sums. Lanes whose entries lie in the same row
+//           add one after another. The order of the sums is fixed.
 //   atomic  Dang and Schmidt's: thread t adds to sum t mod lanes of a row by an atomic operation in shared memory. The
 //           order of the sums is not fixed.
 #include "formats/coordinate/scoo.hpp"

@@ -1,4 +1,4 @@
-// BDIA, banded diagonals: whole diagonals, whose offsets are kept by bands of neighbours.
+// BDIA, banded diagonals: whole diagonals; neighbouring diagonals form a band, which has one offset.
 //
 //        | 1 . 2 . |     band_off = -1 2                            (. is a stored 0)
 //    A = | 3 4 . 5 |     band_ptr = 0 2 3
@@ -8,18 +8,18 @@
 // Arrays:
 //   band_off  [bands] int32: column - row of each band's first diagonal, ascending.
 //   band_ptr  [bands + 1] int64: diagonals before each band. Diagonal d of a band has the offset band_off + d.
-//   values    [rows diagonals]: a(r, r + offset) at d rows + r; 0 if there is no entry or no such column.
-//   entries   [ceil(rows / 8) diagonals] uint8: bit r % 8 of byte r / 8 of diagonal d is 1 where its value r
+//   values    [rows diagonals]: a(r, r + offset) lies at d rows + r; 0 if there is no entry or no such column.
+//   entries   [ceil(rows / 8) diagonals] uint8: bit r % 8 of byte r / 8 of diagonal d is 1 if its value r
 //             is an entry. It distinguishes stored zeros from fill. Products do not read it, except in
 //             deterministic mode.
 // Bytes: diagonals (v rows + ceil(rows / 8)) + 4 bands + 8 (bands + 1), with v bytes a value.
 // Parameters:
 //   max_fill  the most stored values per entry.
-// Wins: when diagonals lie side by side. On a GPU a warp that has a wide band keeps the x of its 32 rows in registers:
-//   it loads 32 of them for 32 diagonals, and its lanes exchange them.
+// Wins: when diagonals lie side by side. On a GPU a warp keeps the part of x that a wide band needs in registers: it
+//   loads 32 elements for 32 diagonals, and its lanes exchange them.
 // Refuses: when rows diagonals > max_fill nonzeros.
 // Source: B.-Y. Su, K. Keutzer, clSpMV: a cross-platform OpenCL SpMV framework on GPUs, ICS 2012,
-//   doi:10.1145/2304576.2304624. They keep x in local memory.
+//   doi:10.1145/2304576.2304624. The authors keep x in local memory.
 //
 // A NaN or infinity in x also reaches rows whose diagonal has no entry there, because 0 times it is NaN. In
 // deterministic mode it reaches only rows with an entry there.

@@ -1,5 +1,5 @@
-// BDIA on the device: the layout is that of bdia.cpp, one thread for each row. A warp keeps the x of a wide band in
-// registers.
+// BDIA on the device, in the layout of bdia.cpp, one thread for each row. A warp keeps the part of x that a wide band
+// needs in registers.
 #include "formats/engines/diagonals/diagonals.cuh"
 #include "formats/entries.hpp"
 

@@ -1,4 +1,4 @@
-// CDS, column diagonal storage: diagonals of blocks, one line of values for each column of the blocks.
+// CDS, column diagonal storage: diagonals of blocks, with one line of values for each column of the blocks.
 //
 //        | 1 2 3 . |     block = 2
 //    A = | 4 5 . 6 |     off    = 0 1                                       (. is a stored 0)
@@ -9,19 +9,18 @@
 // Arrays:
 //   off      [block diagonals] int32: block column - block row of every diagonal of blocks of b = block rows with an
 //            entry, ascending.
-//   values   [rows b block diagonals]: a(r, (r / b + off[d]) b + c) at (d b + c) rows + r; 0 if there is no entry or
-//            no such column.
-//   entries  [ceil(rows / 8) b block diagonals] uint8: bit r % 8 of byte r / 8 of line d b + c is 1 where its value r
+//   values   [rows b block diagonals]: a(r, (r / b + off[d]) b + c) lies at (d b + c) rows + r; 0 if there is no entry
+//            or no such column.
+//   entries  [ceil(rows / 8) b block diagonals] uint8: bit r % 8 of byte r / 8 of line d b + c is 1 if its value r
 //            is an entry. It distinguishes stored zeros from fill. Products do not read it, except in deterministic
 //            mode.
 // Bytes: b block diagonals (v rows + ceil(rows / 8)) + 4 block diagonals, with v bytes a value.
 // Parameters:
-//   block     b: rows and columns of a block; 0 takes the one up to 8 with the fewest values. It is chosen from all
-//             rows of a matrix of up to 4096 rows, and from 16 pieces of 256 rows of a larger one.
+//   block     b: rows and columns of a block; 0 takes the size up to 8 with the fewest values. It is chosen from all
+//             rows of a matrix of up to 4096 rows, and from 16 pieces of 256 rows of a larger matrix.
 //   max_fill  the most stored values per entry.
-// Wins: on stencils with several unknowns at each point: dia needs 2 b - 1 diagonals for each diagonal of blocks, cds b
-// lines.
-//   The rows of a block share x.
+// Wins: for stencils with several unknowns at each point: for each diagonal of blocks dia needs 2 b - 1 diagonals and
+//   cds b lines. The rows of a block share x.
 // Refuses: when rows b block diagonals > max_fill nonzeros.
 // Source: J. Godwin, J. Holewinski, P. Sadayappan, High-performance sparse matrix-vector multiplication on GPUs for
 //   structured grid computations, GPGPU-5, 2012. The order of the lines is our reading.

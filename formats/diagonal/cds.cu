@@ -1,4 +1,4 @@
-// CDS on the device: the layout is that of cds.cpp, one thread for each row. The rows of a block load the same x.
+// CDS on the device, in the layout of cds.cpp, one thread for each row. The rows of a block load the same x.
 #include "formats/diagonal/cds.hpp"
 #include "formats/engines/diagonals/diagonals.cuh"
 #include "formats/entries.hpp"

@@ -1,5 +1,5 @@
-// CRSD, compressed row segments with diagonal patterns: segments of rows, each with the diagonals that are well filled
-// in it; neighbouring segments with the same diagonals share one description; other entries are stored as triples.
+// CRSD, compressed row segments with diagonal patterns: each segment of rows stores the diagonals that are well filled
+// in it; neighbouring segments with the same diagonals share one description; the other entries are stored as triples.
 //
 //        | 1 . 2 . |    rows = 2, scatter = 60
 //    A = | . 3 . . |    pattern_seg = 0 2, pattern_band = 0 1, pattern_dia = 0 2    one pattern, of segments 0 and 1
@@ -15,29 +15,27 @@
 //   band_off      [bands] int32: column - row of the first diagonal of a band, a group of neighbouring diagonals;
 //                 ascending within a pattern. A band with one diagonal is a non-adjacent group in the words of the
 //                 paper.
-//   band_ptr      [bands + 1] int64: diagonals before each band, where each counts once for its pattern.
-//   values        [rows diagonals + scattered]: that of row i of segment s on its diagonal d at ((pattern_dia + (s -
-//                 pattern_seg) D + d) rows + i, with D diagonals in its pattern; 0 if there is no entry, no such
+//   band_ptr      [bands + 1] int64: diagonals before each band; each counts once for its pattern.
+//   values        [rows diagonals + scattered]: the value of row i of segment s on its diagonal d lies at ((pattern_dia
+//                 + (s - pattern_seg) D + d) rows + i, with D diagonals in its pattern; 0 if there is no entry, no such
 //                 column or, in the last segment, no such row. Then the scattered entries.
-//   entries       [ceil(rows / 8) diagonals] uint8: bit i % 8 of byte i / 8 of a diagonal is 1 where its value i is an
+//   entries       [ceil(rows / 8) diagonals] uint8: bit i % 8 of byte i / 8 of a diagonal is 1 if its value i is an
 //                 entry. It distinguishes stored zeros from fill. Products do not read it, except in deterministic
 //                 mode.
 //   scatter_ptr   [segments + 1] int64: scattered entries before each segment.
 //   scatter_row, scatter_col  [scattered] int32: by rows, then columns.
 // Bytes: diagonals (v rows + ceil(rows / 8)) + (v + 8) scattered + 24 (patterns + 1) + 4 bands + 8 (bands + 1) + 8
-// (segments +
-//   1), with v bytes a value.
+//   (segments + 1), with v bytes a value.
 // Parameters:
 //   rows      rows in a segment.
-//   scatter   per cent of the rows of a segment: a diagonal with entries in fewer is not stored as such.
+//   scatter   percent of the rows of a segment: a diagonal with entries in fewer rows is not stored as a diagonal.
 //   max_fill  the most stored values per entry.
-// Wins: on stencils with irregular borders or a few further entries: those do not make whole diagonals, and offsets
-//   take no memory.
+// Wins: for stencils with irregular borders or a few further entries: these entries do not cause whole diagonals, and
+//   offsets take no memory.
 // Refuses: when values > max_fill nonzeros, which can only be with scatter < 100 / max_fill.
 // Source: X. Sun, Y. Zhang, T. Wang, X. Zhang, L. Yuan, L. Rao, Optimizing SpMV for diagonal sparse matrices on GPU,
-// ICPP 2011.
-//   They generate code for each pattern; ours reads the table. The split into patterns and scattered entries is our
-//   reading.
+//   ICPP 2011. The authors generate code for each pattern; our own code reads a table. The split into patterns and
+//   scattered entries is our reading.
 //
 // A NaN or infinity in x also reaches rows whose diagonal has no entry there, because 0 times it is NaN. In
 // deterministic mode it reaches only rows with an entry there.

@@ -1,5 +1,5 @@
-// CRSD on the device: the layout is that of crsd.cpp, one thread for each row, with its scattered entries. With
-// segments of whole warps a warp keeps the x of a wide band in registers.
+// CRSD on the device, in the layout of crsd.cpp, one thread for each row and its scattered entries. With segments of
+// whole warps a warp keeps the part of x that a wide band needs in registers.
 #include <optional>
 
 #include "formats/diagonal/crsd.hpp"

@@ -1,5 +1,5 @@
-// DDD-NAIVE, naive direct dense diagonals: whole diagonals, each as long as it is in the matrix. Nothing is stored
-// outside of the matrix.
+// DDD-NAIVE, naive direct dense diagonals: whole diagonals, each as long as it is in the matrix, so nothing outside of
+// the matrix is stored.
 //
 //        | 1 . 2 . |     off     = -3 -2 0 2
 //    A = | . 3 . . |     dia_ptr = 0 1 3 7 9                        (. is a stored 0)
@@ -9,19 +9,20 @@
 // Arrays:
 //   off      [diagonals] int32: column - row of every diagonal with an entry, ascending.
 //   dia_ptr  [diagonals + 1] int64: values before each diagonal.
-//   values   [dia_ptr[diagonals]]: a(r, r + off[d]) at dia_ptr[d] + r - max(0, -off[d]), for all rows that have this
-//            column; 0 if there is no entry.
+//   values   [dia_ptr[diagonals]]: a(r, r + off[d]) lies at dia_ptr[d] + r - max(0, -off[d]), for all rows that have
+//            this column; 0 if there is no entry.
 //   entries  [values / 8 (rounded down) + 2 diagonals] uint8: bit r % 8 of byte dia_ptr[d] / 8 + 2 d + r / 8 - max(0,
-//            -off[d]) / 8 is 1 where row r has an entry on diagonal d. It distinguishes stored zeros from fill.
+//            -off[d]) / 8 is 1 if row r has an entry on diagonal d. It distinguishes stored zeros from fill.
 //            Products do not read it, except in deterministic mode.
 // Bytes: v values + 12 diagonals + 8 + floor(values / 8) + 2 diagonals, with v bytes a value.
 // Parameters:
 //   max_fill  the most stored values per entry.
-// Wins: over dia where diagonals lie far from the main one: their corners outside of the matrix are not stored.
+// Wins: compared with dia, when diagonals lie far from the main diagonal: their corners outside of the matrix are not
+//   stored.
 // Refuses: when values > max_fill nonzeros.
 // Source: L. Yuan, Y. Zhang, X. Sun, T. Wang, Optimizing sparse matrix vector multiplication using diagonal storage
 //   matrix format, HPCC 2010. S. Filippone, V. Cardellini, D. Barbieri, A. Fanfarillo, ACM TOMS 43(4), 2017,
-//   doi:10.1145/3017994, name it without details: the arrays are our reading of its name.
+//   doi:10.1145/3017994, name it without details, so the arrays are our reading of its name.
 //
 // A NaN or infinity in x also reaches rows whose diagonal has no entry there, because 0 times it is NaN. In
 // deterministic mode it reaches only rows with an entry there.

@@ -1,4 +1,4 @@
-// DDD-NAIVE on the device: the layout is that of ddd_naive.cpp, one thread for each row.
+// DDD-NAIVE on the device, in the layout of ddd_naive.cpp, one thread for each row.
 #include "formats/engines/diagonals/diagonals.cuh"
 #include "formats/entries.hpp"
 

@@ -11,23 +11,23 @@
 //   block_ptr  [blocks + 1] int64: segments before each block of rows; blocks = ceil(rows / block). A segment ends at
 //              the end of its block, so that a thread finds the segments of its row in the list of its block.
 //   off        [segments] int32: column - row; ascending within a block.
-//   first      [segments] int32: the first row, an entry; ascending within a block and offset.
-//   seg_ptr    [segments + 1] int64: values before each segment. Its last value is an entry.
-//   values     [seg_ptr[segments]]: a(r, r + off[s]) at seg_ptr[s] + r - first[s]; 0 if there is no entry.
+//   first      [segments] int32: the first row of each segment, which is an entry; ascending within a block and offset.
+//   seg_ptr    [segments + 1] int64: values before each segment. The last value of a segment is an entry.
+//   values     [seg_ptr[segments]]: a(r, r + off[s]) lies at seg_ptr[s] + r - first[s]; 0 if there is no entry.
 //   entries    [values / 8 (rounded down) + 2 segments] uint8: bit i % 8 of byte seg_ptr[s] / 8 + 2 s + i / 8 - i' / 8
-//              is 1 where row i of the block has an entry; i' is the segment's first row in the block. It distinguishes
+//              is 1 if row i of the block has an entry; i' is the segment's first row in the block. It distinguishes
 //              stored zeros from fill. Products do not read it, except in deterministic mode.
 // Bytes: v values + 16 segments + 8 + 8 (blocks + 1) + floor(values / 8) + 2 segments, with v bytes a value.
 // Parameters:
 //   block     rows in a block.
-//   gap       zeros that end a segment. 1 stores no fill. A segment takes 18 bytes, so that shorter gaps are cheaper as
-//             fill.
+//   gap       number of zeros that end a segment. 1 stores no fill. A segment takes 18 bytes, so short gaps are cheaper
+//             as fill.
 //   max_fill  the most stored values per entry.
-// Wins: when diagonals are broken: dia would fill their gaps, and hdi those within a hack.
+// Wins: when diagonals are broken: dia would fill their gaps, and hdi the gaps within a hack.
 // Refuses: when values > max_fill nonzeros, which can only be with gap > max_fill.
 // Source: L. Yuan, Y. Zhang, X. Sun, T. Wang, Optimizing sparse matrix vector multiplication using diagonal storage
 //   matrix format, HPCC 2010. S. Filippone, V. Cardellini, D. Barbieri, A. Fanfarillo, ACM TOMS 43(4), 2017,
-//   doi:10.1145/3017994, name it without details: the arrays are our reading of its name.
+//   doi:10.1145/3017994, name it without details, so the arrays are our reading of its name.
 //
 // A NaN or infinity in x also reaches rows of a segment without an entry there. In deterministic mode, and with gap =
 // 1, it reaches only rows with an entry there.

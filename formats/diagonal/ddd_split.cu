@@ -1,5 +1,5 @@
-// DDD-SPLIT on the device: the layout is that of ddd_split.cpp, one thread for each row. It goes through the segments
-// of its block of rows.
+// DDD-SPLIT on the device, in the layout of ddd_split.cpp, one thread for each row, which goes through the segments of
+// its block of rows.
 #include <optional>
 
 #include "formats/engines/diagonals/diagonals.cuh"

@@ -9,16 +9,16 @@
 // Arrays:
 //   hack_ptr  [hacks + 1] int64: number of diagonals before each hack; hacks = ceil(rows / hack).
 //   off       [diagonals] int32: column - row, ascending within a hack.
-//   values    [hack diagonals]: a(r, r + off[d]) at d hack + r % hack; 0 if there is no entry, no such
-//             column or, in the last hack, no such row.
-//   entries   [ceil(hack / 8) diagonals] uint8: bit i % 8 of byte i / 8 of diagonal d is 1 where its value i
+//   values    [hack diagonals]: a(r, r + off[d]) lies at d hack + r % hack; 0 if there is no entry, no such column or,
+//             in the last hack, no such row.
+//   entries   [ceil(hack / 8) diagonals] uint8: bit i % 8 of byte i / 8 of diagonal d is 1 if its value i
 //             is an entry. It distinguishes stored zeros from fill. Products do not read it, except in
 //             deterministic mode.
 // Bytes: diagonals (v hack + 4 + ceil(hack / 8)) + 8 (hacks + 1), with v bytes a value.
 // Parameters:
-//   hack      rows in a hack. Short hacks store less fill, long ones read fewer offsets.
+//   hack      rows in a hack. Short hacks store less fill, long hacks read fewer offsets.
 //   max_fill  the most stored values per entry.
-// Wins: when parts of the matrix are diagonal, or a stencil's diagonals begin and end within the matrix.
+// Wins: when parts of the matrix are diagonal, or the diagonals of a stencil begin and end within the matrix.
 // Refuses: when hack diagonals > max_fill nonzeros.
 // Source: D. Barbieri, V. Cardellini, A. Fanfarillo, S. Filippone, Three storage formats for sparse matrices
 //   on GPGPUs, RR-15.6, Universita di Roma Tor Vergata, 2015; S. Filippone, V. Cardellini, D. Barbieri, A.

@@ -1,4 +1,4 @@
-// HDI on the device: the layout is that of hdi.cpp, one thread for each row. With hack = 32, a hack is a
+// HDI on the device, in the layout of hdi.cpp, one thread for each row. With hack = 32, a hack is a
 // warp.
 #include "formats/engines/diagonals/diagonals.cuh"
 #include "formats/entries.hpp"

@@ -13,8 +13,8 @@
 //   with more padding.
 // Refuses: when slots > max_fill nonzeros.
 // Source: H. Anzt, S. Tomov, J. Dongarra, Implementing a sparse matrix vector product for the SELL-C/SELL-C-sigma
-//   formats on NVIDIA GPUs, Tech. Rep. EECS-14-727, University of Tennessee, 2014. Padding has column 0 in the paper,
-//   and the row's last column here.
+//   formats on NVIDIA GPUs, Tech. Rep. EECS-14-727, University of Tennessee, 2014. Padding has column 0 in the paper;
+//   ours has the row's last column.
 #include "formats/entries.hpp"
 #include "operators/assembled_matrix.hpp"
 

@@ -12,7 +12,7 @@
 //   still read near where the neighbours read it.
 // Refuses: when slots > max_fill nonzeros.
 // Source: M. Maggioni, T. Berger-Wolf, J. Liang, GPU-based steady-state solution of the chemical master equation,
-// IPDPSW 2013, 579-588. The paper sorts within the rows of a warp, which changes no padding if a slice is a warp; 256
+//   IPDPSW 2013, 579-588. The paper sorts within the rows of a warp, which changes no padding if a slice is a warp; 256
 //   rows, a thread block, is our reading. Medium confidence.
 #include "formats/entries.hpp"
 #include "operators/assembled_matrix.hpp"

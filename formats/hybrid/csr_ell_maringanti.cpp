@@ -1,4 +1,4 @@
-// CSR+ELL of Maringanti: rows of at most W entries in ELLPACK, longer rows as compressed rows.
+// CSR+ELL of Maringanti: rows of at most W entries are stored in ELLPACK, longer rows as compressed rows.
 //
 //        | 1 . 2 . |     W = 2   row_list   = 0 1 2 3      csr_row_ptr = 0 3
 //    A = | . 3 . . |             ell_col    = 0 1 0 2 1 0  csr_col     = 0 1 3
@@ -6,28 +6,28 @@
 //        | 4 5 . 6 |             empty      = 2
 //
 // Arrays:
-//   row_list     [rows] int32: the rows of ELLPACK, ascending, then those of csr, ascending. Absent when one part has
-//                all.
-//   ell_col      [width n] int32: slot s of the n rows of ELLPACK, at their positions in the list, at s n + position.
-//                width is the longest of them. A slot without an entry has the column of the row's last entry (0 in a
-//                row without).
+//   row_list     [rows] int32: the rows of ELLPACK, ascending, then the rows of csr, ascending. Absent when one part
+//                has all rows.
+//   ell_col      [width n] int32: slot s of the n rows of ELLPACK lies at s n + position, the position in the list.
+//                width is the length of the longest of them. A slot without an entry has the column of the row's last
+//                entry (0 in a row without entries).
 //   ell_values   [width n], in the same places. A slot without an entry has the value 0.
 //   csr_col      [m] int32, of the other rows.
 //   csr_values   [m].
-//   csr_row_ptr  [rows - n + 1] int32 or int64, as the source: by position.
+//   csr_row_ptr  [rows - n + 1] int32 or int64, as in the source: by position.
 //   empty        [rows without entries] int32: their positions, ascending; absent when width is 0.
 // Bytes: (v + 4) (width n + m) + p (rows - n + 1) + 4 rows + 4 empty rows, with v bytes a value and p = 4 or 8 bytes a
-//   row pointer. A part without rows takes none, and then there is no list.
+//   row pointer. A part without rows takes no bytes, and then there is no list.
 // Parameters:
 //   W         the longest row of ELLPACK.
 //   max_fill  the most stored values per entry.
-// Wins: on a GPU, when few rows are long: short ones take a thread each, long ones a warp each.
-// Refuses: when more than max_fill nonzeros values would be stored: one row of W entries pads all shorter ones.
+// Wins: on a GPU, when few rows are long: a short row takes one thread, a long row one warp.
+// Refuses: when more than max_fill nonzeros values would be stored, since one row of W entries pads all shorter rows.
 // Source: A. Maringanti, V. Athavale, S. B. Patkar, Acceleration of conjugate gradient method for circuit simulation
 //   using CUDA, HiPC 2009, 438-444.
 //
-// Padding carries no NaN of x. A very long row keeps one warp busy alone; csr-ell-matam cuts it. The parts and their
-// products are those of the engine (formats/engines/sum/sum.hpp).
+// Padding carries no NaN of x. A very long row keeps one warp busy alone; csr-ell-matam cuts it. The engine has the
+// parts and their products (formats/engines/sum/sum.hpp).
 #include "formats/entries.hpp"
 #include "formats/hybrid/rules.hpp"
 

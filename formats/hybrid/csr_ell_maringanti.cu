@@ -1,5 +1,5 @@
-// CSR+ELL of Maringanti on the device: the parts of csr_ell_maringanti.cpp, without empty; padding has column -1. Two
-// launches: a thread a row for ELLPACK, a warp a row for csr.
+// CSR+ELL of Maringanti on the device: the parts of csr_ell_maringanti.cpp, without empty; padding has column -1. A
+// product is two launches: a thread per row for ELLPACK, and a warp per row for csr.
 #include "formats/entries.hpp"
 #include "formats/hybrid/rules.hpp"
 

@@ -1,4 +1,5 @@
-// CSR+ELL of Matam: rows up to a length that is chosen for the matrix in ELLPACK, longer ones as compressed rows.
+// CSR+ELL of Matam: rows up to a length that is chosen for the matrix are stored in ELLPACK, longer rows as compressed
+// rows.
 //
 //        | 1 . 2 . |     t = 2   row_list   = 0 1 2 3      csr_row_ptr = 0 3
 //    A = | . 3 . . |             ell_col    = 0 1 0 2 1 0  csr_col     = 0 1 3
@@ -13,14 +14,13 @@
 // Wins: when it is not known in advance which rows are short.
 // Refuses: never.
 // Source: K. K. Matam, K. Kothapalli, Accelerating sparse matrix vector multiplication in iterative methods using GPU,
-// ICPP
-//   2011, 612-621.
+//   ICPP 2011, 612-621.
 //
 // The authors analyse the pattern and choose ELLPACK, csr or both, with limits for the work of a thread and of a warp.
 // The rule here is ours: t minimises (slots of ELLPACK) + ell_speed (entries of csr); all rows are in ELLPACK when this
 // pads by less than a tenth and no row is longer than Pt, and all rows are in csr when ELLPACK would get less than a
-// tenth of the entries. On a GPU warps have equal shares of the entries of csr, so a long row has many. Padding carries
-// no NaN of x.
+// tenth of the entries. On a GPU warps have equal shares of the entries of csr, so many warps share a long row. Padding
+// carries no NaN of x.
 #include "formats/entries.hpp"
 #include "formats/hybrid/rules.hpp"
 

@@ -1,4 +1,5 @@
-// ELL+DIA: the main diagonal and its two neighbours as diagonals where they are dense, all other entries in ELLPACK.
+// ELL+DIA: the main diagonal and its two neighbours are stored as diagonals if they are dense, all other entries in
+// ELLPACK.
 //
 //        | 1 . 2 . |     dia_off     = 0               ell_col    = 2 0 0 0 2 0 0 1
 //    A = | . 3 . . |     dia_values  = 1 3 0 6         ell_values = 2 0 0 4 0 0 0 5
@@ -8,24 +9,25 @@
 // Arrays:
 //   dia_off      [d] int32: column - row of the diagonals, ascending: some of -1, 0, 1.
 //   dia_entries  [ceil(rows / 8) d] uint8: a bit for each value, 1 if it is an entry, as in dia.
-//   dia_values   [rows d]: a(r, r + dia_off[i]) at i rows + r; 0 if there is no entry or no such column.
-//   ell_col      [width rows] int32: slot s of row r at s rows + r, for the other entries. width is the most that a row
-//                has. A slot without an entry has the column of the row's last one (0 in a row without).
+//   dia_values   [rows d]: a(r, r + dia_off[i]) lies at i rows + r; 0 if there is no entry or no such column.
+//   ell_col      [width rows] int32: the other entries: slot s of row r lies at s rows + r. width is the most such
+//                entries of a row. A slot without an entry has the column of the row's last entry (0 in a row without
+//                entries).
 //   ell_values   [width rows], in the same places. A slot without an entry has the value 0.
 //   empty_row    [rows without entries in ELLPACK] int32: ascending; absent when width is 0.
 // Bytes: d (v rows + 4 + ceil(rows / 8)) + (v + 4) width rows + 4 empty rows, with v bytes a value.
 // Parameters:
-//   fill      percent of the places of a diagonal that must be more than filled. 0: v / (v + 4), where a place takes
-//             fewer bytes than its entry elsewhere.
+//   fill      a diagonal is stored if more than this percentage of its places is filled. 0: v / (v + 4), above which a
+//             place of the diagonal takes fewer bytes than its entries in ELLPACK.
 //   max_fill  the most stored values per entry.
-// Wins: on matrices of chains, whose three diagonals are full, and other rows of equal length.
-// Refuses: when more than max_fill nonzeros values would be stored: one long row pads all others.
+// Wins: for matrices of chains, whose three diagonals are full and whose rows have equal numbers of other entries.
+// Refuses: when more than max_fill nonzeros values would be stored, since one long row pads all others.
 // Source: M. Maggioni, T. Berger-Wolf, J. Liang, GPU-based steady-state solution of the chemical master equation, IPDPS
 //   Workshops 2013, 579-588.
 //
-// The authors cut the ELLPACK part into slices (warped-ell); it is one piece here. A NaN or infinity in x also reaches
-// rows whose diagonal has no entry there; in deterministic mode it reaches only rows with an entry there. On a GPU both
-// parts are one launch. A diagonal must cross half of the rows.
+// The authors cut the ELLPACK part into slices (warped-ell); here it is in one piece. A NaN or infinity in x also
+// reaches rows whose diagonal has no entry there; in deterministic mode it reaches only rows with an entry there. On a
+// GPU both parts are one launch. A diagonal must cross half of the rows.
 #include "formats/entries.hpp"
 #include "formats/hybrid/rules.hpp"
 

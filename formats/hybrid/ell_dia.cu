@@ -1,5 +1,5 @@
-// ELL+DIA on the device: the parts of ell_dia.cpp, without empty_row; padding has column -1. One launch, a thread a
-// row.
+// ELL+DIA on the device: the parts of ell_dia.cpp, without empty_row; padding has column -1. A product is one launch
+// with a thread per row.
 #include "formats/entries.hpp"
 #include "formats/hybrid/rules.hpp"
 

@@ -1,4 +1,4 @@
-// HDC: diagonals that are nearly full as diagonals, all other entries as compressed rows.
+// HDC: diagonals that are nearly full are stored as diagonals, all other entries as compressed rows.
 //
 //        | 1 . 2 . |     dia_off     = 0               csr_row_ptr = 0 1 1 1 3
 //    A = | . 3 . . |     dia_values  = 1 3 0 6         csr_col     = 2 0 1
@@ -8,16 +8,16 @@
 // Arrays:
 //   dia_off      [d] int32: column - row of the diagonals, ascending.
 //   dia_entries  [ceil(rows / 8) d] uint8: a bit for each value, 1 if it is an entry, as in dia.
-//   dia_values   [rows d]: a(r, r + dia_off[i]) at i rows + r; 0 if there is no entry or no such column.
+//   dia_values   [rows d]: a(r, r + dia_off[i]) lies at i rows + r; 0 if there is no entry or no such column.
 //   csr_col, csr_values  [m]: the other entries.
-//   csr_row_ptr  [rows + 1] int32 or int64, as the source.
+//   csr_row_ptr  [rows + 1] int32 or int64, as in the source.
 // Bytes: d (v rows + 4 + ceil(rows / 8)) + (v + 4) m + p (rows + 1), with v bytes a value and p = 4 or 8 bytes a row
-//   pointer. A part without entries takes none.
+//   pointer. A part without entries takes no bytes.
 // Parameters:
-//   fill   percent of the places of a diagonal that must be more than filled. 0: v / (v + 4), where both parts take as
-//          many bytes.
-//   reach  percent of the rows that a diagonal must cross at least. Its length in the array is that of all rows.
-// Wins: on stencils with some irregular rows.
+//   fill   a diagonal is stored if more than this percentage of its places is filled. 0: v / (v + 4), at which both
+//          parts take the same number of bytes.
+//   reach  a diagonal must cross at least this percentage of the rows, because in the array it is as long as all rows.
+// Wins: for stencils with some irregular rows.
 // Refuses: never.
 // Source: W. Yang, K. Li, Y. Liu, L. Shi, L. Wan, Optimization of quasi-diagonal matrix-vector multiplication on GPU,
 //   International Journal of High Performance Computing Applications 28(2) (2014) 183-195.

@@ -1,5 +1,5 @@
-// HDC on the device: the parts of hdc.cpp. One launch: a thread adds the diagonals of its row and, if it is short, the
-// rest; all threads of the warp add the rest of a longer one.
+// HDC on the device: the parts of hdc.cpp. A product is one launch: a thread adds the diagonals of its row and, if the
+// row is short, its other entries; all threads of the warp add the other entries of a longer row.
 #include "formats/entries.hpp"
 #include "formats/hybrid/rules.hpp"
 

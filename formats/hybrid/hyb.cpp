@@ -1,4 +1,4 @@
-// HYB: the first K entries of every row in ELLPACK, the rest as coordinates.
+// HYB: the first K entries of every row are stored in ELLPACK, the other entries as coordinates.
 //
 //        | 1 . 2 . |     K = 1   ell_col    = 0 1 0 0      coo_row    = 0 3 3
 //    A = | . 3 . . |             ell_values = 1 3 0 4      coo_col    = 2 1 3
@@ -6,8 +6,8 @@
 //        | 4 5 . 6 |
 //
 // Arrays:
-//   ell_col     [K rows] int32, slot s of row r at s rows + r. A slot without an entry has the column of the
-//               row's last entry (0 in a row without entries).
+//   ell_col     [K rows] int32: slot s of row r lies at s rows + r. A slot without an entry has the column of the row's
+//               last entry (0 in a row without entries).
 //   ell_values  [K rows], in the same places. A slot without an entry has the value 0.
 //   coo_row     [m] int32, for entries K, K + 1, ... of every row, sorted by row and column.
 //   coo_col     [m] int32.
@@ -17,16 +17,16 @@
 // Parameters:
 //   K           entries of each row in ELLPACK; at most cols are used. -1 takes the rule: the smallest K such
 //               that fewer than a third of the rows, or fewer than break_even rows, have more than K entries.
-//               The third is there because an entry in ELLPACK is taken to be three times as fast as one in
+//               It is a third because an entry in ELLPACK is assumed to be three times as fast as an entry in
 //               coordinates.
 //   break_even  see K.
 // Wins: when most rows have similar lengths and a few are long.
-// Refuses: never, except for a K with which the slots would be more than any memory.
+// Refuses: never, except a K for which the slots would exceed any memory.
 // Source: N. Bell, M. Garland, Implementing sparse matrix-vector multiplication on throughput-oriented
 //   processors, SC 2009, doi:10.1145/1654059.1654078.
 //
-// Padding never carries a NaN of x into a row that does not use it. The parts and their products are those of the
-// engine (formats/engines/sum/sum.hpp).
+// Padding never carries a NaN of x into a row that does not use it. The engine has the parts and their products
+// (formats/engines/sum/sum.hpp).
 #include <limits>
 
 #include "formats/entries.hpp"

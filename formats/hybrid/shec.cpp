@@ -1,4 +1,4 @@
-// SHEC: rows of similar length form a segment, which is ELLPACK where they are short and csr where they are long.
+// SHEC: rows of similar length form a segment, which is ELLPACK if they are short and csr if they are long.
 //
 //        | 1 . 2 . |     row_list = 2 1 0 3   segments: 0 entries; 1; 2 or 3; 4 to 7; 8 to 15; ...
 //    A = | . 3 . . |     ell1_col = 1         ell2_col    = 0 0 2 1 2 3
@@ -6,28 +6,27 @@
 //        | 4 5 . 6 |
 //
 // Arrays: numbered by segment, from 0, in ascending order of lengths, without the segments that have no rows.
-//   row_list       [rows] int32: the rows of one segment after another, each in ascending order. Absent when one has
-//                  all.
-//   ell<s>_col     [width n] int32: slot k of the n rows of a short segment at k n + position in it. width is the
-//                  longest of them. A slot without an entry has the column of the row's last entry.
+//   row_list       [rows] int32: the rows of one segment after another, each in ascending order. Absent when one
+//                  segment has all rows.
+//   ell<s>_col     [width n] int32: slot k of the n rows of a short segment lies at k n + position in the segment.
+//                  width is the length of the longest of them. A slot without an entry has the column of the row's last
+//                  entry.
 //   ell<s>_values  [width n], in the same places. A slot without an entry has the value 0.
 //   csr<s>_col, csr<s>_values  [m], csr<s>_row_ptr [n + 1]: the rows of a long segment, by position.
 // Bytes: (v + 4) (slots + entries of csr) + p (rows + 1 of each segment of csr) + 4 rows, with v bytes a value and p =
-// 4 or
-//   8 bytes a row pointer. There is no list when there is one segment.
+//   4 or 8 bytes a row pointer. There is no list when there is one segment.
 // Parameters:
 //   ell_below  segments whose rows have fewer entries are ELLPACK, others csr.
 // Wins: on a GPU, when the lengths differ much: the threads of a warp have about the same work, and at most half of the
 //   slots are padding.
 // Refuses: never.
 // Source: X. Feng, H. Jin, R. Zheng, Z. Shao, L. Zhu, A segment-based sparse matrix vector multiplication on CUDA,
-// Concurrency
-//   and Computation: Practice and Experience 26(1) (2014) 271-286.
+//   Concurrency and Computation: Practice and Experience 26(1) (2014) 271-286.
 //
-// What is known of it are segments by length, ELLPACK or csr for each, and less auxiliary data. The borders are ours:
-// lengths from a power of two to below the next. On a GPU each segment is a launch, with as many threads a row of csr
-// as its shortest row has entries, at most a warp. One list serves all segments, and those of ELLPACK need neither
-// lengths nor pointers.
+// We know of it the segments by length, ELLPACK or csr for each, and less auxiliary data. The borders are ours: lengths
+// from a power of two to below the next one. On a GPU each segment is one launch; a row of csr has as many threads as
+// the shortest row of its segment has entries, at most a warp. One list serves all segments, and segments of ELLPACK
+// need neither lengths nor pointers.
 #include "formats/entries.hpp"
 #include "formats/hybrid/rules.hpp"
 

@@ -1,5 +1,6 @@
-// SHEC on the device: the segments of shec.cpp; padding has column -1. A launch for each segment that has rows: a
-// thread a row for ELLPACK, and as many threads a row of csr as its shortest row has entries, at most a warp.
+// SHEC on the device: the segments of shec.cpp; padding has column -1. There is one launch for each segment that has
+// rows: a thread per row for ELLPACK; for csr as many threads per row as the shortest row of the segment has entries,
+// at most a warp.
 #include "formats/entries.hpp"
 #include "formats/hybrid/rules.hpp"
 

@@ -8,12 +8,11 @@
 // Arrays: as in biell with sort = all.
 // Bytes: (v + 4) slots + 8 (strips (log2 W + 1) + 1) + 4 rows, with v bytes a value.
 // Parameters: W and max_fill of biell.
-// Wins: on a GPU, when lengths vary over the matrix: rows of a strip have nearly the same length, so that even less is
-//   padded than in biell. But neighbouring rows need not share x.
+// Wins: on a GPU, when lengths vary over the matrix: rows of a strip have nearly the same length, so there is even less
+//   padding than in biell. But neighbouring rows of a strip may share nothing of x.
 // Refuses: when slots > max_fill nonzeros.
 // Source: C. Zheng, S. Gu, T.-X. Gu, B. Yang, X.-P. Liu, BiELL: a bisection ELLPACK-based storage format for optimizing
-// SpMV on
-//   GPUs, J. Parallel Distrib. Comput. 74(7), 2014, 2639-2647, doi:10.1016/j.jpdc.2014.03.002.
+//   SpMV on GPUs, J. Parallel Distrib. Comput. 74(7), 2014, 2639-2647, doi:10.1016/j.jpdc.2014.03.002.
 #include "formats/entries.hpp"
 #include "operators/assembled_matrix.hpp"
 

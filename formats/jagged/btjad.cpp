@@ -1,4 +1,4 @@
-// BTJAD, blocked TJAD: bands of rows, each with its transposed jagged diagonals and short numbers of rows.
+// BTJAD, blocked TJAD: bands of rows, each with its own transposed jagged diagonals and row numbers of 16 bits.
 //
 //        | 1 . 2 . |     R = 2    band_col = 0 3 6        band_jag = 0 1 2
 //    A = | . 3 . . |     col_perm = 0 1 2 | 0 1 3         jag_ptr  = 0 3 6
@@ -8,23 +8,22 @@
 // Arrays:
 //   band_col  [bands + 1] int64: positions before each band.
 //   band_jag  [bands + 1] int64: jags before each band.
-//   col_perm  [positions] int32: the column at each position of a band; columns without entries in the band have none;
-//             stable, most entries first.
+//   col_perm  [positions] int32: the column at each position of a band; columns without entries in the band have no
+//             position; most entries first, sorted stably.
 //   jag_ptr   [jags + 1] int64: number of entries before each jag.
-//   row       [nonzeros] uint16: row - R band; entry k of position q of band b at
-//             jag_ptr[band_jag[b] + k] + q - band_col[b]; ascending with k.
+//   row       [nonzeros] uint16: row - R band; entry k of position q of band b lies at jag_ptr[band_jag[b] + k] + q -
+//             band_col[b]; ascending with k.
 //   values    [nonzeros].
 //   order     [positions] int32, in deterministic mode on a host: the positions of each band by ascending column.
 // Bytes: (v + 2) nonzeros + 4 positions + 8 (jags + 1) + 16 (bands + 1), with v bytes a value; 4 positions more in
 //   deterministic mode on a host.
 // Parameters: R, the rows of a band.
-// Wins: on a GPU, when lengths of rows vary, but not much: the sums of a band lie in shared memory, and nothing is
-// padded.
+// Wins: on a GPU, when lengths of rows vary, but not much: the sums of a band lie in shared memory, and there is no
+//   padding.
 // Refuses: never.
 // Source: W. Abu-Sufah, A. Abdel Karim, Auto-tuning of sparse matrix-vector multiplication on graphics processors, ISC
-// 2013, LNCS
-//   7905, doi:10.1007/978-3-642-38750-0_12. Bands of rows are our reading of blocks that compute in shared memory. Low
-//   confidence.
+//   2013, LNCS 7905, doi:10.1007/978-3-642-38750-0_12. Bands of rows are our reading of blocks that compute in shared
+//   memory. Low confidence.
 #include <cmath>
 
 #include "formats/engines/jags/jags_of_columns.hpp"

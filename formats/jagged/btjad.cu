@@ -1,5 +1,6 @@
-// BTJAD on the device: the arrays of btjad.cpp without order. A block has a band: its threads have columns and add to
-// sums in shared memory by atomic operations; then y is written once. The order of the sums is not fixed.
+// BTJAD on the device: the arrays of btjad.cpp without order. A block of threads computes a band: its threads take
+// columns and add to sums in shared memory by atomic operations; then y is written once. The order of the sums is not
+// fixed.
 #include "formats/engines/jags/jags_of_columns.cuh"
 #include "formats/entries.hpp"
 

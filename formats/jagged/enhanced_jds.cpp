@@ -9,12 +9,13 @@
 // Arrays: as in jad with round = 16 and ends = jags.
 // Bytes: (v + 4) slots + 4 rows + 8 (longest + 1) + 4 longest, with v bytes a value.
 // Parameters: max_fill of jad.
-// Wins: on a GPU, when row lengths vary: every jag begins with a line of memory. The gaps are never read.
-// Refuses: when slots > max_fill nonzeros: a few very long rows pad 15 slots for each of their entries.
+// Wins: on a GPU, when row lengths vary: every jag begins at the start of a memory line. The gaps between jags are
+//   never read.
+// Refuses: when slots > max_fill nonzeros, as when a few very long rows cause 15 slots of padding for each of their
+//   entries.
 // Source: A. Cevahir, A. Nukada, S. Matsuoka, Fast conjugate gradients with multiple GPUs, ICCS 2009, LNCS 5544,
-// 893-903,
-//   doi:10.1007/978-3-642-01970-8_90. Multiples of 16 and pointers in shared memory are our reading; the paper also has
-//   mixed precision. Low confidence.
+//   893-903, doi:10.1007/978-3-642-01970-8_90. Multiples of 16 and pointers in shared memory are our reading; the paper
+//   also has mixed precision. Low confidence.
 #include "formats/entries.hpp"
 #include "operators/assembled_matrix.hpp"
 

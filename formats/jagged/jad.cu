@@ -1,6 +1,6 @@
 // Jagged diagonals on the device: the arrays of jad.cpp. Kernels:
-//   native  One thread a row, or 2, 4 or 8 where rows are few.
-//   staged  One thread a row. Each block copies the pointers and the rows of the first 1024 jags into shared memory.
+//   native  One thread per row, or 2, 4 or 8 if there are few rows.
+//   staged  One thread per row. Each block copies the pointers and the rows of the first 1024 jags into shared memory.
 #include "formats/engines/jags/jags.cuh"
 #include "formats/entries.hpp"
 

@@ -5,11 +5,12 @@
 //        | . . . . |     jag_ptr = 0 4 6 8                    lengths = 3 2 1 0
 //        | 4 5 . 6 |     col     = 0 0 1 . | 1 2 | 3 .        values = 4 1 3 . | 5 2 | 6 .
 //
-// Arrays: as in jad with round = 32 and ends = rows. jag_ptr is their col_start, lengths their rowmax.
+// Arrays: as in jad with round = 32 and ends = rows. In the paper jag_ptr is col_start and lengths is rowmax.
 // Bytes: (v + 4) slots + 8 rows + 8 (longest + 1), with v bytes a value.
 // Parameters: max_fill of jad.
-// Wins: on a GPU, when row lengths vary: nearly nothing is padded, and every warp reads whole lines of memory.
-// Refuses: when slots > max_fill nonzeros: a few very long rows pad 31 slots for each of their entries.
+// Wins: on a GPU, when row lengths vary: there is hardly any padding, and every warp reads whole lines of memory.
+// Refuses: when slots > max_fill nonzeros, as when a few very long rows cause 31 slots of padding for each of their
+//   entries.
 // Source: M. Kreutzer, G. Hager, G. Wellein, H. Fehske, A. Basermann, A. R. Bishop, Sparse matrix-vector multiplication
 //   on GPGPU clusters: a new storage format and a scalable implementation, IPDPSW 2012, doi:10.1109/IPDPSW.2012.211.
 #include "formats/entries.hpp"

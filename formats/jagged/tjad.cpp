@@ -1,5 +1,5 @@
-// TJAD, transposed jagged diagonals: columns sorted by their number of entries; then the first entries of all columns,
-// the second entries of those that have one, and so on.
+// TJAD, transposed jagged diagonals: the columns are sorted by their number of entries; then come the first entries of
+// all columns, the second entries of all columns that have one, and so on.
 //
 //        | 1 . 2 . |     col_perm = 0 1 2 3
 //    A = | . 3 . . |     jag_ptr  = 0 4 6
@@ -7,9 +7,10 @@
 //        | 4 5 . 6 |     values   = 1 3 2 6 | 4 5
 //
 // Arrays:
-//   col_perm  [columns with entries] int32: the column at each position; stable, most entries first.
-//   jag_ptr   [entries of the longest column + 1] int64: number of entries before each jag. Jags never get longer.
-//   row       [nonzeros] int32: entry k of position q at jag_ptr[k] + q; ascending with k.
+//   col_perm  [columns with entries] int32: the column at each position; most entries first, sorted stably.
+//   jag_ptr   [entries of the longest column + 1] int64: number of entries before each jag. No jag is longer than the
+//             one before.
+//   row       [nonzeros] int32: entry k of position q lies at jag_ptr[k] + q; ascending with k.
 //   values    [nonzeros].
 //   split     [(t - 1) positions] int32, on a host with t threads: the entries of a column before the rows of thread
 //             p + 1 at p positions + q. A small matrix has one thread.
@@ -27,7 +28,8 @@
 //   graphics processors, ISC 2013, LNCS 7905, doi:10.1007/978-3-642-38750-0_12. Columns without entries have no
 //   position. The thread mapping is our reading. Medium confidence.
 //
-// On a host each thread has a block of rows and takes its piece of every column, so no two threads add to the same row.
+// On a host each thread has a block of rows and takes the entries of every column in these rows, so no two threads add
+// to the same row.
 #include <cmath>
 #include <mutex>
 

@@ -1,5 +1,5 @@
-// TJAD on the device: the arrays of tjad.cpp without split, order and sums. A thread has a column: it reads x once and
-// adds to y by atomic operations. The order of the sums is not fixed.
+// TJAD on the device: the arrays of tjad.cpp without split, order and sums. A thread computes a column: it reads its
+// element of x once and adds to y by atomic operations. The order of the sums is not fixed.
 #include "formats/engines/jags/jags_of_columns.cuh"
 #include "formats/entries.hpp"
 

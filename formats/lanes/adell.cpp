@@ -1,4 +1,4 @@
-// AdELL, adaptive ELLPACK: each warp has one or more rows, and long rows have more of its lanes than short ones.
+// AdELL, adaptive ELLPACK: each warp computes one or more rows, and long rows get more of its lanes than short rows.
 //
 //        | 1 . 2 . |     W = 2: 1 entry a lane
 //    A = | . 3 . . |     unit_ptr = 0 2 4 6 8
@@ -8,21 +8,21 @@
 // Arrays:
 //   unit_ptr  [warps + 1] int64: slots before each warp. Its width is the number of entries of its fullest lane.
 //   lane_row  [warps W] int32: the row of each lane, ascending; -1 - row if the lane has no entries.
-//   col       [slots] int32: slot k of lane l of warp u at unit_ptr[u] + k W + l. The entries of a row lie in its lanes
-//             in pieces that follow each other. Padding repeats the row's last column.
+//   col       [slots] int32: slot k of lane l of warp u lies at unit_ptr[u] + k W + l. The lanes of a row hold its
+//             entries in consecutive pieces. Padding repeats the row's last column.
 //   values    [slots]: 0 if padded.
-//   carry     [warps], on a device where a row goes on in the next warp: workspace of a product.
+//   carry     [warps], on a device, if a row continues in the next warp: workspace of a product.
 // Bytes: (v + 4) slots + 8 (warps + 1) + 4 warps W + v warps [carry], with v bytes a value.
 // Parameters: W, the lanes of a warp; max_fill, the most slots per entry.
 // Wins: on a GPU, when rows are of very different lengths: the lanes of a warp have about the same number of entries,
-//   rows keep their order, and nothing must be chosen.
+//   rows keep their order, and there is no parameter to choose.
 // Refuses: when slots > max_fill nonzeros.
 // Source: M. Maggioni, T. Berger-Wolf, AdELL: an adaptive warp-balancing ELL format for efficient sparse matrix-vector
-//   multiplication on GPUs, ICPP 2013, 11-20, doi:10.1109/ICPP.2013.10. How many lanes a row gets follows a public
-//   code: its entries over 1.1 times the mean. Medium confidence.
+//   multiplication on GPUs, ICPP 2013, 11-20, doi:10.1109/ICPP.2013.10. The number of lanes of a row follows a public
+//   code: the entries of the row over 1.1 times the mean. Medium confidence.
 //
-// The original adds to y by atomic operations where a row lies in several warps. Here they leave carries, which a
-// second launch adds in a fixed order. Warps begin anew every 4096 rows.
+// The original adds to y by atomic operations if a row lies in several warps. Here the warps leave carries, which a
+// second launch adds in a fixed order. Every 4096 rows a new warp begins.
 #include "formats/engines/lanes/lanes.hpp"
 #include "formats/entries.hpp"
 

@@ -1,5 +1,5 @@
-// AdELL on the device: the arrays of adell.cpp. A thread has a lane; the sums of the lanes of a row are added by
-// shuffles, in a fixed order.
+// AdELL on the device: the arrays of adell.cpp. Each thread computes a lane; the sums of the lanes of a row are added
+// by shuffles in a fixed order.
 #include "formats/engines/lanes/lanes.cuh"
 #include "formats/entries.hpp"
 

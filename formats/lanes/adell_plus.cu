@@ -1,4 +1,4 @@
-// AdELL+ on the device: the arrays of adell_plus.cpp, the kernels of adell and coadell for its blocks and unrolled
+// AdELL+ on the device: the arrays of adell_plus.cpp, with the kernels of adell and coadell for its blocks and unrolled
 // loops.
 #include "formats/lanes/adell_plus.hpp"
 

@@ -1,5 +1,5 @@
-// ArgCSR, adaptive row-grouped CSR: groups of successive rows share a fixed number of lanes, each row as many as it has
-// a share of the entries.
+// ArgCSR, adaptive row-grouped CSR: each group of successive rows has a fixed number of lanes, which its rows get in
+// proportion to their entries.
 //
 //        | 1 . 2 . |     chunks = 4, desired = 1: all rows are one group
 //    A = | . 3 . . |     unit_ptr = 0 12
@@ -10,8 +10,8 @@
 //   unit_ptr  [units + 1] int64: slots before each group. Its width is the number of entries of its fullest lane.
 //   lane_row  [units chunks] int32: the row of each lane, ascending; -1 - row if the lane has no entries. It is the
 //             map from chunks to rows; the map from rows to chunks and the rows of a group follow from it.
-//   col       [slots] int32: slot k of lane l of group u at unit_ptr[u] + k chunks + l. Padding repeats the row's last
-//             column.
+//   col       [slots] int32: slot k of lane l of group u lies at unit_ptr[u] + k chunks + l. Padding repeats the row's
+//             last column.
 //   values    [slots]: 0 if padded.
 // Bytes: (v + 4) slots + 8 (units + 1) + 4 units chunks, with v bytes a value.
 // Parameters:
@@ -19,12 +19,11 @@
 //   desired   entries of a lane: a group is closed when it has chunks * desired entries or chunks rows.
 //   max_fill  the most slots per entry.
 // Wins: on a GPU, when rows are of very different lengths, but none is much longer than a group: no thread waits long.
-// Refuses: when slots > max_fill nonzeros, as a row much longer than a group makes it wide.
+// Refuses: when slots > max_fill nonzeros, as when a row much longer than a group makes it wide.
 // Source: M. Heller, T. Oberhuber, Improved row-grouped CSR format for storing of sparse matrices on GPU, ALGORITMY
-// 2012,
-//   282-290. The lanes that are left over are given as the authors' later code does.
+//   2012, 282-290. The lanes that are left over are given to rows as in the authors' later code.
 //
-// Groups begin anew every 4096 rows.
+// Every 4096 rows a new group begins.
 #include "formats/engines/lanes/lanes.hpp"
 #include "formats/entries.hpp"
 

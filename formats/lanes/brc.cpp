@@ -1,5 +1,5 @@
-// BRC, blocked row-column: rows sorted by length in blocks of B1 rows, each cut into blocks of at most B2 columns of
-// its compressed rows.
+// BRC, blocked row-column: the rows are sorted by length and grouped into blocks of B1 rows; each of these is cut into
+// blocks of at most B2 columns of its compressed rows.
 //
 //        | 1 . 2 . |     B1 = 2, B2 = 2
 //    A = | . 3 . . |     lane_row  = 3 0 1 -3      unit_ptr   = 0 6 8
@@ -7,27 +7,27 @@
 //        | 4 5 . 6 |     col       = 0 0 1 2 | 3 2 | 1 0        values = 4 1 5 2 | 6 . | 3 .
 //
 // Arrays:
-//   lane_row    [row blocks B1] int32: the row at each position, longest first, stable; -1 - row if it has no
-//               entries, or past the last row, where the last one is repeated.
+//   lane_row    [row blocks B1] int32: the row at each position, longest first, sorted stably; -1 - row if it has no
+//               entries; past the last row, where the last row is repeated, the same.
 //   unit_ptr    [row blocks + 1] int64: slots before each row block, which is as wide as its first row.
 //   block_ptr   [blocks + 1] int64: slots before each block.
-//   block_unit  [blocks] int32: its row block. Each row block has at least one block.
-//   col         [slots] int32: slot k of row i of a block at block_ptr[b] + k B1 + i. Padding repeats the row's last
-//               column.
+//   block_unit  [blocks] int32: the row block of each block. Each row block has at least one block.
+//   col         [slots] int32: slot k of row i of block b lies at block_ptr[b] + k B1 + i. Padding repeats the row's
+//               last column.
 //   values      [slots]: 0 if padded.
 //   partial     [blocks of cut row blocks] B1, on a device: workspace of a product.
 // Bytes: (v + 4) slots + 4 B1 row blocks + 8 (row blocks + 1) + 8 (blocks + 1) + 4 blocks + v [partial], with v bytes a
-// value.
+//   value.
 // Parameters:
 //   B1        rows of a block: 4, 8, 16 or 32.
-//   B2        columns of a block at most; 0: as many as make 8192 full blocks, at least 16.
+//   B2        the most columns of a block; 0: the number that makes 8192 full blocks, at least 16.
 //   max_fill  the most slots per entry.
 // Wins: on a GPU, when a few rows are very long (power laws): all blocks have about the same work.
 // Refuses: when slots > max_fill nonzeros.
 // Source: A. Ashari, N. Sedaghati, J. Eisenlohr, P. Sadayappan, An efficient two-dimensional blocking strategy for
 //   sparse matrix-vector multiplication on GPUs, ICS 2014, doi:10.1145/2597652.2597678. The rule for B2 is our reading;
-//   the original adds to y by atomic operations, here the sums of blocks are added by a second launch in a fixed order.
-//   Medium confidence.
+//   the original adds to y by atomic operations; here a second launch adds the sums of blocks in a fixed order. Medium
+//   confidence.
 #include "formats/lanes/brc.hpp"
 
 #include "formats/engines/lanes/lanes.hpp"

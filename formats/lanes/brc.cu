@@ -1,5 +1,5 @@
-// BRC on the device: the arrays of brc.cpp. A thread has a row of a block. The sums of a row block that is cut are
-// added by a second launch, in a fixed order.
+// BRC on the device: the arrays of brc.cpp. A thread computes a row of a block. If a row block is cut, a second launch
+// adds its sums in a fixed order.
 #include "formats/engines/rows/row_order.cuh"
 #include "formats/engines/view/expand.cuh"
 #include "formats/engines/view/row_view.cuh"

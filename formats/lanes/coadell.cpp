@@ -1,4 +1,4 @@
-// CoAdELL, compressed AdELL: the columns of a lane are its first column and 16-bit differences.
+// CoAdELL, compressed AdELL: the columns of a lane are stored as its first column and 16-bit differences.
 //
 //        | 1 . 2 . |     W = 2: 1 entry a lane; widths 1, so there are no differences
 //    A = | . 3 . . |     unit_ptr = 0 2 4 6 8                 first    = 0 2 | 1 0 | 0 1 | 3 3
@@ -10,16 +10,16 @@
 //   first     [warps W] int32: the first column of each lane.
 //   code_ptr  [warps] int64: d >= 0: the differences of this warp begin at delta[d]; -1 - c: its columns begin at
 //             col[c].
-//   delta     [slots of coded warps without their first row of slots] uint16: slot k > 0 of lane l of warp u at
+//   delta     [slots of coded warps without their first row of slots] uint16: slot k > 0 of lane l of warp u lies at
 //             code_ptr[u] + (k - 1) W + l; 0 in padding.
-//   col       [slots of other warps] int32: warps in which a difference needs more than 16 bits.
+//   col       [slots of other warps] int32: the columns of warps in which a difference needs more than 16 bits.
 // Bytes: v slots + 8 (2 warps + 1) + 8 warps W + 2 [delta] + 4 [col] + v warps [carry], with v bytes a value.
 // Parameters: W, the lanes of a warp; max_fill, the most slots per entry.
-// Wins: as adell, where rows have many entries: an index takes 2 bytes instead of 4.
+// Wins: as adell, when rows have many entries: an index takes 2 bytes instead of 4.
 // Refuses: when slots > max_fill nonzeros.
 // Source: M. Maggioni, T. Berger-Wolf, CoAdELL: adaptivity and compression for improving sparse matrix-vector
-//   multiplication on GPUs, IPDPSW 2014, 933-940, doi:10.1109/IPDPSW.2014.106. One width of 16 bits and a choice for
-//   each warp are our reading. Low confidence.
+//   multiplication on GPUs, IPDPSW 2014, 933-940, doi:10.1109/IPDPSW.2014.106. The single width of 16 bits and the
+//   choice for each warp are our reading. Low confidence.
 #include "formats/engines/lanes/lanes.hpp"
 #include "formats/entries.hpp"
 

@@ -1,5 +1,5 @@
-// CoAdELL on the device: the arrays of coadell.cpp. As adell; a thread adds the differences to the first column of its
-// lane.
+// CoAdELL on the device: the arrays of coadell.cpp. The product is like the product of adell; a thread adds the
+// differences to the first column of its lane.
 #include "formats/engines/lanes/lanes.cuh"
 #include "formats/entries.hpp"
 

@@ -1,4 +1,4 @@
-// CMRS on the device: the layout is that of cmrs.cpp. A warp computes a strip. Each lane adds its products to sums of
+// CMRS on the device, in the layout of cmrs.cpp. A warp computes a strip. Each lane adds its products to sums of
 // its own, one for each row of the strip, in shared memory; then the sums of the lanes are added by shuffles. So there
 // are no conflicts, no atomic operations and no barriers, and the order of the sums is fixed.
 #include "formats/engines/view/expand.cuh"

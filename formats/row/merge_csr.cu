@@ -8,7 +8,7 @@
 //
 // Workspace of a matrix, part of bytes() but not of what csr admits: 4 bytes and a value for each tile.
 // Source: D. Merrill, M. Garland, Merge-based parallel sparse matrix-vector multiplication, SC 2016,
-// doi:10.1109/SC.2016.57.
+//   doi:10.1109/SC.2016.57.
 #include <algorithm>
 
 #include "core/bisect.hpp"

@@ -1,4 +1,4 @@
-// MGPU-CSR on the device: the layout is that of mgpu_csr.cpp with 128 threads a tile. A block of threads computes a
+// MGPU-CSR on the device, in the layout of mgpu_csr.cpp with 128 threads a tile. A block of threads computes a
 // tile: it reads entries in order and passes the products through shared memory to the threads that add them. The codes
 // say where rows end, and which earlier threads hold the beginning of a row. A row that goes on in the next tile leaves
 // a carry; a second launch adds the carries (engines/runs/runs.cuh). If there are rows without entries, one more launch

@@ -1,4 +1,4 @@
-// PCSR on the device: the layout is that of pcsr.cpp. A block of threads computes a panel. For each of its blocks it
+// PCSR on the device, in the layout of pcsr.cpp. A block of threads computes a panel. For each of its blocks it
 // copies the part of x to shared memory; then 16 threads compute a row and keep its sum in registers. y is written
 // once.
 #include "core/bisect.hpp"

@@ -1,5 +1,5 @@
-// SSS: symmetric sparse skyline. The entries below the diagonal by rows, and the diagonal as a vector; the entries
-// above the diagonal are those below it.
+// SSS, symmetric sparse skyline: the entries below the diagonal by rows, and the diagonal as a vector. The entries
+// above the diagonal follow from symmetry.
 //
 //        | 5 1 . 3 |     row_ptr  = 0 0 1 1 3
 //    A = | 1 . 2 . |     col      =   | 0 | 1 | 0        a_10, a_21, a_30; each stands for two entries of A
@@ -12,17 +12,17 @@
 //             from 0 to n, the number of entries below the diagonal, (nnz - entries of the diagonal) / 2.
 //   col       [n] int32: below the number of their row, ascending within a row.
 //   values    [n].
-//   diagonal  [rows]: 0 if the matrix has no entry.
-//   stored    [(rows + 7) / 8] bits, only when the diagonal has gaps: 1 where a_rr is an entry.
-//   windows   workspace, on a host with t > 1 threads: each thread owns some rows and has a window of y for the rows
-//             before them in which its entries have columns: from the lowest of these columns to its first row. The
-//             windows are added to y in the order of the threads, so t threads always give the same bits.
+//   diagonal  [rows]: 0 if the matrix has no such entry.
+//   stored    [(rows + 7) / 8] bits, only when the diagonal has gaps: 1 if a_rr is an entry.
+//   windows   workspace, on a host with t > 1 threads: each thread owns some rows, and has a window of y for earlier
+//             rows that its entries also add to: from the lowest column of its entries to its first row. The windows
+//             are added to y in the order of the threads, so t threads always give the same bits.
 //   sums      [rows] in deterministic mode, instead of the windows: the sums of a product that needs the old y.
 // Bytes: (v + 4) n + p (rows + 1) + v rows, with v bytes a value and p = 4 or 8 bytes a row pointer; (rows + 7) / 8
 //   when the diagonal has gaps; v for each row of a window, or v rows in deterministic mode. About half of csr.
 // Parameters: none.
-// Wins: on symmetric matrices that are larger than the caches, since half of the entries are read. Windows cost least
-//   where the band is narrow.
+// Wins: for symmetric matrices that are larger than the caches, since only half of the entries are read. Windows cost
+//   least if the band is narrow.
 // Refuses: a matrix that is not square or not symmetric to the bit, and values that would break the symmetry (0 and -0
 //   differ). The reason names an entry.
 // Source: Y. Saad, SPARSKIT: a basic tool kit for sparse matrix computations, 1994 (format SSS);

@@ -1,5 +1,5 @@
-// TILE-COMPOSITE: columns in tiles of a fixed width; the rows of each tile ranked by length in workloads, each of them
-// CSR or ELLPACK.
+// TILE-COMPOSITE: the columns are cut into tiles of a fixed width; the rows of each tile are ranked by length and
+// grouped into workloads, each of which is CSR or ELLPACK.
 //
 //        | 1 . 2 . |     tile = 2, work = 2      tile_work  = 0 2 3         work_piece = 0 1 3 5
 //    A = | . 3 . . |     piece_ptr = 0 2 3 3 5   piece_row  = 3 0 1 0 3     work_slot  = 0 2 4 6
@@ -8,13 +8,13 @@
 //
 // Arrays:
 //   piece_ptr   [rows + 1] int64, piece [pieces] int32: the positions of the pieces of each row, by ascending columns.
-//               A piece is what a row has in a tile; rows without entries in a tile have none there.
-//   piece_row   [pieces] int32: its row. Tile after tile; in a tile longest first, stable.
+//               A piece is the part of a row in a tile; rows without entries in a tile have no piece there.
+//   piece_row   [pieces] int32: the row of each piece. Tile after tile; within a tile longest first, sorted stably.
 //   tile_work   [tiles + 1] int32: the first workload of each tile.
-//   extent      [pieces] int32: in CSR where the piece ends, counted from the workload's first slot; in ELLPACK its
-//               entries.
+//   extent      [pieces] int32: in CSR the end of the piece, counted from the first slot of its workload; in ELLPACK
+//               the number of its entries.
 //   work_piece  [workloads + 1] int32, work_slot [workloads + 1] int64: first position and first slot of each workload.
-//   col         [slots] int32, values [slots]: a workload of h rows, the longest with w entries, is CSR where w >= h;
+//   col         [slots] int32, values [slots]: a workload of h rows, the longest with w entries, is CSR if w >= h;
 //               otherwise entry k of its row i lies at k h + i, and padding has the value 0 and the row's last column
 //               in the tile.
 //   partial     [pieces], on a device: workspace of a product.
@@ -23,24 +23,24 @@
 // Bytes: (v + 4) slots + 12 pieces + 8 (rows + 1) + 4 (tiles + 1) + 12 (workloads + 1) + v [partial] +
 //   (v + 4) [order], with v bytes a value.
 // Parameters:
-//   tile  columns of a tile: those of which x fits a cache.
-//   work  a workload begins where the entries of the tiles up to it pass a multiple of that many entries, or where the
+//   tile  columns of a tile, chosen so that their part of x fits a cache.
+//   work  a workload begins where the entries of the tiles up to it pass a multiple of that many entries, and where the
 //         length falls below a power of two.
-//   columns  natural, or degree: columns with the most entries come first, so that the x that is read most lies
-//            together in the first tiles. A product then begins with a copy of x in that order.
-//   tiles    how many tiles there are at most; the last one has all columns that are left. With columns = degree this
-//            is the source's cut: dense tiles, and the rest in one.
-//   measured takes what gives the fastest product on this machine, as the source does: of tile 8192 to 131072, of work
-//   1024 to 16384.
-// Wins: on large matrices with scattered columns: while a tile is computed, its part of x stays in the cache.
-// Refuses: more than 2^31 - 2 pieces. It stores less than two values an entry.
+//   columns  natural, or degree: columns with the most entries come first, so that the elements of x that are read most
+//            lie together in the first tiles. A product then begins by copying x into that order.
+//   tiles    the most tiles; the last tile has all columns that are left. With columns = degree this is the cut of the
+//            source: dense tiles, and the rest in one tile.
+//   measured takes the value with the fastest product on this machine, as the source does: for tile from 8192 to
+//   131072, for work from 1024 to 16384.
+// Wins: for large matrices with scattered columns: while a tile is computed, its part of x stays in the cache.
+// Refuses: more than 2^31 - 2 pieces. It stores fewer than two values per entry.
 // Source: X. Yang, S. Parthasarathy, P. Sadayappan, Fast sparse matrix-vector multiplication on GPUs: implications for
 //   graph mining, PVLDB 4 (2011) 231-242, doi:10.14778/1938545.1938548. Where workloads begin, and the list of the
 //   pieces of each row, are our reading. The authors predict the time of a workload from rates that they have measured
-//   of each shape; `measured` runs the products instead. Medium confidence.
+//   for each shape; `measured` runs the products instead. Medium confidence.
 //
-// On the host the tiles follow each other, and add to y. On a device all tiles are computed in one launch, and a second
-// one adds the sums of each row in the order of the tiles.
+// On the host the tiles are computed one after another and add to y. On a device one launch computes all tiles, and a
+// second launch adds the sums of each row in the order of the tiles.
 #include "formats/tiled/tile_composite.hpp"
 
 #include <numeric>

@@ -1,6 +1,6 @@
 // TILE-COMPOSITE on the device: the arrays of tile_composite.cpp. Two launches: a block for each workload, with a warp
-// for each piece of CSR and a thread for each piece of ELLPACK; then a thread for each row. With columns = degree
-// another one before them, which puts x into the order of the columns.
+// for each piece of CSR and a thread for each piece of ELLPACK; then a thread for each row. With columns = degree an
+// earlier launch puts x into the order of the columns.
 #include "formats/engines/pieces/tile_pieces.cuh"
 #include "formats/entries.hpp"
 #include "formats/tiled/tile_composite.hpp"

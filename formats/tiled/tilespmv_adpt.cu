@@ -1,7 +1,7 @@
 // TileSpMV on the device: the tiles of tilespmv_adpt.cpp, a warp for at most eight tiles of a tile row. One launch; a
 // second one if a tile row has more than eight tiles; two more with deferred entries. Kernels:
-//   native  A warp copies the 16 x of a tile to shared memory, as in the paper.
-//   cached  Lanes read x through the read-only cache. It is ours.
+//   native  A warp copies the 16 elements of x of a tile to shared memory, as in the paper.
+//   cached  Lanes read x through the read-only cache. Kernel cached is ours.
 #include "formats/engines/tiles/tiles.cuh"
 #include "formats/entries.hpp"
 

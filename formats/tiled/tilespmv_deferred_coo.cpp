@@ -1,5 +1,5 @@
-// TileSpMV_DeferredCOO: tiles of 16 x 16 stored in six ways; what would be coordinates forms a CSR matrix that is
-// added.
+// TileSpMV_DeferredCOO: tiles of 16 x 16, each stored in one of the ways without coordinates; the entries that would be
+// coordinates form a CSR matrix, whose product is added.
 //
 //        | 1 . 2 . |     its only tile would be coo: no tile is stored
 //    A = | . 3 . . |     tile_ptr = 0 0    rest_ptr = 0 2 3 3 6    rest_col = 0 2 1 0 1 3    rest_values = 1 2 3 4 5 6

@@ -1,5 +1,5 @@
-// The layout of the Vitis sparse library: blocks of rows, cut into parts of columns, each of which is shared by
-// channels; the entries of a row in a channel are padded to whole groups.
+// The layout of the Vitis sparse library: blocks of rows are cut into parts of columns, and the channels share each
+// part; the entries of a row in a channel are padded to whole groups.
 //
 //        | 1 . 2 . |     rows = 4, columns = 2, channels = 2, pad = 2          (. is padding)
 //    A = | . 3 . . |     block_ptr = 0 3 5      piece_row = 0 1 0 | 3 3      group_ptr = 0 1 2 3 | 4 5
@@ -8,9 +8,9 @@
 //
 // Arrays:
 //   piece_ptr  [rows + 1] int64, piece [pieces] int32: the positions of the pieces of each row, by ascending columns. A
-//              piece is what a row has in one channel of a part.
-//   piece_row  [pieces] int32: its row. Channel after channel; in a channel block after block, in a block part after
-//              part, in a part row after row.
+//              piece is the part of a row in one channel of a part.
+//   piece_row  [pieces] int32: the row of each piece. Channel after channel; within a channel block after block, within
+//              a block part after part, within a part row after row.
 //   group_ptr  [pieces + 1] int64: groups of `pad` slots before each piece.
 //   block_ptr  [channels blocks + 1] int64: pieces before each block of each channel.
 //   col        [slots] int32. Padding repeats the last column of the piece.
@@ -19,21 +19,20 @@
 // Bytes: (v + 4) slots + 16 pieces + 8 (rows + 1) + 8 + 8 (channels blocks + 1) + v [partial], with v bytes a value.
 // Parameters:
 //   rows, columns  of a part.
-//   channels       a part with n entries, row by row, gives channel c those from n c / channels to n (c + 1) / channels
-//                  - 1.
+//   channels       of the n entries of a part, counted row by row, channel c gets the entries from n c / channels to n
+//                  (c + 1) / channels - 1.
 //   pad            slots of a group.
 //   max_fill       the most slots per entry.
-// Wins: on no CPU or GPU; it shows what the layout for memory channels of an FPGA costs. There a group fills the
-//   pipeline of an adder: 8 cycles of 4 values.
+// Wins: on no CPU or GPU. It shows what the layout for the memory channels of an FPGA costs. On an FPGA a group fills
+//   the pipeline of an adder: 8 cycles of 4 values.
 // Refuses: when slots > max_fill nonzeros, which stands for the capacity of a channel. A row of one entry takes a whole
-// group.
+//   group.
 // Source: AMD, Vitis sparse library, SpMV (double precision), as described by P. Mpakos, D. Galanopoulos, P.
-// Anastasiadis,
-//   N. Papadopoulou, N. Koziris, G. Goumas, Feature-based SpMV performance analysis on contemporary devices, IPDPS
-//   2023. The lists of pieces are ours.
+//   Anastasiadis, N. Papadopoulou, N. Koziris, G. Goumas, Feature-based SpMV performance analysis on contemporary
+//   devices, IPDPS 2023. The lists of pieces are ours.
 //
-// A channel adds to sums of its own, and these are added in the order of the channels. On a device a channel's sums are
-// those of its pieces; it keeps none for rows that it does not have.
+// Each channel has its own sums, which are added in the order of the channels. On a device a channel has one sum per
+// piece, and none for rows without entries in it.
 #include "formats/tiled/vsl.hpp"
 
 #include "formats/engines/pieces/tile_pieces_host.hpp"

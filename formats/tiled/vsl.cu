@@ -1,4 +1,5 @@
-// vsl on the device: the arrays of vsl.cpp. Two launches: a warp for each piece, then a thread for each row.
+// vsl on the device: the arrays of vsl.cpp. A product is two launches: a warp for each piece, then a thread for each
+// row.
 #include "formats/engines/pieces/tile_pieces.cuh"
 #include "formats/entries.hpp"
 #include "formats/tiled/vsl.hpp"

@@ -19,7 +19,7 @@
 //   csr       n, row by row                             16 row pointers (that of a 17th row would be n, up to 256);
 //                                                       then n columns of 4 bits
 //   coo       n, row by row                             n, each 16 row + column
-//   ell       16 slots, slot k of row r at 16 k + r     2: bit r is 1 where row r has entries; then 16 slots columns
+//   ell       16 slots, slot k of row r at 16 k + r     2: bit r is 1 if row r has entries; then 16 slots columns
 //                                                       of 4 bits. Padding has the value 0 and the row's last column,
 //                                                       0 in an empty row
 //   hyb       the first `slots` entries of each row as in ell, then all others as in coo
