@@ -27,19 +27,20 @@ constexpr Option<PreconditionerOptions> table[] = {
     option<&P::refresh>(
         {.name = "refresh",
          .words = refresh_words,
-         .about = "When a kept system sets the preconditioner up again for new values; auto: every, and "
-                  "when-slower for type auto"}),
+         .about = "When a kept system sets the preconditioner up again for new values; auto: when-slower for "
+                  "type auto, every for other types"}),
     option<&P::solves>(
         {.name = "solves",
          .range = {1, 1e9},
          .zero = "auto",
          .readers = {automatic},
-         .about = "Expected number of solves with one pattern; auto: as many more as there have been"}),
+         .about = "Expected number of solves with one pattern; auto: as many again as there have been"}),
     option<&P::storage>(
         {.name = "storage",
          .words = storage_words,
          .readers = {.but = without_storage},
-         .about = "Precision of its numbers in a solve in double precision; auto: float if that can be"}),
+         .about = "Precision in which a solve in double precision stores the preconditioner; auto: float if "
+                  "possible"}),
     option<&P::zero_diagonal>(
         {.name = "zero_diagonal",
          .words = zero_diagonals,
@@ -54,33 +55,32 @@ constexpr Option<PreconditionerOptions> table[] = {
          .c_name = "factor_ordering",
          .words = ordering_words,
          .readers = {without_fill},
-         .about =
-             "Order in which rows are eliminated; colours: rows that are not coupled at the same time; auto: "
-             "natural, and colours on a GPU"}),
+         .about = "Order in which rows are eliminated; colours: rows that are not coupled at the same time; "
+                  "auto: natural on a host, colours on a GPU"}),
     option<&P::solve>(
         {.name = "solve",
          .c_name = "triangular_solve",
          .words = solve_words,
          .readers = {with_factors},
-         .about =
-             "How triangles are solved; auto: levels, and on a GPU the faster one of levels and cusparse"}),
+         .about = "How triangular systems are solved; auto: levels on a host, the faster one of levels and "
+                  "cusparse on a GPU"}),
     option<&P::sweeps>({.name = "sweeps",
                         .range = {1, 100},
                         .readers = {with_factors},
                         .with = "solve",
                         .with_word = "sweeps",
-                        .about = "Jacobi sweeps for each triangle"}),
+                        .about = "Jacobi sweeps for each triangular system"}),
     option<&P::block_size>(
         {.name = "block_size",
          .range = {1, 64},
          .zero = "auto",
          .readers = {block_jacobi},
-         .about = "Rows of a block, or at most this many with blocks: found; auto: the unknowns of a node"}),
+         .about = "Rows of a block (with blocks: found, the most rows); auto: the unknowns of a node"}),
     option<&P::blocks>({.name = "blocks",
                         .c_name = "diagonal_blocks",
                         .words = block_words,
                         .readers = {block_jacobi},
-                        .about = "Which rows are a block; found: neighbouring rows with the same columns"}),
+                        .about = "Which rows form a block; found: neighbouring rows with the same columns"}),
     option<&P::power>({.name = "power",
                        .range = {1, 4},
                        .readers = {isai},
@@ -91,28 +91,33 @@ constexpr Option<PreconditionerOptions> table[] = {
          .zero = "auto",
          .readers = {subdomains},
          .about =
-             "Rows of a subdomain; auto: on a GPU up to 1024 that fit into the memory of a thread block"}),
+             "Rows of a subdomain; auto: on a GPU, up to 1024 that fit into the memory of a thread block"}),
     option<&P::partition>(
         {.name = "partition",
          .c_name = "subdomain_partition",
          .words = partition_words,
          .readers = {subdomains},
          .about =
-             "Which rows a subdomain has; order: rows that follow each other; metis: rows that METIS finds, "
-             "if the build has it"}),
-    option<&P::overlap>({.name = "overlap",
-                         .range = {0, 1},
-                         .readers = {subdomain_ilu0},
-                         .about = "Layers of neighbouring rows with which a subdomain computes, too"}),
+             "Which rows form a subdomain; order: consecutive rows; metis: rows that METIS finds, if the "
+             "build has it"}),
+    option<&P::overlap>(
+        {.name = "overlap",
+         .range = {0, 1},
+         .readers = {subdomain_ilu0},
+         .about = "Layers of neighbouring rows that a subdomain includes in its computation"}),
     option<&P::omega>(
         {.name = "omega", .range = {0, 2, true, true}, .readers = {ssor}, .about = "Relaxation factor"}),
-    option<&P::degree>(
-        {.name = "degree", .range = {1, 100}, .readers = {chebyshev}, .about = "Products of A for each use"}),
+    option<&P::degree>({.name = "degree",
+                        .range = {1, 100},
+                        .readers = {chebyshev},
+                        .about = "Products with A in each application"}),
     option<&P::eigenvalue_ratio>(
         {.name = "eigenvalue_ratio",
          .range = {1, 1e12, true},
          .readers = {chebyshev},
-         .about = "Largest over smallest eigenvalue of the interval on which the polynomial is small"}),
+         .about =
+             "Ratio of the largest to the smallest eigenvalue of the interval on which the polynomial is "
+             "small"}),
     option<&P::setup>({.name = "setup",
                        .c_name = "amg_setup",
                        .words = setup_words,
@@ -155,14 +160,14 @@ constexpr Option<PreconditionerOptions> table[] = {
                               .with_word = "aggregation",
                               .about = "Format of the matrices of the coarser levels; auto: level by level"}),
     option<&P::max_levels>(
-        {.name = "max_levels", .range = {1, 100}, .readers = {amg}, .about = "Most levels"}),
+        {.name = "max_levels", .range = {1, 100}, .readers = {amg}, .about = "Most levels of the hierarchy"}),
     option<&P::cycles>(
-        {.name = "cycles", .range = {1, 100}, .readers = {amg}, .about = "V-cycles for each use"}),
+        {.name = "cycles", .range = {1, 100}, .readers = {amg}, .about = "V-cycles in each application"}),
     option<&P::unknowns>(
         {.name = "unknowns",
          .range = {1, 64},
          .readers = {levels},
-         .about = "Unknowns of a node, such as 3 displacements, whose rows follow each other"}),
+         .about = "Unknowns of a node, such as 3 displacements; their rows are consecutive"}),
 };
 
 // The word of an enumerator.

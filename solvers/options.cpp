@@ -25,13 +25,15 @@ constexpr Option<SolverOptions> table[] = {
         {.name = "baseline",
          .words = baselines,
          .about = "What the residual is compared with: b, or the residual of the initial guess"}),
-    option<&S::stopping, &R::max_iterations>({.name = "max_iterations",
-                                              .range = {0, no_limit},
-                                              .about = "Stop after this many iterations, not converged"}),
+    option<&S::stopping, &R::max_iterations>(
+        {.name = "max_iterations",
+         .range = {0, no_limit},
+         .about = "Most iterations; the solve then ends as not converged"}),
     option<&S::stopping, &R::max_seconds>(
         {.name = "max_seconds",
          .range = {0, no_limit},
-         .about = "Stop after this many seconds, not converged; the setup of the preconditioner counts"}),
+         .about =
+             "Most seconds, with the setup of the preconditioner; the solve then ends as not converged"}),
     option<&S::stopping, &R::divergence>(
         {.name = "divergence",
          .range = {1, no_limit},
@@ -44,7 +46,7 @@ constexpr Option<SolverOptions> table[] = {
     option<&S::restart>({.name = "restart",
                          .range = {1, 100000},
                          .readers = {with_restart},
-                         .about = "Basis vectors before a restart"}),
+                         .about = "Number of basis vectors before a restart"}),
     option<&S::orthogonalization>({.name = "orthogonalization",
                                    .words = orthogonalizations,
                                    .readers = {with_restart},
@@ -52,7 +54,7 @@ constexpr Option<SolverOptions> table[] = {
     option<&S::directions>({.name = "directions",
                             .range = {1, 100},
                             .readers = {fcg},
-                            .about = "Directions that a new one is made conjugate to"}),
+                            .about = "Number of earlier directions to which a new one is made conjugate"}),
     option<&S::s>(
         {.name = "s", .range = {1, 16}, .readers = {idr}, .about = "Dimension of the shadow space"}),
     option<&S::null_space>({.name = "null_space",

@@ -44,7 +44,7 @@ constexpr ParamDoc params[] = {
     flag_lanes_param,
     block_fill_param,
     {.name = "max_fill_percent",
-     .doc = "sums of slices, in per cent of the nonzeros, above which the format refuses",
+     .doc = "the format refuses more sums of slices than this percentage of the nonzeros",
      .default_value = "100",
      .smallest = 0,
      .largest = 1'000'000'000}};

@@ -245,12 +245,14 @@ constexpr ParamDoc params[] = {
     {.name = "rows", .doc = "rows of a block", .default_value = "2", .smallest = 1, .largest = 4},
     {.name = "cols", .doc = "columns of a block", .default_value = "2", .smallest = 1, .largest = 4},
     {.name = "theta",
-     .doc = "least share of entries in the values of a block, in percent",
+     .doc = "the smallest share of the values of a block that must be entries, in percent",
      .default_value = "60",
      .smallest = 1,
      .largest = 100},
     {.name = "select",
-     .doc = "blocks of the fewest bytes by a dynamic programme, or the best one at each entry in turn",
+     .doc =
+         "selection of blocks: the fewest bytes by dynamic programming, or the best block at each entry in "
+         "turn",
      .default_value = "dynamic",
      .choices = "dynamic|greedy"},
     {.name = "strip",
@@ -259,7 +261,7 @@ constexpr ParamDoc params[] = {
      .smallest = largest_loose_block,
      .largest = highest_strip},
     {.name = "max_fill",
-     .doc = "stored values an entry above which the format refuses",
+     .doc = "the format refuses more stored values per entry than this",
      .default_value = "3",
      .smallest = 1,
      .largest = 1'000'000}};

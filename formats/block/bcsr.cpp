@@ -63,7 +63,7 @@ constexpr ParamDoc params[] = {
     block_rows_param,
     block_cols_param,
     {.name = "sizes",
-     .doc = "any: rows and cols; 2x2-4x4: what needs fewer bytes of these two",
+     .doc = "any: as rows and cols say; 2x2-4x4: 2 x 2 or 4 x 4, whichever needs fewer bytes",
      .default_value = "any",
      .choices = "any|2x2-4x4"},
     {.name = "order",

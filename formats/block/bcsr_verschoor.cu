@@ -67,7 +67,7 @@ class BcsrVerschoor final : public BlocksOnDevice<T>, public HasApplyDot<T> {
 };
 
 constexpr ParamDoc params[] = {{.name = "K",
-                                .doc = "block rows of a block of threads",
+                                .doc = "number of block rows that a block of threads computes",
                                 .default_value = "32",
                                 .smallest = 1,
                                 .largest = 4096},

@@ -172,7 +172,7 @@ namespace {
 
 constexpr ParamDoc params[] = {
     {.name = "plan",
-     .doc = "what the parts are chosen by: the predicted time of a product, or bytes",
+     .doc = "measure by which the parts are chosen: the predicted time of a product, or bytes",
      .default_value = "time",
      .choices = "time|bytes"},
     {.name = "min_share",

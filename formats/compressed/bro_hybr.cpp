@@ -30,12 +30,11 @@ BroShape bro_hybr_shape(const SumCounter& counter, const FormatParams& params) {
 }
 
 namespace {
-constexpr ParamDoc params[] = {
-    bro_slots_param, bro_break_even_param, bro_height_param,
-    ParamDoc{.name = "sort",
-             .doc = "the order of the rows: that of the matrix, or longer rows first",
-             .default_value = "none",
-             .choices = "none|length"}};
+constexpr ParamDoc params[] = {bro_slots_param, bro_break_even_param, bro_height_param,
+                               ParamDoc{.name = "sort",
+                                        .doc = "order of the rows: as in the matrix, or longer rows first",
+                                        .default_value = "none",
+                                        .choices = "none|length"}};
 constexpr Kernel kernels[] = {bro_kernel};
 }  // namespace
 

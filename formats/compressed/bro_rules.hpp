@@ -13,7 +13,7 @@ BroShape bro_hyb_shape(const SumCounter& counter, const FormatParams& params);
 BroShape bro_hybr_shape(const SumCounter& counter, const FormatParams& params);
 
 constexpr ParamDoc bro_height_param{.name = "h",
-                                    .doc = "rows of a slice, whose columns have the same widths of fields",
+                                    .doc = "rows of a slice; they share the widths of the fields",
                                     .default_value = "32",
                                     .smallest = 1,
                                     .largest = 4096};

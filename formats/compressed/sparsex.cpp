@@ -355,16 +355,17 @@ Admission admit_sparsex(std::int64_t stream_bytes, std::int64_t parts, std::int6
 }
 
 namespace {
-constexpr ParamDoc params[] = {{.name = "part_rows",
-                                .doc = "rows of a part, which units do not leave; threads have whole parts",
-                                .default_value = "128",
-                                .smallest = 1,
-                                .largest = sparsex_most_rows},
-                               {.name = "min_run",
-                                .doc = "entries of a run from which it is a unit of its own",
-                                .default_value = "4",
-                                .smallest = 2,
-                                .largest = 255}};
+constexpr ParamDoc params[] = {
+    {.name = "part_rows",
+     .doc = "rows of a part; units do not cross its borders, and threads compute whole parts",
+     .default_value = "128",
+     .smallest = 1,
+     .largest = sparsex_most_rows},
+    {.name = "min_run",
+     .doc = "the fewest entries of a run that makes a unit",
+     .default_value = "4",
+     .smallest = 2,
+     .largest = 255}};
 constexpr Kernel kernels[] = {native_host_kernel<Sparsex>(Sums::ordered)};
 }  // namespace
 

@@ -17,7 +17,7 @@
 // Parameters:
 //   length            slots of a lane. 0 takes the length of five with the fewest slots: m, 3 m / 2, 2 m, 3 m and 4 m
 //                     with m = nnz / 262,144, at least 16 and at most 256.
-//   width             the number of lanes is a multiple of it, so that slots lie at multiples of 4 width bytes.
+//   width             the number of lanes is a multiple of this, so that slots lie at multiples of 4 width bytes.
 //   max_fill_percent  see Refuses.
 // Wins: on a GPU, when row lengths differ much (power laws): all threads have the same work, and no short row needs
 //   more than one thread.
@@ -284,17 +284,17 @@ Admission admit(const Context&, const SparsityPattern& pattern, const FormatPara
 
 constexpr ParamDoc params[] = {
     {.name = "length",
-     .doc = "slots of a lane; 0 takes the one of five with the fewest slots",
+     .doc = "slots of a lane; 0: of five lengths, the one with the fewest slots",
      .default_value = "0",
      .smallest = 0,
      .largest = aligned_longest},
     {.name = "width",
-     .doc = "the number of lanes is a multiple of it",
+     .doc = "the number of lanes is a multiple of this",
      .default_value = "8",
      .smallest = 1,
      .largest = 1024},
     {.name = "max_fill_percent",
-     .doc = "refused when more slots than this percentage of the entries would be stored",
+     .doc = "the format refuses more stored slots than this percentage of the entries",
      .default_value = "125",
      .smallest = 100,
      .largest = 1000000000}};

@@ -178,7 +178,7 @@ Admission admit(const Context&, const SparsityPattern& pattern, const FormatPara
 }
 
 constexpr ParamDoc params[] = {{.name = "height",
-                                .doc = "rows of a slice at most; the power of two below is taken",
+                                .doc = "the most rows of a slice, rounded down to a power of two",
                                 .default_value = "256",
                                 .smallest = 1,
                                 .largest = scoo_highest},

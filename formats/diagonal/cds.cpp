@@ -152,7 +152,7 @@ constexpr ParamDoc params[] = {{.name = "block",
                                 .smallest = 0,
                                 .largest = 8},
                                {.name = "max_fill",
-                                .doc = "stored values an entry above which the format refuses",
+                                .doc = "the format refuses more stored values per entry than this",
                                 .default_value = "4",
                                 .smallest = 1,
                                 .largest = 1'000'000}};

@@ -184,12 +184,14 @@ Admission admit(const Context& context, const SparsityPattern& pattern, const Fo
 constexpr ParamDoc params[] = {
     {.name = "rows", .doc = "rows in a segment", .default_value = "128", .smallest = 1, .largest = 1024},
     {.name = "scatter",
-     .doc = "per cent of a segment's rows below which the entries of a diagonal are scattered",
+     .doc =
+         "a diagonal with entries in fewer than this percentage of a segment's rows is stored as scattered "
+         "entries",
      .default_value = "50",
      .smallest = 1,
      .largest = 100},
     {.name = "max_fill",
-     .doc = "stored values an entry above which the format refuses",
+     .doc = "the format refuses more stored values per entry than this",
      .default_value = "4",
      .smallest = 1,
      .largest = 1'000'000}};

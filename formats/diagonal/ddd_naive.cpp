@@ -78,7 +78,7 @@ Admission admit(const Context& context, const SparsityPattern& pattern, const Fo
 }
 
 constexpr ParamDoc params[] = {{.name = "max_fill",
-                                .doc = "stored values an entry above which the format refuses",
+                                .doc = "the format refuses more stored values per entry than this",
                                 .default_value = "4",
                                 .smallest = 1,
                                 .largest = 1'000'000}};

@@ -124,9 +124,13 @@ Admission admit(const Context& context, const SparsityPattern& pattern, const Fo
 
 constexpr ParamDoc params[] = {
     {.name = "block", .doc = "rows in a block", .default_value = "128", .smallest = 1, .largest = 1024},
-    {.name = "gap", .doc = "zeros that end a segment", .default_value = "4", .smallest = 1, .largest = 32},
+    {.name = "gap",
+     .doc = "number of zeros that end a segment",
+     .default_value = "4",
+     .smallest = 1,
+     .largest = 32},
     {.name = "max_fill",
-     .doc = "stored values an entry above which the format refuses",
+     .doc = "the format refuses more stored values per entry than this",
      .default_value = "4",
      .smallest = 1,
      .largest = 1'000'000}};

@@ -59,7 +59,7 @@ Admission admit(const Context& context, const SparsityPattern& pattern, const Fo
 constexpr ParamDoc params[] = {
     {.name = "hack", .doc = "rows in a hack", .default_value = "32", .smallest = 1, .largest = 1024},
     {.name = "max_fill",
-     .doc = "stored values an entry above which the format refuses",
+     .doc = "the format refuses more stored values per entry than this",
      .default_value = "4",
      .smallest = 1,
      .largest = 1'000'000}};

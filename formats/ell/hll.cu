@@ -7,7 +7,7 @@ namespace protean::formats {
 namespace {
 
 constexpr ParamDoc threads_param[] = {{.name = "threads",
-                                       .doc = "threads a row; 0: 2 where the mean length is above 32, else 1",
+                                       .doc = "threads per row; 0: 2 if the mean length is above 32, else 1",
                                        .default_value = "0",
                                        .choices = "0|1|2|4|8"}};
 constexpr Kernel kernels[] = {with_params(device_kernel<SliceDevice>("native"), threads_param)};

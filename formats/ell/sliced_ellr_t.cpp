@@ -45,7 +45,7 @@ constexpr ParamDoc params[] = {{.name = "S",
                                 .smallest = 0,
                                 .largest = 1 << 20},
                                {.name = "T",
-                                .doc = "threads a row; measured: the fastest",
+                                .doc = "threads per row; measured: the fastest",
                                 .default_value = "4",
                                 .choices = "measured|1|2|4|8|16|32"},
                                slice_fill_param};

@@ -41,7 +41,7 @@ SumCut csr_ell_maringanti_cut(const SumCounter& counter, const FormatParams& par
 namespace {
 
 constexpr ParamDoc params[] = {{.name = "W",
-                                .doc = "the longest row of ELLPACK; longer ones are compressed rows",
+                                .doc = "the longest row of ELLPACK; longer rows are stored in csr",
                                 .default_value = "32",
                                 .smallest = 0,
                                 .largest = 1 << 16},

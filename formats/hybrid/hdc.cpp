@@ -43,7 +43,7 @@ namespace {
 
 constexpr ParamDoc params[] = {fill_param,
                                {.name = "reach",
-                                .doc = "percent of the rows that a diagonal must cross at least",
+                                .doc = "a diagonal must cross at least this percentage of the rows",
                                 .default_value = "50",
                                 .smallest = 0,
                                 .largest = 100}};

@@ -46,7 +46,7 @@ SumCut hec_cut(const SumCounter& counter, const FormatParams& params) {
 namespace {
 
 constexpr ParamDoc params[] = {{.name = "p",
-                                .doc = "what an entry of csr costs, where a slot of ELLPACK costs 1",
+                                .doc = "the cost of an entry of csr if a slot of ELLPACK costs 1",
                                 .default_value = "2",
                                 .choices = "2|measured|1|3|5|10|20|..."}};
 constexpr Kernel kernels[] = {sum_kernel};

@@ -22,13 +22,15 @@ inline std::int64_t longest_of(const std::vector<LengthClass>& classes) {
 }
 
 constexpr ParamDoc max_fill_param{.name = "max_fill",
-                                  .doc = "stored values an entry above which the format refuses",
+                                  .doc = "the format refuses more stored values per entry than this",
                                   .default_value = "4",
                                   .smallest = 1,
                                   .largest = 1'000'000};
 constexpr ParamDoc fill_param{
     .name = "fill",
-    .doc = "percent of a diagonal that must be more than filled; 0: so many that it takes fewer bytes",
+    .doc =
+        "a diagonal is stored if more than this percentage is filled; 0: the percentage above which it "
+        "takes fewer bytes",
     .default_value = "0",
     .smallest = 0,
     .largest = 99};

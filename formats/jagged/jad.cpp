@@ -19,7 +19,7 @@
 // Bytes: (v + 4) slots + 4 rows (1 + [lengths]) + 8 (longest + 1) + 4 longest [jag_rows], with v bytes a value. If
 //   round is 1, there are as many slots as entries.
 // Parameters:
-//   round     the slots of a jag are a multiple of it.
+//   round     the slots of a jag are a multiple of this.
 //   ends      which array says where a row ends: jags (jag_rows) or rows (lengths).
 //   max_fill  the most slots per entry.
 // Wins: when rows have very different lengths, because there is no padding. If lengths alternate, sorting separates
@@ -37,16 +37,17 @@
 namespace protean::formats {
 namespace {
 
-constexpr ParamDoc params[] = {{.name = "round",
-                                .doc = "the slots of a jag are a multiple of it",
-                                .default_value = "1",
-                                .smallest = 1,
-                                .largest = 1024},
-                               {.name = "ends",
-                                .doc = "what tells where a row ends: the rows of a jag, or lengths of rows",
-                                .default_value = "jags",
-                                .choices = "jags|rows"},
-                               jagged_fill_param};
+constexpr ParamDoc params[] = {
+    {.name = "round",
+     .doc = "the slots of a jag are a multiple of this",
+     .default_value = "1",
+     .smallest = 1,
+     .largest = 1024},
+    {.name = "ends",
+     .doc = "which array says where a row ends: the rows of a jag, or the lengths of rows",
+     .default_value = "jags",
+     .choices = "jags|rows"},
+    jagged_fill_param};
 
 constexpr Kernel kernels[] = {native_host_kernel<JagMatrix>(Sums::ordered)};
 

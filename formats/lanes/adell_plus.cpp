@@ -81,11 +81,11 @@ Admission admit(const Context& context, const SparsityPattern& pattern, const Fo
 constexpr ParamDoc params[] = {
     lane_width_param,
     {.name = "blocking",
-     .doc = "entries of a slot: one, two of a row, two of a column, or what has fewest bytes",
+     .doc = "entries of a slot: one, two of a row, two of a column, or whichever has the fewest bytes",
      .default_value = "auto",
      .choices = "auto|1x1|1x2|2x1"},
     {.name = "columns",
-     .doc = "columns as they are, as 16-bit differences, or what has fewer bytes",
+     .doc = "columns as they are, as 16-bit differences, or whichever has fewer bytes",
      .default_value = "auto",
      .choices = "auto|raw|delta16"},
     lane_fill_param};

@@ -15,10 +15,11 @@ constexpr int unrolls[] = {1, 2, 4};
 // Number of the option if products are not measured. On a GPU one slot a turn leaves room for the most threads.
 constexpr int fixed_unroll(Space space) { return space == Space::device ? 0 : 2; }
 constexpr int sweep_rounds = 3;  // that count
-constexpr ParamDoc unroll_param = {.name = "unroll",
-                                   .doc = "slots a turn of the loop; auto measures all in the first products",
-                                   .default_value = "auto",
-                                   .choices = "auto|1|2|4"};
+constexpr ParamDoc unroll_param = {
+    .name = "unroll",
+    .doc = "slots per turn of the loop; auto: the fastest in the first products",
+    .default_value = "auto",
+    .choices = "auto|1|2|4"};
 constexpr ParamDoc adell_plus_kernel_params[] = {unroll_param};
 
 // The number of the option that a user asked for, or -1.

@@ -147,7 +147,7 @@ Admission admit(const Context&, const SparsityPattern& pattern, const FormatPara
 constexpr ParamDoc params[] = {
     {.name = "B1", .doc = "rows of a block", .default_value = "32", .choices = "4|8|16|32"},
     {.name = "B2",
-     .doc = "columns of a block at most; 0: as many as make 8192 full blocks, at least 16",
+     .doc = "the most columns of a block; 0: the number that makes 8192 full blocks, at least 16",
      .default_value = "0",
      .smallest = 0,
      .largest = 1 << 20},

@@ -69,7 +69,7 @@ Admission admit(const Context&, const SparsityPattern& pattern, const FormatPara
 }
 
 constexpr ParamDoc params[] = {{.name = "bin_max",
-                                .doc = "rows of more than 2^bin_max entries are shared among threads",
+                                .doc = "rows of more than 2^bin_max entries are cut into pieces",
                                 .default_value = "10",
                                 .smallest = 1,
                                 .largest = acsr_most_bins}};

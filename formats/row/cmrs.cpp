@@ -104,7 +104,7 @@ class Cmrs final : public RowViewMatrix<T, Cmrs<T>> {
 };
 
 constexpr ParamDoc params[] = {{.name = "height",
-                                .doc = "rows in a strip; 0 takes the smallest with 128 entries a strip",
+                                .doc = "rows in a strip; 0: the smallest number with 128 entries per strip",
                                 .default_value = "0",
                                 .choices = "0|1|2|4|8|16"}};
 

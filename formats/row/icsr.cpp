@@ -93,11 +93,11 @@ Admission admit(const Context&, const SparsityPattern& pattern, const FormatPara
 }
 
 constexpr ParamDoc params[] = {{.name = "align",
-                                .doc = "slots to which rows are rounded up",
+                                .doc = "the length of a row is rounded up to a multiple of this",
                                 .default_value = "32",
                                 .choices = "1|2|4|8|16|32|64"},
                                {.name = "max_fill",
-                                .doc = "stored values an entry above which the format refuses",
+                                .doc = "the format refuses more stored values per entry than this",
                                 .default_value = "10",
                                 .smallest = 1,
                                 .largest = 1'000'000}};

@@ -85,7 +85,7 @@ Admission admit(const Context& context, const SparsityPattern& pattern, const Fo
 }
 
 constexpr ParamDoc threads_param[] = {
-    {.name = "T", .doc = "threads a row", .default_value = "32", .choices = "1|2|4|8|16|32"}};
+    {.name = "T", .doc = "threads per row", .default_value = "32", .choices = "1|2|4|8|16|32"}};
 constexpr Kernel with_threads() {
   Kernel kernel = device_kernel<IcsrDevice>("native");
   kernel.params = threads_param;

@@ -21,7 +21,7 @@
 // Parameters:
 //   panel      rows of a panel.
 //   partition  the most columns of a block: that many numbers of x are held in fast memory.
-//   align      the slots of a row in a block are a multiple of it: 16 threads of a GPU compute a row.
+//   align      the slots of a row in a block are a multiple of this: 16 threads of a GPU compute a row.
 //   max_fill   the most slots per entry.
 // Wins: for finite element matrices with long rows in a band: x is read from memory in order, once for each block, and
 //   indices take half the bytes.
@@ -201,26 +201,27 @@ Admission admit(const Context& context, const SparsityPattern& pattern, const Fo
   return admission;
 }
 
-constexpr ParamDoc params[] = {{.name = "panel",
-                                .doc = "rows of a panel",
-                                .default_value = "128",
-                                .smallest = 1,
-                                .largest = most_panel_rows},
-                               {.name = "partition",
-                                .doc = "columns of a block at most: the numbers of x in fast memory",
-                                .default_value = "4096",
-                                .smallest = 1,
-                                .largest = most_partition_cols},
-                               {.name = "align",
-                                .doc = "the slots of a row in a block are a multiple of it",
-                                .default_value = "16",
-                                .smallest = 1,
-                                .largest = 64},
-                               {.name = "max_fill",
-                                .doc = "stored values an entry above which the format refuses",
-                                .default_value = "8",
-                                .smallest = 1,
-                                .largest = 1'000'000}};
+constexpr ParamDoc params[] = {
+    {.name = "panel",
+     .doc = "rows of a panel",
+     .default_value = "128",
+     .smallest = 1,
+     .largest = most_panel_rows},
+    {.name = "partition",
+     .doc = "the most columns of a block: that many numbers of x are held in fast memory",
+     .default_value = "4096",
+     .smallest = 1,
+     .largest = most_partition_cols},
+    {.name = "align",
+     .doc = "the slots of a row in a block are a multiple of this",
+     .default_value = "16",
+     .smallest = 1,
+     .largest = 64},
+    {.name = "max_fill",
+     .doc = "the format refuses more stored values per entry than this",
+     .default_value = "8",
+     .smallest = 1,
+     .largest = 1'000'000}};
 
 constexpr Kernel kernels[] = {native_host_kernel<Pcsr>(Sums::ordered)};
 

@@ -50,7 +50,7 @@ namespace {
 
 constexpr ParamDoc params[] = {
     {.name = "selection",
-     .doc = "kind of a tile: by the rules of the paper, by those of the authors' program, or csr for all",
+     .doc = "kind of a tile: by the rules of the paper, by the rules of the authors' program, or csr for all",
      .default_value = "paper",
      .choices = "paper|code|csr"},
     {.name = "coo",
@@ -62,12 +62,12 @@ constexpr ParamDoc params[] = {
      .default_value = "csr",
      .choices = "csr|csr5"},
     {.name = "te",
-     .doc = "percent of variation of row lengths up to which a tile is ell",
+     .doc = "a tile is ell if its row lengths vary by at most this percentage",
      .default_value = "20",
      .smallest = 0,
      .largest = 400},
     {.name = "th",
-     .doc = "percent of variation of row lengths above which a tile is hyb",
+     .doc = "a tile is hyb if its row lengths vary by more than this percentage",
      .default_value = "100",
      .smallest = 0,
      .largest = 400}};

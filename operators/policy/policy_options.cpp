@@ -9,24 +9,26 @@ namespace {
 
 using P = PolicyOptions;
 constexpr Option<PolicyOptions> table[] = {
-    option<&P::worst_factor>({.name = "worst_factor",
-                              .range = {1, finite},
-                              .about = "Bound of the total time, over the time without changes"}),
-    option<&P::forecast_factor>({.name = "forecast_factor",
-                                 .range = {1, finite},
-                                 .about = "The same bound if the forecast of iterations is wrong"}),
+    option<&P::worst_factor>(
+        {.name = "worst_factor",
+         .range = {1, finite},
+         .about = "Upper bound of the total time, relative to the time without changes"}),
+    option<&P::forecast_factor>(
+        {.name = "forecast_factor",
+         .range = {1, finite},
+         .about = "Upper bound of the total time, relative to the time without changes, if the forecast of "
+                  "iterations is wrong"}),
     option<&P::pessimism>(
         {.name = "pessimism",
          .range = {0, finite},
-         .about =
-             "How many uncertainties above its prediction the time of a product is expected to be at worst"}),
-    option<&P::payback>(
-        {.name = "payback",
-         .range = {0, finite},
-         .about = "How many times its cost a change must save, if it relies on the forecast"}),
-    option<&P::convert_margin>({.name = "convert_margin",
-                                .range = {1, finite},
-                                .about = "Upper bound of the time of a conversion, over its prediction"}),
+         .about = "The time of a product is at worst its prediction plus this many uncertainties"}),
+    option<&P::payback>({.name = "payback",
+                         .range = {0, finite},
+                         .about = "A change that relies on the forecast must save this many times its cost"}),
+    option<&P::convert_margin>(
+        {.name = "convert_margin",
+         .range = {1, finite},
+         .about = "Upper bound of the time of a conversion, relative to its prediction"}),
     option<&P::hysteresis>(
         {.name = "hysteresis",
          .range = {0, finite},
@@ -34,10 +36,11 @@ constexpr Option<PolicyOptions> table[] = {
     option<&P::most_switches>(
         {.name = "most_switches",
          .range = {0, 1000000},
-         .about = "Most changes to another format; the way back to the first one does not count"}),
-    option<&P::trial_products>({.name = "trial_products",
-                                .range = {1, 1000000},
-                                .about = "Products of a new format before its time counts as measured"}),
+         .about = "Most changes to another format; a change back to the first format does not count"}),
+    option<&P::trial_products>(
+        {.name = "trial_products",
+         .range = {1, 1000000},
+         .about = "Number of products in a new format before its time counts as measured"}),
 };
 
 // For switch_options() alone.
@@ -48,7 +51,7 @@ constexpr Option<PolicyOptions> of_the_machine[] = {
     option<&P::overlap_stretch>(
         {.name = "overlap_stretch",
          .range = {0, finite, true},
-         .about = "Time of a build during the solve, over the time of a build while the solve waits"}),
+         .about = "Time of a build during the solve, relative to a build while the solve waits"}),
 };
 
 }  // namespace

@@ -319,16 +319,16 @@ Admission admit_blocks(const BlockRule& rule, const BlockShape& shape, std::int6
 // Parameters that several formats have.
 constexpr ParamDoc block_rows_param = {
     .name = "rows",
-    .doc = "rows of a block; auto takes what needs the fewest bytes of 2, 3, 4, measured the fastest",
+    .doc = "rows of a block; auto: the number among 2, 3, 4 with the fewest bytes; measured: the fastest",
     .default_value = "auto",
     .choices = "auto|measured|1|2|3|4|5|6|7|8"};
 constexpr ParamDoc block_cols_param = {
     .name = "cols",
-    .doc = "columns of a block; auto takes what needs the fewest bytes of 2, 3, 4, measured the fastest",
+    .doc = "columns of a block; auto: the number among 2, 3, 4 with the fewest bytes; measured: the fastest",
     .default_value = "auto",
     .choices = "auto|measured|1|2|3|4|5|6|7|8"};
 constexpr ParamDoc block_fill_param = {.name = "max_fill",
-                                       .doc = "stored values an entry above which the format refuses",
+                                       .doc = "the format refuses more stored values per entry than this",
                                        .default_value = "2",
                                        .smallest = 1,
                                        .largest = 1'000'000};

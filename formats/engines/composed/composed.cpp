@@ -23,19 +23,21 @@ namespace protean {
 namespace {
 
 constexpr std::int64_t most_diagonals = std::numeric_limits<std::int32_t>::max();
-constexpr ParamDoc min_share{.name = "min_share",
-                             .doc = "percent of all entries below which the part takes none",
-                             .default_value = "0",
-                             .smallest = 0,
-                             .largest = 100};
+constexpr ParamDoc min_share{
+    .name = "min_share",
+    .doc = "the part takes no entries if it would have less than this percentage of all entries",
+    .default_value = "0",
+    .smallest = 0,
+    .largest = 100};
 constexpr ParamDoc of_diagonals[] = {
     {.name = "min_fill",
-     .doc = "more than so many percent of a diagonal are filled; 0: v / (v + 4) for values of v bytes",
+     .doc =
+         "take diagonals of which more than this percentage is filled; 0: v / (v + 4) for values of v bytes",
      .default_value = "0",
      .smallest = 0,
      .largest = 99},
     {.name = "min_band",
-     .doc = "only diagonals of so many neighbours that are filled so",
+     .doc = "take only groups of at least this many neighbouring diagonals that are filled enough",
      .default_value = "1",
      .smallest = 1,
      .largest = 1024},
@@ -52,25 +54,25 @@ constexpr ParamDoc of_band[] = {{.name = "lower",
                                  .largest = most_diagonals},
                                 min_share};
 constexpr ParamDoc of_rows[] = {{.name = "longer_than",
-                                 .doc = "rows with more entries left",
+                                 .doc = "take rows with more than this many entries left",
                                  .default_value = "0",
                                  .smallest = 0,
                                  .largest = most_diagonals},
                                 {.name = "at_most",
-                                 .doc = "rows with at most so many entries left",
+                                 .doc = "take rows with at most this many entries left",
                                  .default_value = "2147483647",
                                  .smallest = 1,
                                  .largest = most_diagonals},
                                 min_share};
 constexpr ParamDoc of_width[] = {
     {.name = "entries",
-     .doc = "the first so many entries left of each row",
+     .doc = "take this many of the first entries left of each row",
      .default_value = "8",
      .smallest = 1,
      .largest = most_diagonals},
     {.name = "min_fill",
-     .doc = "in place of entries: as many as fill more than so many percent of the slots of "
-            "a slice; 0: entries",
+     .doc =
+         "instead of entries: as many as fill more than this percentage of the slots of a slice; 0: entries",
      .default_value = "0",
      .smallest = 0,
      .largest = 99},
@@ -84,7 +86,7 @@ constexpr ParamDoc of_blocks[] = {
     {.name = "rows", .doc = "height of a block", .default_value = "2", .smallest = 1, .largest = 64},
     {.name = "cols", .doc = "width of a block", .default_value = "2", .smallest = 1, .largest = 64},
     {.name = "min_fill",
-     .doc = "at least so many percent of a block are filled",
+     .doc = "the least filled share of a block, in percent",
      .default_value = "75",
      .smallest = 1,
      .largest = 100},

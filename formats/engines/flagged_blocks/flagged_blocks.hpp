@@ -184,16 +184,16 @@ std::optional<BlockShape> shape_of(const FlagRule& rule, const Choose& choose) {
 std::string no_shape(const FlagRule& rule);
 
 constexpr ParamDoc flag_rows_param = {.name = "rows",
-                                      .doc = "rows of a block; auto takes what needs the fewest bytes",
+                                      .doc = "rows of a block; auto: the number with the fewest bytes",
                                       .default_value = "auto",
                                       .choices = "auto|measured|1|2|3|4"};
 constexpr ParamDoc flag_cols_param = {.name = "cols",
-                                      .doc = "columns of a block; auto takes what needs the fewest bytes",
+                                      .doc = "columns of a block; auto: the number with the fewest bytes",
                                       .default_value = "auto",
                                       .choices = "auto|measured|1|2|4"};
 constexpr ParamDoc flag_shape_param = {
     .name = "shape",
-    .doc = "1: of the blocks that rows and cols allow, the blocks of the fewest bytes; 2: the next, to 4",
+    .doc = "1: of the sizes that rows and cols allow, the one with the fewest bytes; 2, 3, 4: the next ones",
     .default_value = "1",
     .choices = "1|measured|2|3|4"};
 constexpr ParamDoc flag_tile_param = {.name = "tile",

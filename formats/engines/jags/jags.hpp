@@ -95,7 +95,7 @@ Admission admit_slots_of(std::size_t bytes, std::int64_t slots, const SparsityPa
                          const FormatParams& params);
 
 constexpr ParamDoc jagged_fill_param = {.name = "max_fill",
-                                        .doc = "stored values an entry above which the format refuses",
+                                        .doc = "the format refuses more stored values per entry than this",
                                         .default_value = "4",
                                         .smallest = 1,
                                         .largest = 1'000'000};

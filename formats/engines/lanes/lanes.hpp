@@ -330,7 +330,7 @@ Admission admit_lanes(const LaneRule& rule, const LaneSizes& sizes, const Sparsi
                       const FormatParams& params, std::size_t value_bytes);
 
 constexpr ParamDoc lane_fill_param = {.name = "max_fill",
-                                      .doc = "stored values an entry above which the format refuses",
+                                      .doc = "the format refuses more stored values per entry than this",
                                       .default_value = "4",
                                       .smallest = 1,
                                       .largest = 1'000'000};

@@ -230,7 +230,7 @@ Admission admit_slots(const SliceRule& rule, const SliceCounts& counts, const Sp
                       const FormatParams& params, std::size_t value_bytes);
 
 constexpr ParamDoc slice_fill_param = {.name = "max_fill",
-                                       .doc = "stored values an entry above which the format refuses",
+                                       .doc = "the format refuses more stored values per entry than this",
                                        .default_value = "4",
                                        .smallest = 1,
                                        .largest = 1'000'000};
