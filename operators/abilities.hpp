@@ -32,7 +32,7 @@ class Ability {
  public:
   constexpr Ability() = default;
   constexpr Ability(const Interface* interface) noexcept : interface_(interface) {}
-  // Null: an operator inside has the ability and this one does not. `why` is a literal: "its rows are ...".
+  // Null: an operator inside has the ability, but this one does not. `why` is a literal: "its rows are ...".
   static constexpr Ability refused(std::string_view why) noexcept {
     Ability none;
     none.why_ = why;
@@ -59,7 +59,7 @@ struct Abilities {
   Ability<HasTransposedProduct<T>> transposed_product;  // A^T x: called by apply_transposed()
   Ability<HasRows<T>> rows;                             // its entries as CSR: called by csr_of()
   Ability<HasRowArrays<T>> row_arrays;                  // where the entries of its rows lie in device memory
-  Ability<HasOrder<T>> order;                           // it computes in an order of the rows of its own
+  Ability<HasOrder<T>> order;                           // it computes in its own order of the rows
   Ability<HasTuning> tuning;                            // what it has chosen among its options
   Ability<HasLayout> layout;                            // copies of the arrays of its format
   Ability<HasParts> parts;                              // the matrices that it is a sum of

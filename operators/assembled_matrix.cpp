@@ -80,7 +80,8 @@ bool is_param(std::span<const ParamDoc> params, std::string_view name) {
   return std::any_of(params.begin(), params.end(), [&](const ParamDoc& doc) { return doc.name == name; });
 }
 
-// Complete parameters, and those that a preset chooses for this matrix, as far as the format or this kernel has them.
+// The complete parameters, including the ones that a preset chooses for this matrix, as far as the format or this
+// kernel has them.
 FormatParams params_for(const FormatEntry& entry, const Kernel& kernel, const Context& context,
                         const SparsityPattern& pattern, FormatParams complete) {
   if (detail::any_measured(complete))
@@ -158,7 +159,7 @@ const FixedParam* fixed_param(const FormatEntry& entry, std::string_view name) {
   return nullptr;
 }
 
-// Throws when `name` is none of the parameters, or a fixed one with another value.
+// Throws when `name` is not one of the parameters, or is a fixed one with another value.
 void check_name(const FormatEntry& entry, std::span<const ParamDoc> docs, const Kernel* kernel,
                 const std::string& name, const std::string& value) {
   if (const FixedParam* const fixed = fixed_param(entry, name)) {

@@ -63,7 +63,7 @@ struct FormatTraits {
   // On the host: accepts rows whose columns are distinct but not sorted. to_csr() returns them in the same
   // order.
   bool unsorted_rows = false;
-  // Its matrices use the arrays from which they are built, and take no memory of their own.
+  // Its matrices use the arrays from which they are built, and take no further memory.
   bool uses_source = false;
   // Users or planners choose what it stores, so `auto` and the policy do not consider it.
   bool chosen_by_name = false;
@@ -80,8 +80,8 @@ struct FormatEntry;
 template <class T>
 class AssembledMatrix;
 
-// The arguments of a maker. Parameters are complete; the matrix is valid, sorted and admitted. `asked` are the
-// parameters without those that a preset chooses for the matrix.
+// The arguments of a maker. Parameters are complete; the matrix is valid, sorted and admitted. `asked` has the
+// parameters without the ones that a preset chooses for the matrix.
 template <class T>
 struct BuildRequest {
   const CsrMatrix<T>& csr;
@@ -155,9 +155,9 @@ struct FormatEntry {
   // How a product goes through the arrays, from catalogue.def, which lists the engines. Empty for a format that is not
   // in catalogue.def.
   std::string_view engine = {};
-  // The id of the format whose layout this is; empty for a format with a layout of its own.
+  // The id of the format whose layout this is; empty for a format with its own layout.
   std::string_view base = {};
-  const Preset* preset = nullptr;  // null for a format with a layout of its own
+  const Preset* preset = nullptr;  // null for a format with its own layout
   // The parameters of the base, with the ones that the preset fixes or chooses. Other fixed parameters belong to a
   // kernel, which need not be in this build.
   std::span<const ParamDoc> base_params = {};
@@ -193,7 +193,7 @@ class AssembledMatrix : public LinearOperator<T>,
   // these. A format with the trait uses_source takes arrays at the addresses in use for the same: nobody may change
   // them (watched() finds out). Not safe while another thread computes products.
   void update_values(const CsrMatrix<T>& csr);
-  // For a caller who knows that the pattern is the same: only its sizes are compared.
+  // For a caller who knows that the pattern is the same: only sizes are compared.
   void update_values(const CsrMatrix<T>& csr, SamePattern same);
   // Throws whatever update_values(csr) throws before it changes anything.
   void require_same_pattern(const CsrMatrix<T>& csr) const;
@@ -271,7 +271,7 @@ PROTEAN_EXPORT std::unique_ptr<AssembledMatrix<T>> make_matrix(
     const FormatEntry& entry, const CsrMatrix<T>& csr, const ContextPtr& context,
     const FormatParams& params = {}, std::string_view kernel = {}, std::size_t most_bytes = 0);
 
-// All kernels of a format in a space, including those that are not in this build.
+// All kernels of a format in a space, including kernels that are not in this build.
 std::span<const Kernel> kernels_in(const FormatEntry& entry, Space space) noexcept;
 
 // Whether this kernel can be used in a deterministic context of a space. On the host it must add in the order

@@ -40,10 +40,9 @@ using DiagonalFunction = std::function<void(T* diagonal, CUstream_st* stream)>;
 struct CallbackOptions {
   std::string name = "callback";
   // On a device. False: the function is called for each product. True: it is called only while a solver
-  // records its steps (some twenty times). The queued work is then replayed, which avoids the cost of the
-  // launches, and what the function does on the host is not repeated. It may only queue work on the given
-  // stream, and the same work each time except for x and y: no allocation, no waiting, no copy of pageable
-  // memory.
+  // records its steps (some twenty times). The queued work is then replayed, which avoids the cost of the launches; the
+  // host code of the function does not run again. The function may only queue work on the given stream, and the same
+  // work each time except for x and y: no allocation, no waiting, no copy of pageable memory.
   bool recordable = false;
 };
 
@@ -85,7 +84,7 @@ class CallbackOperator final : public LinearOperator<T>,
   // Needed by preconditioners such as jacobi.
   void set_diagonal(DiagonalFunction<T> diagonal) { diagonal_ = std::move(diagonal); }
   // Computes y := A^T x, for apply_transposed(): x has rows entries and y has cols entries; the rest is as for the
-  // product. For a symmetric operator it is the same function. An empty one takes the product with A^T away. Throws
+  // product. For a symmetric operator it is the same function. An empty function removes the product with A^T. Throws
   // OutOfMemory.
   void set_transposed(ProductFunction<T> transposed);
   // The same for a host context; throws WrongSpace for a device context.

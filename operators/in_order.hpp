@@ -14,11 +14,11 @@
 
 namespace protean::detail {
 
-// A = P^T B P, where B lives longer: vectors are in the caller's order, B computes in the order P. Or A = P B P^T:
-// vectors are in the order P, B takes them in the caller's order. With a P of no rows A is B.
+// A = P^T B P; B lives longer. Vectors are in the caller's order, and B computes in the order P. Or A = P B P^T:
+// vectors are in the order P, B takes them in the caller's order. If P has no rows, A is B.
 //
-// Workspace: two vectors from reserve() on, and for products with several vectors as many of each as the largest
-// product so far had. Several threads may compute products, one after another.
+// Workspace: two vectors from reserve() on, and for products with several vectors twice the number of vectors of the
+// largest product so far. Several threads may compute products, one after another.
 template <class T>
 class InOrder final : public Wrapper<T>,
                       public HasDiagonal<T>,

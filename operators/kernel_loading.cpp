@@ -31,7 +31,7 @@ Formats& formats_of(std::size_t value_bytes) noexcept {
 std::atomic<double> seconds_paid{0}, seconds_spent{0};
 std::atomic<bool> surveyed{false};
 
-// Of that many seconds, those that the solves have not paid for.
+// The part of these seconds that the solves have not paid for.
 double unpaid(double seconds) noexcept {
   const double left =
       seconds_paid.load(std::memory_order_relaxed) - seconds_spent.load(std::memory_order_relaxed);

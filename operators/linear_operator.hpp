@@ -40,9 +40,9 @@ struct Recording {
   std::size_t bytes = 0;
   // A recorded graph holds several steps, and all of it runs, also the steps after the one that ends the solve. True:
   // the kernels of do_apply() and do_apply_dot() know the device's flag of an ended solve, and then leave y and result
-  // as they are. False, as for every operator that knows nothing of this flag: if the method keeps y, the solver gives
-  // do_apply() a vector of its own instead, and copies it into y as long as the solve has not ended. That takes one
-  // more vector.
+  // as they are. False, as for every operator that does not know this flag: if the method keeps y, the solver gives
+  // do_apply() another vector instead, and copies it into y as long as the solve has not ended. That takes one more
+  // vector.
   bool heeds_stop = false;
   bool operator==(const Recording&) const = default;
 };
@@ -70,8 +70,8 @@ class LinearOperator {
   const ContextPtr& context() const noexcept { return context_; }
   // Different for every operator of this process, even if it has the address of a destroyed one.
   std::uint64_t serial() const noexcept { return serial_; }
-  // Number of products computed so far by all threads. Whoever replays a recorded CUDA graph counts its
-  // products with count_products().
+  // Number of products computed so far by all threads. A caller that replays a recorded CUDA graph counts its products
+  // with count_products().
   std::int64_t products() const noexcept { return products_.load(std::memory_order_relaxed); }
   void count_products(std::int64_t more) const noexcept {
     products_.fetch_add(more, std::memory_order_relaxed);
@@ -83,9 +83,9 @@ class LinearOperator {
   // Throws ArraysChanged if products read arrays of the caller that are watched (see watched()) and have been
   // changed or freed. A solver calls it before each solve.
   virtual void check_arrays() const {}
-  // The abilities of the operator next to products: the interfaces (HasDiagonal ...) from which its class is derived.
-  // An operator that computes with another one has the abilities of that one, except the ones that it changes
-  // (Wrapper). Not for use in a constructor.
+  // The abilities of the operator in addition to products: the interfaces (HasDiagonal ...) from which its class is
+  // derived. An operator that computes with another one has the abilities of that operator, except the ones that it
+  // changes (Wrapper). Not for use in a constructor.
   virtual Abilities<T> abilities() const noexcept;
 
  protected:

@@ -10,7 +10,7 @@ namespace protean::detail {
 // Whether a value is `measured`.
 bool any_measured(const FormatParams& params);
 
-// The parameters with their default in place of `measured`: for admit(), which sees no values and runs no products.
+// The parameters with their default instead of `measured`: for admit(), which sees no values and runs no products.
 FormatParams without_measured(std::span<const ParamDoc> docs, FormatParams params);
 
 // Seconds of a product, which the argument queues.

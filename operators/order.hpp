@@ -10,7 +10,7 @@ namespace PROTEAN_EXPORT protean {
 // solve is one.
 class OrderFollower {
  public:
-  // How many vectors are permuted. vectors: at each change of the order, x at the end of the solve included.
+  // How many vectors are permuted. vectors: at each change of the order, including x at the end of the solve.
   // each_product: for each product while the order is not the caller's, by a preconditioner that is not diagonal.
   struct Permuted {
     int vectors = 0, each_product = 0;

@@ -1,4 +1,4 @@
-// A matrix that is a sum of several matrices, each in a format of its own.
+// A matrix that is a sum of several matrices, each in its own format.
 #pragma once
 #include <cstddef>
 #include <cstdint>

@@ -51,11 +51,11 @@ std::vector<std::string> stronger(const Circumstances& of, bool definite) {
   if (definite && of.preconditioner != "amg" && in_reach("amg")) names.emplace_back("amg");
   if (of.preconditioner == "amg") names.emplace_back("amg with another smoother or setup");
   if (is_weak(of) && of.preconditioner != "block-jacobi")
-    names.emplace_back("block-jacobi where a node has several unknowns");
+    names.emplace_back("block-jacobi if a node has several unknowns");
   return names;
 }
 
-// "take preconditioner ic0, amg or block-jacobi where a node has several unknowns"
+// "take preconditioner ic0, amg or block-jacobi if a node has several unknowns"
 std::string better_preconditioner(const Circumstances& of) {
   const bool symmetric_method = find_solver(of.method).symmetric;
   if (of.method == "minres" && !of.positive_diagonal.value_or(true))
@@ -166,7 +166,7 @@ std::string advice_for(StopReason reason, const Circumstances& of) {
   const bool symmetric_method = find_solver(of.method).symmetric;
   if (depends_on_symmetry(reason) && symmetric_method && !of.symmetric.value_or(true))
     return take_another_method(of);
-  // What is left where a method for any matrix has failed.
+  // What is left to try if a method for any matrix has failed.
   const std::string tries = symmetric_method         ? ""
                             : is_of_gmres(of.method) ? ", try a larger restart or method idr"
                             : of.method == "idr"     ? ", try method gmres"

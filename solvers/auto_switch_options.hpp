@@ -18,8 +18,8 @@ namespace PROTEAN_EXPORT protean {
 // Returns the formats that the matrix can have, in the order of its rows at the time of the call (the orders of their
 // specs are not read). It is called once, when the solve has lasted long enough for a change, and again after a change
 // of order. For a host matrix it runs in the thread of the solve, and its time counts as spent. For a device matrix it
-// runs in another thread as background work, which is cancelled when the solve ends. survey_formats() of an
-// Matrix does this.
+// runs in another thread as background work, which is cancelled when the solve ends. survey_formats() of a Matrix does
+// this.
 using FormatSurvey = std::function<std::vector<SwitchTarget>()>;
 
 struct AutoSwitchOptions {
@@ -37,8 +37,8 @@ struct AutoSwitchOptions {
   // not considered in deterministic mode, for element matrices, and if x has at most cached_x bytes. On a device it is
   // not considered if the search would have so many levels that the host would make it.
   std::string order = "rcm";
-  // In a solve by MultiSolver: the number of its right-hand sides. A product is then that of all columns that have not
-  // ended, and the order of the rows stays. 0: a solve by Solver.
+  // In a solve by MultiSolver: the number of its right-hand sides. A product is then a product with all columns that
+  // have not ended, and the order of the rows stays. 0: a solve by Solver.
   std::int64_t columns = 0;
   // The selector that names the formats to survey; empty: all formats that may be the fastest. SystemMatrix follows it;
   // the policy itself takes what the survey finds.
@@ -50,15 +50,16 @@ struct AutoSwitchOptions {
   // Calls `decide` if no other solve uses the operator, keeps others from beginning meanwhile, and returns whether it
   // called it. If it did not, the policy changes nothing and asks again. Empty: this solve alone uses the operator.
   std::function<bool(const std::function<void()>& decide)> alone = {};
-  // Asked before a change is begun, with the seconds of a product in the present format and in the new one. If it says
-  // no, nothing changes, and it is asked again after each iteration in which the change pays. Empty: yes.
+  // Asked before a change is begun, with the seconds of a product in the present format and in the new one. If it
+  // returns false, nothing changes, and it is asked again after each iteration in which the change pays. Empty: every
+  // change is allowed.
   std::function<bool(double now, double then)> approve = {};
 };
 
 // The options for a solve in this context that ends by `rule`. A build next to the solve (policy.overlapped) needs a
-// processor of its own, so the host overlaps if the context has fewer threads than there are processors. On a device
-// the build and the solve share the memory bandwidth, and a build takes the time of a few products, so the solve waits
-// for the build.
+// separate processor, so the host overlaps if the context has fewer threads than there are processors. On a device the
+// build and the solve share the memory bandwidth, and a build takes the time of a few products, so the solve waits for
+// the build.
 AutoSwitchOptions switch_options(const Context& context, const StoppingRule& rule,
                                  const PolicyOptions& policy = {});
 

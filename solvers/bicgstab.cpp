@@ -56,7 +56,7 @@ class BiCgStab final : public StepsOf<L> {
   }
   View scratch() noexcept { return lanes_.vector(t_); }
   std::array<View, 2> spare() noexcept { return {lanes_.vector(r_), lanes_.vector(p_)}; }
-  // v, t and s' are computed anew in each step; p' is that of the step before.
+  // Each step computes v, t and s' again; p' is kept from the step before.
   std::vector<View> kept(bool) {
     std::vector<View> kept{lanes_.vector(r_), lanes_.vector(r0_), lanes_.vector(p_)};
     if (lanes_.preconditioned()) kept.push_back(lanes_.vector(mp_));

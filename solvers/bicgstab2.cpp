@@ -1,7 +1,7 @@
 // BiCGStab(2) with right preconditioning: Sleijpen and Fokkema, Electron. Trans. Numer. Anal. 1 (1993) 11
 // (BiCGStab(l)), for l = 2, with the two coefficients of its polynomial by elimination, applied to K = A M^-1. Any
 // nonsingular A. Two steps of BiCG, then the smallest residual over a polynomial of degree 2 in K. Its roots may be
-// complex, so it does not stagnate where the eigenvalues of A are nearly imaginary, as BiCGStab does, whose polynomials
+// complex, so it does not stagnate if the eigenvalues of A are nearly imaginary, unlike BiCGStab, whose polynomials
 // have degree 1.
 //
 //   u := r - beta u, v := K u, alpha_1 = rho / r0.v;           r := r - alpha_1 v, s := K r;    x := x + alpha_1 u
@@ -13,7 +13,7 @@
 //
 // An iteration is all of it: 4 products. With M the sum of the corrections y is kept, and x := x + M^-1 y at the end,
 // as in GMRES. Vectors of n that an iteration reads + writes, without the matrix: 43 + 14 without M, with M 4 + 4 more
-// (and M four times where it is no diagonal).
+// (and M four times if it is not a diagonal).
 #include "solvers/forms.hpp"
 #include "solvers/methods.hpp"
 
@@ -41,7 +41,7 @@ class BiCgStab2 final : public StepsOf<L> {
     SignalCount
   };
   // The divisors of this step and the next; the last two count as zero when the vectors of the dot product are
-  // orthogonal up to rounding. omega_2 = 0 also where s and t are parallel.
+  // orthogonal up to rounding. omega_2 is also 0 if s and t are parallel.
   static constexpr LaneGuard guards[] = {{.value = SignalR0V,
                                           .test = Test::nonzero,
                                           .reason = StopReason::breakdown,
@@ -183,7 +183,7 @@ class BiCgStab2 final : public StepsOf<L> {
     lanes_.add(at(Pivot), ratio, at(TS));
     lanes_.set(at(Numerator), {1, at(TR)});
     lanes_.add(at(Numerator), ratio, at(SR));
-    // Zero where the pivot is not above its rounding.
+    // Zero if the pivot is not above its rounding.
     lanes_.set(at(Omega2), {1, at(Pivot)});
     lanes_.add(at(Omega2), -8 * std::numeric_limits<T>::epsilon(), at(TT));
     lanes_.is_positive(at(Gate), at(Omega2));
@@ -198,7 +198,7 @@ class BiCgStab2 final : public StepsOf<L> {
 };
 
 constinit const SolverEntry bicgstab2 = solver_entry<BiCgStab2>(
-    "BiCGStab(2), for any matrix, also where its eigenvalues are nearly imaginary; short recurrences",
+    "BiCGStab(2), for any matrix, even if its eigenvalues are nearly imaginary; short recurrences",
     "Sleijpen and Fokkema, Electron. Trans. Numer. Anal. 1 (1993) 11");
 constinit const MultiMethodEntry bicgstab2_of_columns = columns_entry<BiCgStab2>();
 

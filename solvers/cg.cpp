@@ -6,8 +6,8 @@
 //   operation                        no M      diagonal M   general M
 //   q := A p with p . q              1 + 1     1 + 1        1 + 1
 //   r, r.r, r.z                      2 + 1     3 + 1        2 + 1
-//   z := M^-1 r, r . z               -         -            1 + 1 (+ M, + 2 where M cannot fuse the dot)
-//   x, p := z + beta p               3 + 2     4 + 2        3 + 2
+//   z := M^-1 r, r . z               -         -            1 + 1 (+ M, + 2 if M cannot fuse the dot) x, p := z + beta
+//   p               3 + 2     4 + 2        3 + 2
 //   sum                              10        12           12 and more
 #include "solvers/forms.hpp"
 #include "solvers/methods.hpp"
@@ -41,7 +41,7 @@ class Cg final : public StepsOf<L> {
   }
   View scratch() noexcept { return lanes_.vector(q_); }
   std::array<View, 2> spare() noexcept { return {lanes_.vector(r_), lanes_.vector(p_)}; }
-  // q and z are computed anew in each step.
+  // Each step computes q and z again.
   std::vector<View> kept(bool) { return {lanes_.vector(r_), lanes_.vector(p_)}; }
 
   void begin(const System& s, const Start& start) {
@@ -67,7 +67,7 @@ class Cg final : public StepsOf<L> {
     // alpha = r.z / p.q;  r := r - alpha q;  r . r, r . z
     const Coefficient<T> alpha{1, rz, at(PQ), Demand::positive};
     lanes_.cg_residual(alpha, q, s.d, r, at(rr()), !general);
-    // z := M^-1 r, r . z where M is no diagonal
+    // z := M^-1 r, r . z if M is not a diagonal
     if (general) lanes_.precondition_dot(s, r, z, rz_next);
     // beta = r.z / old r.z;  x := x + alpha p;  p := z + beta p
     lanes_.cg_direction(alpha, s.d, z, {1, rz_next, rz, Demand::positive}, lanes_.x(s), p);

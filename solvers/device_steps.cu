@@ -33,7 +33,7 @@ double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-// The judge as a kernel of its own, for methods whose last vector operation cannot run it. One warp.
+// The judge as a separate kernel, for methods whose last vector operation cannot run it. One warp.
 template <class T>
 __global__ void judge_alone(Judge<T> judge) {
   const bool ended = device::stopped(judge.stop + judge.step);
@@ -87,7 +87,7 @@ class DeviceSteps final : public JudgedSteps<T> {
       JudgedSteps<T>::system_, JudgedSteps<T>::judgement_, JudgedSteps<T>::products_per_step_,
       JudgedSteps<T>::copy, JudgedSteps<T>::expect_copy;
 
-  // What a recorded graph depends on beside the method's own vectors, which never move.
+  // What a recorded graph depends on other than the method's own vectors, which never move.
   struct Subject {
     std::uint64_t A = 0, M = 0;  // serial numbers; M: of a preconditioner whose work is recorded
     Recording work, preconditioning;
@@ -95,7 +95,7 @@ class DeviceSteps final : public JudgedSteps<T> {
     bool operator==(const Subject&) const = default;
   };
   // next_solve: an operator or preconditioner that cannot promise to queue the same work in two solves
-  // (version 0) makes the subject different from that of every solve before.
+  // (version 0) makes the subject different from the subject of every solve before.
   Subject subject(bool next_solve) const {
     const bool general = system_->general_preconditioner();
     Subject s{system_->A.serial(),
@@ -114,7 +114,7 @@ class DeviceSteps final : public JudgedSteps<T> {
            (!system_->general_preconditioner() || system_->M->recording().allowed);
   }
 
-  // A graph where one can begin, else a single step.
+  // A graph if one can begin here, else a single step.
   void start(const IterationControl& control, std::int64_t left) override {
     this->set_limits(control, left);
     PROTEAN_CUDA_CHECK(cudaMemsetAsync(stop_, 0, sizeof(int) * most_steps, stream()));
@@ -133,8 +133,8 @@ class DeviceSteps final : public JudgedSteps<T> {
     if (queued_phase_ == 0 && may_record()) launch();
   }
 
-  // The step's work and its judge. The judge runs in the step's last operation where the method allows it,
-  // else as a kernel after it.
+  // The step's work and its judge. The judge runs in the last operation of the step if the method allows it, else as a
+  // kernel after it.
   void queue_step(int step, int steps) {
     // The norm with weights is known after the step alone.
     const bool early = !system_->weights && method_.scalars_in_coefficients(*system_);
@@ -255,7 +255,7 @@ class DeviceSteps final : public JudgedSteps<T> {
     graph = nullptr;
   }
 
-  // Updates the executable graph where the kernels are the same, which costs less than a new one.
+  // Updates the executable graph if the kernels are the same, which costs less than a new graph.
   cudaError_t make_executable(cudaGraph_t graph) {
     if (graph_) {
       cudaGraphExecUpdateResultInfo result;

@@ -43,7 +43,7 @@ T largest_entry(const Context& context, VectorView<const T> v, Vector<T>& number
   return reduced<T>(context, number, [&](T* result) { max_abs<T>(context, v, result); });
 }
 
-// v := v times a power of two, with entries of at most 2; returns the power. 0 where v is 0 or not finite.
+// v := v times a power of two, with entries of at most 2; returns the power. 0 if v is 0 or not finite.
 template <class T>
 double bring_to_one(const Context& context, VectorView<T> v, Vector<T>& number) {
   const T largest = largest_entry<T>(context, v, number);
@@ -64,8 +64,8 @@ struct Norms {
   }
 };
 
-// Each vector is scaled to one before the next is computed from it, so that none of them underflows. Empty
-// where one is 0 or not finite.
+// Each vector is scaled to one before the next is computed from it, so that none of them underflows. Empty if one is 0
+// or not finite.
 template <class T>
 std::optional<Norms> norms_at_the_end(const Evidence<T>& of) {
   const System<T>& s = of.system;
@@ -129,7 +129,7 @@ struct DiagonalSigns {
   std::int64_t not_negative = 0, not_positive = 0;
 };
 
-// Nothing where A does not know its diagonal.
+// Empty if A does not know its diagonal.
 template <class T>
 std::optional<DiagonalSigns> diagonal_signs(const Evidence<T>& of) {
   const Ability<HasDiagonal<T>> known = of.system.A.abilities().diagonal;
@@ -173,7 +173,7 @@ double make_weights(const LinearOperator<T>& A, const SolverOptions& options, Ve
   const Ability<HasDiagonal<T>> known = A.abilities().diagonal;
   if (!known)
     throw BadArgument(
-        fmt::format("residual_norm is {}, but operator {} does not tell its diagonal{}{}; take euclidean",
+        fmt::format("residual_norm is {}, but operator {} does not know its diagonal{}{}; take euclidean",
                     options.residual_norm, A.name(), known.why().empty() ? "" : ": ", known.why()));
   const Context& context = *A.context();
   if (weights.size() != A.rows()) weights = make_vector<T>(A.context(), A.rows());
@@ -301,7 +301,7 @@ Diagnosis check_least_squares(const Evidence<T>& of, double rhs_norm) {
 
 template <class T>
 std::optional<BadEntry> first_not_finite(const Context& context, VectorView<const T> v, Vector<T>& number) {
-  // A sum of squares is finite where all entries are, except where a large one overflows.
+  // A sum of squares is finite if all entries are finite, unless a large one overflows.
   if (std::isfinite(reduced<T>(context, number, [&](T* result) { dot<T>(context, v, v, result); })) ||
       std::isfinite(largest_entry<T>(context, v, number)))
     return std::nullopt;
@@ -377,7 +377,7 @@ std::optional<Diagnosis> find_inconsistent(const Evidence<T>& of, double toleran
   return Diagnosis{
       StopReason::inconsistent,
       fmt::format(
-          "the entries of each column of A add up to zero, and those of b do not: no x has a residual "
+          "the entries of each column of A add up to zero, but the entries of b do not: no x has a residual "
           "(2-norm) below {:.3g}, which is {:.3g} ||b||",
           floor, floor / rhs)};
 }

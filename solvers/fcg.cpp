@@ -14,17 +14,17 @@
 // Memory traffic of one iteration in vectors of n, read + written; the matrix of the product comes on top:
 //
 //   operation                    no M         diagonal M     general M
-//   q := A p, p . q              1 + 1        1 + 1          1 + 1 (all: + 2 where A cannot fuse the dot)
-//   r . p                        2            2              2
+//   q := A p, p . q              1 + 1        1 + 1          1 + 1 (all: + 2 if A cannot fuse the dot) r . p
+//   2            2              2
 //   x; r, r . r                  4 + 2        4 + 2          4 + 2
-//   z := M^-1 r, r . z           -            4 + 1          1 + 1 (+ M, + 2 where M cannot fuse the dot)
-//   z . q_i                      m + 1        m + 1          m + 1 (on a GPU m + 2 for m = 5; see below)
+//   z := M^-1 r, r . z           -            4 + 1          1 + 1 (+ M, + 2 if M cannot fuse the dot) z . q_i
+//   m + 1        m + 1          m + 1 (on a GPU m + 2 for m = 5; see below)
 //   p                            m + 3 + 3    m + 3 + 3      m + 3 + 3
 //   sum, m = 5                   27           32             29
 //
-// p takes two passes over the other directions, those after and those before its own place, and m + 2 + 2 where one of
-// the two has none. The kernels of a GPU take 8, 4, 2 or 1 of the z . q_i at a time and read z for each of these
-// groups; for m > 8 cuBLAS takes all of them.
+// p takes two passes over the other directions, one over the directions after its own place and one over the directions
+// before it, and m + 2 + 2 if one of the two has no directions. The kernels of a GPU take 8, 4, 2 or 1 of the z . q_i
+// at a time and read z for each of these groups; for m > 8 cuBLAS takes all of them.
 #include "solvers/forms.hpp"
 #include "solvers/methods.hpp"
 
@@ -40,7 +40,7 @@ class Fcg final : public StepsOf<L> {
   static constexpr std::string_view id = "fcg";
   static constexpr bool symmetric = true, turns = true;
   enum Signal { SignalRR, SignalRP, SignalPQ, SignalRZ, SignalCount };
-  // p is 0 where the kept directions span M^-1 r: then p . A p says nothing of A.
+  // p is 0 if the kept directions span M^-1 r; p . A p then says nothing about A.
   static constexpr LaneGuard guards[] = {
       {.value = SignalRP, .test = Test::nonzero, .reason = StopReason::breakdown, .meaning = "r . p"},
       {.value = SignalPQ,

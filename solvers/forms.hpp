@@ -1,12 +1,12 @@
 // The two forms of a method that is written once over OneLane and ManyLanes: OneVector is its Method, Columns its
 // MultiMethod. Private to solvers/.
 //
-// A method is `template <class L> class Steps : public StepsOf<L>`, which has, beside what StepsOf says:
+// A method is `template <class L> class Steps : public StepsOf<L>`, which has, in addition to what StepsOf says:
 //   id                    its name
 //   Signal                an enumeration of the numbers that decide whether a solve goes on; number 0 is r . r, and
 //                         SignalCount is the last word
-//   guards                the tests of these numbers; of several lanes all are made after each step
-//   tested(first)         those of one lane. first: no step since begin()
+//   guards                the tests of these numbers; with several lanes all are made after each step
+//   tested(first)         the tests of one lane. first: no step since begin()
 //   signal(i, first)      where number i of Signal lies
 //   begin(s, start)       as Method::begin(): takes the residual by L::take(). One lane is at position 0 then. Several
 //                         lanes share the position, and a lane that begins while others are in their steps begins there
@@ -43,24 +43,24 @@ class StepsOf {
   static constexpr bool symmetric_preconditioner = false;  // only with symmetric M
   static constexpr int products = 1;                       // of a step
   static constexpr bool cycles = false, finishes = false;  // of MultiMethodTraits
-  static constexpr bool turns = false;  // what it keeps lies in other places after each step of a period
-  static constexpr bool scalars_in_coefficients = false;  // of Method, where M is no operator
+  static constexpr bool turns = false;  // the kept vectors change places after each step of a period
+  static constexpr bool scalars_in_coefficients = false;  // of Method, if M is not an operator
 
   explicit StepsOf(L& lanes) : lanes_(lanes) {}
   StepsOf(const StepsOf&) = delete;
   StepsOf& operator=(const StepsOf&) = delete;
 
-  // Called when the vectors have got their memory, and of several lanes at each reset().
+  // Called when the vectors have got their memory; with several lanes also at each reset().
   void prepare() {}
   void order_changed() noexcept {}
-  // Makes x the iterate after so many steps since begin().
+  // Makes x the iterate after this many steps since begin().
   void finish(const System&, std::int64_t) {}
   std::int64_t period() const noexcept { return 1; }
   std::int64_t position() const noexcept { return 0; }
   void set_position(std::int64_t) noexcept {}
   bool cycle_ended() const noexcept { return false; }
-  // Where it turns: groups of what a later step finds in the next place of the group, and after the last place in the
-  // first. Empty: what it keeps has a meaning at its position only.
+  // If it turns: groups of vectors that a later step finds in the next place of the group, and after the last place in
+  // the first one. Empty: the kept vectors have a meaning only at their position.
   std::vector<std::vector<View>> turning() { return {}; }
   // "restart 30": what its memory depends on.
   std::string size_in_words() const { return {}; }
@@ -251,7 +251,7 @@ constexpr SolverEntry solver_entry(std::string_view title, std::string_view sour
           Own::products,
           Own::symmetric};
 }
-// Where the form for one vector has more abilities.
+// For a form for one vector with more abilities.
 template <template <class> class Steps, template <class> class One>
 constexpr SolverEntry solver_entry(std::string_view title, std::string_view source) {
   SolverEntry entry = solver_entry<Steps>(title, source);

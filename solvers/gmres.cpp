@@ -25,7 +25,7 @@
 // vectors z_j = M_j^-1 v_j are kept, and x := x + Z y instead of x + M^-1 V y. With the same M in each step it is
 // GMRES. Memory: with M another (m - 1) n.
 //
-// Several columns share the position in the cycle, so that w = A M^-1 v_j of all of them lies in the next place of the
+// Several columns share the position in the cycle, so w = A M^-1 v_j of all columns lies in the next place of the
 // basis, and nothing is copied. A column that ends leaves its lane, where zeros take its place. A column that must
 // begin again in the middle of the cycle waits until the others have ended or begin again, too; meanwhile its lane does
 // not run, and the steps of the others do not count for it.
@@ -73,7 +73,7 @@ class GmresOf : public StepsOf<L> {
   }
   View scratch() noexcept { return lanes_.vector(u_); }
   std::array<View, 2> spare() noexcept { return {lanes_.vector(basis_, 0), lanes_.vector(basis_, 1)}; }
-  // The basis as far as it has grown, and M^-1 times it where that is kept.
+  // The basis as far as it has grown, and M^-1 times the basis if that is kept.
   std::vector<View> kept(bool ahead) {
     const std::int64_t grown = ahead ? m_ : j_;
     std::vector<View> kept;
@@ -150,7 +150,7 @@ class GmresOf : public StepsOf<L> {
 
  private:
   using Base::at, Base::lanes_;
-  // They follow those of GmresScalars.
+  // They follow the scalars of GmresScalars.
   enum Place { SS, GC, Count };
   T* number(Place place) noexcept { return at(GmresScalars<T>::size(m_) + place); }
   GmresScalars<T> scalars() noexcept { return lanes_.gmres_scalars(0, m_); }

@@ -22,7 +22,7 @@ struct GmresScalars {
   using Size = std::int64_t;
   T* data = nullptr;
   Size m = 0, step = 1;
-  // Of minres, else null: the largest squared norm of a column since begin(), and 1, or 0 where the last column was
+  // For minres (else null): the largest squared norm of a column since begin(), and 1, or 0 if the last column was
   // dropped.
   T* null_test = nullptr;
 
@@ -100,8 +100,8 @@ struct GmresScalars {
     return found;
   }
 
-  // y := R^-1 g. Only the leading columns that are finite are used; y is 0 for the others and where the pivot
-  // of R counts as zero (a singular matrix).
+  // y := R^-1 g. Only the leading columns that are finite are used; y is 0 for the others and if the pivot of R counts
+  // as zero (a singular matrix).
   PROTEAN_HOST_DEVICE void solve(Size columns) const {
     Size k = 0;
     T largest = 0;

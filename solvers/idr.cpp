@@ -34,7 +34,7 @@ class Idr final : public StepsOf<L> {
   static constexpr std::string_view id = "idr";
   static constexpr bool turns = true;
   enum Signal { SignalRR, SignalPivot, SignalTR, SignalTT, SignalOldRR, SignalCount };
-  // omega counts as zero where t and r are orthogonal up to rounding.
+  // omega counts as zero if t and r are orthogonal up to rounding.
   static constexpr LaneGuard guards[] = {
       {.value = SignalPivot, .test = Test::nonzero, .reason = StopReason::breakdown, .meaning = "p_k . g_k"},
       {.value = SignalTR,
@@ -96,7 +96,7 @@ class Idr final : public StepsOf<L> {
   std::int64_t period() const noexcept { return s_ + 1; }
   std::int64_t position() const noexcept { return k_; }
   void set_position(std::int64_t position) noexcept { k_ = position % (s_ + 1); }
-  // k_ is that of the next step.
+  // k_ belongs to the next step.
   T* signal(int number, bool) noexcept {
     if (L::single && number == SignalPivot) return at(matrix(k_ - 1, k_ - 1));
     constexpr Place places[] = {RR, Pivot, TR, TT, OldRR};

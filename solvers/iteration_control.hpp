@@ -15,7 +15,7 @@ struct Verdict {
   bool reached = false;                    // the residual reached the goal: b - A x must be computed
   StopReason event = StopReason::running;  // or breakdown, indefinite_..., not_finite
   std::string detail;
-  double value = 0;       // the scalar that failed its test; the squared residual where none did
+  double value = 0;       // the scalar that failed its test; the squared residual if no scalar failed
   bool overflow = false;  // the scalar is finite, and counts as zero only next to norms whose squares are not
 };
 

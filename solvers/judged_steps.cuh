@@ -78,7 +78,7 @@ class JudgedSteps : public Steps<T> {
         judgement_buffer_(context, 1),
         judgement_(judgement_buffer_.data()),
         copies_(context, 2 * sizeof(Judgement)) {
-    // Graphs copy all guards, also those that a method does not have.
+    // Graphs copy all guards, including guards that a method does not have.
     PROTEAN_CUDA_CHECK(cudaMemsetAsync(judgement_, 0, sizeof(Judgement), stream()));
     for (int k = 0; k < 2; ++k) {
       slots_[k].copy = static_cast<Judgement*>(copies_.data()) + k;

@@ -1,4 +1,4 @@
-// The tests that end the run of a lane while steps of several columns are queued: those of Judge
+// The tests that end the run of a lane while steps of several columns are queued: the tests of Judge
 // (core/device/judge.cuh) for each lane. The same function judges on a GPU (multi_device_steps.cu) and on a simulated
 // device (below). Private to solvers/.
 #pragma once
@@ -51,7 +51,7 @@ struct LaneTests {
                              guard.factor(static_cast<double>(std::numeric_limits<T>::epsilon()))};
   }
 
-  // After step number `step` of a batch: running[lane] := 0 where the lane has ended.
+  // After step number `step` of a batch: running[lane] := 0 if the lane has ended.
   PROTEAN_HOST_DEVICE void judge(int lane, int step, LaneJudgement& mine, T* running) const {
     if (step == 0) mine.steps = 0;
     if (running[lane] == T(0)) return;

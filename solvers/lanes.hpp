@@ -1,5 +1,5 @@
 // What a method computes with. A method is written once, as a template over one of two classes:
-//   OneLane    one system A x = b. Vectors are VectorView, operations those of core/blas1.hpp.
+//   OneLane    one system A x = b. Vectors are VectorView, and the operations are in core/blas1.hpp.
 //   ManyLanes  several systems with the same A side by side. Vectors are interleaved MultiVectorView, operations those
 //              of core/multi_blas1.hpp, and one number of the method is as many numbers side by side.
 // Both have the same functions, and the numbers of a method lie in the space of the context. forms.hpp makes a Method
@@ -108,7 +108,7 @@ class OneLane {
   void axpy_dot(Coefficient<T> a, Input x, View y, T* result) const {
     protean::axpy_dot<T>(context(), a, x, y, result);
   }
-  // v := v / by, or 0 where by is 0
+  // v := v / by, or 0 if by is 0
   void divide(const T* by, View v) const { scale({1, nullptr, by, Demand::nonzero}, v); }
   void dot(Input x, Input y, T* result) const { protean::dot<T>(context(), x, y, result); }
   // x . y, and x . z as the number of the method after it
@@ -146,7 +146,7 @@ class OneLane {
   }
   // result := result + a * x
   void add(T* result, Coefficient<T> a, const T* x) const { axpy(a, entry(x), entry(result)); }
-  // result := 1 where the number is positive, else 0; NaN where it is infinite. result is another place.
+  // result := 1 if the number is positive, else 0; NaN if it is infinite. result is a different place.
   void is_positive(T* result, const T* number) const { set(result, {1, number, number, Demand::positive}); }
 
   void product(const System& s, Input v, View w) const { s.product(v, w); }
@@ -178,7 +178,7 @@ struct MultiSystem {
   MultiVectorView<const T> B;
   MultiVectorView<T> X;
   const Preconditioner<T>* M;
-  VectorView<const T> d;              // the entries of M^-1 where M^-1 is a diagonal, else empty
+  VectorView<const T> d;              // the entries of M^-1 if M^-1 is a diagonal, else empty
   VectorView<const T> weights = {};   // the entries of W; empty: residuals are measured in the 2-norm
   double largest_inverse_weight = 1;  // no v has ||v|| above it times ||W v||
 
@@ -234,7 +234,7 @@ class ManyLanes {
     return layout_.preconditioning == WorkspaceLayout::Preconditioning::general;
   }
 
-  // Memory, which allocate() gets for all of them. The vectors must not move. zeroed: reset() makes the block 0.
+  // Memory, which allocate() gets for all vectors. The vectors must not move. zeroed: reset() makes the block 0.
   void add(LaneVectors<T>& v) {
     v.count = 1, v.stride = rows() * most_;
     vectors_.push_back({&v, true});
@@ -283,8 +283,8 @@ class ManyLanes {
   T* chosen() noexcept { return flags_.data() + most_; }
   // Makes them so: where[pairs[i].to] := 1, and 0 for other lanes.
   void mark(T* where, std::span<const ColumnPair> pairs);
-  // The lanes of the operations that follow: those with 1 in active, which are of[i].to. beginning: others are in the
-  // middle of their steps.
+  // The lanes of the operations that follow: the lanes with 1 in active, which are of[i].to. beginning: other lanes are
+  // in the middle of their steps.
   void act(const T* active, std::span<const ColumnPair> of, T* free, bool beginning = false) {
     active_ = active, of_ = of, free_ = free, beginning_ = beginning;
   }
@@ -452,8 +452,8 @@ class ManyLanes {
   bool beginning_ = false;
 };
 
-// L is lower triangular, n x n, column j at L + j * stride, entries i >= j. x := L^-1 x by columns; where a pivot is 0,
-// x is 0.
+// L is lower triangular, n x n, column j at L + j * stride, entries i >= j. x := L^-1 x by columns; x is 0 if the pivot
+// is 0.
 template <class L>
 void solve_lower(L& lanes, std::int64_t matrix, std::int64_t stride, std::int64_t n, std::int64_t x) {
   for (std::int64_t j = 0; j < n; ++j) {

@@ -2,8 +2,8 @@
 // scalars that decide whether the solve goes on. Private to solvers/.
 //
 // begin() and step() only call vector operations, the operator and the preconditioner. Scalars stay in the
-// space of the context, where the next operation reads them (Coefficient). A method decides nothing:
-// IterationControl alone reads signals() and decides.
+// space of the context, where the next operation reads them (Coefficient). A method decides nothing: only
+// IterationControl reads signals() and decides.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -29,7 +29,7 @@ namespace protean::detail {
 template <class T>
 struct Shield {
   std::vector<const T*> kept;
-  mutable Vector<T> vector;  // n entries where such an operator takes part, else empty
+  mutable Vector<T> vector;  // n entries if such an operator takes part, else empty
 };
 
 // What measures residuals as ||W r|| with a diagonal W. All of it lies in the space of the context.
@@ -41,15 +41,15 @@ struct ResidualWeights {
 };
 
 // The arguments of one solve of A x = b, and all that a method does with A and M. A method calls these functions
-// instead of those of A and M, so that nothing that runs after the end of a solve can change what the method keeps.
+// instead of the functions of A and M, so that no work after the end of a solve can change what the method keeps.
 template <class T>
 struct System {
   const LinearOperator<T>& A;
   VectorView<const T> b;
   VectorView<T> x;
   const Preconditioner<T>* M;
-  VectorView<const T> d;                        // the entries of M^-1 where M^-1 is a diagonal, else empty
-  const HasOrder<T>* of = nullptr;              // where A is its in_order()
+  VectorView<const T> d;                        // the entries of M^-1 if M^-1 is a diagonal, else empty
+  const HasOrder<T>* of = nullptr;              // if A is its in_order()
   const Shield<T>* shield = nullptr;            // set while steps are queued that may run after the end
   const ResidualWeights<T>* weights = nullptr;  // null: residuals are measured in the 2-norm
 
@@ -102,8 +102,8 @@ struct System {
   }
 };
 
-// What the vectors of a method depend on. A method allocates all of them when it is made, for one layout, and
-// they never move: an address of theirs that was recorded is valid as long as the method exists.
+// What the vectors of a method depend on. A method allocates all of them when it is made, for one layout, and they
+// never move: a recorded address is valid as long as the method exists.
 struct WorkspaceLayout {
   enum class Preconditioning : unsigned char { none, diagonal, general };
   ContextPtr context;
@@ -130,9 +130,9 @@ Vector<T> make_vector(const ContextPtr& context, std::int64_t n) {
   return made;
 }
 
-// A test that a scalar must pass. The value counts as zero where |value| <= factor * sqrt(a) sqrt(b); a and b
-// are two squared norms, so that value has the dimension of a product of two norms. Without them only 0
-// counts as zero. All pointers are into the space of the context.
+// A test that a scalar must pass. The value counts as zero if |value| <= factor * sqrt(a) sqrt(b); a and b are two
+// squared norms, so that value has the dimension of a product of two norms. Without them only 0 counts as zero. All
+// pointers are into the space of the context.
 enum class Test : unsigned char { nonzero, positive };
 template <class T>
 struct Guard {
@@ -189,18 +189,18 @@ class Method {
   virtual std::int64_t phase() const noexcept = 0;
   // Called after steps were replayed: sets the members that step() would have set on the host.
   virtual void set_phase(std::int64_t phase) noexcept = 0;
-  // True where only Coefficients of vector operations and the judge read the scalars that step() computes,
-  // and where the scalars of signals() are final before cg_direction or bicgstab_direction of the step. Then
-  // a device may finish a scalar in the operation that reads it, and that operation contains the judge.
+  // True if only Coefficients of vector operations and the judge read the scalars that step() computes, and if the
+  // scalars of signals() are final before cg_direction or bicgstab_direction of the step. Then a device may finish a
+  // scalar in the operation that reads it, and that operation contains the judge.
   virtual bool scalars_in_coefficients(const System<T>&) const noexcept { return false; }
   // After begin() and after each step().
   virtual Signals<T> signals() const noexcept = 0;
-  // The residual of the recurrence after begin() and after each step(), until finish(). Asked for where it is measured
-  // with weights (SolverOptions::residual_norm): otherwise a method need not have it.
+  // The residual of the recurrence after begin() and after each step(), until finish(). It is needed if it is measured
+  // with weights (SolverOptions::residual_norm); otherwise a method need not have it.
   virtual VectorView<const T> residual() noexcept = 0;
 };
 
-// Called after begin() and after each step(): the norm of the residual, where a norm other than that of signals() is
+// Called after begin() and after each step(): the norm of the residual, if a norm other than the norm of signals() is
 // asked for.
 template <class T>
 void measure(Method<T>& method, const System<T>& s) {
@@ -219,10 +219,9 @@ Signals<T> measured_signals(const Method<T>& method, const System<T>& s) noexcep
 // Whether the options ask for weights.
 inline bool weighs_residuals(const SolverOptions& options) { return options.residual_norm == "diagonal"; }
 
-// Ability of a method whose step is that of conjugate gradients, with M^-1 the identity or a diagonal.
-// scalars holds {p . A p, r . r, r . z, r . r, r . z}: one pair for even and one for odd steps, of which
-// number phase() is the present one. Between two steps x, r and p = z + beta p are the results of the last
-// step.
+// Ability of a method whose step is a step of conjugate gradients, with M^-1 the identity or a diagonal. scalars holds
+// {p . A p, r . r, r . z, r . r, r . z}: one pair for even and one for odd steps, of which number phase() is the
+// present one. Between two steps x, r and p = z + beta p are the results of the last step.
 template <class T>
 struct CgState {
   VectorView<T> r, p;

@@ -10,7 +10,7 @@
 // which a column needs the last two only: a basis of four vectors, whose last column is computed in each step. With the
 // entries h0, h1, h2 of R in that column, d_k = (z_k - h1 d_k-1 - h0 d_k-2) / h2 and x := x + g_k d_k.
 //
-// The norm ||r||_{M^-1} is no 2-norm, by which a solve is stopped. With M, and where residuals are measured with
+// The norm ||r||_{M^-1} is not the 2-norm by which a solve is stopped. With M, and if residuals are measured with
 // weights (SolverOptions::residual_norm), the residual itself is carried along:
 // r_k = s_k^2 r_k-1 + (g_k+1 c_k) q_k+1, from the last row of the product of rotations.
 //
@@ -25,18 +25,18 @@
 //
 //   ||A r|| <= sqrt(100 eps) ||A|| ||r||,  |r . A r| <= 1000 eps ||A|| ||r||^2
 //
-// (single precision: 1.6 and 16), r belongs to the eigenvalue 0 as far as this precision tells. Then the step is
-// dropped, and the solve ends as inconsistent. The first test alone holds of nonsingular matrices of condition 1e7,
-// too, and cannot be stricter: rounding makes ||A r|| grow again long before it is near eps. ||A|| is the largest norm
-// of a column of the tridiagonal matrix since begin(). So nothing is found in the first step where A r is rounding
-// alone.
+// (single precision: 1.6 and 16), r belongs to the eigenvalue 0 as far as this precision shows. Then the step is
+// dropped, and the solve ends as inconsistent. The first test alone also holds for nonsingular matrices of condition
+// 1e7, and cannot be stricter: rounding makes ||A r|| grow again long before it is near eps. ||A|| is the largest norm
+// of a column of the tridiagonal matrix since begin(). So nothing is found in the first step if A r is nothing but
+// rounding.
 //
 // Memory traffic of one iteration in vectors of n, read + written; the matrix of the product comes on top:
 //
 //   operation                                      no M      diagonal M   general M
 //   q_k+1 := A z_k - beta q_k-1; z_k . q_k+1       4 + 2     4 + 2        4 + 2
 //   q_k+1 := q_k+1 - alpha q_k                     2 + 1     2 + 1        2 + 1
-//   z_k+1 := M^-1 q_k+1; q_k+1 . z_k+1             -         4 + 1        1 + 1 (+ M, + 2 where M cannot fuse the dot)
+//   z_k+1 := M^-1 q_k+1; q_k+1 . z_k+1             -         4 + 1        1 + 1 (+ M, + 2 if M cannot fuse the dot)
 //   d_k                                            4 + 2     4 + 2        4 + 2
 //   r, r . r                                       -         3 + 1        3 + 1
 //   q_k+1, z_k+1 divided by beta; x                3 + 2     4 + 3        4 + 3
@@ -56,7 +56,7 @@ class MinRes final : public StepsOf<L> {
   static constexpr std::string_view id = "minres";
   static constexpr bool symmetric = true, symmetric_preconditioner = true, turns = true;
   enum Signal { SignalRR, SignalSign, SignalGoesOn, SignalBeta, SignalColumn, SignalCount };
-  // q . z, to which the step has added what counts as 0: negative where M is indefinite, not by rounding. No new
+  // q . z, to which the step has added what counts as 0: negative if M is indefinite, not by rounding. No new
   // direction, as in GMRES: the space holds the solution, or A is singular.
   static constexpr LaneGuard guards[] = {{.value = SignalSign,
                                           .test = Test::positive,
@@ -214,7 +214,7 @@ class MinRes final : public StepsOf<L> {
   // Columns of the window of rotations, and the one that is computed.
   static constexpr std::int64_t window = 3, last = 2;
   enum Place { RR, RZ, Beta, Step, SS, GC, Gate, Sign, Largest, GoesOn, Count };
-  // What counts as 0 beside the norm of a column.
+  // What counts as 0 compared with the norm of a column.
   static constexpr T rounding = 16 * std::numeric_limits<T>::epsilon();
   T* number(Place place) noexcept { return at(GmresScalars<T>::size(window) + place); }
   GmresScalars<T> rotations() noexcept {
@@ -227,8 +227,8 @@ class MinRes final : public StepsOf<L> {
   // result := result + a * x
   void add(T* result, Coefficient<T> a, const T* x) { lanes_.add(result, a, x); }
 
-  // w_squared := |q . z|, so that no root of a negative number is taken. Not 0 where q . z is negative: r would become
-  // 0, which ends a solve as if it had converged.
+  // w_squared := |q . z|, so that no root of a negative number is taken. It is not 0 if q . z is negative: r would
+  // become 0, which ends a solve as if it had converged.
   void square_of_beta(const GmresScalars<T>& rotations) {
     T* const w_squared = rotations.w_squared();
     lanes_.is_positive(number(Gate), number(RZ));

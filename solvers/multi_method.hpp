@@ -39,7 +39,7 @@ struct LaneGuard {
     const double once = epsilons * rounding;
     return squared ? once * once : once;
   }
-  // The test of numbers that lie at(place), where at(-1) is null.
+  // The test of numbers that lie at(place); at(-1) is null.
   template <class T, class At>
   Guard<T> of(At&& at) const {
     return {at(value),
@@ -115,8 +115,8 @@ class MultiMethod {
             context_->space()};
   }
 
-  // Of a method that weighs residuals: W V in vectors of its own, and the squares in weighted_squared(). V has width()
-  // vectors or fewer; active: a number for each, not 0 for those that are wanted.
+  // For a method that weighs residuals: W V in separate vectors, and the squares in weighted_squared(). V has width()
+  // vectors or fewer; active: a number for each vector, not 0 if the vector is wanted.
   MultiVectorView<T> weigh(const MultiSystem<T>& s, const MultiVectorView<const T>& V, const T* active) {
     const MultiVectorView<T> weighted = lanes_.view(weighted_.memory, V.columns);
     lanes_.weigh(s.weights, V, weighted, active, weighted_squared());
@@ -139,13 +139,14 @@ class MultiMethod {
   virtual void step(const MultiSystem<T>& s, std::span<const ColumnPair> lanes) = 0;
   // Of methods that need it: makes x the iterate in these lanes. chosen() changes.
   virtual void finish(const MultiSystem<T>& s, std::span<const LaneSteps> of) = 0;
-  // The steps of a cycle, and those that step() has done or queued since begin().
+  // The steps of a cycle, and the steps that step() has done or queued since begin().
   virtual std::int64_t period() const noexcept = 0;
   virtual std::int64_t phase() const noexcept = 0;
   // How many steps the method has done or queued since reset().
   std::int64_t steps() const noexcept { return steps_; }
-  // Of methods without cycles: whether a lane that stopped while others did so many steps goes on with its next one.
-  // What it keeps is moved to where the method expects it now, if that is possible; otherwise it must begin again.
+  // For methods without cycles: whether a lane that stopped while others did this many steps goes on with its next
+  // step. Its kept vectors are moved to where the method expects them now, if that is possible; otherwise the lane must
+  // begin again.
   virtual bool go_on(std::int32_t lane, std::int64_t missed) = 0;
 
  protected:
@@ -179,7 +180,7 @@ struct MultiMethodEntry {
   }
 };
 
-// The lanes for so many columns: no more than three are left over. SIMD and cache lines like 4 and 8.
+// The number of lanes for this many columns: at most three are left over. SIMD and cache lines like 4 and 8.
 inline std::int64_t multi_width(std::int64_t columns) noexcept {
   return columns <= 2 ? columns : (columns + 3) / 4 * 4;
 }

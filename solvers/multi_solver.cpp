@@ -76,10 +76,9 @@ MultiSolveReport MultiSolver<T>::solve(const LinearOperator<T>& A, MultiVectorVi
     (void)make_solver<T>(name(), one);
   }
   if (context->vector_kernels() != VectorKernels::native)
-    throw BadArgument(
-        fmt::format("the vector operations of the context are those of {}, which has none for several "
-                    "vectors; take native",
-                    to_string(context->vector_kernels())));
+    throw BadArgument(fmt::format(
+        "the vector operations of the context belong to {}, which has none for several vectors; take native",
+        to_string(context->vector_kernels())));
   constexpr std::int64_t most_on_gpu = 256;
   if (space == Space::device && !context->simulated() && k > most_on_gpu)
     throw BadArgument(fmt::format("{} right-hand sides; a GPU takes up to {} at a time", k, most_on_gpu));

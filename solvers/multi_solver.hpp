@@ -27,7 +27,7 @@ struct MultiMethodEntry;
 std::span<const std::string_view> multi_methods() noexcept;
 
 // Solves A x_j = b_j for all columns j at the same time, so that one pass over A serves all of them. Each column has
-// its own recurrences, scalars, tolerances and result, as in a solve of its own (Solver). The columns share the passes
+// its own recurrences, scalars, tolerances and result, as in a separate solve (Solver). The columns share the passes
 // over A and over the vectors, and nothing else. This is not a block Krylov method: no column uses the Krylov space of
 // another. So iterations and solutions are equal to k single solves within rounding.
 //
@@ -41,12 +41,12 @@ std::span<const std::string_view> multi_methods() noexcept;
 //
 // gmres, fgmres: all columns begin their restart cycles together. A column may have to restart within a cycle, because
 // its recurrence was wrong or broke down. It then waits for the end of the common cycle; the steps of the others in
-// that time do not count as steps of this column. The basis of each column is read as often as in a solve of its own,
-// so only the products gain. Single solves may be faster if the basis of one column fits into the caches and the bases
-// of all do not.
+// that time do not count as steps of this column. The basis of each column is read as often as in a separate solve, so
+// only the products gain. Single solves may be faster if the basis of one column fits into the caches and the bases of
+// all do not.
 //
 // idr: a column that restarts while others are in the middle of a cycle of s + 1 steps has a shorter first cycle. Its
-// iterations may be others than those of a solve of its own.
+// iterations may differ from the iterations of a separate solve.
 //
 // Memory for each column: one vector more than the method takes for one (solvers()). Products or M^-1 column by column
 // take 2 more vectors, idr s more. With residual_norm diagonal each column takes one more (gmres, fgmres, and minres

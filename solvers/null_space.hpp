@@ -15,8 +15,9 @@ namespace protean::detail {
 // Throws BadArgument for a method that is not for symmetric A.
 void require_null_space_method(std::string_view method);
 
-// That of a solve: `given`, else the vector of equal entries where the options say so, which is made in `constant`; of
-// no vectors if there is none. `components` gets room for a number of each vector. Throws ShapeMismatch, WrongSpace.
+// The null space of a solve: `given`, else the vector of equal entries if the options say so, which is made in
+// `constant`; a block without vectors if there is no null space. `components` gets room for a number of each vector.
+// Throws ShapeMismatch, WrongSpace.
 template <class T>
 VectorBlock<const T> null_space_of(const SolverOptions& options, VectorBlock<const T> given,
                                    const ContextPtr& context, std::int64_t n, Vector<T>& constant,

@@ -1,7 +1,7 @@
-// Steps of cg in one kernel that does many of them (resident_cg.cuh): where the kernel can be used, how rows
-// are distributed over its blocks, and its launches. The first launch does 16 steps, each later one twice as
-// many as the one before, up to 128. So the host gets results often enough to stop a solve. Two launches are
-// queued while the host reports the steps of a third.
+// Steps of cg in one kernel that does many of them (resident_cg.cuh): whether the kernel can be used, how rows are
+// distributed over its blocks, and its launches. The first launch does 16 steps, each later one twice as many as the
+// one before, up to 128. So the host gets results often enough to stop a solve. Two launches are queued while the host
+// reports the steps of a third.
 #include <algorithm>
 #include <cstddef>
 #include <limits>
@@ -52,8 +52,8 @@ class ResidentSteps final : public JudgedSteps<T> {
 
   std::string_view name() const noexcept override { return "resident"; }
 
-  // True if the kernel can be used; else why_not() gives the reason. Plans anew unless the arrays are those
-  // of the plan there is.
+  // True if the kernel can be used; else why_not() gives the reason. Makes a new plan unless the arrays are the ones of
+  // the present plan.
   bool fits(const System<T>& system, const HasRowArrays<T>& rows) {
     Subject subject{system.A.serial(), system.A.revision().pattern, rows.row_arrays(), system.d.size > 0};
     subject.rows.values = nullptr;  // a plan depends on where entries are, not on their values
@@ -118,8 +118,7 @@ class ResidentSteps final : public JudgedSteps<T> {
     };
     if (a.kind == RowArrays<T>::Kind::csr && bytes > available) return too_large(bytes);
 
-    // A row gets more lanes where there are fewer rows than threads, as long as each lane has four slots or
-    // more.
+    // A row gets more lanes if there are fewer rows than threads, as long as each lane has four slots or more.
     const double mean = static_cast<double>(a.stored) / static_cast<double>(a.rows);
     while (shape.lanes < 32 && mean >= 8 * shape.lanes &&
            a.rows * shape.lanes * 2 <= std::int64_t{processors} * ResidentShape::most_threads)

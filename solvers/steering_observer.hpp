@@ -13,14 +13,14 @@
 
 namespace protean::detail {
 
-// Shows an observer of one right-hand side the column that has furthest to go: of those that run the one with the
-// largest residual. When all have ended, it is that of all.
+// Shows an observer of one right-hand side the column that is furthest from its tolerance: of the columns that run, the
+// one with the largest residual. When all have ended, it is chosen among all.
 class SlowestColumn final : public MultiSolveObserver {
  public:
   // Residuals are compared, and shown, relative to their baselines: for a schedule. Keeps references. next: the
   // observer of the columns, which is called first; null for none.
   SlowestColumn(SolveObserver& steering, MultiSolveObserver* next) : steering_(steering), next_(next) {}
-  // Residuals are compared, and shown, as multiples of their tolerances, since columns may have other ones: for a
+  // Residuals are compared, and shown, as multiples of their tolerances, since columns may have different ones: for a
   // policy, whose goal is 1. rules: of each column. columns_left(number) is called before each on_iteration().
   SlowestColumn(SolveObserver& steering, MultiSolveObserver* next, std::vector<StoppingRule> rules,
                 std::function<void(std::int64_t)> columns_left)
@@ -41,7 +41,7 @@ class SlowestColumn final : public MultiSolveObserver {
     if (columns_left_) columns_left_(info.running);
     return steering_.on_iteration(slowest);
   }
-  // The first of both stops. One in the past is none.
+  // The earlier of both stops. A stop in the past does not count.
   std::int64_t next_stop() const noexcept override {
     std::int64_t first = std::numeric_limits<std::int64_t>::max();
     if (const std::int64_t stop = steering_.next_stop(); stop > iteration_) first = stop;

@@ -29,8 +29,8 @@ class Steps {
   // Waits for all queued steps. Returns how many of them next() has not returned yet, and replaces `last` by
   // the verdict on the last of these. Called before the driver uses the method in another way.
   virtual std::int64_t settle(const IterationControl& control, Verdict& last) = 0;
-  // The order of the rows has changed between two steps, after all that is queued: later steps are those of this
-  // system, which outlives the solve.
+  // The order of the rows has changed between two steps, after all that is queued: later steps belong to this system,
+  // which outlives the solve.
   virtual void change_system(const System<T>& system) noexcept = 0;
   // Whether a step may have been done that next() has not returned.
   virtual bool runs_ahead() const noexcept { return true; }
@@ -172,24 +172,24 @@ struct Workspace {
   }
   const WorkspaceLayout layout;
   const std::unique_ptr<Method<T>> method;
-  // Where options or set_null_space() ask for it: the vector of the option, and one entry for each vector.
+  // If options or set_null_space() ask for it: the vector of the option, and one entry for each vector.
   Vector<T> constant, components;
   Vector<T> number;  // one entry, in the space of the solve; norms are left there
-  // Of residuals that are measured with weights: W in the caller's order, where W r goes, and its square.
+  // For residuals that are measured with weights: W in the caller's order, the place of W r, and its square.
   Vector<T> weights, weighted, weighted_squared;
   InAnOrder<T> in_an_order;
   // Made when first used. They refer to `method`, so they are destroyed before it.
   std::unique_ptr<Steps<T>> graph_steps, resident_steps;
 };
 
-// The workspace's graph steps, made ready for a solve of `system`, which outlives the solve. The graph of the
-// solve before is used again where it fits. CUDA builds only: device_steps.cu.
+// The workspace's graph steps, made ready for a solve of `system`, which outlives the solve. The graph of the solve
+// before is used again if it fits. CUDA builds only: device_steps.cu.
 template <class T>
 Steps<T>& graph_steps_for(Workspace<T>& workspace, const System<T>& system);
 
-// The same for steps of cg in one kernel that stays on the device and keeps the matrix there. Null, and
-// why_not gives the reason, where method, operator or size do not allow that kernel. Waits for the device
-// when it sees a matrix for the first time. resident_steps.cu.
+// The same for steps of cg in one kernel that stays on the device and keeps the matrix there. Null, and why_not gives
+// the reason, if method, operator or size do not allow that kernel. Waits for the device when it sees a matrix for the
+// first time. resident_steps.cu.
 template <class T>
 Steps<T>* resident_steps_for(Workspace<T>& workspace, const System<T>& system, std::string& why_not);
 

@@ -1,5 +1,5 @@
 // A solve in parts: a preconditioner of older values has broken the solve down, or method auto or preconditioner auto
-// changes, and the solve goes on from the x that it has. Outside it is one solve, with one initial residual, one
+// changes, and the solve goes on from the x that it has. To the caller it is one solve, with one initial residual, one
 // baseline, one limit of iterations and of seconds, and one numbering of the iterations. Private to systems/.
 #pragma once
 #include <cstddef>
@@ -19,22 +19,22 @@ bool broke_down(const SolveReport& report) noexcept;
 
 // The rule of the second part: what the first one has left of the limits. seconds: since the solve began.
 StoppingRule rest_of(const StoppingRule& rule, const SolveReport& first, double seconds) noexcept;
-// The limit that leaves no second part; running where there is one.
+// The limit that leaves no second part; `running` if there is a second part.
 StopReason used_up(const StoppingRule& rule, const SolveReport& first, double seconds) noexcept;
 
 // The report of both parts. seconds: since the solve began.
 SolveReport joined(const StoppingRule& rule, const SolveReport& first, SolveReport second, double seconds);
-// That of the first part where the limit leaves no second one. old: its preconditioner was of older values.
+// The report of the first part if the limit leaves no second part. old: its preconditioner was made for older values.
 SolveReport ended_by(StopReason limit, const StoppingRule& rule, SolveReport first, double seconds,
                      bool old = true);
 
-// Passes on what the observer of a solve is told, in the numbering of the whole solve.
+// Passes calls on to the observer of a solve, in the numbering of the whole solve.
 class Numbered final : public SolveObserver {
  public:
   // next: null for none.
   explicit Numbered(SolveObserver* next) : next_(next) {}
   SolveObserver* observer() noexcept { return next_ ? this : nullptr; }
-  // next has ended the solve.
+  // Whether next has ended the solve.
   bool stopped() const noexcept { return stopped_; }
   // The next part begins; its iteration 0 is the last one of the part before. next has seen that, unless a device had
   // computed some steps beyond the one that it was shown.
@@ -60,15 +60,16 @@ class Numbered final : public SolveObserver {
   double seconds_ = 0, baseline_ = 0;
 };
 
-// The same for several columns, of which some go on. With an old preconditioner it ends the first part for all columns
-// where it breaks down in one: it serves none of them well, and then all go on from the same iteration.
+// The same for several columns, some of which go on. With an old preconditioner it ends the first part for all columns
+// as soon as one of them breaks down: the preconditioner serves none of them well, and then all go on from the same
+// iteration.
 class NumberedColumns final : public MultiSolveObserver {
  public:
   NumberedColumns(MultiSolveObserver* next, bool old_preconditioner)
       : next_(next), old_(old_preconditioner) {}
   MultiSolveObserver* observer() noexcept { return next_ || old_ ? this : nullptr; }
   bool stopped() const noexcept { return stopped_; }
-  // columns: the numbers of those that go on; baselines: theirs.
+  // columns: the numbers of the columns that go on; baselines: their baselines.
   void go_on(std::int64_t iterations, double seconds, std::vector<std::size_t> columns,
              std::vector<double> baselines) noexcept;
 

@@ -1,5 +1,5 @@
-// Method `auto` in the middle of a solve: watches whether the method gets on, keeps the best x, and records what was
-// done.
+// Method `auto` in the middle of a solve: watches the progress of the method, keeps the best x, and records the
+// changes.
 // Private to systems/; SystemSolver::change_method() carries out what the rule says (systems/method_rule.hpp).
 #pragma once
 #include <functional>
@@ -20,13 +20,13 @@ namespace protean::detail {
 template <class T>
 class MethodChanges final : public SolveObserver {
  public:
-  // unsymmetric: whether the matrix, which was symmetric when the solve began, is not any more.
+  // unsymmetric: whether the matrix, which was symmetric when the solve began, is no longer symmetric.
   MethodChanges(const LinearOperator<T>& A, std::function<bool()> unsymmetric)
       : A_(A), unsymmetric_(std::move(unsymmetric)) {}
 
   // The observer of the next part of the solve: this one if the part may be given up, else next, which may be null. A
-  // method for symmetric matrices is given up if the matrix is not symmetric, which is asked if it has new values or if
-  // the residuals do not get on; gmres if SlowCycles says so.
+  // method for symmetric matrices is given up if the matrix is not symmetric; this is tested if it has new values or if
+  // the residuals make no progress. gmres is given up if SlowCycles says so.
   SolveObserver* begin_part(SolveObserver* next, std::string_view method, const SolverOptions& options,
                             bool symmetric_only);
   bool on_iteration(const IterationInfo& info) override;
@@ -41,7 +41,7 @@ class MethodChanges final : public SolveObserver {
   // Before a part with another method: bring_back(); if b - A x is then still larger than b, x := 0, and the report has
   // that residual. Keeps a copy of x. Throws OutOfMemory.
   void keep(const LinearOperator<T>& A, const StoppingRule& rule, VectorView<T> x, SolveReport& report);
-  // Brings the copy back if x has become worse since, with values that are still the same; the report then has its
+  // Restores the copy if x has become worse since then and the values of A are still the same; the report then has its
   // residual.
   void bring_back(const LinearOperator<T>& A, VectorView<T> x, SolveReport& report);
 

@@ -1,11 +1,11 @@
-// What stands behind method `auto`. Private to systems/.
+// The rule behind method `auto`. Private to systems/.
 //
 //   cg      for a symmetric matrix with a positive diagonal
-//   minres  for a symmetric one whose diagonal has an entry that is not positive, since it is not positive definite
-//   gmres   for any other, and where the preconditioner is not symmetric
+//   minres  for a symmetric matrix with a diagonal entry that is not positive, since it is not positive definite
+//   gmres   for any other matrix, and if the preconditioner is not symmetric
 //
-// Entries are looked at once for each set of values, in the time of a few products. Of an operator without entries two
-// products with random vectors show whether it is symmetric.
+// Entries are looked at once for each set of values, which takes the time of a few products. For an operator without
+// entries, two products with random vectors show whether it is symmetric.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -23,13 +23,13 @@ inline constexpr std::string_view automatic_method = "auto";
 // What a choice needs to know of a matrix.
 struct MethodTraits {
   bool symmetric = false;
-  std::string difference;         // from a symmetric one, for a person; empty for one
+  std::string difference;  // how it differs from a symmetric matrix, for a person; empty if it is symmetric
   std::int64_t not_positive = 0;  // rows whose diagonal entry is not positive, as far as it is known
 };
 // csr lies in the space of the context or in host memory. Its rows are sorted.
 template <class T>
 MethodTraits method_traits(const Context& context, const CsrMatrix<T>& csr);
-// By products. known_symmetric: it need not be looked at. Another seed: other vectors.
+// The same by products. known_symmetric: symmetry need not be tested. Another seed gives other vectors.
 template <class T>
 MethodTraits method_traits(const LinearOperator<T>& A, bool known_symmetric, std::uint64_t seed = 1);
 
@@ -39,8 +39,8 @@ std::string_view unsymmetric_preconditioner(std::string_view id, const std::vect
 
 // 1 or -1 for entry `index` of a vector: signs in no order that a matrix could have.
 double random_sign(std::uint64_t seed, std::uint64_t index) noexcept;
-// A symmetric operator has y . A x = x . A y for all x and y; for another one these are equal by chance only. Whether a
-// difference of both is rounding, for vectors of signs. norm: of (A x, A y).
+// A symmetric operator has y . A x = x . A y for all x and y; for an unsymmetric operator they are equal only by
+// chance. Returns whether their difference is rounding, for vectors of signs. norm: of (A x, A y).
 bool is_rounding(double difference, double norm, std::int64_t rows, double epsilon) noexcept;
 inline constexpr std::string_view products_differ = "y . A x and x . A y differ for vectors of random signs";
 

@@ -1,14 +1,14 @@
 // The rule by which method `auto` changes in the middle of a solve. Private to systems/.
 //
-// A method that ends without a solution says by the reason what it cannot do, and a table (method_rule.cpp) names one
-// that can. The solve goes on with it from its x. A solve changes at most three times, and takes no method twice,
-// except gmres with longer cycles. What only the rounding of the matrix stops is not tried again, and neither is what a
-// limit, the observer, infinite numbers or a system without a solution have ended.
+// The reason with which a method ends without a solution says what it cannot do, and a table (method_rule.cpp) names a
+// method that can. The solve goes on with that method from its x. A solve changes at most three times, and takes no
+// method twice, except gmres with longer cycles. A solve that only the rounding of the matrix stops does not go on, and
+// neither does a solve that a limit, the observer, infinite numbers or a system without a solution has ended.
 //
-// gmres begins anew after each cycle, and its residual may then hardly fall although another method would solve the
-// system. It does not end by itself: SlowCycles forecasts the iterations that are left.
+// gmres restarts after each cycle, and its residual may then hardly fall although another method would solve the
+// system. It does not notice this: SlowCycles forecasts the iterations that are left.
 //
-// Both decide by reasons, residuals and counts and not by times, so that deterministic mode has the same bits.
+// Both decide by reasons, residuals and counts, not by times, so deterministic mode has the same bits.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -48,9 +48,9 @@ struct NextMethod {
 
 class MethodRule {
  public:
-  // The method that goes on; nothing if there is none.
+  // The method that goes on; empty if there is none.
   std::optional<NextMethod> after(const MethodEnd& end) const;
-  // It goes on.
+  // Records that it goes on.
   void note(const MethodEnd& end, const NextMethod& next);
 
  private:
@@ -60,9 +60,9 @@ class MethodRule {
   std::int64_t changes_ = 0, restart_ = 0;
 };
 
-// Whether the cycles of gmres lead to the goal. From a tenth of max_iterations and four cycles on, at the end of each
-// cycle: they do not, if by the likely forecast (ResidualForecast) they take more than twice the iterations that are
-// left, or if the residual does not fall.
+// Decides whether the cycles of gmres lead to the goal. It is asked at the end of each cycle, from a tenth of
+// max_iterations and four cycles on. They do not if, by the likely forecast (ResidualForecast), they take more than
+// twice the iterations that are left, or if the residual does not fall.
 class SlowCycles {
  public:
   // goal: the norm of the residual at which the solve ends.

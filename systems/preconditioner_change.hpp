@@ -1,9 +1,9 @@
 // Preconditioner `auto` in the middle of a solve: watches the iterations, asks the rule (ChangeRule), sets candidates
-// up, and ends the present part of the solve where another preconditioner is to go on from its x. Private to systems/.
+// up, and ends the present part of the solve when another preconditioner is to go on from its x. Private to systems/.
 //
 // A candidate is set up between two iterations, while the solve waits: the setup uses all threads of the context, and
-// by default these are all processors, so that a setup beside the solve would take the time of the solve. It also reads
-// the operator, whose format may change meanwhile. On a device steps that are queued end before the setup begins.
+// by default these are all processors, so a setup in parallel would take time from the solve. It also reads the
+// operator, whose format may change meanwhile. On a device steps that are queued end before the setup begins.
 #pragma once
 #include <functional>
 #include <memory>
@@ -18,13 +18,13 @@
 
 namespace protean::detail {
 
-// What the rules of type auto ask of a matrix; without entries if they cannot be had.
+// The properties of a matrix that the rules of type auto need; without entries if they are not available.
 template <class T>
 ChoiceTraits choice_traits_of(const LinearOperator<T>& A);
 
 // A line for the user.
 std::string text_of(const PreconditionerChange& change);
-// What was tried in vain is not tried again.
+// Candidates that were tried in vain are not tried again.
 void note_tried(PreconditionerChoice& choice, const std::vector<PreconditionerChange>& changes);
 
 template <class T>
@@ -35,11 +35,11 @@ class PreconditionerWatch final : public SolveObserver {
                       const ChangeSituation& situation, const StoppingRule& rule,
                       const PreconditionerChoice& choice);
 
-  // Solves from x with M, for so many iterations: a trial, with a solver of its own.
+  // Solves from x with M for this many iterations: a trial, with a separate solver.
   using Trial = std::function<SolveReport(const Preconditioner<T>& M, VectorView<T> x,
                                           std::int64_t iterations, SolveObserver& observer)>;
-  // The observer of the next part of the solve, which begins after so many iterations and seconds. next: null for none.
-  // max_seconds: of the part. x: of the solve.
+  // The observer of the next part of the solve, which begins after this many iterations and seconds. next: null for
+  // none. max_seconds: the limit of the part. x: the x of the solve.
   SolveObserver* begin_part(SolveObserver* next, std::int64_t iterations, double seconds, double max_seconds,
                             VectorView<const T> x, Trial trial);
   bool on_iteration(const IterationInfo& info) override;
@@ -49,12 +49,12 @@ class PreconditionerWatch final : public SolveObserver {
   // Whether the solve, whose last part has ended with this report, goes on with another preconditioner: because the
   // rule wants a change, or because a candidate has failed.
   bool goes_on(const SolveReport& report);
-  // Exchanges the preconditioner. If the first one comes back and x has become worse, x is again the x before the
+  // Replaces the preconditioner. If the first one comes back and x has become worse, x is again the x before the
   // change; then the report has its residual.
   void carry_out(SolveReport& report, VectorView<T> x);
   // The part with the candidate has ended by an exception, for this reason: the next carry_out() goes back.
   void give_up(std::string why);
-  // The solve has ended: what was learnt of it for later solves. The watch has changed nothing if this is false.
+  // The solve has ended: records what was learnt for later solves. Returns false if the watch has changed nothing.
   bool teach(PreconditionerChoice& choice, double seconds, const SolveReport& report) const;
 
   // Whether a candidate is in use, and the seconds of its setup.

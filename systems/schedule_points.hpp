@@ -6,8 +6,8 @@
 
 namespace protean::detail {
 
-// Each point with the entry of its format, if it names one. Throws BadArgument for a name that is none, for parameters
-// that the format does not have, and for a point that names two formats.
+// Each point with the entry of its format, if it names one. Throws BadArgument for an unknown name, for parameters that
+// the format does not have, and for a point that names two formats.
 std::vector<SchedulePoint> with_entries(std::vector<SchedulePoint> points);
 
 }  // namespace protean::detail

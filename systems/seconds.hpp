@@ -6,7 +6,7 @@ namespace protean {
 
 class Stopwatch {
  public:
-  // Seconds since any moment, in place of the system's clock. For tests, which must not depend on that.
+  // Seconds since any moment, instead of the system's clock, for tests, which must not depend on that clock.
   static inline double (*other_clock)() = nullptr;
 
   // Seconds since the last call, or since it was made.

@@ -44,9 +44,9 @@ class SystemSolver {
   SystemSolver& operator=(const SystemSolver&) = delete;
 
   // Sets the settings of later solves. Parts that the new settings do not change are kept, such as a preconditioner
-  // with the same options. A preconditioner auto begins anew with another method, since its measurements were of the
-  // old method. Throws what check() throws, and BadArgument for a method that cannot use the null space; then nothing
-  // has changed.
+  // with the same options. A preconditioner auto starts again with another method, since it has measured the old
+  // method. Throws what check() throws, and BadArgument for a method that cannot use the null space; then nothing has
+  // changed.
   void set(SolveSettings settings);
   const SolveSettings& settings() const noexcept { return settings_; }
   // Later solves use a preconditioner that the caller makes instead of the one that settings() names. An empty maker
@@ -67,8 +67,8 @@ class SystemSolver {
   // before the first iteration.
   //
   // A solve that breaks down with a preconditioner of older values sets it up and goes on from its x. It remains one
-  // solve: limits, initial residual, iteration numbers, events and seconds, those of the setup included, cover all of
-  // it. The same holds for a solve in the middle of which method auto or preconditioner auto changes.
+  // solve: limits, initial residual, iteration numbers, events and seconds (including the setup) cover all of it. The
+  // same holds for a solve in which method auto or preconditioner auto changes.
   SolveResult solve(SystemMatrix<T>& matrix, VectorView<const T> b, VectorView<T> x,
                     SolveObserver* observer = nullptr);
   // Solves A X = B for all columns at the same time (MultiSolver). rules: one for each column, or empty for

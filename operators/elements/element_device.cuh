@@ -38,7 +38,7 @@ inline unsigned strided_blocks(std::int64_t items) {
   return static_cast<unsigned>(blocks < 1 ? 1 : blocks < (1 << 20) ? blocks : 1 << 20);
 }
 
-// The assembled matrix in device memory. groups: those that have elements; entries: m x m per element.
+// The assembled matrix in device memory. groups: the groups that have elements; entries: m x m per element.
 template <class T>
 CsrMatrix<T> assemble_on_device(const ContextPtr& context, bool symmetric, const ElementView<T>& view,
                                 const ElementGroupView* groups, int count, const std::int32_t* slot_of,

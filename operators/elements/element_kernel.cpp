@@ -174,7 +174,7 @@ T multiply_batches(const ElementWork<T>& w, const Range& range) {
   return dot.sum();
 }
 
-// W vectors: those of an element at x + w m L.
+// W vectors: the vectors of an element are at x + w m L.
 template <int W, bool symmetric, class T>
 HWY_INLINE void multiply_several(std::int64_t m, const T* k, const T* x, T* y) {
   constexpr int L = Line<T>::lanes;
@@ -233,7 +233,7 @@ HWY_INLINE void several(const ElementMultiWork<T>& w, const ElementBatch& batch,
 template <class T>
 void multiply_batches(const ElementMultiWork<T>& w, const Range& range) {
   constexpr int L = Line<T>::lanes, most = 4;
-  // Room for one vector of the largest elements, or for four of those with a quarter of the rows.
+  // Room for one vector of the largest elements, or for four vectors of elements with a quarter of the rows.
   alignas(64) T x[largest_element * L];
   alignas(64) T own[largest_element * L];
   for (std::int64_t b = range.begin; b < range.end; ++b) {

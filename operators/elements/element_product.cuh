@@ -4,8 +4,8 @@
 // The entries of x that a batch needs are in shared memory, and with lower halves the entries of y, too. So a
 // multiprocessor holds few blocks if elements are large: 3 for 125 rows, lower halves, double. A warp has
 // about 14 entries of 32 elements in flight, 3.5 KB. By Little's law a multiprocessor of an H200 needs 32
-// bytes per ns (its share of the bandwidth) x 1 us (latency) = 32 KB in flight, and more where warps wait at
-// barriers: 24 warps.
+// bytes per ns (its share of the bandwidth) x 1 us (latency) = 32 KB in flight, and more if warps wait at barriers: 24
+// warps.
 //
 // Whole matrices: each warp computes 4 rows at a time. One warp computes each row of the result.
 //

@@ -20,8 +20,8 @@ namespace {
 
 // Relative rounding error of the values of inexact formats: the coarsest number type has 8 bits.
 constexpr double rounding_of_inexact_values = 0x1p-7;
-// Bytes an entry, besides the result, with which a device sorts the entries of a matrix into another order; and bytes a
-// row with which it found the order before.
+// Bytes per entry, in addition to the result, that a device needs to sort the entries of a matrix into another order;
+// and bytes per row that it needed before to find the order.
 constexpr std::size_t sorting_bytes = 24;
 
 }  // namespace
@@ -110,9 +110,10 @@ void Builds<T>::order_rows(Build<T>& build, const CsrMatrix<T>& source, std::siz
                                             sorting_bytes);
   if (needed > budget)
     throw OutOfMemory(
-        fmt::format("the matrix in order {} takes {} bytes besides the source and the running matrix; {} "
-                    "are available",
-                    build.order, needed, budget),
+        fmt::format(
+            "the matrix in order {} takes {} bytes in addition to the source and the running matrix; {} "
+            "are available",
+            build.order, needed, budget),
         needed);
   const double begin = A_.now();
   const ContextPtr host = on_host ? context : Context::host();
@@ -193,8 +194,7 @@ void Builds<T>::make(Build<T>& build) const {
   if (!matrix) throw Error(fmt::format("the maker of format {} returned no matrix", spec.entry->id));
   ProductCheck<T> check(context, source, build.exact ? 0 : rounding_of_inexact_values);
   if (build.on_elements) check.allow_rounding_of(*A_.elements());
-  // A library's kernel may start threads of its own, which would not have the low priority of background
-  // work.
+  // The kernel of a library may start its own threads, which would not have the low priority of background work.
   if (matrix->kernel() == "native")
     check.keep(InOrder<T>(*matrix, build.permuted ? build.permuted->permutation() : Permutation()));
   context->synchronize();

@@ -94,7 +94,7 @@ class Builds {
 
   // In this thread, while the caller waits.
   void run(Build<T>& build) const noexcept;
-  // In a thread of its own.
+  // In its own thread.
   void start(std::unique_ptr<Build<T>> build);
 
   Preparation state() const noexcept;

@@ -106,10 +106,11 @@ bool Matrix<T>::adopt(detail::Build<T>& build, std::int64_t iteration) {
     const std::int64_t differing =
         build.matrix ? build.check->differing_rows(detail::InOrder<T>(running(), numbering_->order())) : 0;
     if (differing > 0) {
-      build.fail(SwitchFailure::wrong_product,
-                 fmt::format("the product of the new matrix differs from that of the running matrix in {} of "
-                             "{} rows by more than the bound on rounding errors",
-                             differing, this->rows()));
+      build.fail(
+          SwitchFailure::wrong_product,
+          fmt::format("the product of the new matrix differs from the product of the running matrix in {} of "
+                      "{} rows by more than the bound on rounding errors",
+                      differing, this->rows()));
     } else {
       record = record_of(build, build.assembled.values ? build.assembled : source_, iteration);
       if (history_.size() == history_.capacity()) history_.reserve(2 * history_.size() + 8);
@@ -276,7 +277,7 @@ void Matrix<T>::update_values(std::span<const ElementGroup<T>> groups) {
 
 template <class T>
 void Matrix<T>::watch(const CsrMatrix<T>& seen) {
-  // In another order the storage has arrays of its own.
+  // In another order the storage has its own arrays.
   if (numbering_->source())
     source_.watch = seen.watch;
   else

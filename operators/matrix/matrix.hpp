@@ -179,7 +179,7 @@ class Matrix final : public Wrapper<T>,
   // matrix may not change (may_change()), as prepare() does.
   bool switch_to(const FormatSpec& spec, std::int64_t iteration, std::string reason = {});
 
-  // Begins to build a matrix in a thread of its own, and returns at once. The thread blocks signals, except the signals
+  // Begins to build a matrix in a separate thread, and returns at once. The thread blocks signals, except the signals
   // that it causes itself and the signals of profilers. A build that is already there is cancelled first. Only one
   // build runs at a time: if a cancelled one has not ended yet, the new thread (not the caller) waits for its end, and
   // preparation() is `running` meanwhile. In a child of fork() a build of the parent has failed, with that as the
@@ -222,8 +222,8 @@ class Matrix final : public Wrapper<T>,
   // Seconds of a product in the running format: the median of the last 16 measured ones. 0 before the first, while the
   // matrix may not change, and always on a device, because products are queued there.
   double seconds_per_product() const noexcept;
-  // Which products are measured from now on: those with one vector (the default), or in one pass with so many at once.
-  // The times of others are forgotten.
+  // Which products are measured from now on: those with one vector (the default), or products in one pass with this
+  // many vectors. The times of other products are forgotten.
   PROTEAN_HIDDEN void measure_products_of(std::int64_t vectors) noexcept;
   // The present time of MatrixOptions::clock.
   double now() const;
@@ -268,8 +268,8 @@ class Matrix final : public Wrapper<T>,
   // While the matrix may change, later changes of format read the source, even if the running matrix does not use its
   // arrays.
   void check_arrays() const override;
-  // The source, if it has the values of the running matrix. Otherwise the entries are made anew in the space of the
-  // context: the memory of the matrix in CSR, and 4 bytes an entry while it is made (on a device 28). Throws
+  // The source, if it has the values of the running matrix. Otherwise the entries are computed again in the space of
+  // the context, which takes the memory of the matrix in CSR, and 4 bytes per entry meanwhile (on a device 28). Throws
   // BadArgument for an operator of the caller that cannot give its entries (csr_of()), OutOfMemory.
   CsrMatrix<T> rows_as_csr() const override;
   Revision revision() const noexcept override;

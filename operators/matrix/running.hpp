@@ -23,7 +23,7 @@ class Running final : public Wrapper<T>,
   explicit Running(const Matrix<T>& A) : Wrapper<T>(A.context(), A.shape()), A_(A) {}
   const LinearOperator<T>& inner() const noexcept override { return A_; }
 
-  // Calls product(), which computes one product with so many vectors.
+  // Calls product(), which computes one product with this many vectors.
   template <class Product>
   void timed(std::int64_t vectors, Product&& product) const {
     if (vectors != measured_vectors_.load(std::memory_order_relaxed) || !A_.may_change() ||
@@ -50,7 +50,7 @@ class Running final : public Wrapper<T>,
     return static_cast<double>(sorted[middle]);
   }
   void forget_times() noexcept { count_.store(0, std::memory_order_relaxed); }
-  // Measures products with so many vectors from now on, and no others.
+  // From now on measures products with this many vectors, and no others.
   void measure(std::int64_t vectors) noexcept {
     if (measured_vectors_.exchange(vectors, std::memory_order_relaxed) != vectors) forget_times();
   }

@@ -30,9 +30,9 @@ struct FewFormats {
   std::vector<std::string> likely, rare;
 };
 
-// The hosts that were measured: products of the formats compare differently with other vector instructions, and
-// those of AMD and Intel with AVX-512 do, too (docs/results/choice.md). What hosts with their own files did not
-// measure is from builtin_machine.tsv: GPU, element matrices.
+// The hosts that were measured: products of the formats compare differently with other vector instructions, and also on
+// AMD and Intel with AVX-512 (docs/results/choice.md). What was not measured on the hosts with their own files is from
+// builtin_machine.tsv: GPU, element matrices.
 enum class BuiltinHost {
   avx512,      // Intel: builtin_machine.tsv
   amd_avx512,  // builtin_amd_avx512.tsv
@@ -41,8 +41,8 @@ enum class BuiltinHost {
 
 // The table of a host.
 const MachineTable& builtin_machine(BuiltinHost host);
-// Its matrices of one space. It is read anew, without the other space, so that a caller who asks about a host need
-// not wait for the times of GPUs.
+// Its matrices of one space. It is read again without the other space, so that a caller who asks about a host need not
+// wait for the times of GPUs.
 MachineTable builtin_machine(BuiltinHost host, Space only, const WantedFormat& wanted = {});
 FewFormats builtin_few(BuiltinHost host, Space space);
 // The host that is like this processor: avx2 if Highway does not find AVX-512, else amd_avx512 for a processor of

@@ -31,10 +31,11 @@ constexpr double assembly_products = 40;  // time of an assembly in products of 
 constexpr double size_scale = 2, row_scale = 1.5, bytes_scale = 0.5, packed_scale = 0.12,
                  changes_scale = 0.25;
 constexpr double base_weight = 0.02;  // weight of a matrix without any similarity
-// On a device, times of small matrices (in the cache, or as short as a launch) do not predict those of large
-// ones, so similar size counts more; so do similar bytes (docs/results/choice.md).
+// On a device, times of small matrices (in the cache, or as short as a launch) do not predict the times of large
+// matrices, so similar size counts more; so do similar bytes (docs/results/choice.md).
 constexpr double size_scale_on_device = 1, bytes_scale_on_device = 0.25, base_weight_on_device = 0.002;
-constexpr double least_conversion = 1e-6;  // seconds; where a format shares the arrays of csr, there is none
+constexpr double least_conversion =
+    1e-6;  // seconds; a format that shares the arrays of csr has no conversion
 constexpr double least_deviation = 0.05, unlike_deviation = 0.25;
 
 double vector_bytes(std::int64_t rows) { return 16 * static_cast<double>(rows); }
@@ -59,7 +60,7 @@ double squared(double x) { return x * x; }
 // What the weight of a matrix depends on, in powers of two, so that a weight needs no logarithm.
 struct Size {
   double traffic, row_length, csr_bytes,
-      packed;          // packed: bytes in sell-packed over those in csr; NaN: not known
+      packed;          // packed: bytes in sell-packed over bytes in csr; NaN: not known
   double row_changes;  // as it is; -1: not known
 
   Size(std::int64_t rows, std::int64_t nonzeros, std::size_t in_csr, std::size_t in_packed, double changes)
@@ -71,7 +72,7 @@ struct Size {
         row_changes(changes) {}
   explicit Size(const CostQuery& q) : Size(q.rows, q.nonzeros, q.csr_bytes, q.packed_bytes, q.row_changes) {}
 
-  // Bytes of a format over those of csr.
+  // Bytes of a format over bytes of csr.
   double relative(std::size_t bytes) const { return std::log2(static_cast<double>(bytes)) - csr_bytes; }
 };
 
@@ -81,7 +82,7 @@ struct Measured {
 };
 
 // Similarity of a measured matrix to the one asked about: 1 (plus base_weight) if all quantities are equal. bytes:
-// Size::relative() of the format; own: that of the measured matrix.
+// Size::relative() of the format; own: the same for the measured matrix.
 double weight(const Size& query, double bytes, const Measured& matrix, double own) {
   const bool on_device = matrix.space == Space::device;
   const Size& measured = matrix.size;
@@ -110,8 +111,8 @@ bool is_storage_format(std::string_view format) {
 
 std::string_view without_kernel(std::string_view format) { return format.substr(0, format.find('/')); }
 
-// Whether the times of a format, with any of its kernels, are read before those of all: csr, sell-packed, whose
-// bytes a query may have, the few that are worth a look, and what is no storage format.
+// Whether the times of a format, with any of its kernels, are read before the times of all formats: csr, sell-packed,
+// whose bytes a query may have, the few formats that are worth a look, and rows that are not storage formats.
 template <class Names>
 bool read_first(const Names& few, std::string_view format) {
   const std::string_view name = without_kernel(format);
@@ -161,7 +162,7 @@ struct CostModel::Samples {
   std::vector<std::vector<Gain>> gains;
   std::unordered_map<std::string, std::vector<Sample>, HashOfText, std::equal_to<>> of_format;
   std::unordered_map<std::string, BySize, HashOfText, std::equal_to<>> by_size;
-  // Names of formats without their kernels, and with those that long solves have time for.
+  // Names of formats without their kernels, including the formats that long solves have time for.
   std::unordered_set<std::string, HashOfText, std::equal_to<>> likely, likely_or_rare;
 
   // few: the formats worth a look, if they are known; null: they are chosen from the table.
@@ -218,7 +219,7 @@ struct CostModel::Samples {
     }
   }
 
-  // The formats that together lose least against all formats: besides csr always the one that shortens the solves of
+  // The formats that together lose least against all formats: after csr, always the format that shortens the solves of
   // the table most, as long as that is more than a few per mille. Solves of few and of many iterations count alike,
   // with their conversions. Measured, these formats lose 1 to 3 per cent against all 70 on matrices that the table does
   // not have (docs/results/choice.md).
@@ -416,7 +417,7 @@ CostModel::Reference CostModel::reference(const CostQuery& query, std::string_vi
 }
 
 CostPrediction CostPrediction::scaled(double factor) const {
-  // Predictions are too uncertain to tell a machine by less.
+  // Predictions are too uncertain to recognise a machine by a smaller difference.
   constexpr double same_machine = 2;
   CostPrediction result = *this;
   result.product_seconds *= factor, result.slower *= factor;

@@ -164,7 +164,7 @@ class CostModel {
   std::shared_ptr<const Samples> samples_;  // null: the samples of the built-in table
 };
 
-// The model of `table`, or of the built-in one if there is none.
+// The model of `table`, or of the built-in table if it is null.
 inline CostModel model_of(const MachineTable* table, Space space) {
   return table ? CostModel(*table, space) : CostModel(space);
 }

@@ -96,7 +96,7 @@ std::string text_of(const Why& w) {
     case Reason::no_gain_by_table:
       return "by the machine table no change pays for the products that would be timed before it";
     case Reason::rows_kept:
-      return "the solve keeps the matrix in the shared memory of the GPU (device_steps resident), where the "
+      return "the solve keeps the matrix in the shared memory of the GPU (device_steps resident), so the "
              "format does not matter";
     case Reason::survey_failed:
       return fmt::format("the survey of formats failed: {}", w.other);

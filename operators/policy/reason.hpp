@@ -7,8 +7,8 @@
 
 namespace PROTEAN_EXPORT protean {
 
-// The members of Why that belong to each are in brackets. With a price comes [record_seconds], the part of it in which
-// the steps of the solve are recorded anew.
+// The members of Why that belong to each reason are in brackets. A reason with a price also has [record_seconds], the
+// part of the price in which the steps of the solve are recorded again.
 enum class Reason : unsigned char {
   none,
   // To stay as it is.

@@ -7,10 +7,9 @@
 //   (K) A format that is kept is no slower than the first one. The policy goes back as soon as a format is
 //       measured slower than the first. An error d of that measurement adds at most d S_N.
 //
-// 1. Always: T_N <= forecast_factor S_N. A change begins only where E + W <= (f - 1) S_k for some
-//    f <= forecast_factor. E stays below that bound until the format is measured, and does not rise
-//    afterwards. S_k does not fall. Therefore E_k <= (forecast_factor - 1) S_k for all k, by induction over
-//    the changes.
+// 1. Always: T_N <= forecast_factor S_N. A change begins only if E + W <= (f - 1) S_k for some f <= forecast_factor. E
+//    stays below that bound until the format is measured, and does not rise afterwards. S_k does not fall. Therefore
+//    E_k <= (forecast_factor - 1) S_k for all k, by induction over the changes.
 // 2. T_N <= worst_factor S_N, when every change begun on the forecast gets what the forecast promised: at
 //    least `low` more iterations, each shorter by at least the pessimistic gain. Changes begun on the account
 //    keep E <= (worst_factor - 1) S_k as in 1. A change begun on the forecast at iteration k costs at most W.
@@ -18,9 +17,9 @@
 //    for itself. Later changes begin with the excess of their own iteration.
 // 3. With forecast_factor = worst_factor no change begins on the forecast, and 2. holds always.
 //
-// If the steps of the solve are recorded (a graph of a GPU), they are recorded anew after a change and once more
-// after a way back. W has both, each as long as the last recording took (record_seconds); what one takes longer is
-// added to E.
+// If the steps of the solve are recorded (a graph of a GPU), they are recorded again after a change and once more after
+// a change back. W has both, each as long as the last recording took (record_seconds); what one takes longer is added
+// to E.
 //
 // A change of the order of the rows is a change like any other. Its price W has the time to find the order and to
 // permute the matrix, and the vectors of the solve that are permuted at the change and on the way back. A product in
@@ -175,8 +174,8 @@ class Decider {
   }
 
   SwitchDecision choose_candidate() const {
-    // The best candidate whose change may begin. If there is none, the best of those that would gain, to report why it
-    // may not.
+    // The best candidate whose change may begin. If there is none, the best of the candidates that would gain, to
+    // report why its change may not begin.
     std::size_t best = state_.current, best_allowed = state_.current;
     double best_net = -INFINITY, best_allowed_net = 0, granted = 0;
     bool best_gains = false;

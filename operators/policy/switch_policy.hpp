@@ -9,7 +9,7 @@
 //   - A change begins earlier, on the forecast, when the smallest forecast of remaining iterations pays for
 //     it with the pessimistic product. The limit is then (forecast_factor - 1) times the time without
 //     changes.
-// The bounds this guarantees are proven in switch_policy.cpp.
+// switch_policy.cpp proves the bounds that this guarantees.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -27,13 +27,13 @@ namespace PROTEAN_EXPORT protean {
 // One format the matrix may have, in one order of its rows.
 struct SwitchCandidate {
   std::string name;            // for people
-  std::string order = "none";  // of the rows; "none": the caller's
+  std::string order = "none";  // of the rows; "none": the caller's numbering
   bool admitted = true;
   std::string why;             // the reason, if not admitted or lost
   std::size_t bytes = 0;       // of the matrix in it
   double product_seconds = 0;  // y = A x: measured if `measured`, else predicted
-  // Seconds of a build by all threads while the solve waits, predicted or measured. In another order than the current
-  // one they include finding the order and permuting the matrix.
+  // Seconds of a build by all threads while the solve waits, predicted or measured. If the order is not the current
+  // one, they include finding the order and permuting the matrix.
   double convert_seconds = 0;
   // The part of convert_seconds for kernels that the driver loads when the process uses them first.
   double load_seconds = 0;
@@ -71,11 +71,11 @@ struct PolicyState {
   double iteration_seconds = 0;  // time of one iteration in the current format without a build next to it
   double products_per_iteration = 1;
   double permute_seconds = 0;  // a change between two orders of the rows permutes the vectors of the solve
-  double record_seconds = 0;   // after each change the steps are recorded anew; 0: nothing is recorded
+  double record_seconds = 0;   // after each change the steps are recorded again; 0: nothing is recorded
   Forecast remaining;
   std::span<const SwitchCandidate> candidates;
   std::size_t first = 0, current = 0;  // indices of the first format and of the current one
-  int switches = 0;                    // changes so far, without those back to the first format
+  int switches = 0;                    // changes so far, without changes back to the first format
   BuildState build = BuildState::none;
   std::size_t building = 0;  // index of the candidate whose build is running or ready
   // From the decision that began this build: its granted, worst_seconds and excess_seconds.

@@ -1,4 +1,4 @@
-// What names a storage of a matrix, and the records of changes: of those that took place, and of those that did not.
+// The name of a storage of a matrix, and the records of changes that took place and of changes that did not.
 #pragma once
 #include <cstddef>
 #include <cstdint>

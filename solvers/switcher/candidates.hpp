@@ -86,8 +86,8 @@ class Candidates {
   // The candidate that ran last in this order, and was measured; size() if there is none.
   std::size_t last_measured_in(const std::string& order) const;
 
-  // As the rule sees all of them, until the next call. present_order: those of other orders of the rows are not
-  // admitted.
+  // All candidates as the rule sees them, until the next call. present_order: candidates in other orders of the rows
+  // are not admitted.
   std::span<const SwitchCandidate> seen(bool present_order = false);
   std::vector<CandidateRecord> records() const;
 

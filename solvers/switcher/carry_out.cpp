@@ -29,7 +29,7 @@ void Switching<T>::carry_out(const SwitchDecision& decision, std::int64_t iterat
     case SwitchAction::adopt:
       build_.running = false;
       if (s_.A.adopt_prepared(iteration))
-        switched(chosen, "built beside the solve");
+        switched(chosen, "built next to the solve");
       else
         candidates.fail(chosen, failure());
       return;
@@ -65,12 +65,12 @@ void Switching<T>::begin_build(const SwitchDecision& decision, std::int64_t iter
   }
 }
 
-// The order is named only where it changes.
+// The order is named only if it changes.
 template <class T>
 FormatSpec Switching<T>::spec_of(std::size_t candidate) const {
   FormatSpec spec = s_.candidates[candidate].target.spec;
   if (spec.order == s_.A.order_id()) spec.order.clear();
-  spec.hand_over_order = false;  // the price is that of the GPU
+  spec.hand_over_order = false;  // the price is the price on the GPU
   return spec;
 }
 

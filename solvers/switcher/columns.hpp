@@ -1,4 +1,4 @@
-// The vectors of the products of a solve: one, or those of several right-hand sides. Private to solvers/.
+// The vectors of the products of a solve: one vector, or the vectors of several right-hand sides. Private to solvers/.
 #pragma once
 #include <algorithm>
 #include <cstddef>

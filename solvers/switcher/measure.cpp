@@ -98,7 +98,7 @@ int Measurements<T>::products_timed() const {
 }
 
 // The solve's products are queued, or they are parts of a product of several columns, and cannot be timed one by one. A
-// few products with vectors of their own are timed instead.
+// few products with separate vectors are timed instead.
 template <class T>
 std::optional<double> Measurements<T>::time_products() {
   const LinearOperator<T>& A = s_.A.running();

@@ -22,14 +22,14 @@ class Measurements {
   // If products are timed that the solve does not need, it waits. Returns whether that wait is short compared with the
   // solve so far.
   bool is_little() const;
-  // Whether the product of the first candidate is worth its measurement: where the account allows the time, or where a
-  // candidate would pay for it by the machine table.
+  // Whether the product of the first candidate is worth its measurement: if the account allows the time, or if a
+  // candidate would pay for it according to the machine table.
   bool pays(Prices<T>& prices) const;
-  // Measures the product of the current candidate after trial_products iterations without a build beside them. Returns
-  // false if the trial must be made longer: by as many iterations again.
+  // Measures the product of the current candidate after trial_products iterations without a parallel build. Returns
+  // false if the trial must be made longer, by as many iterations again.
   bool make();
-  // The product of the current candidate has other columns, so it is measured anew. It is expected to take as long as
-  // its candidate says. Others that were measured then take as many times longer as it does.
+  // The product of the current candidate has other columns, so it is measured again. It is expected to take as long as
+  // its candidate says. Other products that were measured are then scaled by the same factor.
   void columns_changed();
   // Another candidate is the current one.
   void changed() noexcept { expected_ = 0; }

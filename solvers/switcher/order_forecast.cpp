@@ -27,7 +27,7 @@ void OtherOrder<T>::begin_another() {
   if (work_.asked() || of_columns_) work_.forget(), asked_ = of_columns_ = false;
 }
 
-// Why the order of the rows cannot change, whatever the matrix is. Reason none where it can.
+// Why the order of the rows cannot change, whatever the matrix is. Reason none if it can.
 template <class T>
 Why OtherOrder<T>::why_not() const {
   const Matrix<T>& A = s_.A;
@@ -45,7 +45,7 @@ Why OtherOrder<T>::why_not() const {
               .name = options.order,
               .other = std::string(entry.unavailable)};
   if (!A.permuted()) return {.reason = Reason::order_shared};
-  // A build beside the solve is cancelled where it costs more than was assumed. A solve that waits has no such way out.
+  // A build next to the solve is cancelled if it costs more than was assumed. A solve that waits has no such way out.
   if (!s_.on_device() && !options.policy.overlapped && !s_.model.knows_order(options.order))
     return {.reason = Reason::order_unpriced, .name = options.order};
   return {};
@@ -72,7 +72,7 @@ void OtherOrder<T>::ask() {
                                       : forecast_order(*s.A.context(), pattern, sizeof(T));
     };
     if (!s.on_device()) return forecast();
-    // On a stream of its own, so that it waits for no iterations.
+    // On a separate stream, so that it waits for no iterations.
     const BackgroundWork background(s.A.context(), s.leaving, 1, nullptr, BackgroundPriority::before_solve);
     return forecast();
   };
@@ -99,7 +99,7 @@ void OtherOrder<T>::take() {
                   .other = detail::lines_text(forecast_),
                   .share = saved,
                   .least_share = least});
-  // Also where the host would find it because of the forecast's error.
+  // Also if the host would find it because of the error of the forecast.
   if (s_.on_device() && 2 * forecast_.levels > most_levels_on_device)
     return leave({.reason = Reason::order_many_levels,
                   .iterations = forecast_.levels,
@@ -108,7 +108,7 @@ void OtherOrder<T>::take() {
   for (std::size_t i = 0; i < present; ++i) {
     if (!s_.candidates[i].seen.admitted) continue;
     SwitchTarget target = s_.candidates[i].target;
-    target.bytes = s_.candidates[i].seen.bytes;  // exact where it ran
+    target.bytes = s_.candidates[i].seen.bytes;  // exact if it ran
     s_.candidates.add(std::move(target), s_.options.order);
   }
 }
@@ -121,7 +121,7 @@ void OtherOrder<T>::estimate(const CostQuery& query) {
 
 template <class T>
 CostPrediction OtherOrder<T>::in_it(CostPrediction cost, std::size_t bytes) const {
-  // The gain of the order is a part of the time of the product, which is larger where the matrix has fewer bytes.
+  // The gain of the order is a part of the time of the product, which is larger if the matrix has fewer bytes.
   cost.product_seconds *= forecast_.ratio(static_cast<double>(bytes) / static_cast<double>(s_.A.rows()));
   cost.uncertainty = std::hypot(cost.uncertainty, order_uncertainty);
   return cost;

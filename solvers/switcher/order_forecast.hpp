@@ -1,5 +1,5 @@
-// The other order of the rows: whether it is considered beside the present one, what it gains, and what it costs.
-// Private to solvers/.
+// The other order of the rows: whether it is considered next to the present one, its gain, and its cost. Private to
+// solvers/.
 #pragma once
 #include <string>
 
@@ -31,7 +31,7 @@ class OtherOrder {
   // Adds each candidate in the other order, once it is known what that order gains.
   void take();
 
-  // The price of the order by the cost model, beside the current candidate.
+  // The price of the order by the cost model, compared with the current candidate.
   void estimate(const CostQuery& query);
   // A prediction for the present order as one for the other order, for a matrix of these bytes.
   CostPrediction in_it(CostPrediction cost, std::size_t bytes) const;

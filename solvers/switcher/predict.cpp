@@ -9,8 +9,8 @@
 namespace protean::detail {
 namespace {
 
-// Of a build on a device, beside the conversion: memory and waits; the bounds of the comparison of products, and a
-// product of the new matrix. Measured on an H200 (docs/results/switching.md).
+// Parts of a build on a device other than the conversion: memory and waits; the bounds of the comparison of products,
+// and a product of the new matrix. Measured on an H200 (docs/results/switching.md).
 constexpr double around_a_build = 70e-6, products_around_a_build = 1.5;
 constexpr double unlike_machine = 0.3;  // relative uncertainty of times measured on another machine
 constexpr double beyond_plan = 1.25;    // time of a conversion / time of the part in plan_seconds

@@ -43,12 +43,12 @@ struct SwitcherShared {
   std::atomic<bool> leaving{false};  // ends work in other threads
 
   bool on_device() const { return A.context()->space() == Space::device; }
-  // Whether times are those of a GPU, not of a test.
+  // Whether times come from a GPU, not from a test.
   bool has_real_device() const { return on_device() && !A.context()->simulated() && A.has_machine_clock(); }
   double elapsed() const { return time.elapsed(A.now()); }
   // The seconds by which changes may exceed the time without changes, of all solves.
   double account() const { return (options.policy.worst_factor - 1) * time.stay_seconds(); }
-  // Whether work that runs beside a solve on a device pays at this price: the solve should last longer.
+  // Whether work that runs next to a solve on a device pays at this price: the solve should last longer.
   bool pays_beside(double price) const {
     const Forecast left = iterations.remaining();
     return time.stay_seconds() >= 4 * price || (left.known && left.low * time.first_pace() >= 2 * price);

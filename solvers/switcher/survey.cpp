@@ -47,14 +47,14 @@ bool FormatSurveys<T>::pays() const {
          price <= (s_.options.policy.forecast_factor - 1) / 2 * s_.time.stay_seconds();
 }
 
-// On the host in this thread at once, on a device in another thread beside the solve.
+// On the host at once in this thread, on a device in another thread next to the solve.
 template <class T>
 void FormatSurveys<T>::begin() {
   if (!s_.on_device()) order_.ask();
   const bool beside = s_.on_device();
   const auto work = [this, beside] {
     if (!beside) return survey_();
-    // On a stream of its own, so that it waits for no iterations, and ended with the solve.
+    // On a separate stream, so that it waits for no iterations; it ends with the solve.
     const BackgroundWork background(s_.A.context(), s_.leaving, 1, nullptr, BackgroundPriority::before_solve);
     return survey_();
   };
@@ -128,7 +128,7 @@ void FormatSurveys<T>::find_current() {
     if (i != candidates.current()) s_.time.changed();
     return candidates.found_in(i);
   }
-  // It is none that was surveyed, so all begins anew.
+  // It is not a surveyed format, so everything begins again.
   done_ = started_ = false;
   candidates.clear();
   s_.time.forget_first();
@@ -138,8 +138,8 @@ template <class T>
 void FormatSurveys<T>::again_in_new_order() {
   Candidates& candidates = s_.candidates;
   const std::string order = candidates[candidates.current()].seen.order;
-  // A survey needs the pattern in host memory. That of the first order is there, that of a later one only on the
-  // device.
+  // A survey needs the pattern in host memory. The pattern in the first order is there, the pattern in a later order is
+  // only on the device.
   if (s_.on_device()) return;
   if (new_order_done_ || order == candidates[candidates.first()].seen.order ||
       s_.elapsed() - s_.time.stay_seconds() + took_ > s_.account())
@@ -148,7 +148,7 @@ void FormatSurveys<T>::again_in_new_order() {
   std::vector<SwitchTarget> found;
   try {
     found = survey_();
-  } catch (const std::exception&) { return; }  // the predictions stay those of the first survey
+  } catch (const std::exception&) { return; }  // the predictions of the first survey stay
   for (SwitchTarget& target : found) {
     target.spec.order.clear();
     const std::size_t known = candidates.find(target.spec.name(), order);

@@ -25,8 +25,8 @@ class FormatSurveys {
   // Whether the candidates are known. Otherwise makes the survey, or begins it, if it pays.
   bool ready();
   bool done() const noexcept { return done_; }
-  // Surveys the formats again after a change of order: their bytes are other ones, and others may be possible. The
-  // survey is made only where the account allows its time.
+  // Surveys the formats again after a change of order: their bytes have changed, and other formats may be possible. The
+  // survey is made only if the account allows its time.
   void again_in_new_order();
 
  private:

@@ -219,7 +219,7 @@ void Switching<T>::finish() {
     s_.A.cancel(s_.iterations.last(), "the solve ended first");
     s_.candidates[build_.candidate].seen.why = text_of({.reason = Reason::solve_ended});
   }
-  // For the record only. If it takes time, nobody has asked for it where nothing changed.
+  // Only for the record. If it takes time, it is left out when nothing has changed.
   if (surveys_.done() &&
       (measurements_.are_free() || (!s_.candidates.in_first() && measurements_.is_little())))
     (void)measurements_.make();

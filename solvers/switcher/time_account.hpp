@@ -20,8 +20,8 @@ class TimeAccount {
   // At iteration 0, when the solve has lasted `seconds`: the work before the first iteration costs the same in every
   // format.
   void begin(double now, double seconds);
-  // Charges the iteration that was computed since leave(). undisturbed: without a build beside it; first: in the
-  // first format; recorded: seconds of it in which steps were recorded anew, since the format had changed.
+  // Charges the iteration that was computed since leave(). undisturbed: without a parallel build; first: in the first
+  // format; recorded: seconds of it in which steps were recorded again, since the format had changed.
   void charge(double now, bool undisturbed, bool first, double recorded = 0);
   // Charges work that takes as long in every format.
   void charge_any_format(double seconds) noexcept { stay_seconds_ += seconds; }
@@ -30,15 +30,15 @@ class TimeAccount {
   // Ends a call, which looked from `looked` to `now`. While the host decides, a device continues with the iterations
   // that are queued.
   void leave(double looked, double now) noexcept;
-  // Counts the iterations anew: after a build, and, with their pace, after a change of format.
+  // Restarts the count of the iterations: after a build, and, with their pace, after a change of format.
   void disturbed() noexcept { since_change_ = 0; }
   void changed() noexcept {
     estimate_ = first_pace(), before_ = 0;
     since_change_ = 0, pace_.clear();
   }
-  // An iteration multiplies other numbers of vectors from now on. Its time in the first format, unless that is measured
-  // anew, is taken to change as the one in the present format does: the format that is kept has fewer bytes to read, so
-  // its time depends more on the vectors. Until that is known, the time changes by the factor `least`.
+  // From now on an iteration multiplies a different number of vectors. Its time in the first format, unless that is
+  // measured again, is assumed to change like the time in the present format: the format that is kept has fewer bytes
+  // to read, so its time depends more on the vectors. Until that is known, the time changes by the factor `least`.
   void columns_changed(double least) noexcept;
 
   // Forgets the pace of the first format, which is another one now.
@@ -54,19 +54,19 @@ class TimeAccount {
   // Seconds of an iteration in the first format, and in the present one.
   double first_pace() const noexcept;
   double pace() const noexcept { return pace_.seconds(); }
-  // Iterations in the present format without a build beside them.
+  // Iterations in the present format without a parallel build.
   std::int64_t since_change() const noexcept { return since_change_; }
 
  private:
-  // Iterations that a device reports together: all of them were computed while the host waited for the first
-  // report. So the measured time is right at the beginning of a burst only. Within a burst each iteration is
-  // taken to last as long as the pace says.
+  // Iterations that a device reports together: all were computed while the host waited for the first report. So the
+  // measured time is right only at the beginning of a burst. Within a burst each iteration is taken to last as long as
+  // the pace says.
   struct Burst {
     double begin = 0;
     double paused = 0;    // seconds in which no iterations were computed, also of recordings after a change
     double credited = 0;  // seconds added to stay_seconds_
     std::int64_t iterations = 0;
-    bool first = true;  // all of them in the first format, without a build beside them
+    bool first = true;  // all in the first format, without a parallel build
   };
 
   bool on_device_;

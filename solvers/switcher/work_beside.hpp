@@ -1,4 +1,4 @@
-// Work of the policy whose result is asked for later: done here at once, or in another thread beside the solve. Private
+// Work of the policy whose result is needed later: done here at once, or in another thread next to the solve. Private
 // to solvers/.
 #pragma once
 #include <sys/types.h>

@@ -72,7 +72,7 @@ struct Changing {
 
 Scenario change_to(Where where, const std::string& format, const std::string& order, bool overlapped) {
   const ContextPtr context = context_at(where);
-  const std::string name = std::string(overlapped ? "built beside the solve: " : "change to ") + format +
+  const std::string name = std::string(overlapped ? "built next to the solve: " : "change to ") + format +
                            (order.empty() ? "" : " in order " + order);
   return {name, context,
           [=] {

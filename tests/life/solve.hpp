@@ -15,7 +15,7 @@ namespace protean::test::life {
 enum class Change : unsigned char {
   none,
   now,        // by a FormatSchedule, the solve waits
-  beside,     // by a FormatSchedule, built beside the solve
+  beside,     // by a FormatSchedule, built next to the solve
   automatic,  // by an AutoSwitcher with a made-up clock
   cancelled,  // prepared, and cancelled three iterations later
   left        // prepared, and still there after the solve

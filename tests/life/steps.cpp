@@ -136,11 +136,11 @@ class Trial {
     if (kept_.event_happened && plan_.event == Event::new_values) ++counts["new values in a solve"];
     const auto adopted = static_cast<std::int64_t>(kept_.changes_adopted);
     if (plan_.change == Change::now) counts["changes of format by a schedule"] += adopted;
-    if (plan_.change == Change::beside) counts["changes of format built beside the solve"] += adopted;
+    if (plan_.change == Change::beside) counts["changes of format built next to the solve"] += adopted;
     if (plan_.change == Change::automatic) counts["changes of format by an AutoSwitcher"] += adopted;
     const auto orders = static_cast<std::int64_t>(kept_.orders_adopted);
     if (plan_.change == Change::now) counts["changes of order by a schedule"] += orders;
-    if (plan_.change == Change::beside) counts["changes of order built beside the solve"] += orders;
+    if (plan_.change == Change::beside) counts["changes of order built next to the solve"] += orders;
     counts["changes back to the order before"] += static_cast<std::int64_t>(kept_.orders_left);
     const std::string& order = before_.format.order;
     if (!order.empty() && order != "none") ++counts["solves that begin in another order"];

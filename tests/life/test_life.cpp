@@ -73,7 +73,7 @@ TEST_P(LifeOfObjects, KeptObjectsAgreeWithFreshOnes) {
   for (const char* name :
        {"converged", "interrupted", "exceptions of the observer", "exceptions of a callback",
         "solves ended by an allocation that failed", "new values in a solve",
-        "changes of format by a schedule", "changes of format built beside the solve",
+        "changes of format by a schedule", "changes of format built next to the solve",
         "pairs of solves in two threads", "solves with a matrix that stays in an order",
         "changes of order by a schedule", "changes of order outside of a solve",
         "solves that begin in another order", "solves with several right-hand sides", "columns converged",
@@ -82,7 +82,7 @@ TEST_P(LifeOfObjects, KeptObjectsAgreeWithFreshOnes) {
   // Elsewhere a few steps in a life are one of these, too few to count on.
   if (GetParam().space != std::string_view("host")) return;
   for (const char* name :
-       {"changes of order built beside the solve", "changes back to the order before",
+       {"changes of order built next to the solve", "changes back to the order before",
         "changes of order with several right-hand sides", "new values with several right-hand sides"})
     EXPECT_GT(counts[name], 0) << "the steps do not reach this: " << name;
 }

@@ -62,7 +62,7 @@ TEST(Advice, NamesStrongerPreconditionersThanThatInUse) {
       const std::string text = advice(method, weak);
       EXPECT_TRUE(says(text, "preconditioner ic0")) << text;
       EXPECT_EQ(says(text, "amg"), has_amg()) << text;
-      EXPECT_TRUE(says(text, "block-jacobi where a node has several unknowns")) << text;
+      EXPECT_TRUE(says(text, "block-jacobi if a node has several unknowns")) << text;
     }
   EXPECT_FALSE(says(advice("cg", "block-jacobi"), "block-jacobi"));
   EXPECT_FALSE(says(advice("cg", "ssor"), "block-jacobi"));
