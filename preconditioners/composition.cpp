@@ -5,7 +5,7 @@
 //                                                                            M_1^-1 A)
 //   symmetric       the same for i = 2 .. k, k - 1 .. 1. With symmetric A and M_i, and E_i = I - M_i^-1 A,
 //                   A E_i = E_i^T A, so that A (I - M^-1 A) = A E_1 ... E_k ... E_1 is symmetric, and with it M^-1.
-// Products of A with those of multiplicative and symmetric: k - 1 and 2 k - 2 for each M^-1 r.
+// multiplicative takes k - 1 products with A for each M^-1 r, symmetric 2 k - 2.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -41,7 +41,7 @@ class Preconditioner : public LinearOperator<T> {
   // Bytes of all its arrays and vectors; 0 if the number is not known (functions of the user).
   virtual std::size_t bytes() const noexcept { return 0; }
   // The precision in which it keeps its numbers: "float" or "double", or "float and double" for a composition of both.
-  // What a function of the user does is not known. Why storage auto has taken double; else empty.
+  // The precision of a user's function is not known. Why storage auto has taken double; else empty.
   virtual std::string_view storage() const noexcept { return sizeof(T) == 4 ? "float" : "double"; }
   virtual std::string storage_reason() const { return {}; }
   // Numbers of the last setup, for reports. Empty before the first setup.
@@ -103,8 +103,8 @@ struct PreconditionerEntry {
 //   amg           `cycles` V-cycles of algebraic multigrid for        see bytes(); mostly 2 to 4 times the entries
 //                 A z = r from z = 0
 //
-// - auto changes its type in a solve by solve(), SystemSolver or LinearSystem alone: in the middle of it, or between
-//   the solves of a kept system. SolveResult::preconditioner_reason and preconditioner_changes say why it took a type.
+// - auto changes its type only in a solve by solve(), SystemSolver or LinearSystem: in the middle of it, or between the
+//   solves of a kept system. SolveResult::preconditioner_reason and preconditioner_changes say why it took a type.
 // - If a pivot of ic0, ic, ilu0 or ilu is bad (not positive; for ilu0 and ilu zero to rounding; or without a finite
 //   inverse), A + alpha D is factored instead, with the smallest alpha of 0.001, 0.002, 0.004 ... that works. figures()
 //   has alpha as "shift".

@@ -15,7 +15,7 @@ class MultiVector;  // core/multi_vector.hpp
 // concerns each M that divides by the diagonal: all except block-jacobi. An entry that is not finite is always refused.
 enum class ZeroDiagonal : unsigned char {
   error,  // throw BadMatrix, which names the first such rows
-  one     // use 1 in place of the entry
+  one     // use 1 instead of the entry
 };
 
 // Which rows form a block of block-jacobi.
@@ -51,9 +51,9 @@ inline constexpr Refresh refreshes[] = {Refresh::automatic, Refresh::every, Refr
                                         Refresh::never};
 std::string_view to_string(Refresh refresh) noexcept;  // "auto", "every", "when-slower", "never"
 
-// The precision of the numbers of a preconditioner in a solve in double precision. In single precision all are floats.
-// With floats M^-1 r reads half of the bytes, and is linear and symmetric to about 6e-8 only. The residual, and what
-// ends the solve, are computed in double precision with the matrix that was given.
+// The precision in which a solve in double precision stores the numbers of a preconditioner. In single precision all
+// are floats. With floats M^-1 r reads half of the bytes, and is linear and symmetric only to about 6e-8. The residual,
+// and what ends the solve, are computed in double precision with the matrix that was given.
 enum class PreconditionerStorage : unsigned char {
   // Floats. Doubles if an entry does not fit into float, if the setup fails or needs a shift in it, and with gmres,
   // bicgstab2 and minres, which take more iterations with such an M.
@@ -78,7 +78,7 @@ std::string_view to_string(FactorOrdering ordering) noexcept;  // "auto", "natur
 
 // Which rows form a subdomain of subdomain-ic0 and subdomain-ilu0.
 enum class SubdomainPartition : unsigned char {
-  order,  // rows that follow each other
+  order,  // consecutive rows
   metis   // the parts of METIS' k-way partition of the graph of A, in a build with METIS
 };
 inline constexpr SubdomainPartition subdomain_partitions[] = {SubdomainPartition::order,
@@ -125,8 +125,8 @@ std::string_view to_string(Smoother smoother) noexcept;  // "l1-jacobi", "gauss-
 struct PreconditionerOptions {
   Refresh refresh = Refresh::automatic;  // all types, in a kept system
   std::int64_t solves = 0;               // auto: expected number of solves with one pattern; 0: not known
-  // All types except jacobi, spai0 and chebyshev, which have no entries of their own; not amg with setup classical,
-  // which computes in double precision.
+  // All types except jacobi, spai0 and chebyshev, which store no entries; not amg with setup classical, which computes
+  // in double precision.
   PreconditionerStorage storage = PreconditionerStorage::double_precision;
   ZeroDiagonal zero_diagonal = ZeroDiagonal::error;
   std::int64_t fill = 1;  // ic, ilu: largest level of fill that is kept, 0 or more
@@ -145,7 +145,7 @@ struct PreconditionerOptions {
   std::int64_t overlap = 0;      // subdomain-ilu0: 1: a subdomain also computes with the rows next to its own
   double omega = 1;              // ssor: relaxation, between 0 and 2, both excluded
   std::int64_t degree = 4;       // chebyshev: products of A for each M^-1 r, 1 to 100
-  double eigenvalue_ratio = 30;  // chebyshev: largest over smallest eigenvalue of its interval, more than 1
+  double eigenvalue_ratio = 30;  // chebyshev: largest / smallest eigenvalue of its interval, above 1
   AmgSetup setup = AmgSetup::aggregation;    // amg
   Smoother smoother = Smoother::l1_jacobi;   // amg
   Coarsening coarsening = Coarsening::hmis;  // amg with setup classical
@@ -154,14 +154,14 @@ struct PreconditionerOptions {
   double strong_threshold = 0.25;
   // amg with setup classical: number of finest levels that keep far fewer points, 0 to 100.
   std::int64_t aggressive_levels = 0;
-  // amg with setup aggregation: nodes i and j are coupled if |a_ij| > strength sqrt |a_ii a_jj|. Norms of blocks take
-  // the place of entries for nodes of several unknowns. Each coarser level uses half of the value; a level on which
+  // amg with setup aggregation: nodes i and j are coupled if |a_ij| > strength sqrt |a_ii a_jj|. For nodes of several
+  // unknowns, norms of blocks take the place of entries. Each coarser level uses half of the value; a level on which
   // more than half of the nodes would not be coupled uses less, down to a sixteenth. 0 or more, below 1.
   double strength = 0.08;
   LevelFormat level_format = LevelFormat::automatic;  // amg with setup aggregation
-  std::int64_t max_levels = 25;                       // amg: most levels, the finest included, 1 to 100
+  std::int64_t max_levels = 25;                       // amg: most levels, including the finest, 1 to 100
   std::int64_t cycles = 1;                            // amg: V-cycles for each M^-1 r, 1 to 100
-  std::int64_t unknowns = 1;  // amg, auto: unknowns of a node, whose rows follow each other, 1 to 64
+  std::int64_t unknowns = 1;  // amg, auto: unknowns of a node in consecutive rows, 1 to 64
   // amg with setup aggregation, auto: vectors that A nearly maps to zero, such as rigid_body_modes() of an elastic
   // body. Rows of A x 1 to 64 vectors in host memory, in any layout, linearly independent; their lengths do not matter.
   // The coarser levels represent them instead of the constants. amg copies them. A preconditioner auto or a system does

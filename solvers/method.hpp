@@ -49,7 +49,7 @@ struct System {
   VectorView<T> x;
   const Preconditioner<T>* M;
   VectorView<const T> d;                        // the entries of M^-1 if M^-1 is a diagonal, else empty
-  const HasOrder<T>* of = nullptr;              // if A is its in_order()
+  const HasOrder<T>* of = nullptr;              // the operator whose in_order() is A
   const Shield<T>* shield = nullptr;            // set while steps are queued that may run after the end
   const ResidualWeights<T>* weights = nullptr;  // null: residuals are measured in the 2-norm
 

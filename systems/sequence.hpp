@@ -33,11 +33,10 @@ struct SystemSolver<T>::Sequence {
   Revision revision;         // that was seen last
   bool renew = false;        // it must be set up whatever its age is
   detail::RefreshRule refresh;
-  detail::PreconditionerChoice choice;  // of type auto
-  detail::Chosen<T>* chosen = nullptr;  // the preconditioner, if its type is auto
-  std::unique_ptr<detail::PreconditionerWatch<T>>
-      watch;  // of the present solve, if auto may change in it The time of
-  // a solve: its limit, what its earlier parts have used of it, and why its setup was ended.
+  detail::PreconditionerChoice choice;                    // of type auto
+  detail::Chosen<T>* chosen = nullptr;                    // the preconditioner, if its type is auto
+  std::unique_ptr<detail::PreconditionerWatch<T>> watch;  // of the present solve, if auto may change in it
+  // The time of a solve: its limit, what its earlier parts have used of it, and why its setup was ended.
   double max_seconds = 0, used_seconds = 0;
   StopReason ended = StopReason::running;
 };

@@ -34,8 +34,7 @@ constexpr double base_weight = 0.02;  // weight of a matrix without any similari
 // On a device, times of small matrices (in the cache, or as short as a launch) do not predict the times of large
 // matrices, so similar size counts more; so do similar bytes (docs/results/choice.md).
 constexpr double size_scale_on_device = 1, bytes_scale_on_device = 0.25, base_weight_on_device = 0.002;
-constexpr double least_conversion =
-    1e-6;  // seconds; a format that shares the arrays of csr has no conversion
+constexpr double least_conversion = 1e-6;  // seconds; none if a format shares the arrays of csr
 constexpr double least_deviation = 0.05, unlike_deviation = 0.25;
 
 double vector_bytes(std::int64_t rows) { return 16 * static_cast<double>(rows); }

@@ -21,15 +21,16 @@ constexpr double trials_in_price = 2;  // after it has passed one, it may lose a
 constexpr std::int64_t first_look = 16, first_gaps = 8;
 constexpr double look = 8;        // iterations that a look at the matrix takes
 constexpr double at_least = 0.8;  // of the fall by the likely forecast, that a trial must reach
-constexpr double near_least = 2;  // a change waits for a residual of at most so many times the smallest one,
-constexpr std::int64_t most_waits = 32;  // at most so many iterations
+constexpr double near_least = 2;  // a change waits for a residual of at most this times the smallest one,
+constexpr std::int64_t most_waits = 32;  // at most this many iterations
 constexpr double eight_digits = 18.42;   // -log(1e-8)
 constexpr double forever = std::numeric_limits<double>::infinity();
 
 // Fitted to solves of 27 systems on two threads of an Intel Xeon, the row of a GPU to setups and iterations of three
-// grids on an H200; docs/results/preconditioners.md has what the table gives. How many iterations factors save depends
-// on the system (6 to 60 % of those of jacobi are left), so that the forecast alone never pays for ic0. It is tried if
-// that costs little. On a GPU factors and their approximate inverses do not pay for their setups in one solve.
+// grids on an H200; docs/results/preconditioners.md has what the table gives. The number of iterations that factors
+// save depends on the system (6 to 60 % of the iterations of jacobi are left), so the forecast alone never pays for
+// ic0. It is tried if that costs little. On a GPU factors and their approximate inverses do not pay for their setups in
+// one solve.
 constexpr ChangeCandidate measured[] = {
     {"amg", Space::host, false, true, true, 35, 0, 4.7, 250, 1},
     {"ic0", Space::host, true, true, false, 4, 0.2, 2, 50, 2.5},
@@ -262,7 +263,7 @@ void ChangeRule::note_change() {
   useful_ += part_useful_, part_useful_ = 0;
 }
 
-// Seconds of the candidate's part less those in which the first type would have come as far.
+// Seconds of the candidate's part minus the seconds in which the first type would have come as far.
 double ChangeRule::loss() const noexcept {
   const double fall = has_residual_ ? before_ - least_log_ : 0;
   if (rate_ <= 0) return fall > 0 ? 0 : part_useful_;

@@ -12,19 +12,19 @@
 //   - at most 10 % of S, whatever is left, or
 //   - at most half of S + the time left by a cautious forecast, if that alone pays for the candidate as bad as it may
 //     be (`doubt`), with a tenth of its price to spare. The cautious forecast is 1.4 times Forecast::low, which is half
-//     of the smallest estimate, and at most 1.5 times the iterations done (half of those that the caller expects, if
-//     the solve is in its first half). So this is at most 1.25 S without an expectation.
+//     of the smallest estimate, and at most 1.5 times the iterations done (half of the iterations that the caller
+//     expects, if the solve is in its first half). So this is at most 1.25 S without an expectation.
 // So the solve takes at most 1.1 times as long as with the first type alone while no forecast is used, 1.5 times if
-// the cautious one holds, and 2.25 times if nothing is left where it said so. The account is that of this rule alone:
-// the policy of the formats has its own (operators/policy/switch_policy.hpp), whose times are those of products of one
-// matrix. The two bounds add up.
+// the cautious one holds, and 2.25 times if no iterations are left although it predicted some. The account belongs to
+// this rule alone: the policy of the formats has its own (operators/policy/switch_policy.hpp), whose times are times of
+// products of one matrix. The two bounds add up.
 //
-// A setup ends where it would overdraw the account. One application then gives the true price of an iteration; a
-// candidate for which that is too slow is dropped. Else a few iterations with it are tried on a copy of x, while the
-// present iterations wait: what they have built up, which makes Krylov methods faster and faster, would be lost by a
-// change that is taken back. If the residual falls faster there than the forecast says of the first type, the method
-// goes on with the candidate. It is watched further:
-//   loss = seconds since the change - seconds in which the first type would have come as far.
+// A setup ends when it would overdraw the account. One application then gives the true price of an iteration; a
+// candidate that is too slow is dropped. Otherwise a few iterations with it are tried on a copy of x, while the present
+// iterations wait: what they have built up, which makes Krylov methods faster and faster, would be lost by a change
+// that is taken back. If the residual falls faster there than the forecast says of the first type, the method goes on
+// with the candidate. It is watched further: loss = seconds since the change - seconds in which the first type would
+// have come as far.
 // If the loss is more than a trial, the first type comes back. A candidate is tried once, or a second time if its setup
 // was ended by the account. So one that is refused, fails, or does not pass its trial has cost its time and no more.
 //
@@ -50,9 +50,9 @@ struct ChangeCandidate {
   std::string_view id;
   Space space;
   bool for_symmetric;  // needs a symmetric matrix
-  bool symmetric;      // M is symmetric where A is
-  bool for_diffusion;  // or for a system with near_null_space, where it takes twice `least`
-  // Predicted iterations: `least` for each eight digits, but at least factor times those that are left.
+  bool symmetric;      // M is symmetric if A is
+  bool for_diffusion;  // or for a system with near_null_space, for which it takes twice `least`
+  // Predicted iterations: `least` for each eight digits, but at least factor times the iterations that are left.
   double least, factor;
   double application;  // time of M^-1 r
   double setup;
@@ -99,11 +99,11 @@ class ChangeRule {
   void raise_goal(double goal) noexcept { situation_.goal = std::max(situation_.goal, goal); }
   // A part of the solve begins: the first one, or after a change or a way back. seconds: of any clock.
   void begin_part(double seconds);
-  // After an iteration of the part; the relative residual is that of the whole solve.
+  // After an iteration of the part; the relative residual refers to the whole solve.
   ChangeOrder on_iteration(std::int64_t iteration, double relative_residual, double seconds);
   // The same again, after note_traits(), note_failure(), or note_setup() or note_trial() that said no.
   ChangeOrder again();
-  // The iterations go on at this time: what was done since on_iteration() is none of their time.
+  // The iterations go on at this time; the time since on_iteration() does not count for them.
   void resume(double seconds) noexcept;
 
   void note_traits(const ChoiceTraits& traits, double seconds);
@@ -112,8 +112,8 @@ class ChangeRule {
   // called; if not, reason() says why. Iterations may go on before.
   bool note_setup(double setup, double application, double all);
   int iterations_of_trial() const noexcept { return trial_; }
-  // The trial has reduced the logarithm of the residual by `fall`, in so many seconds of its iterations. all: with its
-  // beginning and end. Returns whether the solve goes on with the candidate; then note_change() is to be called.
+  // The trial has reduced the logarithm of the residual by `fall`, in this many seconds of its iterations. all: with
+  // its beginning and end. Returns whether the solve goes on with the candidate; then note_change() is to be called.
   bool note_trial(double fall, double seconds, double all);
   // It could not be set up. too_long: because its limit had passed; then it may be tried once more, with a setup that
   // is predicted to take twice as long.
@@ -147,7 +147,7 @@ class ChangeRule {
   };
   struct Untried {
     const ChangeCandidate* candidate;
-    double setup = 1;  // times that of the table
+    double setup = 1;  // times the setup of the table
   };
   ChangeOrder consider();
   Offer offer(const Untried& one, const Forecast& left) const;

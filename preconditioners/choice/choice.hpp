@@ -9,10 +9,10 @@
 // iterations of jacobi. One application after the setup gives the true price, so that a candidate whose applications
 // are too slow on this machine costs its setup and no solve. The budget is 10 % of what jacobi alone would have taken
 // so far (with `expected`: of all expected solves), less what was lost, plus what was gained. So the solves together
-// take at most 10 % longer than with jacobi alone, as far as a candidate costs no more than its risk says. The number
-// of remaining solves is `expected` less those done, or as many as were done. A candidate stays while its solves and
-// later setups take less time than the solves of the one before it did; else that one comes back, and the candidate
-// is not tried again.
+// take at most 10 % longer than with jacobi alone, if a candidate costs no more than its risk says. The number of
+// remaining solves is `expected` minus the solves done, or as many as were done. A candidate stays while its solves and
+// later setups take less time than the solves of the type before it; else that type comes back, and the candidate is
+// not tried again.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -34,7 +34,8 @@ struct ChoiceTraits {
   // belong to positive entries. For such a matrix aggregation finds levels that converge in a number of iterations that
   // hardly grows with it.
   bool diffusion = false;
-  // Of a node: rows that follow each other and have the same columns. 1 where there are no nodes, or none of one size.
+  // Of a node, which is a group of consecutive rows with the same columns. 1 if there are no nodes, or none of one
+  // size.
   std::int64_t unknowns = 1;
 };
 template <class T>
@@ -47,16 +48,16 @@ ChoiceTraits sampled_traits(const Context& context, const CsrMatrix<T>& csr);
 struct ChoiceCandidate {
   std::string_view id;
   Space space;
-  bool for_symmetric;  // needs a symmetric matrix; else it is taken for any, where the method allows
-  bool symmetric;      // M is symmetric where A is
-  bool for_diffusion;  // or for a system with near_null_space, where it takes twice `least`
-  // Predicted iterations: the larger of `least` and factor times those of jacobi.
+  bool for_symmetric;  // needs a symmetric matrix; else it is taken for any, if the method allows it
+  bool symmetric;      // M is symmetric if A is
+  bool for_diffusion;  // or for a system with near_null_space, for which it takes twice `least`
+  // Predicted iterations: the larger of `least` and factor times the iterations of jacobi.
   double least, factor;
-  double price;  // of an iteration, in those of jacobi
+  double price;  // of an iteration, in iterations of jacobi
   double setup;  // in iterations of jacobi
-  double worst;  // solves of jacobi that one with it takes longer, where it is the worst
-  // What an iteration and the setup take beside these in any system, in seconds: launches, and waiting for the device.
-  // Where they are not 0, jacobi solves a system first, so that its iterations have a length.
+  double worst;  // in the worst case, by how many solves of jacobi a solve with it is longer
+  // Fixed times of an iteration and of the setup in any system, in seconds: launches, and waiting for the device. If
+  // they are not 0, jacobi solves a system first, so that its iterations have a length.
   double iteration_seconds = 0, setup_seconds = 0;
 };
 std::span<const ChoiceCandidate> choice_candidates() noexcept;
@@ -75,7 +76,7 @@ class PreconditionerChoice {
   PreconditionerChoice() = default;
   explicit PreconditionerChoice(ChoiceSituation situation);
 
-  // Before a solve. traits() is asked where a candidate depends on it, and its answer is kept. Returns the name of the
+  // Before a solve. traits() is called if a candidate depends on it, and its answer is kept. Returns the name of the
   // preconditioner of this solve.
   std::string_view decide(const std::function<ChoiceTraits()>& traits);
   // The setup of what decide() named took so long; it did not succeed: jacobi comes back.
@@ -87,12 +88,12 @@ class PreconditionerChoice {
   // One application of it takes `seconds`; to find that out took `all` seconds. Where that makes a solve clearly slower
   // than before, what was in use before comes back.
   void note_application(double seconds, double all);
-  // A solve with it has ended. One of several columns counts as so many solves, which have taken equal parts of its
-  // time; iterations: of all columns together.
+  // A solve with it has ended. A solve with several columns counts as that many solves, which have taken equal parts of
+  // its time; iterations: of all columns together.
   void note_solve(std::int64_t iterations, double seconds, bool converged, std::int64_t columns = 1);
 
-  // In the middle of a solve of so many seconds this one has taken the place of jacobi, which would have taken so many
-  // iterations of `unit` seconds. Does nothing for a name that is no candidate.
+  // In the middle of a solve of this many seconds the type has taken the place of jacobi, which would have taken this
+  // many iterations of `unit` seconds. Does nothing for a name that is not a candidate.
   void note_changed(std::string_view id, double iterations, double unit, double seconds, std::string why);
   // It has been tried in the middle of a solve, in vain.
   void note_tried(std::string_view id, std::string why);

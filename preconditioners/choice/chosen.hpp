@@ -9,7 +9,7 @@
 
 namespace protean::detail {
 
-// Is jacobi until take() names another one. In a kept system PreconditionerChoice does (choice.hpp). Where jacobi is
+// Is jacobi until take() names another one. In a kept system PreconditionerChoice calls it (choice.hpp). If jacobi is
 // refused, as for a diagonal with a zero or an operator that does not know its diagonal, it is none until the next
 // setup.
 template <class T>
@@ -20,15 +20,15 @@ class Chosen final : public Preconditioner<T> {
   // Throws as amg does of `unknowns` and `near_null_space`.
   Chosen(const LinearOperator<T>& A, const PreconditionerOptions& options, bool definite = false);
 
-  // The preconditioner of this name, with those of the options that it reads, in place of the present one. It is set up
-  // by the next ensure(). When that throws, take() another one.
+  // Takes the preconditioner of this name, with the options that it reads, instead of the present one. The next
+  // ensure() sets it up. If that throws, take() another one.
   void take(std::string_view id, const LinearOperator<T>& A);
   // The same for one that is set up for A already. Returns the one in use until now. Between two parts of a solve.
   std::unique_ptr<Preconditioner<T>> exchange(std::string_view id, std::unique_ptr<Preconditioner<T>> inner);
   // The name that take() was given, and the one in use: none if jacobi is refused.
   std::string_view asked() const noexcept { return id_; }
   std::string_view taken() const noexcept { return refused_.empty() ? std::string_view(id_) : "none"; }
-  // Why it is none in place of jacobi; else empty.
+  // Why it is none instead of jacobi; else empty.
   const std::string& refused() const noexcept { return refused_; }
   // Whether it is jacobi of a diagonal whose entries are all the same, which changes no iterate of any method; then a
   // solve does without M and its vector operations.

@@ -21,8 +21,8 @@ template <class T>
 template <class T>
 void require_positive(std::string_view name, VectorView<const T> d);
 
-// a_ii in host memory. Unusable ones are 1 or refused, as `zero_diagonal` says; those that are not finite are refused,
-// and with `positive` negative ones, too.
+// a_ii in host memory. Unusable entries become 1 or are refused, as `zero_diagonal` says; entries that are not finite
+// are refused, and with `positive` also negative ones.
 template <class T>
 Vector<T> usable_diagonal(std::string_view name, const ContextPtr& host, const CsrMatrix<T>& csr,
                           ZeroDiagonal zero_diagonal, bool positive = false);

@@ -19,7 +19,7 @@ struct Colours {
   }
 };
 
-// Greedily, row after row: the smallest colour that no coupled row has. Rows i and j are coupled where a_ij or a_ji is
+// Greedily, row after row: the smallest colour that no coupled row has. Rows i and j are coupled if a_ij or a_ji is
 // stored. Sorted rows in host memory. O(entries), one thread.
 template <class T>
 Colours colour(const ContextPtr& host, const CsrMatrix<T>& csr);

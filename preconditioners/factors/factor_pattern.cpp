@@ -68,7 +68,7 @@ std::shared_ptr<SweepPattern> pattern_of_factors(const ContextPtr& context, cons
                                                  std::int64_t fill, std::string_view name) {
   const std::int64_t n = A.rows;
   if (fill == 0) return off_the_diagonal(context, n, A.nonzeros, [&](std::int64_t i) { return A.row(i); });
-  std::vector<std::int32_t> col;    // of row i: ptr[i] .. ptr[i + 1], those of U from mid[i]
+  std::vector<std::int32_t> col;    // of row i: ptr[i] .. ptr[i + 1], the columns of U from mid[i]
   std::vector<std::int64_t> level;  // of each entry of col
   std::vector<std::int64_t> ptr(static_cast<std::size_t>(n) + 1), mid(static_cast<std::size_t>(n));
   std::vector<std::int32_t> next(static_cast<std::size_t>(n) + 1);

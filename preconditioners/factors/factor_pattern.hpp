@@ -38,11 +38,11 @@ std::shared_ptr<SweepPattern> pattern_by_colours(const ContextPtr& host, const S
 // For each entry (i, k) of L of a symmetric pattern, how many entries of row k of U lie before (k, i).
 Buffer<std::int32_t> mirrors_of(const ContextPtr& host, const SweepPattern& pattern);
 
-// What a factorization on a host keeps of its pattern besides the columns.
+// What a factorization on a host keeps of its pattern in addition to the columns.
 struct FactorPlan {
   Buffer<std::int32_t> mirror;  // mirrors_of() the pattern of a symmetric matrix, else empty
-  // 1 where row k of U has the columns of row k + 1 and k + 1 itself: unknowns of one node. Such rows are subtracted
-  // from a later row together. Empty if no row is like that, or rows are eliminated colour after colour.
+  // 1 if row k of U has the columns of row k + 1 and k + 1 itself: unknowns of one node. Such rows are subtracted from
+  // a later row together. Empty if no row is like that, or rows are eliminated colour after colour.
   Buffer<std::uint8_t> like_next;
   std::size_t bytes() const noexcept { return mirror.bytes() + like_next.bytes(); }
 };

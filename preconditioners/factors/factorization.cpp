@@ -252,7 +252,7 @@ class Factorization {
   T *entries_, *d_;
   bool alone_;
   Buffer<T> rows_;              // n for each part
-  Buffer<std::int32_t> place_;  // of each row in the order of the elimination, where that is by colours
+  Buffer<std::int32_t> place_;  // of each row in the order of the elimination, if that is by colours
   std::vector<CheckedSteps> steps_;
   std::atomic<bool> overflow_ = false;
 };

@@ -10,10 +10,10 @@
 // costs as much as the factors. Solves by levels, on a host with several threads if that is faster: 4 bytes an entry
 // and 52 bytes a row more. While it is set up, n values for each thread.
 //
-// On a device with ordering colours the device colours (device_colours.hpp; where it hands that over, the host colours
-// and finds the pattern), factors and solves (device_factors.hpp), and new values of A do not come to the host. Else
-// the host factors, and keeps the pattern of the factors: 4 bytes an entry, 24 a row. The device gets the factors in
-// the order of its solves (device_solves.hpp).
+// On a device with ordering colours the device colours the rows (device_colours.hpp; if it hands that over, the host
+// colours them and finds the pattern), factors and solves (device_factors.hpp), and new values of A do not come to the
+// host. Else the host factors, and keeps the pattern of the factors: 4 bytes an entry, 24 a row. The device gets the
+// factors in the order of its solves (device_solves.hpp).
 // New values go to the same addresses.
 #include <fmt/format.h>
 
@@ -226,7 +226,7 @@ class Incomplete final : public BySolving<T>, public HasMultiProduct<T> {
                                   options_.solve == TriangularSolve::automatic);
   }
 
-  // The whole setup for a new pattern on a device. False, and nothing is changed, where the host begins it.
+  // The whole setup for a new pattern on a device. False, and nothing is changed, if the host begins it.
   bool coloured_there(const LinearOperator<T>& A) {
     if (!may_colour(true) || options_.solve == TriangularSolve::sweeps) return false;
     const std::optional<CsrMatrix<T>> there = csr_of(A);
@@ -238,7 +238,7 @@ class Incomplete final : public BySolving<T>, public HasMultiProduct<T> {
     return true;
   }
 
-  // Factors on the device; pattern: in host memory, where the host found it.
+  // Factors on the device; pattern: in host memory, if the host found it.
   void take(std::unique_ptr<DeviceFactors<T>> made, const CsrMatrix<T>& there,
             std::shared_ptr<const SweepPattern> pattern) {
     const double shift = factor_on_device<T>(task(), host_, *made, there);
@@ -248,7 +248,7 @@ class Incomplete final : public BySolving<T>, public HasMultiProduct<T> {
     pattern_ = std::move(pattern);
   }
 
-  // The pattern in the order that the options ask for, with its stages; the colours where it is by colours.
+  // The pattern in the order that the options ask for, with its stages; the colours if it is by colours.
   std::shared_ptr<const SweepPattern> find_pattern(const ContextPtr& host, const CsrMatrix<T>& csr,
                                                    bool on_device, Colours& colours) const {
     if (may_colour(on_device)) {
@@ -357,16 +357,16 @@ class Incomplete final : public BySolving<T>, public HasMultiProduct<T> {
   std::int64_t fill_;
   std::string name_;
   double shift_ = 0;
-  ContextPtr host_;  // where a device's matrix is factored
+  ContextPtr host_;  // in which the matrix of a device is factored
   std::shared_ptr<const SweepPattern> pattern_;
   std::shared_ptr<const FactorPlan> plan_;
   SweepValues<T> values_;                  // on a host, unless levels_ has them
   SweepValues<T> spare_;                   // for the next new values on a host
-  std::unique_ptr<LevelSolve<T>> levels_;  // where several threads of a host are faster
+  std::unique_ptr<LevelSolve<T>> levels_;  // if several threads of a host are faster
   mutable std::mutex work_mutex_;
   mutable Buffer<T> work_;  // of sweeps on a host
   std::unique_ptr<DeviceSweep<T>> on_device_;
-  DeviceFactors<T>* factors_ = nullptr;  // on_device_ where the device factors
+  DeviceFactors<T>* factors_ = nullptr;  // on_device_ if the device factors
   std::uint64_t layouts_ = 0;            // how often on_device_ was made
   bool left_out_ = false;                // entries without a mirrored one
   MeasuredSolves measured_;

@@ -7,9 +7,9 @@
 // M^-1 r is two products and no solve: w := (D X) r, z := Y w. Both are matrices of the catalogue: csr on a host, on a
 // device in the formats that are expected to be the fastest.
 //
-// Each row of X is a small triangular system of its own (device_inverse.hpp): the threads of a host, or some lanes of a
+// Each row of X is a separate small triangular system (device_inverse.hpp): the threads of a host, or some lanes of a
 // warp on a device, solve them. A device also factors (device_factors.hpp), level after level, and finds the patterns.
-// The host finds them, once, where levels_on_device() leaves it to it.
+// The host finds them, once, if levels_on_device() leaves that to it.
 //
 // Memory: both matrices and one vector of n; on a device their columns and values in CSR, 8 bytes for each entry of X
 // in isai, and the factors; their patterns in host memory if the host has found them. New values: the factors and
@@ -65,8 +65,8 @@ SparsityPattern pattern_of(const std::shared_ptr<const Graph>& graph) {
   return made;
 }
 
-// Throws BadMatrix if the pattern of |A| |B| has more steps than are worth an approximate inverse: it may become
-// dense where A has dense rows.
+// Throws BadMatrix if the pattern of |A| |B| has more steps than are worth an approximate inverse: it may become dense
+// if A has dense rows.
 void require_few_products(const Graph& A, const Graph& B, std::int64_t entries, std::int64_t power) {
   std::int64_t steps = 0;
   for (const std::int32_t k : A.col) steps += std::ssize(B.row(k));
@@ -389,7 +389,7 @@ class Isai final : public BySolving<T> {
 
   PreconditionerOptions options_;
   bool symmetric_;
-  ContextPtr host_;  // where patterns are found
+  ContextPtr host_;  // in which patterns are found
   std::shared_ptr<Known> known_;
   std::unique_ptr<AssembledMatrix<T>> DX_, Y_;
   double shift_ = 0;

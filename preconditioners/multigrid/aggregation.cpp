@@ -2,48 +2,48 @@
 // for second and fourth order elliptic problems", Computing 56 (1996) 179.
 //
 // A level has a matrix A_l (A_0 = A), nodes of one or several rows, and vectors B_l that A_l nearly maps to zero: the
-// constant of each unknown of the nodes, or those of the caller.
-//   Strength      nodes I and J are coupled where |A_IJ| > strength_l sqrt(|A_II| |A_JJ|) (Frobenius norms of blocks);
-//                 strength_0 is the option, and half of it on each coarser level. Where more than half of the nodes of
-//                 a level would be coupled with none, as those of trilinear hexahedra (|a_ij| <= a_ii / 16), it is
+// constant of each unknown of the nodes, or the vectors of the caller.
+//   Strength      nodes I and J are coupled if |A_IJ| > strength_l sqrt(|A_II| |A_JJ|) (Frobenius norms of blocks);
+//                 strength_0 is the option, and half of it on each coarser level. If more than half of the nodes of a
+//                 level would not be coupled with any other, as on trilinear hexahedra (|a_ij| <= a_ii / 16), it is
 //                 halved for this level, up to four times.
 //   Aggregates    of coupled nodes, at a distance of up to 2 from a root (aggregates.hpp). A node that is coupled with
 //                 none belongs to no aggregate: the smoother alone serves it.
 //   P             B_l restricted to an aggregate is Q R (Gram-Schmidt, twice): Q are columns of the tentative
 //                 prolongator T, R is B_{l+1}. Columns that depend on those before are left out.
 //                 P = (I - 4 / (3 lambda) D^-1 A_F) T, with lambda from the power method in the norm of D, at most
-//                 Gershgorin's bound; A_F is A_l where the entries that couple no strong nodes are added to the entry
+//                 Gershgorin's bound; A_F is A_l with each entry that does not couple strong nodes added to the entry
 //                 of the same unknown in the block on the diagonal.
 //   A_{l+1}       P^T A_l P
 //   Smoother S    l1-jacobi: the larger of |a_ii| and 2/3 sum_j |a_ij|, with the sign of a_ii. With all of the sum
 //                 (Baker, Falgout, Kolev and Yang, SIAM J. Sci. Comput. 33 (2011) 2864) no eigenvalue of S^-1 A is
-//                 larger than 1 where A is positive definite, so with 2/3 none is larger than 3/2. Of all factors it is
+//                 larger than 1 if A is positive definite, so with 2/3 none is larger than 3/2. Of all factors it is
 //                 the one that damps eigenvalues between 1/3 and 1 most.
 //                 gauss-seidel: the symmetric one, ssor with omega 1; chebyshev: that with degree 1 and
 //                 eigenvalue_ratio 10.
 //   Coarsest      at most 256 rows: the inverse, dense. Of D A D with ones on the diagonal, pivots of rounding are
 //                 replaced by ones (invert_dense()): so the inverse of a singular matrix is an inner one, and that of
-//                 a positive definite one is positive definite. More rows, where nothing coarsens any more or
-//                 max_levels is reached, and with max_levels 1: S^-1.
+//                 a positive definite one is positive definite. If there are more rows, since nothing coarsens any more
+//                 or max_levels is reached, and with max_levels 1: S^-1.
 //
 // One V-cycle: z := z + S^-1 (r - A z), the same on the next coarser level for P^T (r - A z), z := z + P (its result),
-// z := z + S^-1 (r - A z), from z = 0. With symmetric A it is a symmetric map of r, positive definite where A is and
-// I - S^-1 A is a contraction in the norm of A, which holds for l1-jacobi and gauss-seidel.
+// z := z + S^-1 (r - A z), from z = 0. If A is symmetric, it is a symmetric map of r; it is positive definite if A is
+// and I - S^-1 A is a contraction in the norm of A, which holds for l1-jacobi and gauss-seidel.
 //
 // All of the setup is divided among the threads, and each number is added up in an order that does not depend on them.
-// Kept for new values of the same pattern: where the graph of strong couplings is what it was, aggregates, T, and the
-// patterns of P, A P and P^T A P; else that level and those below are made anew. So a setup for new values has the bits
-// of a new one. Formats of the levels are chosen with the patterns.
+// For new values of the same pattern, aggregates, T, and the patterns of P, A P and P^T A P are kept if the graph of
+// strong couplings has not changed; otherwise this level and all coarser ones are made again. So a setup for new values
+// has the bits of a new one. Formats of the levels are chosen with the patterns.
 //
-// Products of the finest level are those of A itself, in its format of that moment.
+// Products of the finest level are products of A itself, in its present format.
 // Memory: P twice, A P's and P^T A P's pattern (4 bytes an entry), the coarser matrices, three vectors a level.
 //
 // A device makes its levels itself (device_levels.hpp), of the entries that lie there; the host reads a few numbers a
-// level. Where it cannot, the threads of the host make them of entries that are copied there, the patterns stay in host
-// memory, and figures() says why. P, R and the matrices lie in device memory, in csr or, where they are large or the
-// host has made them, in the format that the cost model of the device chooses. A cycle is queued there without waiting
-// for the host (device_cycle.hpp), and may be recorded. With l1-jacobi new values go into the matrices that are there,
-// after all else has been made; the other smoothers may refuse new values, so with them these matrices are made anew,
+// level. If it cannot, the threads of the host make them from entries that are copied there, the patterns stay in host
+// memory, and figures() says why. P, R and the matrices lie in device memory, in csr or, if they are large or the host
+// has made them, in the format that the cost model of the device chooses. A cycle is queued there without waiting for
+// the host (device_cycle.hpp), and may be recorded. With l1-jacobi new values go into the existing matrices, after
+// everything else has been made; the other smoothers may refuse new values, so with them these matrices are made again,
 // in the formats that were chosen.
 #include <fmt/format.h>
 
@@ -79,7 +79,7 @@ constexpr std::int64_t most_dense_rows = 256;
 template <class T>
 struct Level {
   std::shared_ptr<LevelStructure> structure;  // complete and never changed; null on the coarsest level
-  // Null on the finest level, where it is the operator of the solve, and on a device where `dense` is in its place.
+  // Null on the finest level, whose matrix is the operator of the solve, and on a device if `dense` is in its place.
   std::unique_ptr<AssembledMatrix<T>> matrix;
   std::unique_ptr<AssembledMatrix<T>> P, R;     // R = P^T; null on the coarsest level
   Vector<T> l1;                                 // the inverse of S for l1-jacobi
@@ -125,7 +125,7 @@ class Aggregation final : public BySolving<T> {
         host_(A.context()->space() == Space::host ? A.context() : Context::host()) {}
 
   std::string_view name() const noexcept override { return "amg"; }
-  // The products of the finest level are those of A.
+  // The products of the finest level are products of A.
   Recording recording() const noexcept override {
     if (!on_device()) return BySolving<T>::recording();
     if (levels_.empty()) return {false, 0, 0, false};
@@ -211,7 +211,7 @@ class Aggregation final : public BySolving<T> {
     } catch (const TooManyEntries&) { why = "setup_on_host_too_many_entries"; }
     return false;
   }
-  // By the maker. known: the pattern is that of the last setup, which was made on the same side.
+  // By the maker. known: the pattern is the pattern of the last setup, which was made on the same side.
   void make(LevelMaker<T>& maker, const LinearOperator<T>& A, bool known, Made<T>& made) {
     const ContextPtr& context = this->context();
     std::vector<Level<T>>& levels = made.levels;
@@ -257,8 +257,8 @@ class Aggregation final : public BySolving<T> {
   }
 
   bool on_device() const noexcept { return this->context()->space() == Space::device; }
-  // Puts a matrix into the last level of `made`, or its new values into the list of renewals. known: that of the last
-  // setup has the same pattern.
+  // Puts a matrix into the last level of `made`, or its new values into the list of renewals. known: the matrix of the
+  // last setup has the same pattern.
   void place(Made<T>& made, std::unique_ptr<AssembledMatrix<T>> Level<T>::*which, const CsrMatrix<T>& csr,
              std::string& format, bool known) const {
     const std::size_t l = made.levels.size() - 1;
@@ -271,8 +271,8 @@ class Aggregation final : public BySolving<T> {
       made.levels[l].*which = in_format<T>(
           this->context(), here ? csr : upload(this->context(), narrow<T>(host_, csr)), csr.pattern, format);
   }
-  // Moves the matrices that are renewed into the new levels. M is unusable where that fails, which only the device can
-  // be the reason of.
+  // Moves the matrices that are renewed into the new levels. M is unusable if that fails, which only the device can
+  // cause.
   void renew(Made<T>& made) {
     try {
       for (Renewal<T>& one : made.renewals) {
@@ -311,7 +311,7 @@ class Aggregation final : public BySolving<T> {
     matrix(l).apply(T(-1), z, T(1), residual);
   }
 
-  // z := S^-1 r where z is zero, else z := z + S^-1 (r - A z)
+  // z := S^-1 r if z is zero, else z := z + S^-1 (r - A z)
   void smooth(std::size_t l, VectorView<const T> r, VectorView<T> z, bool from_zero) const {
     const Context& context = *this->context();
     const Level<T>& level = levels_[l];
@@ -365,7 +365,7 @@ class Aggregation final : public BySolving<T> {
     }
   }
 
-  // Bytes that the cycles of M^-1 r read and write, over those of a product of A.
+  // Bytes that the cycles of M^-1 r read and write, over the bytes of a product of A.
   double cycle_products(const LinearOperator<T>& finest) const {
     constexpr double size = sizeof(T);
     double sum = 0, product = 0;
@@ -400,9 +400,9 @@ class Aggregation final : public BySolving<T> {
   // The nodes of the finest level, which each side makes when it makes levels for the first time.
   Nodes nodes_;
   DeviceNodes nodes_there_;
-  ContextPtr host_;               // where a host makes levels
+  ContextPtr host_;               // in which a host makes levels
   bool by_device_ = false;        // the last setup
-  std::string_view why_on_host_;  // the figure that says why, where the host had to make levels for a device
+  std::string_view why_on_host_;  // the figure that says why the host had to make levels for a device
   const LinearOperator<T>* A_ = nullptr;
   mutable std::mutex mutex_;  // of the vectors of the levels
   std::vector<Level<T>> levels_;

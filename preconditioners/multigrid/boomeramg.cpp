@@ -6,8 +6,9 @@
 //      l1-jacobi: Baker, Falgout, Kolev and Yang, SIAM J. Sci. Comput. 33 (2011) 2864.
 //
 // One V-cycle: z := z + S^-1 (r - A z), the same on the next coarser level for P^T (r - A z), z := z + P (its result),
-// z := z + S^-T (r - A z), from z = 0. With symmetric A it is a symmetric map of r, positive definite where A is and
-// I - S^-1 A is a contraction in the norm of A. That holds for l1-jacobi and gauss-seidel. Several cycles keep both.
+// z := z + S^-T (r - A z), from z = 0. If A is symmetric, it is a symmetric map of r; it is positive definite if A is
+// and I - S^-1 A is a contraction in the norm of A. That holds for l1-jacobi and gauss-seidel. Several cycles keep
+// both.
 //
 // hypre has state of the process (its error flag, random numbers of the coarsening), so one thread at a time calls it.
 #include <HYPRE.h>
@@ -60,7 +61,7 @@ void end_mpi() {
 }
 
 // Open MPI starts a daemon for a process without an mpirun, which could only help it to start others, and ends the
-// process where it cannot. This variable says that none is needed; MPI_Init() changes the environment itself.
+// process if it cannot. This variable says that no daemon is needed; MPI_Init() changes the environment itself.
 class WithoutDaemon {
  public:
   WithoutDaemon() : mine_(std::getenv(variable) == nullptr) {
@@ -121,7 +122,7 @@ class Hypre {
   // What MPI took to start; 0 unless this has started it.
   double mpi_seconds() const noexcept { return mpi_seconds_; }
 
-  // Throws where hypre has raised its error flag since.
+  // Throws if hypre has raised its error flag since then.
   void check(std::string_view work) const {
     const HYPRE_Int flag = HYPRE_GetError();
     if (flag == 0) return;
@@ -297,7 +298,7 @@ class Levels {
     const auto count = [&](hypre_ParCSRMatrix* matrix) {
       const hypre_CSRMatrix* const local = hypre_ParCSRMatrixDiag(matrix);
       const auto stored = static_cast<std::size_t>(hypre_CSRMatrixNumNonzeros(local));
-      // Row pointers of the entries and of those of other processes, which are none.
+      // Row pointers of the entries, and of the entries of other processes, of which there are none.
       bytes_ += stored * (sizeof(double) + sizeof(HYPRE_Int)) +
                 2 * (static_cast<std::size_t>(hypre_CSRMatrixNumRows(local)) + 1) * sizeof(HYPRE_Int);
       return local;
@@ -318,7 +319,7 @@ class Levels {
     grid_complexity_ = rows / static_cast<double>(rows_);
   }
 
-  // A setup may end without an error and yet be of no use, such as where numbers overflow or a pivot of the coarsest
+  // A setup may end without an error and yet be useless, for example if numbers overflow or a pivot of the coarsest
   // level is zero.
   void probe(const Hypre& hypre) const {
     std::fill_n(r_values_, rows_, 1.0);

@@ -9,7 +9,7 @@
 
 namespace protean::detail {
 
-// Throws BadMatrix where hypre cannot count so many rows or entries in its integers Int.
+// Throws BadMatrix if hypre cannot count that many rows or entries in its integers Int.
 template <class Int>
 void require_countable(std::int64_t rows, std::int64_t entries) {
   constexpr auto most = static_cast<std::int64_t>(std::numeric_limits<Int>::max());

@@ -7,8 +7,8 @@
 
 namespace protean::detail {
 
-// The vectors of a matrix with so many rows: vector k of row i at i vectors + k, each scaled so that the squares of its
-// entries neither overflow nor vanish. Throws ShapeMismatch for another number of rows, WrongSpace, and BadArgument
+// The vectors of a matrix with this many rows: vector k of row i at i vectors + k, each scaled so that the squares of
+// its entries neither overflow nor vanish. Throws ShapeMismatch for another number of rows, WrongSpace, and BadArgument
 // unless there are 1 to 64 of them, all entries are finite and the vectors are linearly independent.
 std::vector<double> near_null_space_of(std::int64_t rows, MultiVectorView<const double> given);
 

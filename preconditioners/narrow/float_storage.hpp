@@ -8,8 +8,8 @@
 
 namespace protean::detail {
 
-// Whether the options ask for it: storage float, or auto where it can be. Throws BadArgument for storage float of amg
-// with setup classical.
+// Whether the options ask for it: storage float, or auto if float is possible. Throws BadArgument for storage float of
+// amg with setup classical.
 bool stores_floats(std::string_view id, const PreconditionerOptions& options);
 
 // The type `entry` by its maker for float, in an object that takes and gives doubles. With storage auto it becomes that

@@ -103,7 +103,7 @@ void for_rows_of(const Context& context, std::int64_t rows, std::int64_t columns
 void round_columns(const Context& context, MultiVectorView<const double> R, int centre,
                    MultiVectorView<float> to, double* scales) {
   const std::int64_t k = R.columns;
-  double* const maxima = scales + k;  // those of each part
+  double* const maxima = scales + k;  // the maxima of each part
   std::fill(maxima, maxima + std::int64_t{context.threads()} * k, 0.0);
   for_rows_of(context, R.rows, k, [&](std::int64_t i, int part) {
     double* const most = maxima + std::int64_t{part} * k;

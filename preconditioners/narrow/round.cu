@@ -40,7 +40,7 @@ __global__ void __launch_bounds__(block_size)
   if (threadIdx.x == 0) maxima[blockIdx.x] = __longlong_as_double(static_cast<long long>(most));
 }
 
-// The scale, and to := s r where it is not 1.
+// The scale s, and to := s r if s is not 1.
 __global__ void __launch_bounds__(block_size)
     rescale_kernel(std::int64_t n, const double* r, int centre, float* to, double* maxima, int blocks,
                    const int* stop) {

@@ -40,7 +40,7 @@ PROTEAN_HOST_DEVICE inline double two_to(int e) {
 #endif
 }
 
-// The maxima of so many blocks, and behind them the scale: numbers that round_vector() and widen_vector() share.
+// The maxima of this many blocks, followed by the scale: numbers that round_vector() and widen_vector() share.
 inline constexpr std::int64_t round_blocks = 512, round_numbers = round_blocks + 1;
 
 // to := s r, rounded, with s = 2^exponent_for(max |r_i|, centre), which is kept in `numbers` (round_numbers of them, in

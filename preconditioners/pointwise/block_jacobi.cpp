@@ -13,12 +13,12 @@
 // with blocks of 4 rows than with Jacobi.
 //
 // Host: block after block, row by row. Device: by the columns of the blocks (device_blocks.hpp). n times the rows of
-// the largest block values on both. Where blocks found are not those of `equal`, 8 bytes a block more, and on a device
-// 2 a row.
+// the largest block values on both. If the found blocks are not the blocks of `equal`, 8 more bytes per block, and on a
+// device 2 more per row.
 //
 // A device finds the blocks in its own pattern, once for each pattern, and inverts them, all by elimination. No entries
-// come to the host; where blocks found are not those of `equal`, a few numbers of each 1024 rows or more do. The host
-// finds the blocks where columns of a row do not ascend, and inverts them where the device finds no inverse: it has
+// come to the host; if the found blocks are not the blocks of `equal`, a few numbers for each 1024 rows or more do. The
+// host finds the blocks if the columns of a row do not ascend, and inverts them if the device finds no inverse: it has
 // other ways, and the message.
 #include <fmt/format.h>
 
@@ -139,7 +139,7 @@ class DenseBlock {
 // Blocks and their arrays.
 struct OwnBlocks {
   RowBlocks rows;
-  Buffer<std::int64_t> starts;  // where `rows` needs them
+  Buffer<std::int64_t> starts;  // if `rows` needs them
   Buffer<std::uint16_t> shape;  // on a device, if there are starts: as BlockInverses::shape
 
   void take(Buffer<std::int64_t> first_rows) {
@@ -262,7 +262,7 @@ std::optional<OwnBlocks> find_blocks_there(const ContextPtr& device, const Spars
   const std::int64_t n = pattern.rows;
   Buffer<std::uint8_t> as_before(device, n);
   const RowGroups groups{n, as_before.data()};
-  RowsInGroups rows_in{};  // [0]: 1 where rows are not sorted
+  RowsInGroups rows_in{};  // [0]: 1 if rows are not sorted
   if (device->simulated()) {
     const DeviceWork open(*device);
     pattern.row_ptr.visit([&](const auto* ptr) {
@@ -411,8 +411,8 @@ class BlockJacobi final : public BySolving<T> {
           block.at(i, j) = csr.values[p];
   }
 
-  // The inverses of the blocks. Entry (i, j) of that of a block that begins at row `first` lies at (first + i) size +
-  // j, or by columns at j n + first + i.
+  // The inverses of the blocks. Entry (i, j) of the inverse of a block that begins at row `first` lies at (first + i)
+  // size + j, or by columns at j n + first + i.
   Vector<T> invert_blocks(const ContextPtr& host, const CsrMatrix<T>& csr, const RowBlocks& blocks,
                           bool by_columns) const {
     const std::int64_t n = blocks.n, size = blocks.size;

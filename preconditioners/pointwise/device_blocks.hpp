@@ -80,9 +80,9 @@ struct CheckBlocks {
   }
 };
 
-// Each block begins where the one before ends. So that many threads can find blocks, rows are in parts, and of each
-// part is found what becomes of it for each place of the first block that begins in it. The host puts these together.
-// Parts are so large that their results are few, and no block reaches beyond the next part.
+// Each block begins where the one before ends. So that many threads can find blocks, rows are in parts, and each part
+// is divided once for each possible place of the first block that begins in it. The host puts these together. Parts are
+// so large that their results are few, and no block reaches beyond the next part.
 struct RowParts {
   RowGroups groups;
   int size;  // of a block
@@ -97,7 +97,7 @@ struct PartOfBlocks {
   std::uint16_t blocks;  // that begin in the part
   std::uint16_t beyond;  // rows of the last one in the next part
 };
-// ends[p * size + k] := part p where k rows of it belong to a block that begins before.
+// ends[p * size + k] := the result for part p if k of its rows belong to a block that begins before it.
 struct WalkParts {
   RowParts parts;
   PartOfBlocks* ends;
@@ -233,12 +233,12 @@ namespace protean::device {
 template <class T>
 void solve_blocks(const Context& context, const detail::BlockInverses<T>& blocks, VectorView<const T> r,
                   VectorView<T> z);
-// BlockRows::invert() of all blocks of csr, which lies on the device. *bad := 1 where one of them is false.
+// BlockRows::invert() of all blocks of csr, which lies on the device. *bad := 1 if one of them is false.
 template <class T>
 void invert_blocks(const ContextPtr& context, const detail::BlockRows<T>& rows, const CsrMatrix<T>& csr,
                    unsigned* bad);
 
-// RowGroups::as_before of all rows of a pattern on the device. *not_sorted := 1 where columns do not ascend.
+// RowGroups::as_before of all rows of a pattern on the device. *not_sorted := 1 if columns do not ascend.
 void compare_rows(const Context& context, const SparsityPattern& pattern, std::uint8_t* as_before,
                   unsigned* not_sorted);
 // rows_in[k] += the rows in groups of k rows, for k = 1 .. most_rows - 1.

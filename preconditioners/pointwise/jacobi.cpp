@@ -34,8 +34,8 @@ class Jacobi final : public Preconditioner<T> {
           "jacobi needs the diagonal, which operator '{}' does not know; use preconditioner none, or "
           "derive the operator from HasDiagonal",
           A.name()));
-    // Computed in a second vector, so that M is unchanged when this fails, and copied, so that a solver that holds
-    // inverse_diagonal() has the new one where the old one was.
+    // It is computed in a second vector, so that M is unchanged if this fails, and then copied, so that a solver that
+    // holds inverse_diagonal() finds the new one in the place of the old one.
     const ContextPtr& context = A.context();
     if (next_.size() != A.rows() || next_.context() != context) next_ = Vector<T>(context, A.rows());
     if (unusable_.context() != context) unusable_ = Vector<T>(context, 1);

@@ -104,7 +104,7 @@ class Relaxation final : public BySolving<T> {
     return both_ ? w * (T(2) - w) : T(1);
   }
 
-  // The whole setup on a device. False, and nothing is changed, where the host begins it.
+  // The whole setup on a device. False, and nothing is changed, if the host begins it.
   bool found_there(const LinearOperator<T>& A, bool pattern_changed) {
     std::optional<CsrMatrix<T>> there = csr_of(A);
     if (there && there->pattern.space != Space::device) there.reset();
@@ -139,7 +139,7 @@ class Relaxation final : public BySolving<T> {
       factors.keep();
   }
 
-  // f(column, value, in L) for the entries of row i in their order. In gauss-seidel those of U are left out.
+  // f(column, value, in L) for the entries of row i in their order. In gauss-seidel the entries of U are left out.
   template <class F>
   void off_diagonal(const CsrMatrix<T>& csr, const Colours& colours, std::int64_t i, F f) const {
     const std::int64_t first = csr.pattern.row_ptr[i];
@@ -198,9 +198,9 @@ class Relaxation final : public BySolving<T> {
   std::shared_ptr<const Order> order_;
   std::shared_ptr<const SweepPattern> pattern_;
   std::unique_ptr<LevelSolve<T>> levels_;  // on a host
-  ContextPtr host_;                        // where a device's matrix is read
+  ContextPtr host_;                        // in which the matrix of a device is read
   std::unique_ptr<DeviceSweep<T>> on_device_;
-  DeviceFactors<T>* factors_ = nullptr;  // on_device_ where the device found it
+  DeviceFactors<T>* factors_ = nullptr;  // on_device_ if the device found it
   std::uint64_t layouts_ = 0;            // how often on_device_ was made
 };
 

@@ -33,7 +33,7 @@ class Spai0 final : public BySolving<T> {
     Vector<T> m;
     if (context->space() == Space::device) m = on_device(A);
     if (m.size() < A.rows()) m = on_host(A);
-    // A solver that holds inverse_diagonal() has the new one where the old one was.
+    // A solver that holds inverse_diagonal() finds the new one in the place of the old one.
     if (m_.size() != m.size() || m_.context() != context) m_ = Vector<T>(context, m.size());
     copy<T>(*context, m, m_);
   }

@@ -59,7 +59,8 @@ inline std::int64_t invert_dense(std::vector<double>& a, std::int64_t n, double 
       for (std::int64_t j = 0; j < n; ++j) at(i, j) -= factor * at(k, j);
     }
   }
-  // The leading block is that of the inverse; the entry of its row i and column j belongs to col[i] and row[j].
+  // The leading block is the leading block of the inverse; the entry of its row i and column j belongs to col[i] and
+  // row[j].
   std::vector<double> result(a.size(), 0);
   for (std::int64_t i = 0; i < rank; ++i)
     for (std::int64_t j = 0; j < rank; ++j)

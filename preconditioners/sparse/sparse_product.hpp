@@ -23,7 +23,7 @@ CsrMatrix<T> matrix_of(std::shared_ptr<const Graph> graph, std::int64_t cols, Bu
 }
 
 // Rows of one node have the same columns, and so have rows of one aggregate. Both functions do the work of a pattern
-// once for such rows, where they follow each other.
+// once for such rows if they are consecutive.
 //
 // The pattern of A B, columns ascending.
 Graph product_pattern(const Context& context, const SparsityPattern& A, const SparsityPattern& B);

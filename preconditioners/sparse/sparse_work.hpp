@@ -15,7 +15,7 @@ struct TooManyEntries final : std::exception {
   const char* what() const noexcept override { return "more than 2^31 - 1 entries"; }
 };
 
-// All functions throw OutOfMemory and DeviceError; those that make matrices throw TooManyEntries.
+// All functions throw OutOfMemory and DeviceError; functions that make matrices also throw TooManyEntries.
 template <class T>
 class SparseWork {
  public:

@@ -99,9 +99,9 @@ __device__ inline T wait_for(const T* where) {
   return Bits<T>::value(word);
 }
 
-// One triangle. Each block takes a ticket, and the tasks of that number: blocks whose ticket is smaller are on the
-// device already, and rows wait for those of smaller or equal tickets only, so some row can always go on. out is marked
-// before; used, the vector that nobody needs any more, is marked for the next kernel:
+// One triangle. Each block takes a ticket, and the tasks of that number. Blocks with smaller tickets are already on the
+// device, and rows wait only for rows with smaller or equal tickets, so some row can always go on. out is marked
+// before; used, the vector that is no longer needed, is marked for the next kernel:
 //   forward   out = w, rhs = r, used = z (its marks are for the backward kernel)
 //   backward  out = z, rhs = w, used = w (for the next forward kernel); row i reads w_i only
 // run: the backward kernel does what the forward one did, so that no vector stays half marked.
@@ -129,8 +129,8 @@ __global__ void __launch_bounds__(block_size)
   if (task >= tasks.count) return;
   const std::int64_t k = tasks.first[task] + threadIdx.x % 32 / lanes;
   const bool row = k < tasks.first[task + 1], first = row && threadIdx.x % lanes == 0;
-  // All that does not depend on other rows is done before the row waits: the time from one result to the next one is
-  // that of the whole solve.
+  // Everything that does not depend on other rows is done before the row waits, because the time from one result to the
+  // next one determines the time of the whole solve.
   const std::int32_t i = first ? t.row[k] : 0;
   const T right = first ? (backward ? d[i] * rhs[i] : rhs[i]) : T(0);
   if (first) Bits<T>::store(used + i, no_result<T>);
@@ -368,7 +368,7 @@ class CusparseSweep final : public detail::DeviceSweep<T> {
     if (pattern.n == 0) return;
     lower_.set_values(pattern, values, w_.data()), upper_.set_values(pattern, values, w_.data());
     if (tried_) return;
-    // Whether this version of cuSPARSE lets its solve be recorded is not the same for all of them.
+    // Not every version of cuSPARSE lets its solve be recorded.
     tried_ = true;
     Vector<T> r(context_, pattern.n), z(context_, pattern.n);
     fill<T>(*context_, T(0), r), fill<T>(*context_, T(0), w_);
@@ -425,7 +425,7 @@ double seconds_of(const ContextPtr& context, const detail::DeviceSweep<T>& sweep
   };
   work();
   PROTEAN_CUDA_CHECK(cudaStreamSynchronize(on));
-  // As a solver runs them: recorded, if that can be.
+  // As a solver runs them: recorded, if possible.
   const RecordedSolves graph(*context, [&] {
     if (sweep.recordable()) work();
   });

@@ -52,7 +52,7 @@ template <class T>
 class Triangle {
  public:
   Triangle(const ContextPtr& device, const SweepPattern& pattern, bool upper, bool in_stages);
-  // Copies the values of this triangle to where they were.
+  // Copies the values of this triangle to their old places.
   void set_values(const SweepPattern& pattern, const SweepValues<T>& values);
   TriangleView<T> view() const noexcept {
     return {rows_, ptr_.data(), row_.data(), col_.data(), values_.data(), lanes_};

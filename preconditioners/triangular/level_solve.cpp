@@ -160,7 +160,7 @@ LevelSolve<T>::LevelSolve(const ContextPtr& context, const SweepPattern& pattern
   for (std::int64_t k = 0; k < n; ++k) of_place[k] = count - 1 - of_place[k];
   downwards_ = Stages(context, of_place, count, false, false,
                       [&](std::int64_t k) { return pattern.upper(row_[k]).size(); });
-  // Rows of L in the order of the way up, then rows of U in that of the way down.
+  // Rows of L in the order of the forward solve, then rows of U in the order of the backward solve.
   std::int64_t begin = 0;
   for (std::int64_t k = 0; k < n; ++k) {
     const std::int64_t size = pattern.lower(row_[k]).size();

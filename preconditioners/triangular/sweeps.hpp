@@ -62,8 +62,8 @@ struct SweepPattern {
   Buffer<std::int64_t> lower_ptr, upper_ptr;  // n + 1 places each; upper_ptr[0] = lower_ptr[n]
   Buffer<std::int32_t> col;
   Stages forward, backward;
-  // Stages are colours: the backward solve has the stages of the forward one from the last to the first, or one of
-  // all rows where U has no entries. Columns may be on either side of the diagonal.
+  // Stages are colours: the backward solve has the stages of the forward one from the last to the first, or one stage
+  // of all rows if U has no entries. Columns may be on either side of the diagonal.
   bool coloured = false;
   // The places of the entries of row i.
   Range lower(std::int64_t i) const noexcept { return {lower_ptr[i], lower_ptr[i + 1]}; }
@@ -95,7 +95,7 @@ struct SweepValues {
 };
 
 // The stages of a pattern whose L has columns below i and U columns above i: the level of a row is one more than the
-// highest level of the rows that it waits for. Those of the backward solve only where they are asked for.
+// highest level of the rows that it waits for. The stages of the backward solve are made only if they are asked for.
 void find_levels(const ContextPtr& context, SweepPattern& pattern, bool backward = true);
 
 // The stages of a pattern by colours 0 .. count - 1 of the rows, L with entries of earlier colours. both: U has
@@ -107,8 +107,8 @@ void set_colour_stages(const ContextPtr& context, SweepPattern& pattern, const B
 // Chow and Dongarra, Euro-Par 2015, doi:10.1007/978-3-662-48096-0_50):
 //   w := r;      count times w := r - L w;    c := D w
 //   z := c;      count times z := c - U z
-// So z = S(U) D S(L) r with S(N) = I - N + N^2 - ... + (-N)^count, which is (I + N)^-1 where count is n - 1 or more. It
-// is a linear operator that never changes. Where U = L^T, S(U) = S(L)^T, since powers and transposes commute, so it is
+// So z = S(U) D S(L) r with S(N) = I - N + N^2 - ... + (-N)^count, which is (I + N)^-1 if count is n - 1 or more. It is
+// a linear operator that never changes. If U = L^T, S(U) = S(L)^T, since powers and transposes commute, so it is
 // symmetric. S(L) is a lower triangle with ones on its diagonal, so it has an inverse: with D > 0 the operator is
 // positive definite. cg may use it. That needs the same count for both triangles.
 // work_a, work_b: n values each that overlap nothing.

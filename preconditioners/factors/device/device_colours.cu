@@ -15,7 +15,7 @@ namespace {
 
 using detail::ColouredRows;
 using detail::ColouringRows;
-constexpr int lanes = 4;  // of a row, where lanes share one
+constexpr int lanes = 4;  // of a row, if lanes share one
 
 struct ColourStatus {
   int given_up = 0;  // the host must colour
@@ -35,7 +35,7 @@ __device__ inline unsigned long long nanoseconds() {
   asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now));
   return now;
 }
-// Colours travel through the memory that all processors share, by themselves: -1 is none.
+// Colours travel through the memory that all processors share, without other data: -1 is no colour.
 __device__ inline std::int32_t load_shared(const std::int32_t* where) {
   std::int32_t value;
   asm volatile("ld.relaxed.gpu.s32 %0, [%1];" : "=r"(value) : "l"(where) : "memory");
@@ -164,7 +164,7 @@ __global__ void __launch_bounds__(block_size)
   if (k == 0 || key[k - 1] != key[k]) first[key[k]] = k;
 }
 
-// Lengths, those of L from `lengths` on, those of U behind them.
+// The lengths of L from `lengths` on, followed by the lengths of U.
 template <int lanes, class Pointer>
 __global__ void __launch_bounds__(block_size)
     count_kernel(ColouringRows<Pointer> rows, std::int64_t* lengths) {

@@ -90,7 +90,7 @@ struct ColouringRows {
 
   PROTEAN_HOST_DEVICE bool in_lower(std::int64_t i, std::int32_t j) const { return colour[j] < colour[i]; }
 
-  // Entries of L and of U in the row at place k; those that this lane has seen.
+  // Entries of L and of U in the row at place k: the entries that this lane has seen.
   PROTEAN_HOST_DEVICE void count(std::int64_t k, std::int64_t& in_l, std::int64_t& in_u, int lane,
                                  int lanes) const {
     const std::int64_t i = row[k];

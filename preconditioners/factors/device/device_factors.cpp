@@ -236,7 +236,7 @@ FactorStatus DeviceFactors<T>::factor(const CsrMatrix<T>& csr, const FactorRules
 template <class T>
 void DeviceFactors<T>::keep() {
   if (next_d_.empty()) return;
-  // To where the old ones are, so that recorded work stays right.
+  // To the place of the old ones, so that recorded work stays right.
   copy_bytes(*device_, values_.data(), Space::device, next_values_.data(), Space::device, values_.bytes());
   copy_bytes(*device_, d_.data(), Space::device, next_d_.data(), Space::device, d_.bytes());
   drop();

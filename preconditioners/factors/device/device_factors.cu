@@ -75,9 +75,9 @@ struct RowThatWaits : RowInPlace<T> {
   }
 };
 
-// As RowInPlace, with the entries in shared memory, where the lanes of the row find keys and change values at a tenth
-// of the price. Each lane reads one of the next `lanes` pivots, so that none waits for a chain of pointers. done: see
-// is_done(); null if all pivots are there. A lane reads its pivot as soon as that is there, and the row goes on as
+// As RowInPlace, with the entries in shared memory, in which the lanes of the row find keys and change values at a
+// tenth of the price. Each lane reads one of the next `lanes` pivots, so no lane waits for a chain of pointers. done:
+// see is_done(); null if all pivots are there. A lane reads its pivot as soon as that is there, and the row goes on as
 // soon as the next one is.
 template <int lanes, class T>
 struct RowInShared {

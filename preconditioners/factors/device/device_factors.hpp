@@ -39,7 +39,7 @@ PROTEAN_HOST_DEVICE inline std::int64_t find_key(const std::int32_t* key, std::i
 }
 
 // For entry p of L at place k, whose column lies at place key[p]: the number of the entry of column k in the row of U
-// there, -1 if there is none.
+// at that place, -1 if there is none.
 PROTEAN_HOST_DEVICE inline std::int32_t mirror_of(const std::int32_t* key, const std::int64_t* upper,
                                                   std::int64_t k, std::int64_t p) {
   const std::int64_t other = key[p];
@@ -90,8 +90,8 @@ struct FactorView {
   }
   PROTEAN_HOST_DEVICE static bool is_finite(T a) { return a - a == T(0); }
 
-  // The entries of the row at place k of a CSR matrix to where they are in the factors. diagonal is 0 before. Returns
-  // trouble; largest: the largest |a_ij| that it has seen.
+  // Copies the entries of the row at place k of a CSR matrix to their places in the factors. diagonal is 0 before.
+  // Returns trouble; largest: the largest |a_ij| that it has seen.
   template <class Pointer>
   PROTEAN_HOST_DEVICE unsigned load_row(const Pointer* ptr, const std::int32_t* columns, const T* a,
                                         std::int64_t k, int lane, int lanes, double& largest) const {

@@ -18,7 +18,7 @@ __global__ void __launch_bounds__(block_size)
   const int lane = static_cast<int>(threadIdx.x) % lanes;
   const std::int64_t begin = X.begin(i), count = X.size(i);
   const bool shared = count <= most;
-  // The columns and the values where they are found fastest.
+  // The columns and the values, in the place where they are found fastest.
   constexpr int groups = block_size / lanes;
   const int group = static_cast<int>(threadIdx.x) / lanes;
   T* const all = reinterpret_cast<T*>(shared_rows);

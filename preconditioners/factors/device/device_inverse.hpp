@@ -12,7 +12,7 @@ struct TriangleRow {
 };
 
 // The entries of row i of a triangle T with ones on its diagonal lie from begin(i) to end(i) of col and values, off the
-// diagonal. On a device row i lies at place place[i], on a host (place null) at i, or at n - 1 - i where `backwards`.
+// diagonal. On a device row i lies at place place[i], on a host (place null) at i, or at n - 1 - i if `backwards`.
 template <class T>
 struct TriangleRows {
   const std::int64_t* ptr = nullptr;
@@ -29,7 +29,7 @@ struct TriangleRows {
     const std::int64_t k = at(i);
     return {ptr[k], ptr[k + 1]};
   }
-  // On a host the place of the entry of a row in this column; -1 if there is none. Columns ascend, or descend where
+  // On a host the place of the entry of a row in this column; -1 if there is none. Columns ascend, or descend if
   // `backwards`.
   PROTEAN_HOST_DEVICE std::int64_t find(const TriangleRow& row, std::int32_t column) const {
     std::int64_t low = row.begin, high = row.end;

@@ -108,7 +108,8 @@ Graph strong_couplings(const Context& context, const CsrMatrix<T>& csr,
   // The squares of the norms of the diagonal blocks.
   std::vector<double> own(static_cast<std::size_t>(nodes));
   const int parts = useful_parts(context, csr.nonzeros());
-  // Divided by the largest entry, so that squares do not overflow, nor those of other large entries underflow.
+  // Divided by the largest entry, so that squares do not overflow, and the squares of other large entries do not
+  // underflow.
   std::vector<double> largest(static_cast<std::size_t>(parts));
   parallel(parts, [&](int part, int count) {
     const Range mine = even_range(csr.nonzeros(), part, count);

@@ -9,9 +9,9 @@
 
 namespace protean::detail {
 
-// Nodes are groups of rows that follow each other: node I has the rows first[I] .. first[I + 1] - 1.
-// Nodes I and J are joined where the Frobenius norm of block (I, J) or (J, I) is larger than strength times the root of
-// the product of the norms of blocks (I, I) and (J, J). No node is joined with itself. Columns are ascending.
+// Nodes are groups of consecutive rows: node I has the rows first[I] .. first[I + 1] - 1. Nodes I and J are joined if
+// the Frobenius norm of block (I, J) or (J, I) is larger than strength times the root of the product of the norms of
+// blocks (I, I) and (J, J). No node is joined with itself. Columns are ascending.
 template <class T>
 Graph strong_couplings(const Context& context, const CsrMatrix<T>& csr,
                        const std::vector<std::int32_t>& first, const std::vector<std::int32_t>& node_of,

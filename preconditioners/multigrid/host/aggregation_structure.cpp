@@ -18,7 +18,7 @@ void orthogonalise(const Context& context, const Nodes& nodes, Structure& made) 
   for (std::int64_t node = 0; node < nodes.count(); ++node)
     if (const std::int32_t a = made.aggregates.of[at(node)]; a >= 0)
       members[at(next[at(a)]++)] = static_cast<std::int32_t>(node);
-  // Q and R of each aggregate: first with all columns, then those that are kept are put together.
+  // Q and R of each aggregate: first with all columns, then the columns that are kept are put together.
   std::vector<std::int32_t> rank(at(count));
   std::vector<double> Q(at(nodes.rows() * vectors)), R(at(count * vectors * vectors));
   for_rows(context, count, nodes.rows() * vectors, [&](std::int64_t a) {

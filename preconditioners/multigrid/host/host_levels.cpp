@@ -64,7 +64,7 @@ class HostLevels final : public LevelMaker<T> {
       for (std::int64_t j = 0; j < i; ++j)
         symmetric =
             symmetric && std::abs(a[at(i * n + j)] - a[at(j * n + i)]) <= 1e-2 * std::sqrt(eps) * largest;
-    // Where no finer level has a smoother, M must be definite where A is: zeros for the rest would not be.
+    // If no finer level has a smoother, M must be definite if A is; with zeros for the other rows it would not be.
     invert_dense(a, n, rounding_terms * eps * largest, positive ? largest : negative ? -largest : 0);
     Vector<T> dense(host_, n * n);
     for (std::int64_t i = 0; i < n; ++i)
@@ -85,7 +85,7 @@ class HostLevels final : public LevelMaker<T> {
       double sum = std::abs(static_cast<double>(diagonal[i]));
       for (std::int64_t p = csr.pattern.row_ptr[i]; p < csr.pattern.row_ptr[i + 1]; ++p)
         if (csr.pattern.col[p] != i) sum += std::abs(static_cast<double>(csr.values[p]));
-      // A row of nothing but rounding belongs to a null space of its own.
+      // A row of nothing but rounding belongs to a separate null space.
       const double inverse = std::min(longest_sweep / sum, 1 / std::abs(static_cast<double>(diagonal[i])));
       l1[i] = sum > rounding_terms * eps * scale[at(i)] ? static_cast<T>(std::copysign(inverse, diagonal[i]))
                                                         : T(0);

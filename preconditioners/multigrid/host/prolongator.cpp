@@ -110,7 +110,7 @@ Buffer<T> prolongator_values(const ContextPtr& host, const CsrMatrix<T>& csr,
     const Range rows = even_range(csr.rows(), part, parts);
     std::vector<double> sum(at(structure.coarse.rows()), 0);
     std::vector<std::int32_t> joined(at(nodes.count()), -1);  // the last node that is coupled with it
-    // The coarse columns of the aggregate of a node; none where it belongs to no aggregate.
+    // The coarse columns of the aggregate of a node; none if it belongs to no aggregate.
     struct Place {
       std::int32_t node = -1, first = 0, size = 0;  // first: of the coarse columns
       bool strong = false;

@@ -11,7 +11,8 @@
 
 namespace protean::detail {
 
-// A diagonal entry that is so small beside those of the finest level that it is made of is rounding.
+// A diagonal entry that is this small compared with the entries of the finest level from which it was computed is
+// rounding.
 inline constexpr double rounding_terms = 256;
 
 // 1 / (2/3): see l1-jacobi of aggregation.cpp.
