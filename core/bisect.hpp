@@ -4,8 +4,8 @@
 
 namespace protean {
 
-// The first index from `low` to `high` - 1 for which found(index) is true; `high` if there is none. Where found() is
-// true, it is true for all later indices as well.
+// The first index from `low` to `high` - 1 for which found(index) is true; `high` if there is none. If found() is true
+// for an index, it is true for all later indices.
 #if defined(__CUDACC__)
 #pragma nv_exec_check_disable
 #endif

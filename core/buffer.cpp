@@ -65,7 +65,7 @@ void* allocate(const Context& context, std::size_t bytes) {
   const std::size_t alignment = large ? huge_page : small_alignment;
   if (bytes > std::numeric_limits<std::ptrdiff_t>::max() - alignment)
     throw OutOfMemory("a buffer of " + human_bytes(bytes) + " is larger than any address space", bytes);
-  // The size is rounded up to whole huge pages where that wastes at most a third.
+  // The size is rounded up to whole huge pages if that wastes at most a third.
   const bool all_huge = large && rounded_up(bytes, huge_page) - bytes <= bytes / 3;
   const std::size_t rounded = rounded_up(bytes, all_huge ? huge_page : large ? page : small_alignment);
   void* data = nullptr;

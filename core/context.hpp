@@ -52,9 +52,9 @@ class SimulatedDevice;
 std::shared_ptr<Context> simulated_context(std::shared_ptr<SimulatedDevice>, Space);
 }  // namespace detail
 
-// Not copyable; share it by std::shared_ptr. Const calls are safe from several threads. Each thread that calls
-// has workers of its own, so two solves that run at the same time in two threads use twice as many processors:
-// give each a context with fewer threads.
+// Not copyable; share it by std::shared_ptr. Const calls are safe from several threads. Each calling thread has its own
+// workers, so two solves that run at the same time in two threads use twice as many processors: give each a context
+// with fewer threads.
 class Context {
  public:
   // Host memory. Threads 0: OMP_NUM_THREADS if it is set, else the number that affinity and control group allow; 1024

@@ -47,7 +47,7 @@ std::vector<Mount> mounts(std::string_view controller, const std::string& root) 
   return found;
 }
 
-// `path` relative to the mounted group; that group itself where the path lies outside of it (a container).
+// `path` relative to the mounted group; that group itself if the path lies outside of it (a container).
 std::string below(std::string_view path, std::string_view top) {
   if (top == "/") top = "";
   if (path == "/" || !path.starts_with(top)) return {};

@@ -37,7 +37,7 @@ struct RowPointers {
   }
 };
 
-// The row that has entry k of a matrix with `rows` rows, where row_ptr[0] <= k < row_ptr[rows]. Time O(log rows).
+// The row that has entry k of a matrix with `rows` rows, for row_ptr[0] <= k < row_ptr[rows]. Time O(log rows).
 std::int64_t row_of_entry(const RowPointers& row_ptr, std::int64_t rows, std::int64_t k);
 
 // Where the entries are, without their values. A cheap handle: copies share the arrays, which live as long as

@@ -161,7 +161,7 @@ bool is_sorted(const Context& context, const SparsityPattern& pattern) {
   std::atomic<bool> sorted{true};
   parallel(useful_parts(context, pattern.nonzeros), [&](int part, int parts) {
     const Range range = even_range(pattern.rows, part, parts);
-    // First all entries in one loop without branches, then the borders of rows, where columns may descend.
+    // First all entries in one loop without branches, then the borders of rows, at which columns may descend.
     const std::int64_t begin = pattern.row_ptr[range.begin], end = pattern.row_ptr[range.end];
     std::int64_t descents = 0;
     for (std::int64_t k = begin + 1; k < end;) {

@@ -1,4 +1,4 @@
-// CSR arrays of a caller, taken where they are: in host or device memory, counted from 0 or from 1.
+// CSR arrays of a caller, used in place: in host or device memory, counted from 0 or from 1.
 #pragma once
 #include <cstdint>
 

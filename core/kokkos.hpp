@@ -1,8 +1,8 @@
 // What the kernels written with Kokkos have in common. Each kernel is written once, as a template of the
 // execution space: it runs on Kokkos' host space in a host context and on Kokkos::Cuda in a device context.
-// Include this only in files that are compiled with Kokkos: as CUDA where Kokkos was built with CUDA
-// (PROTEAN_KOKKOS_CUDA), as C++ otherwise. Kernels are functors, since nvcc makes the host side of a
-// __host__ __device__ lambda slow.
+// Include this only in files that are compiled with Kokkos: as CUDA if Kokkos was built with CUDA
+// (PROTEAN_KOKKOS_CUDA), as C++ otherwise. Kernels are functors, since nvcc makes the host side of a __host__
+// __device__ lambda slow.
 #pragma once
 #include <Kokkos_Core.hpp>
 

@@ -74,7 +74,7 @@ struct Lanes {
     *this = load(sums);
 #endif
   }
-  // `yes` in the lanes where `which` is not 0, `no` in the others, whatever bits they have
+  // `yes` in the lanes in which `which` is not 0, `no` in the others, whatever bits they have
   static HWY_INLINE Lanes select(const Lanes& which, const Lanes& yes, const Lanes& no) {
     Lanes r;
     for (int i = 0; i < registers; ++i)

@@ -16,7 +16,7 @@
 namespace protean {
 namespace {
 
-// Stretches and balls: as many as have about that many entries.
+// Stretches and balls: their number, so that they have about that many entries.
 constexpr std::int64_t least_samples = 4, most_samples = 16, sampled_entries = 200000;
 constexpr std::size_t columns_between_checkpoints = 4096;
 constexpr double deep_below = 0.97;  // with a smaller ratio an order is worth a closer look
@@ -95,7 +95,7 @@ class Ball {
 
   std::int32_t start() const { return rows_.front(); }
   std::int64_t done() const { return levels_.back(); }
-  // Columns that these rows read and that are none of them.
+  // Columns that these rows read and that are not among these rows.
   std::int64_t outside() const { return std::ssize(rows_) - done(); }
 
   // Levels that hold the first `rows` rows; a part of a level counts as that.
@@ -105,7 +105,7 @@ class Ball {
            static_cast<double>(rows - levels_[level - 1]) / static_cast<double>(sizes_[level]);
   }
   // Levels of a search from one end of the part to the other, if the part has `rows` rows: a ball of r levels has c r^d
-  // rows, where c and d are those of this ball.
+  // rows, with c and d as in this ball.
   double levels(std::int64_t rows) const {
     const double outer = radius(done());
     const std::int64_t inner_rows = done() / 8;
@@ -127,7 +127,7 @@ class Reader {
  public:
   Reader(const Context& context, const SparsityPattern& pattern) : context_(context), pattern_(pattern) {}
 
-  // Grows each ball to `most_rows` rows, one level of all of them at a time.
+  // Grows each ball to `most_rows` rows, one level of all balls at a time.
   template <class Set>
   void grow(std::span<Ball<Set>> balls, std::int64_t most_rows) {
     std::vector<Ball<Set>*> growing;

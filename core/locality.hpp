@@ -49,7 +49,7 @@ struct OrderForecast {
     return now > 0 ? (bytes_a_row + line_bytes * lines_reached) / now : 1;
   }
   // Time of permuting a vector with entries of value_bytes bytes, divided by the time of a product of csr in the
-  // present order. Each entry is taken to read a line of its own.
+  // present order. Each entry is assumed to read a separate line.
   double permutation_share(std::size_t value_bytes) const {
     const double product = csr_bytes + line_bytes * lines_now;
     return product > 0 ? (4 + static_cast<double>(value_bytes) + line_bytes) / product : 0;

@@ -34,7 +34,7 @@ std::optional<std::size_t> number_in(const std::string& path, std::string_view k
 struct GroupFiles {
   std::vector<std::string> limits;
   std::string used, cache_key;
-  std::string inherits;  // a parent's limits hold for its children only where this file has 1
+  std::string inherits;  // the limits of a parent hold for its children only if this file has 1
 };
 const GroupFiles version_1{
     {"memory.limit_in_bytes"}, "memory.usage_in_bytes", "total_inactive_file ", "memory.use_hierarchy"};
@@ -43,7 +43,7 @@ const GroupFiles version_2{{"memory.max", "memory.high"}, "memory.current", "ina
 // Version 1 has the largest number of whole pages if there is no limit.
 constexpr std::size_t least_unlimited = std::size_t{1} << 62;
 
-// What one group leaves, or `least` where it leaves more. Few groups have a limit near the memory in use, so
+// The memory that one group leaves, or `least` if it leaves more. Few groups have a limit near the memory in use, so
 // memory.stat, which the kernel takes long to write, is seldom read.
 std::size_t left_in_group(const std::string& folder, const GroupFiles& files, std::size_t least) {
   std::size_t limit = unlimited_memory;

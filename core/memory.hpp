@@ -14,10 +14,10 @@ inline constexpr std::size_t unlimited_memory = std::numeric_limits<std::size_t>
 // Bytes of host memory that this process can still take without swapping and without being killed. It is the smallest
 // of
 //   - MemAvailable of /proc/meminfo,
-//   - for the control group of the process and each group above it: the limit less the memory in use; inactive page
+//   - for the control group of the process and each group above it: the limit minus the memory in use; inactive page
 //     cache counts as free. Version 2: the smaller of memory.max and memory.high (above memory.high the kernel slows
-//     the process down), less memory.current. Version 1: memory.limit_in_bytes less memory.usage_in_bytes.
-//   - RLIMIT_AS and RLIMIT_DATA less the mappings that count towards them.
+//     the process down), minus memory.current. Version 1: memory.limit_in_bytes minus memory.usage_in_bytes.
+//   - RLIMIT_AS and RLIMIT_DATA minus the mappings that count towards them.
 // unlimited_memory if nothing is known. Linux.
 std::size_t available_memory();
 

@@ -85,7 +85,7 @@ void require_allowed(const OptionInfo& option, const OptionValue& value, std::st
 
 OptionValue number_value(const OptionInfo& option, double number, std::string_view called) {
   if (option.kind == OptionKind::number) return number;
-  constexpr double exact = 9007199254740991.0;  // 2^53 - 1: each whole number up to it is a double of its own
+  constexpr double exact = 9007199254740991.0;  // 2^53 - 1: each whole number up to it is a distinct double
   if (!(std::fabs(number) <= exact) || number != std::floor(number))
     throw BadArgument(fmt::format("{} is {}; it must be {}", called.empty() ? option.name : called, number,
                                   allowed_text(option)));

@@ -25,8 +25,8 @@ namespace PROTEAN_EXPORT protean {
 // degrees are equal, so the result is unique.
 //
 // The threads share the rows of each level of a search. A level of few rows is searched by one thread. If the first
-// part leaves many rows, each thread searches small parts of its own. Time: O(nonzeros log longest). Workspace: 21
-// bytes a row; for an unsymmetric pattern another 8 bytes a row and 4 bytes an entry.
+// part leaves many rows, each thread searches separate small parts. Time: O(nonzeros log longest). Workspace: 21 bytes
+// a row; for an unsymmetric pattern another 8 bytes a row and 4 bytes an entry.
 //
 // known_symmetric: the caller knows that the pattern is symmetric, which saves one pass over it. *bandwidth, unless
 // null, is set to bandwidth_of() the pattern in the new order, at no cost. Throws ShapeMismatch.

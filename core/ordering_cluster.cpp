@@ -41,7 +41,7 @@ std::vector<Signature> signatures(const Context& context, const SparsityPattern&
   return result;
 }
 
-// The rows sorted by one hash, equal ones by number: those with the same hash follow each other. Rows can be taken out.
+// The rows sorted by one hash, equal ones by number: rows with the same hash are consecutive. Rows can be taken out.
 class Buckets {
  public:
   Buckets(const std::vector<Signature>& signature, int which) {

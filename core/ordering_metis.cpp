@@ -20,7 +20,7 @@ struct Graph {
   std::vector<idx_t> begin{0}, neighbour;
 };
 
-// instead: what to do where METIS cannot.
+// instead: what to do if METIS fails.
 Graph graph_of(const Context& context, const SparsityPattern& pattern, std::string_view instead) {
   const std::int64_t n = pattern.rows;
   const detail::Adjacency graph(context, pattern, false);

@@ -53,7 +53,8 @@ class CuthillMcKee {
   static constexpr std::int32_t nobody = std::numeric_limits<std::int32_t>::max();
   // A level of fewer rows takes less time than the meetings of the threads.
   static constexpr std::int32_t least_shared = 512;
-  // Rows for which it pays to find out which parts they belong to, and those that a thread takes at once.
+  // The number of rows for which it pays to find out to which parts they belong, and the number that a thread takes at
+  // once.
   static constexpr std::int32_t least_rest = 8192, rows_at_once = 2048;
   static constexpr std::int32_t waiting_rows = 8;
 
@@ -61,7 +62,7 @@ class CuthillMcKee {
 
   struct Levels {
     std::int32_t depth = 0;      // number of the last one
-    std::int32_t last = 0;       // where it begins in the queue
+    std::int32_t last = 0;       // its beginning in the queue
     std::int32_t size = 0;       // rows found
     std::int64_t bandwidth = 0;  // of the rows in the order of the queue
   };
@@ -102,7 +103,7 @@ class CuthillMcKee {
     Levels levels{0, 0, 1, 0};
     queue[0] = start, found_by_[start] = number;
     for (std::int32_t first = 0;;) {
-      // Narrow levels have no parallel region, where background work ends that was cancelled.
+      // Narrow levels have no parallel region, in which cancelled background work would end.
       detail::checkpoint();
       const std::int32_t end = levels.size;
       if (share && threads_ > 1 && end - first >= least_shared)
@@ -319,7 +320,8 @@ class CuthillMcKee {
     for (std::size_t p = 0; p < parts.size(); ++p) {
       if (parts[p].rows > large) {
         place_part(parts[p].first, queue_.data() + parts[p].begin, workers_[0], true);
-        // It has written behind its part, where another one may have been placed: none is before this loop has ended.
+        // It has written behind its part, in a place that another part may get; no part is placed before this loop has
+        // ended.
         continue;
       }
       rows += parts[p].rows, longest = std::max(longest, parts[p].rows);

@@ -1,10 +1,10 @@
-// The one place where threads are started. Everything parallel on the host is a body(part, parts), run once for
-// each part. The caller splits the work into a fixed number of parts, so sums over parts are the same in every
-// run. Which thread runs a part is not fixed: see thread_team.hpp. A part usually runs on the same thread as in
-// the regions before, which has its data in its caches. Parts must not wait for each other: one thread may run
-// several of them, one after another.
+// The only place where threads are started. Everything parallel on the host is a body(part, parts), run once for each
+// part. The caller splits the work into a fixed number of parts, so sums over parts are the same in every run. Which
+// thread runs a part is not fixed: see thread_team.hpp. A part usually runs on the same thread as in the regions
+// before, which has its data in its caches. Parts must not wait for each other: one thread may run several of them, one
+// after another.
 //
-// Each thread that calls parallel() has workers of its own, started when first needed and ended with it. After
+// Each thread that calls parallel() has its own workers, which are started when first needed and end with it. After
 // fork() the child starts its own.
 #pragma once
 #include <algorithm>
@@ -17,8 +17,8 @@
 namespace protean {
 
 // The threads of a context that is asked for 0: OMP_NUM_THREADS if it is set; otherwise the processors that
-// this process may run on, or fewer if its control group grants less time (containers), or where the
-// program has called omp_set_num_threads().
+// this process may run on, or fewer if its control group grants less time (containers), or if the program has called
+// omp_set_num_threads().
 int available_threads();
 
 namespace detail {

@@ -271,7 +271,7 @@ void PermutedMatrix<T>::make_on_host(const ContextPtr& host, const CsrMatrix<T>&
     if (part == parts) return n;
     return first_where(std::int64_t{0}, n, [&](std::int64_t k) { return builder.row_ptr(k) >= goal; });
   };
-  // Of addresses that may lie behind an array, or that of one without entries, which is null.
+  // For addresses that may lie behind an array, or the address of an array without entries, which is null.
   const auto prefetch = [](const auto* array, std::int64_t index) {
     const auto address =
         reinterpret_cast<std::uintptr_t>(array) + static_cast<std::uintptr_t>(index) * sizeof *array;

@@ -80,9 +80,9 @@ class Permutation {
 };
 
 // P A P^T for a square A. Row k is row order[k] of A. Its columns are the places of the columns of A, ascending. The
-// matrix lies in the space of the permutation's context. It is made where A lies: on the host, or on the device of
-// that context. The device sorts all entries; this takes 20 bytes an entry of workspace (24 from 2^31 entries on).
-// The place of each entry in A is kept in 4 bytes (8 from 2^31 entries on). So new values cost one pass over the
+// matrix lies in the space of the permutation's context. It is computed in the space of A: on the host, or on the
+// device of that context. The device sorts all entries; this takes 20 bytes an entry of workspace (24 from 2^31 entries
+// on). The place of each entry in A is kept in 4 bytes (8 from 2^31 entries on). So new values cost one pass over the
 // entries.
 template <class T>
 class PermutedMatrix {

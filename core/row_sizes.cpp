@@ -8,7 +8,7 @@
 namespace protean::detail {
 namespace {
 
-// |1 / a_ii|, and 1 where a_ii or its inverse is no number to divide by.
+// |1 / a_ii|, and 1 if one cannot divide by a_ii or its inverse.
 std::vector<double> inverse_diagonal(const Context& context, const CsrMatrix<double>& matrix) {
   std::vector<double> d(static_cast<std::size_t>(matrix.rows()));
   extract_diagonal(context, matrix, d.data());

@@ -5,8 +5,8 @@
 namespace protean::detail {
 
 // The calling thread, and threads that it starts, block signals while an object of this class lives: signals sent to
-// the process go to threads of the program, whose handlers may rest on that. Those that a thread causes itself, and
-// those of profilers, stay.
+// the process go to threads of the program, whose handlers may rely on that. Signals that a thread causes itself, and
+// signals of profilers, stay.
 class SignalsBlocked {
  public:
   SignalsBlocked() noexcept {

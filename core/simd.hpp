@@ -1,8 +1,8 @@
 // The instruction sets for which kernels that use arrays of vectors are compiled. Include it first, before
 // any Highway header. One lane at a time, AVX2 and AVX-512 cover what matters here; every further set would
 // cost build time. Vectors whose length the compiler does not know are left out.
-// PROTEAN_WITHOUT_AVX512, defined before: for kernels that AVX-512 makes less than 5 % faster, and for those that are
-// not written in SIMD and need the fused multiply-add of AVX2 alone. What the sets gain: docs/results/build.md.
+// PROTEAN_WITHOUT_AVX512, defined before: for kernels that AVX-512 makes less than 5 % faster, and for kernels that are
+// not written in SIMD and need only the fused multiply-add of AVX2. What the sets gain: docs/results/build.md.
 #pragma once
 #if defined(PROTEAN_WITHOUT_AVX512)
 #define PROTEAN_LEFT_OUT HWY_AVX3

@@ -136,7 +136,7 @@ void ThreadTeam::wait_for_part(int part, Region region) noexcept {
 
 void ThreadTeam::work(int number, const ProcessorSet& processors) {
   become_worker();
-  (void)processors.apply();  // refusal is harmless: the worker then has those of the caller
+  (void)processors.apply();  // refusal is harmless: the worker then has the processors of the caller
   for (Region last = 0; (last = wait_for_region(number, last)) != 0;) help(number, last);
 }
 
@@ -182,7 +182,7 @@ bool ThreadTeam::wake_worker(int number) {
 }
 
 void ThreadTeam::help(int number, Region region) {
-  // Should the count or the helpers be those of a later region, then all parts of this one are taken.
+  // If the count or the helpers belong to a later region, all parts of this region are taken.
   const int helpers = helpers_.load(std::memory_order_relaxed);
   if (number > helpers) return;
   const int parts = count_.load(std::memory_order_relaxed);
@@ -192,8 +192,8 @@ void ThreadTeam::help(int number, Region region) {
     run_claimed(part, region);
   };
   run_open(number);
-  // Others, after its own one. If every part has a worker of its own, few of them are asked for: all workers
-  // asking for all parts would delay the next region. The caller asks for all.
+  // Other parts, after its own one. If every part has its own worker, few parts are asked for: all workers asking for
+  // all parts would delay the next region. The caller asks for all.
   const bool all = helpers < parts - 1 || parts <= 8;
   for (int k = 1; k < parts; k = all ? k + 1 : 2 * k)
     run_open(number + k < parts ? number + k : number + k - parts);

@@ -25,9 +25,8 @@ namespace {
 
 constexpr std::size_t block_bytes = 4096;
 
-// Reads memory that may have been unmapped: the system copies it through a pipe, and returns an error where a
-// plain read would end the process. It calls the system directly, since AddressSanitizer intercepts write()
-// of the C library.
+// Reads memory that may have been unmapped: the system copies it through a pipe, and returns an error if a plain read
+// would end the process. It calls the system directly, since AddressSanitizer intercepts write() of the C library.
 class CarefulReader {
  public:
   CarefulReader() {
@@ -161,7 +160,7 @@ class ArrayWatch {
   }
 
  private:
-  // The arrays in host memory: themselves, or copies of those of a device.
+  // The arrays in host memory: themselves, or copies of the arrays of a device.
   template <class T>
   struct Here {
     std::array<const void*, 3> at;

@@ -41,7 +41,7 @@ std::string letters_of(std::string_view name) {
   return letters;
 }
 
-// The candidate that is `word` in other letters, or that has this other name; empty if there is none.
+// The candidate that equals `word` in other letters, or that has this other name; empty if there is none.
 std::string_view known_name(std::string_view word, std::span<const std::string_view> candidates) {
   struct OtherName {
     std::string_view theirs, ours;

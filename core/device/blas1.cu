@@ -289,7 +289,7 @@ void few_dots(const Context& context, const VectorBlock<const T>& V, VectorView<
 }
 
 // cuBLAS does not know the flag of an ended solve (DeviceState::stop): a step that must not be computed would change
-// the vectors and scalars that the method keeps. So the steps of a solve have kernels of their own; but more than
+// the vectors and scalars that the method keeps. So the steps of a solve have their own kernels; but more than
 // `most_heeding_dots` dot products at once are faster by cuBLAS. Only GMRES and FCG ask for that many, and compute them
 // again before they use them.
 template <class T>

@@ -10,7 +10,8 @@ namespace protean::device {
 // Bytes of the second level, the last one of a GPU. Throws DeviceError.
 std::size_t cache_bytes(const Context& context);
 
-// Bytes of shared memory that a thread block may ask for besides what its kernel declares. Throws DeviceError.
+// Bytes of shared memory that a thread block may request in addition to the memory that its kernel declares. Throws
+// DeviceError.
 std::int64_t shared_memory_of_block(const Context& context);
 
 }  // namespace protean::device

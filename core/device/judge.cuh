@@ -57,8 +57,8 @@ struct Judge {
     return loaded;
   }
 
-  // By a whole warp, where stop[step] is 0. newest(where, number) is the scalar that belongs at `where`, for
-  // which load() returned `number`.
+  // By a whole warp, if stop[step] is 0. newest(where, number) is the scalar that belongs at `where`, for which load()
+  // returned `number`.
   template <class Newest>
   __device__ void operator()(const Loaded& loaded, Newest newest) const {
     const int lane = threadIdx.x % 32, mine = lane / 3, part = lane % 3;

@@ -17,9 +17,8 @@ constexpr int block_size = 256, reduce_size = 512;
 constexpr int resident_threads = 1024;
 
 // The first call in every kernel that launch() starts. When it returns, the work before this kernel on the
-// stream is done and its results can be read. From then on blocks of the next kernel may be placed on the
-// device, where they wait in this call. So at most two kernels overlap, and the second one neither reads nor
-// writes meanwhile.
+// stream is done and its results can be read. From then on blocks of the next kernel may be placed on the device, and
+// wait in this call. So at most two kernels overlap, and the second one neither reads nor writes meanwhile.
 __device__ inline void wait_for_stream() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");
@@ -34,8 +33,8 @@ __device__ inline bool stopped(const int* stop) {
 }
 
 // Launches a kernel in which every thread begins with stopped() or wait_for_stream(), with that many bytes of
-// shared memory for each block besides what the kernel declares. If DeviceState::overlap is set, its blocks may
-// be placed on the device while the kernel before still runs.
+// shared memory for each block in addition to the memory that the kernel declares. If DeviceState::overlap is set, its
+// blocks may be placed on the device while the kernel before still runs.
 template <class... Parameters, class... Arguments>
 void launch_with_memory(const DeviceState& state, void (*kernel)(Parameters...), std::int64_t blocks,
                         int threads, std::int64_t bytes, Arguments&&... arguments) {
@@ -64,7 +63,7 @@ void allow_memory(Kernel* kernel, std::int64_t bytes) {
       cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)));
 }
 
-// Sum over the first `lanes` (a power of two) neighbouring lanes, in all of them; a fixed order.
+// Sum over the first `lanes` (a power of two) neighbouring lanes, returned in each of them; in a fixed order.
 template <int lanes = 32, class T>
 __device__ inline T sum_lanes(T value) {
 #pragma unroll
@@ -180,7 +179,7 @@ struct OpenSums {
   const T* parts = nullptr;
   T* result = nullptr;
   int count = 0, blocks = 0;
-  // Whether memory holds the scalar at `where` already: it is none of these sums.
+  // Whether memory already holds the scalar at `where`: it is not one of these sums.
   __device__ bool stored(const T* where) const { return where < result || where >= result + count; }
 };
 
@@ -302,7 +301,7 @@ __global__ void __launch_bounds__(block_size, resident_threads / block_size)
       [&](const auto& element) { element(a, b); });
 }
 
-// Computes body(i)(a, b) for i in 0..n-1, where a and b are the values of two coefficients. body(i) only loads.
+// Computes body(i)(a, b) for i in 0..n-1; a and b are the values of two coefficients. body(i) only loads.
 template <class T, class Body>
 void each(const Context& context, std::int64_t n, Coefficient<T> a, Coefficient<T> b, Body body) {
   if (n == 0) return;
@@ -323,7 +322,7 @@ void each_and_judge(const Context& context, std::int64_t n, Coefficient<T> a, Co
          Scalars<T>{a, b, take_open_sums<T>(context)}, body, state.stop, *judge);
 }
 
-// Closes open sums in a launch of its own.
+// Closes open sums in a separate launch.
 template <class T>
 __global__ void close_kernel(Scalars<T> scalars, const int* stop) {
   const bool ended = stopped(stop);
@@ -342,7 +341,7 @@ template <int N, class T>
 Sums<T> sums_into(const Context& context, std::int64_t blocks, T* result) {
   DeviceState& state = context.device_state();
   if (!state.leave_open || N > OpenSums<T>::most) return {state.partials, state.arrived, result};
-  // No operation has closed those of the kernel before yet.
+  // No operation has yet closed the sums of the kernel before.
   if (state.open.count > 0) close_sums<T>(context);
   // The next kernel reads these parts while it writes its own.
   std::swap(state.partials, state.other_partials);

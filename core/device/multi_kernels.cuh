@@ -380,7 +380,7 @@ __global__ void __launch_bounds__(multi_threads)
     v[i * w + lane] = keep ? a * v[i * w + lane] : T(0);
 }
 
-// y := D x; D is the identity where d is null.
+// y := D x; D is the identity if d is null.
 template <class T>
 __global__ void __launch_bounds__(multi_threads)
     multi_multiply_kernel(std::int64_t n, int w, const T* d, const T* x, T* y, const T* running,

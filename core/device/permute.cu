@@ -17,7 +17,7 @@ __global__ void gather_kernel(const T* from, const Index* index, std::int64_t si
     to[i] = from[index[i]];
 }
 
-// Neighbouring threads take neighbouring vectors of a row, which lie side by side where they are interleaved.
+// Neighbouring threads take neighbouring vectors of a row, which lie side by side if they are interleaved.
 template <class T>
 __global__ void gather_rows_kernel(MultiVectorView<const T> from, const std::int32_t* index,
                                    MultiVectorView<T> to, std::int64_t from_row, std::int64_t from_column,

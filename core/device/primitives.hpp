@@ -8,7 +8,7 @@
 
 namespace protean::device {
 
-// Device memory for the length of a function, uninitialised; where only a Context is known.
+// Device memory for the duration of a function, uninitialised, for code that knows only a Context.
 template <class T>
 class Scratch {
  public:

@@ -29,8 +29,8 @@ __global__ void __launch_bounds__(block_size)
     to[begin[i] + k] = col[first + static_cast<P>(k)];
 }
 
-// Few rows, in one launch: their columns in `to`, begin[0 .. count] where each row begins. Nothing is written to `to`
-// beyond `room`.
+// Few rows, in one launch: their columns in `to`, and the beginning of each row in begin[0 .. count]. Nothing is
+// written to `to` beyond `room`.
 constexpr int few_threads = 1024, rows_of_thread = 4;
 constexpr std::int64_t few_rows = few_threads * rows_of_thread, few_columns = std::int64_t{1} << 18;
 template <class P>

@@ -34,8 +34,8 @@ struct DeviceState {
 
   // The last block of a reduction waits for all others, which costs as much as a small kernel. While
   // leave_open is set, a reduction of up to OpenSums::most sums only stores the partial sums of its blocks, and
-  // the next vector operation adds them up in each of its blocks (kernel_tools.cuh). Set it only where the
-  // results are read by Coefficients of vector operations and by nothing else.
+  // the next vector operation adds them up in each of its blocks (kernel_tools.cuh). Set it only if the results are
+  // read by Coefficients of vector operations and by nothing else.
   struct OpenSums {
     static constexpr int most = 2;
     const double* parts = nullptr;

@@ -1,4 +1,4 @@
-// A context next to another library that uses the same GPU: where its memory lies, and who waits for whom. Private;
+// A context next to another library that uses the same GPU: the place of its memory, and who waits for whom. Private;
 // CUDA builds only.
 #pragma once
 #include <cstdint>
@@ -9,8 +9,8 @@
 
 namespace protean::device {
 
-// A stream of CUDA as a number, as libraries tell each other: 1 for the default stream, 2 for the default stream of
-// each thread, else its address.
+// A stream of CUDA as a number, by the convention between libraries: 1 for the default stream, 2 for the default stream
+// of each thread, else its address.
 using StreamNumber = std::uintptr_t;
 
 // The context's later work waits for all that has been queued on the stream. The host does not wait. Throws

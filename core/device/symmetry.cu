@@ -1,5 +1,5 @@
-// Compares each entry of a matrix in device memory with its mirror. One thread an entry, so that long rows cost no more
-// than short ones. A thread finds its row among those of its block, and the mirror by bisection of the other row.
+// Compares each entry of a matrix in device memory with its mirror. One thread per entry, so that long rows cost no
+// more than short ones. A thread finds its row among those of its block, and the mirror by bisection of the other row.
 #include <algorithm>
 #include <bit>
 #include <cstdint>
@@ -54,7 +54,7 @@ __device__ void for_entries(const P* row_ptr, std::int64_t rows, std::int64_t no
   }
 }
 
-// size[r] := max |a_rk|, where it is 0 before. NaN counts as nothing.
+// size[r] := max |a_rk|; it is 0 before. NaN is ignored.
 template <class T, class P>
 __global__ void __launch_bounds__(block_size)
     sizes_kernel(const P* row_ptr, const T* values, std::int64_t rows, std::int64_t nonzeros, Bits* size) {

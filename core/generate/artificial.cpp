@@ -126,8 +126,7 @@ std::vector<std::int32_t> lengths_of(const Context& context, const Shape& s) {
   std::int64_t missing = std::llround(s.mean * static_cast<double>(s.rows)) -
                          std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0});
   const std::int64_t first = fixed_first ? 1 : 0, others = s.rows - first;
-  // Adds or removes one entry in rows that are spread evenly over those that allow it, until none is left to
-  // do.
+  // Adds or removes one entry in rows that are spread evenly over the rows that allow it, until all are done.
   for (int pass = 0; pass < 100 && missing != 0 && others > 0; ++pass) {
     const std::int64_t wanted = std::min(std::abs(missing), others);
     const std::int32_t one = missing > 0 ? 1 : -1;

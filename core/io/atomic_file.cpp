@@ -263,7 +263,8 @@ void AtomicFile::discard() noexcept {
   file_ = -1, temporary_.clear();
 }
 
-// `write_some` writes some of the bytes, as write(2). A system that takes none of them, without an error, has no space.
+// `write_some` writes some of the bytes, as write(2). If the system takes no bytes and reports no error, there is no
+// space.
 template <class WriteSome>
 void AtomicFile::write_all(const char* data, std::size_t bytes, WriteSome&& write_some) {
   while (bytes > 0) {

@@ -9,7 +9,7 @@ namespace protean::io_detail {
 // What a file with these first bytes is, if it is not read here, and the command that converts it. Empty for all other
 // files. `path` stands in the command.
 std::string foreign_file(std::string_view first_bytes, const std::string& path);
-constexpr std::size_t foreign_bytes = 512;  // that many of its first bytes tell
+constexpr std::size_t foreign_bytes = 512;  // this many of its first bytes show what it is
 
 // Whether the type in the header of a .npy file is complex: '<c16' with its quotes. What to say about a vector of such
 // numbers.

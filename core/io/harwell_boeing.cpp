@@ -124,7 +124,7 @@ Item item_of(const Columns& columns, std::int64_t k, std::int32_t column) {
     return {columns.row[k], column, columns.value[k]};
 }
 
-// The entries, and those of the other half of a symmetric matrix, in the order of the file.
+// The entries, including the other half of a symmetric matrix, in the order of the file.
 template <class Item>
 std::vector<ItemPiece<Item>> pieces_of(const Columns& columns, const Header& header, const Buckets& buckets) {
   constexpr std::int64_t most = std::int64_t{1} << 20;  // entries of a piece

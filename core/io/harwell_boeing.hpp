@@ -10,7 +10,7 @@
 
 namespace protean::io_detail {
 
-// Whether a text with these first lines is such a file. harwell_boeing_bytes of it tell.
+// Whether a text with these first lines is such a file. harwell_boeing_bytes of it are enough.
 bool is_harwell_boeing(std::string_view first_lines) noexcept;
 constexpr std::size_t harwell_boeing_bytes = 512;
 // Whether a file with such a name should be one: A.rua, A.rsa.gz, A.rb. A file with another name may be one all the

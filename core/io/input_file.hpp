@@ -6,8 +6,8 @@
 
 namespace protean::io_detail {
 
-// What a path stands for. A named pipe (mkfifo) is a file of its own: opening it waits until another program
-// opens the other end. A pipe of the shell (a | b, <(a), >(a)) has both ends open already.
+// What a path stands for. A named pipe (mkfifo) is a separate file: opening it waits until another program opens the
+// other end. A pipe of the shell (a | b, <(a), >(a)) has both ends open already.
 // unreachable: the system does not say, for example when a folder of the path may not be entered; opening it says why.
 enum class FileKind : unsigned char {
   missing,
@@ -50,7 +50,7 @@ class InputFile {
 // until the other end has written that many or has been closed. Throws BadFile.
 std::string first_bytes(const std::string& path, std::size_t most);
 
-// A file that is there, and has the name `path` except for its ending, where `path` is not: A.mtx.xz for A.mtx or for
+// If there is no file `path`: an existing file whose name differs only in its ending, such as A.mtx.xz for A.mtx or for
 // A. Empty if there is none.
 std::string with_other_ending(const std::string& path);
 

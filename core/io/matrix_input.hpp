@@ -23,9 +23,9 @@ struct Input {
 void check_memory(const Input& input, const Header& header, double entries, double item_bytes,
                   double row_bytes, const ReadOptions& options);
 
-// Throws BadFile for a matrix of many rows or columns when nearly all of them would be empty: the header is
-// damaged. Otherwise a file of a few bytes could take 16 GB of memory, and minutes, for two billion empty
-// rows. A vector may be that sparse.
+// Throws BadFile for a matrix of many rows or columns if nearly all of these would be empty: the header is damaged.
+// Otherwise a file of a few bytes could take 16 GB of memory, and minutes, for two billion empty rows. A vector may be
+// that sparse.
 void check_rows(const Input& input, const Header& header);
 
 // What is wrong with an entry.

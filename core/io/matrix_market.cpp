@@ -191,7 +191,7 @@ CsrMatrix<double> read_coordinate(const ContextPtr& context, const Input& input,
   check<Item>(input, header, parsed);
   if (header.mirrored()) check_triangles(input, header, parsed);
   Assembled result = assemble(context, header, buckets, std::move(parsed.pieces), options.duplicates);
-  // The message gives the place where the entry stands for the second time, with the indices of the file.
+  // The message gives the place of the second occurrence of the entry, with the indices of the file.
   const auto refuse = [&](EntryPlace entry, std::string_view why) {
     int seen = 0;
     const Position second = find_entry<Item>(input, [&](std::int64_t, const Item& item) {

@@ -14,8 +14,8 @@
 
 namespace protean::io_detail {
 
-// An array in memory pages of its own. They are returned to the system at once: memory that only the parser
-// needs must not stay with the process after the matrix has been made.
+// An array in separate memory pages. They are returned to the system at once: memory that only the parser needs must
+// not stay with the process after the matrix has been made.
 template <class T>
 class PageArray {
  public:

@@ -57,7 +57,7 @@ class LineSource {
   void allow(std::size_t bytes, std::string why);
   // The next piece will be the first one again, from `offset` on. For a reader that has read the header.
   void put_back(const Piece& piece, std::size_t offset);
-  // Whether the last piece was given, and its last line had no line end of its own.
+  // Whether the last piece was given, and its last line had no line end.
   bool added_line_end() const noexcept { return added_line_end_; }
 
  private:

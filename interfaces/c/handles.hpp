@@ -45,7 +45,7 @@ struct SolverOf {
   bool told = false;  // `system` has the present settings
   // What these refer to. It outlives the settings of `system`, so that the next one has another address.
   std::shared_ptr<const MultiVector<double>> near_null_space;
-  bool own_preconditioner = false;  // `apply` has changed since `system` was told
+  bool own_preconditioner = false;  // `apply` has changed since `system` was set
 };
 
 }  // namespace protean::capi

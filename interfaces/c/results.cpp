@@ -28,7 +28,7 @@ const Record& at(const std::vector<Record>& records, int64_t index) {
   return records[static_cast<std::size_t>(index)];
 }
 
-// Writes as many bytes of a struct as the program knows; those that only the program knows become 0.
+// Writes as many bytes of a struct as the program knows; bytes that only the program knows become 0.
 template <class Struct>
 void hand_over(const Struct& from, Struct* result, std::size_t size) {
   void* const to = need(result, "result");

@@ -17,7 +17,7 @@ using namespace protean::capi;
 
 namespace {
 
-// The settings of the solver as those of every entrance.
+// The settings of the solver in the form of every entrance.
 SolveSettings settings_of(const protean_solver& solver) {
   SolveSettings settings;
   settings.method = solver.method, settings.solver = solver.settings.solver;

@@ -1,5 +1,5 @@
 # find_package(deal.II), without its macros: they change compiler and flags of a whole project. Sets DEALII_FOUND and a
-# target protean_dealii to link, or PROTEAN_NO_DEALII: why there is none.
+# target protean_dealii to link, or PROTEAN_NO_DEALII: the reason why there is none.
 find_package(deal.II 9.3 QUIET CONFIG)
 if(deal.II_FOUND AND DEAL_II_TARGET_CONFIG AND NOT TARGET "${DEAL_II_TARGET_RELEASE}")
   include(${DEAL_II_TARGET_CONFIG})  # where its libraries are; its macros would do it

@@ -2,7 +2,7 @@
 // libraries.
 //
 //   protean_dealii::SolverCG, SolverBicgstab, SolverGMRES
-//                            in place of deal.II's: solver(control), then solve(A, x, b, preconditioner)
+//                            instead of deal.II's: solver(control), then solve(A, x, b, preconditioner)
 //   protean_dealii::Solver   solves many times with one matrix, which it may keep in another format
 //
 // How deal.II stores a matrix: SparsityPattern has 64-bit row pointers and (in builds without 64-bit indices)

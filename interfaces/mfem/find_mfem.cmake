@@ -23,7 +23,7 @@ elseif(MFEM_USE_MPI OR NOT MFEM_USE_DOUBLE)
   set(PROTEAN_NO_MFEM "MFEM in ${MFEM_DIR} is a parallel one or not in double precision")
 endif()
 if(MFEM_FOUND)
-  # The wheel names its zlib where the machine that made it had one. A shared libmfem knows itself what it needs.
+  # The wheel names the zlib of the machine on which it was made. A shared libmfem knows itself what it needs.
   get_target_property(kind mfem TYPE)
   get_target_property(named mfem INTERFACE_LINK_LIBRARIES)
   if(kind STREQUAL SHARED_LIBRARY AND named)

@@ -2,7 +2,7 @@
 // matrix of several ranks.
 //
 // PETSc's arrays stay the matrix; a Block is a copy of them in another format (in csr it is a view), which follows the
-// states that PETSc counts: new values are put into the same format, a new pattern is converted anew.
+// states that PETSc counts: new values are put into the same format, a new pattern is converted.
 #pragma once
 #include <petscmat.h>
 
@@ -29,7 +29,7 @@ namespace protean_types {
 enum class Role : unsigned char { whole, diagonal, off_diagonal };
 const char* name_of(Role role) noexcept;
 
-// What a KSP tells after an iteration (KSPProteanWatch()).
+// What a KSP reports after an iteration (KSPProteanWatch()).
 struct Watched {
   std::int64_t iteration = 0;
   double residual = 0, first_residual = 0;  // norms, of this iteration and of iteration 0

@@ -13,7 +13,7 @@
 
 namespace protean_petsc::detail {
 
-// Carries an error code of PETSc, which has been reported where it arose, through C++.
+// Carries an error code of PETSc, which has been reported at its origin, through C++.
 struct Failure : std::exception {
   explicit Failure(PetscErrorCode its_code) : code(its_code) {}
   const char* what() const noexcept override { return "a call of PETSc failed, and has reported why"; }

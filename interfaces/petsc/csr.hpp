@@ -42,7 +42,7 @@ inline Arrays arrays_of(Mat A) {
   must(MatGetLocalSize(A, &arrays.rows, &arrays.cols));
   const PetscInt *row_ptr = nullptr, *col = nullptr;
   const double* values = nullptr;
-  // What is restored at once are PETSc's own arrays, not copies: they stay where they are.
+  // The arrays that are restored at once are PETSc's own, not copies, and stay in place.
   must(MatGetRowIJ(A, 0, PETSC_FALSE, PETSC_FALSE, &n, &row_ptr, &col, &done));
   if (!done) throw protean::BadMatrix("PETSc does not give the rows of this matrix");
   arrays.row_ptr = arrays.rows == 0 ? empty : row_ptr, arrays.col = col;

@@ -125,7 +125,7 @@ class Observer final : public protean::SolveObserver {
   KSPConvergedReason reason_ = KSP_CONVERGED_ITERATING;
 };
 
-// Where b - A x is small enough, PETSc tells by the norm which of the two tolerances was reached.
+// If b - A x is small enough, PETSc decides by the norm which of the two tolerances was reached.
 inline KSPConvergedReason reason_of(const protean::SolveReport& report, KSP ksp) {
   switch (report.reason) {
     case protean::StopReason::relative_tolerance:

@@ -75,7 +75,7 @@ PetscErrorCode list_options(Items PetscOptionsObject) {
 
 // ---- one rank
 
-// A matrix that has no settings of an outer one has those of its own options.
+// A matrix without settings from an outer matrix has the settings of its own options.
 Block& ready_block(Mat A) {
   Block& block = block_of(A);
   if (!block.settings()) block.configure(settings_of(A), Role::whole);
@@ -223,7 +223,7 @@ PetscErrorCode seq_create(Mat A) {
 
 // ---- several ranks
 
-// PETSc makes blocks anew when the pattern changes, and makes them of type seqaij in places.
+// PETSc makes new blocks when the pattern changes, and makes some of them of type seqaij.
 void make_blocks_ours(Mat A) {
   Mat blocks[2] = {nullptr, nullptr};
   must(MatMPIAIJGetSeqAIJ(A, &blocks[0], &blocks[1], nullptr));

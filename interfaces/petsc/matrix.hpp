@@ -47,8 +47,8 @@ class Matrix {
   Matrix(const Matrix&) = delete;
   Matrix& operator=(const Matrix&) = delete;
 
-  // After MatSetValues() and the like: takes new values, or makes the matrix anew if the pattern is new. PETSc's own
-  // counters tell.
+  // After MatSetValues() and the like: takes new values, or makes a new matrix if the pattern is new. PETSc's own
+  // counters show which.
   void update() {
     PetscObjectState values = 0, pattern = 0;
     must(PetscObjectStateGet(object(mat_), &values));

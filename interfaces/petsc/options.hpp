@@ -61,7 +61,7 @@ inline void refuse_wrong(const Options& options) {
 }
 
 // Throws BadArgument for an option in PETSc's database that begins with this prefix and this stem, such as
-// "-ksp_protean_", and is none of `known`. PETSc itself tells at the end at most, by -options_left.
+// "-ksp_protean_", and is not one of `known`. PETSc itself reports it only at the end, with -options_left.
 inline void refuse_unknown_options(PetscOptions options, const char* prefix, std::string_view stem,
                                    const std::vector<std::string_view>& known) {
   char* text = nullptr;

@@ -32,8 +32,8 @@ PetscErrorCode delete_watch(void** watch) {
   return PetscErrorCode(0);
 }
 
-// Iteration `iteration` of all ranks at once. A rank may change where the slowest rank becomes faster by the changes,
-// and this one would be slower than that if it stayed.
+// Iteration `iteration` of all ranks at once. A rank may change if the slowest rank becomes faster by the changes, and
+// this rank would be slower than that if it stayed.
 void agree(Watch& watch, MPI_Comm comm, PetscInt iteration, Block* const (&blocks)[2]) {
   bool any = false;
   for (Block* const block : blocks) any = any || (block && block->agrees());

@@ -98,7 +98,7 @@ def is_sparse(A: Any) -> bool:
 
 
 def csr_arrays(A: Any, dtype: Any) -> tuple[int, int, Array, Array, Array]:
-    """Rows, columns, indptr, indices, data; no copies where the arrays of A are CSR of this type already."""
+    """Rows, columns, indptr, indices, data; no copies if the arrays of A are already CSR of this type."""
     other = _device.host_csr(A)
     if other is not None:
         rows, cols, *arrays = other

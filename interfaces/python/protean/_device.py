@@ -22,7 +22,7 @@ _CUDA, _MANAGED = 2, 13  # types of devices of DLPack
 
 
 def _nvidia_folders() -> list[str]:
-    """Where pip puts NVIDIA's libraries: those of the CUDA version for which this build was made."""
+    """The folders in which pip puts NVIDIA's libraries of the CUDA version for which this build was made."""
     within = os.path.join("nvidia", f"cu{_core.cuda_major}", "lib")
     return [folder for entry in sys.path if os.path.isdir(folder := os.path.join(entry or os.curdir, within))]
 
@@ -136,7 +136,7 @@ def on_device(x: Any) -> bool:
 
 
 def taken(x: Any, what: str) -> _core.DeviceArray:
-    """An array on a GPU as the extension takes it, where it is."""
+    """An array on a GPU as the extension takes it, without a copy."""
     if isinstance(x, DeviceArray):
         return x._core
     if is_cupy(x):
@@ -187,7 +187,7 @@ def _of_interface(x: Any, what: str) -> _core.DeviceArray:
         raise BadArgument(f"{what} has a mask; give an array without one")
     stream = given.get("stream")
     if version < 3:
-        # The older protocol tells of no stream, so the default stream is waited for.
+        # The older protocol has no stream, so the default stream is waited for.
         stream = 1
     elif stream is not None and (not isinstance(stream, int) or stream <= 0):
         raise BadArgument(
@@ -208,7 +208,7 @@ def _of_interface(x: Any, what: str) -> _core.DeviceArray:
 def result_like(
     b: Any, ordinal: int, shape: tuple[int, ...], dtype: np.dtype[Any], by_columns: bool = False
 ) -> tuple[Any, _core.DeviceArray]:
-    """An array of zeros for a result, and the same as the extension takes it: of CuPy or PyTorch where b is."""
+    """An array of zeros for a result, and the same as the extension takes it: of CuPy or PyTorch if b is."""
     if is_cupy(b):
         cupy = sys.modules["cupy"]
         with cupy.cuda.Device(ordinal):
@@ -227,7 +227,7 @@ def result_like(
 
 
 def given_back(x: Any, b: Any) -> Any:
-    """The result, as JAX has it where b is of JAX. Its memory is shared."""
+    """The result, as an array of JAX if b is one. Its memory is shared."""
     if isinstance(x, DeviceArray) and _loaded(b, "jax", "Array"):
         return sys.modules["jax"].dlpack.from_dlpack(x)
     return x

@@ -203,7 +203,7 @@ class Matrix:
 
     @property
     def T(self) -> Matrix:
-        """The transpose, a matrix of its own in csr. It is made once, on the host, and again after `update`."""
+        """The transpose, a separate matrix in csr. It is made once, on the host, and again after `update`."""
         if self._transposed is None:
             self._transposed = Matrix(self._core.transposed())
         return self._transposed

@@ -1,4 +1,4 @@
-"""Preconditioners: of this library by name, and those of others."""
+"""Preconditioners of this library by name, and preconditioners of other libraries."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Preconditioner:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The type of the vectors, that of the matrix."""
+        """The type of the vectors, which is the type of the matrix."""
         return self._matrix.dtype
 
     @property
@@ -46,7 +46,7 @@ class Preconditioner:
 
     @property
     def symmetric(self) -> bool:
-        """Whether M is symmetric where the matrix is. cg and minres take such an M only."""
+        """Whether M is symmetric if the matrix is. cg and minres only take such an M."""
         return self._core.symmetric
 
     @property
@@ -56,7 +56,7 @@ class Preconditioner:
 
     @property
     def figures(self) -> dict[str, float]:
-        """Numbers that tell how the setup went, such as the shift of an incomplete factorization."""
+        """Numbers that describe the setup, such as the shift of an incomplete factorization."""
         return self._core.figures
 
     def update(self) -> None:

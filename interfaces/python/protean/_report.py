@@ -79,7 +79,7 @@ class Report:
     """The norm of b - A x: the 2-norm, or what option ``residual_norm`` names."""
     recurrence_relative: float
     true_relative: float
-    """The same divided by that of b, or what option ``baseline`` names."""
+    """The same divided by the norm of b, or by what option ``baseline`` names."""
     residuals: Array
     """Norms of the residuals of the recurrence, the initial one first."""
     seconds: dict[str, float]
@@ -238,7 +238,7 @@ def _switch_label(one: dict[str, Any]) -> str:
 
 
 def _label_switches(ax: Any, switches: list[dict[str, Any]]) -> int:
-    """Write the formats next to their lines, each where no other stands; returns how many found no place."""
+    """Write the formats next to their lines without overlaps; returns how many found no place."""
     points_of_pixel = 72 / ax.get_figure().dpi
     gap, left_out = 2 / points_of_pixel, 0
     placed: list[Any] = []

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
-# What docstrings share. `described` puts it where they have a line such as <A b x0>.
+# The shared parts of docstrings. `described` puts them in the place of a line such as <A b x0>.
 _SHARED = {
     "A": """
 A : sparse array or matrix, array of shape (n, n), LinearOperator, or Matrix

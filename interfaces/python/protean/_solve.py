@@ -99,7 +99,7 @@ class Solver:
         callback: Callable[[Iteration], object] | None = None,
         threads: int | None = None,
     ) -> Report:
-        """Solve A x = b. The parameters are those of `protean.solve`."""
+        """Solve A x = b. The parameters are the parameters of `protean.solve`."""
         there = type(b) is not np.ndarray and _device.on_device(b)
         values = _device.seen(b, "b") if there else finite(real_array(b, "b"), "b")
         type_of_b = dtype_of(values)

@@ -45,7 +45,7 @@ def preconditioners() -> Table:
 def options() -> Table:
     """All options of `solve` and `preconditioner`, with defaults, what they may be, and who reads them.
 
-    Those of section "solver" are keywords. Those of "preconditioner" go into its dict, those of "policy" into
+    Options of section "solver" are keywords. Options of "preconditioner" go into its dict, options of "policy" into
     ``policy={...}``. They are the keys of a problem file.
     """
     return Table(_core.options())

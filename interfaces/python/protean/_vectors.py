@@ -14,7 +14,7 @@ F32, F64, I32 = np.dtype(np.float32), np.dtype(np.float64), np.dtype(np.int32)
 
 
 def is_float32(dtype: Any) -> bool:
-    """Whether values are computed in float32: those of other real types are computed in float64."""
+    """Whether values are computed in float32; other real types are computed in float64."""
     if dtype == F64:
         return False
     kind = dtype.kind
@@ -46,7 +46,7 @@ def real_array(x: Any, what: str) -> Array:
 
 
 def finite(x: Array, what: str) -> Array:
-    """x, where all its entries are finite."""
+    """x, if all its entries are finite."""
     bad = np.flatnonzero(~np.isfinite(x))
     if bad.size:
         at = np.unravel_index(bad[0], x.shape)

@@ -176,7 +176,7 @@ def minres(
         told = callback
 
         def call(x: Any) -> None:
-            # PyTorch copies by another name; an array of ours on a GPU cannot be changed by the caller.
+            # PyTorch has another name for copies; the caller cannot change our own arrays on a GPU.
             told(x.copy() if hasattr(x, "copy") else x.clone() if hasattr(x, "clone") else x)
 
     if shift != 0:

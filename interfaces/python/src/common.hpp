@@ -25,7 +25,7 @@ namespace protean::python {
 
 namespace nb = nanobind;
 
-// Vectors and arrays of the caller, where they are. Python makes them contiguous and of the right type before.
+// Vectors and arrays of the caller, in place. Python makes them contiguous and of the right type before.
 template <class T>
 using VectorArray = nb::ndarray<T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using IndexArray = nb::ndarray<nb::ro, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
@@ -62,7 +62,7 @@ class Kept {
 template <class T>
 nb::object empty_vector(std::int64_t size);
 
-// y := f(x), where f is a function of the caller: takes an array of n values, returns an array of m values.
+// y := f(x) for a function f of the caller, which takes an array of n values and returns an array of m values.
 template <class T>
 class PythonFunction {
  public:

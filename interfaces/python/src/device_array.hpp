@@ -1,7 +1,7 @@
-// Arrays in the memory of a GPU: arrays of other libraries, taken where they are, and our own results.
+// Arrays in the memory of a GPU: arrays of other libraries, used in place, and our own results.
 //
-// Whoever made an array may still be computing it on a stream of its own. If that stream is known, ours waits for it
-// before the array is read, and it waits for ours afterwards, without the host. If it is not known, the host waits.
+// The library that made an array may still be computing it on its own stream. If that stream is known, ours waits for
+// it before the array is read, and it waits for ours afterwards, without the host. If it is not known, the host waits.
 #pragma once
 #include <cstdint>
 #include <initializer_list>
@@ -119,7 +119,7 @@ void require_on(const DeviceArray& array, const Gpu& gpu);
 class Joined {
  public:
   Joined(Gpu& gpu, std::initializer_list<const DeviceArray*> arrays);
-  // Waits where done() was not called, since work that was queued may still use the arrays.
+  // Waits if done() was not called, since work that was queued may still use the arrays.
   ~Joined();
   Joined(const Joined&) = delete;
   Joined& operator=(const Joined&) = delete;

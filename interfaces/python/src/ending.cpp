@@ -15,7 +15,7 @@ std::atomic<bool> closed{false};  // nobody gets the GIL any more
 std::atomic<int> computing{0};    // threads that have given the GIL back
 std::atomic<int> asking{0};       // threads that are about to get it
 std::thread::id ends_it;          // written before `ending`
-// This thread has given the GIL back. The stable interface of Python does not tell.
+// This thread has released the GIL. The stable interface of Python does not report this.
 thread_local bool without = false;
 
 bool ended_by_this_thread() noexcept { return ending && std::this_thread::get_id() == ends_it; }
@@ -49,7 +49,7 @@ WithoutGil::~WithoutGil() {
   --asking, --computing;
 }
 
-// A thread that Python does not know, such as that of a build next to a solve, does not have the GIL either.
+// A thread that Python does not know, such as the thread of a build next to a solve, does not have the GIL either.
 WithGil::WithGil() : had_given_back_(without) {
   const bool has_it = !without && PyGILState_GetThisThreadState() != nullptr;
   if (!has_it) ask();

@@ -1,5 +1,5 @@
 // The GIL, also while the interpreter ends: a thread that then asks Python for it is ended by pthread_exit(), which
-// takes the process down where frames of C++ lie above.
+// crashes the process if frames of C++ lie above.
 #pragma once
 #include <nanobind/nanobind.h>
 
@@ -44,7 +44,7 @@ class WithGil : OfOneScope {
 // For atexit: ends the solves of other threads between two iterations, and waits until no thread computes for Python
 // without the GIL, for some seconds.
 void stop_solves();
-// In the child after a fork, which has none of the other threads.
+// In the child after a fork, which does not have the other threads.
 void forget_solves() noexcept;
 
 }  // namespace protean::python

@@ -1,4 +1,4 @@
-// The exceptions of the library as those of protean.errors.
+// The exceptions of the library as exceptions of protean.errors.
 #include <exception>
 #include <new>
 #include <stdexcept>

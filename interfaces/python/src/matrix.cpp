@@ -228,7 +228,7 @@ void Matrix<T>::convert(const std::string& format, const FormatParams& parameter
   const WithoutGil no_gil;
   const std::lock_guard lock(mutex());
   require_no_solve("a conversion");
-  make();  // so that there is a format to keep where the new one is refused
+  make();  // so that there is a format to keep if the new one is refused
   system_->set_format(format, parameters, kernel);
   if (order) system_->set_order(*order);
   const bool open = format == "auto" || (order && *order == "auto");

@@ -20,14 +20,13 @@ namespace protean::python {
 template <class T>
 class Matrix {
  public:
-  // Arrays of the caller; int32 row pointers and columns, or int64 ones. They are used where they are, and `kept` keeps
-  // them. ordinal: of the GPU to which they are copied, or -1. Columns of int64 are copied into int32. Rows that are
+  // Arrays of the caller; int32 row pointers and columns, or int64 ones. They are used in place, and `kept` keeps them
+  // alive. ordinal: of the GPU to which they are copied, or -1. Columns of int64 are copied into int32. Rows that are
   // not sorted are sorted, and entries of the same place added up, in a copy. Throws BadMatrix, BadArgument.
   static std::shared_ptr<Matrix> of_csr(std::int64_t rows, std::int64_t cols, const IndexArray& row_ptr,
                                         const IndexArray& col, const VectorArray<const T>& values,
                                         nb::object kept, int threads, int ordinal);
-  // Arrays on a GPU, with columns of int32, rows sorted and each column once. They are used where they are. Throws as
-  // above.
+  // Arrays on a GPU, with columns of int32, rows sorted and each column once. They are used in place. Throws as above.
   static std::shared_ptr<Matrix> of_device_csr(std::int64_t rows, std::int64_t cols,
                                                const DeviceArray& row_ptr, const DeviceArray& col,
                                                const DeviceArray& values, nb::object kept);

@@ -1,9 +1,9 @@
 // The functions of cuBLAS and cuSPARSE that this library calls, for an extension that is not linked with them.
 //
-// A wheel must be importable where neither is installed. So the extension defines these functions itself, which the
-// linker prefers to those of NVIDIA's libraries. Each calls the real one, which is looked up when it is called for the
-// first time. The first call of all is cublasCreate(), at the creation of a device context. It looks for both libraries
-// and throws NotAvailable where one is missing. The CUDA runtime is linked in; it looks for the driver in the same way.
+// A wheel must be importable if neither is installed. So the extension defines these functions itself, which the linker
+// prefers to those of NVIDIA's libraries. Each calls the real one, which is looked up when it is called for the first
+// time. The first call of all is cublasCreate(), at the creation of a device context. It looks for both libraries and
+// throws NotAvailable if one is missing. The CUDA runtime is linked in; it looks for the driver in the same way.
 #include <cublas_v2.h>
 #include <cusparse.h>
 #include <dlfcn.h>
@@ -41,13 +41,13 @@ std::mutex& mutex() {
 }
 
 std::string loaded_from(void* handle) {
-  // Any address inside would do for dladdr(); the loader knows the path of a handle by itself.
+  // Any address inside would do for dladdr(); the loader knows the path of a handle.
   char folder[4096];
   return dlinfo(handle, RTLD_DI_ORIGIN, folder) == 0 ? folder : "an unknown folder";
 }
 
-// Where another library of this process, such as CuPy, has it already, that one is taken; then that of a package, then
-// what the loader finds (LD_LIBRARY_PATH, its cache).
+// If another library of this process, such as CuPy, has loaded it, that one is taken; else the one of a package; else
+// the one that the loader finds (LD_LIBRARY_PATH, its cache).
 Library load(const std::string& name) {
   std::string tried;
   const auto open = [&](const std::string& path, int mode) -> void* {

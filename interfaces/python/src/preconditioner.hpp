@@ -34,7 +34,7 @@ class OwnState {
   std::uint64_t serial_ = 0;  // of the operator that M_ was set up for
 };
 
-// M that was set up for a matrix of its own, and may be applied by itself. Solves with other matrices use it as it is.
+// M that was set up for its own matrix, and may be applied alone. Solves with other matrices use it as it is.
 template <class T>
 class OwnPreconditioner final : public PreconditionerSource<T> {
  public:

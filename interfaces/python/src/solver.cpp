@@ -372,7 +372,7 @@ nb::tuple solve_scipy(Matrix<T>& matrix, const std::string& method, const Vector
   return nb::make_tuple(static_cast<int>(result.report.reason), result.report.iterations);
 }
 
-// The same on a GPU, where b stays: ||b - A x|| <= max(relative ||b||, absolute). `shown`: x as the callback gets it.
+// The same on a GPU; b stays there: ||b - A x|| <= max(relative ||b||, absolute). `shown`: x as the callback gets it.
 SolveSettings scipy_settings(const std::string& method, double relative, double absolute,
                              std::int64_t max_iterations, std::int64_t number) {
   SolveSettings settings = scipy_settings(method, absolute, max_iterations, number);

@@ -40,7 +40,7 @@ class Watch final : public SolveObserver {
   // x: the array of the solve, which the callback gets. history: keeps the residuals.
   Watch(nb::object callback, Calls calls, nb::object x, bool history);
   bool on_iteration(const IterationInfo& info) override;
-  // An order of the rows keeps an x of its own, which is copied back if the callback reads x.
+  // An order of the rows keeps its own x, which is copied back if the callback reads x.
   bool reads_solution(const IterationInfo& info) const noexcept override;
   // Whether a signal asks for the end, before the first iteration: it is raised by finish().
   bool asked_to_stop();
