@@ -18,8 +18,8 @@ constexpr bool is_engine(std::string_view name) {
   return std::find(std::begin(names), std::end(names), name) != std::end(names);
 }
 
-// The entries of layouts with their engines, and those of presets with the parameters and kernels that are left of
-// their base. Filled once.
+// The entries of layouts with their engines, and the entries of presets with the parameters and kernels that are left
+// of their base. Filled once.
 class Entries {
  public:
   const FormatEntry* complete(const FormatEntry& layout, std::string_view engine) {

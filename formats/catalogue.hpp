@@ -11,7 +11,7 @@ namespace PROTEAN_EXPORT protean {
 // All formats, in the order of catalogue.def.
 std::span<const FormatEntry* const> catalogue() noexcept;
 
-// The formats with a layout of their own: all except presets.
+// The formats with their own layout: all except presets.
 std::span<const FormatEntry* const> layouts() noexcept;
 
 // The format with this id. Throws BadArgument, with the nearest name, for an unknown id.

@@ -49,7 +49,7 @@ FormatChoice chosen_by(const SelectorQuestion& question) {
   return {best.entry->id, std::move(best.reason), std::move(best.parameters)};
 }
 
-// So many formats are tried where the matrix refuses them: each plan costs the time of some products.
+// The number of formats that are tried if the matrix refuses them: each plan costs the time of some products.
 constexpr int most_tried = 3;
 
 bool by_default_selector(const ChoiceOptions& options) {

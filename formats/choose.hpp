@@ -112,9 +112,9 @@ struct RankedFormat {
   std::size_t bytes = 0;     // estimated from a sample
 };
 
-// All formats that the rule considers: csr, and those that survey_formats() admits with their native kernel in
-// the space. First those with a known cost, the smallest total first; then the others, in the order of the
-// catalogue. The pattern lies in host memory. Takes the time of a few products.
+// All formats that the rule considers: csr, and the formats that survey_formats() admits with their native kernel in
+// the space. First those with a known cost, the smallest total first; then the others, in the order of the catalogue.
+// The pattern lies in host memory. Takes the time of a few products.
 std::vector<RankedFormat> rank_formats(const SparsityPattern& pattern, const CostModel& model,
                                        const ChoiceOptions& options = {});
 
@@ -132,8 +132,8 @@ struct ChosenMatrix {
 //   of the expected time, unless a conversion takes far longer than predicted, and needs the memory of csr and two
 //   formats.
 //
-// The choice sees a sample only. If the whole matrix is refused, the next format of the selector's ranking that is
-// expected to be faster than csr is tried, three in all. The format is csr if all of them refuse, if rows are not
+// The choice sees only a sample. If the whole matrix is refused, the next format of the selector's ranking that is
+// expected to be faster than csr is tried, three in all. The format is csr if all of these refuse, if rows are not
 // sorted, if the free memory does not suffice, and with `several_columns` unless a product of the format with several
 // vectors may take less time (several_bandwidth()); `reason` says so. Space, deterministic mode and size of values of
 // `options` are taken from the matrix, and symmetry of its values is found out if it matters. `on_host`: the same

@@ -49,7 +49,7 @@ std::vector<PartOfSum> parts_of(std::string_view text);
 void check_parts(std::span<const PartOfSum> parts);
 void check_part(const PartOfSum& part);
 
-// A matrix in format sum, in the memory of the context, where csr lies as well. Throws what make_matrix() throws; the
+// A matrix in format sum, in the memory of the context, in which csr also lies. Throws what make_matrix() throws; the
 // reason names a part that is refused.
 template <class T>
 PROTEAN_EXPORT std::unique_ptr<AssembledMatrix<T>> make_sum(std::span<const PartOfSum> parts,

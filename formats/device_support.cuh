@@ -34,7 +34,7 @@ constexpr Kernel with_params(Kernel kernel, std::span<const ParamDoc> params) {
   kernel.params = params;
   return kernel;
 }
-// The kernel with an admit() of its own.
+// The kernel with its own admit().
 constexpr Kernel admitted_by(Admit admit, Kernel kernel) {
   kernel.admit = admit;
   return kernel;
@@ -113,9 +113,8 @@ inline unsigned piece_blocks(const DeviceState& state, std::int64_t pieces, bool
   return static_cast<unsigned>(std::max<std::int64_t>(1, pieces));
 }
 
-// A product with one thread for each position, or `split` threads where rows are few. A kernel calls this
-// with its own launch bounds. Rows has
-//   std::int64_t rows
+// A product with one thread for each position, or `split` threads if there are few rows. A kernel calls this with its
+// own launch bounds. Rows has std::int64_t rows
 //   std::int64_t row(std::int64_t p) const        of position p < rows
 //   T part_sum<split>(p, part, x) const           what thread `part` of the row adds to its sum
 //   T whole(p, sum) const                         the row's sum from the sum of all parts

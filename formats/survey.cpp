@@ -193,8 +193,8 @@ class Source {
 // The samples of one matrix that are given to admit().
 struct Samples {
   PatternSample rows;
-  // One block of `rows`, for formats whose admit() takes long: that of the block formats takes ten times as
-  // long as any other, since it tries all block shapes. Empty: use `rows`.
+  // One block of `rows`, for formats whose admit() takes long: admit() of the block formats takes ten times as long as
+  // any other, since it tries all block shapes. Empty: use `rows`.
   std::optional<PatternSample> one_block = {};
   // `rows` and the longest row, if that is longer_by times as long as the longest of `rows`.
   std::optional<PatternSample> with_longest = {};
@@ -301,8 +301,8 @@ std::vector<SwitchTarget> ask_all(const ContextPtr& one, const Samples& samples,
       format.why = samples.rows.share < 1 ? fmt::format("in a sample of {:.1f} % of the entries: {}",
                                                         100 * samples.rows.share, admission.reason)
                                           : admission.reason;
-    // The time of compressing depends on the columns more than that of other conversions, and admit() does
-    // nearly all of it.
+    // The time of compressing depends on the columns more than the time of other conversions, and admit() does nearly
+    // all of it.
     if (admission.ok && entry->traits.admission_converts && space == Space::host)
       format.plan_seconds = survey.plan_seconds(*entry);
     for (const Kernel& kernel : kernels) {

@@ -11,8 +11,8 @@ namespace {
 constexpr int most_tries = 6;
 constexpr double share_of_tries = 0.02, conversion_margin = 2.5, most_longer = 8;
 constexpr double least_gain = 0.005;   // of the time of the solve
-constexpr double least_faster = 0.98;  // a format must be as much faster than the best: less is noise
-// The least deviation of a prediction: where the table is of another machine, its formats compare otherwise than here.
+constexpr double least_faster = 0.98;  // a format must be this much faster than the best: less is noise
+// The least deviation of a prediction: if the table is from another machine, its formats compare differently there.
 constexpr double least_deviation = 0.3;
 constexpr double cost_of_building = 1.25;  // of a conversion, as the policy doubts it
 

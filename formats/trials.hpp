@@ -8,8 +8,8 @@
 //
 // for N products, t the product of the best format so far, and X lognormal with the predicted product as its median and
 // the predicted uncertainty as its deviation (expected improvement: Jones, Schonlau and Welch, J. Global Optim. 13
-// (1998) 455). All tries together take at most a fiftieth of the solve, also where conversions take 2.5 times as long
-// as predicted; if one took longer still, the next ones are expected to do so, too.
+// (1998) 455). All tries together take at most a fiftieth of the solve, even if conversions take 2.5 times as long as
+// predicted; if one took longer still, the next ones are expected to do so, too.
 #pragma once
 #include <cstddef>
 #include <optional>

@@ -17,7 +17,7 @@ inline std::int64_t bcoo_segments(std::int64_t blocks) { return (blocks + bcoo_s
 template <class T>
 struct BlockCarries {
   std::int64_t segments;
-  std::int32_t* row;  // [segments] block row, or -1 where the segment begins with a block row of its own
+  std::int32_t* row;  // [segments] block row, or -1 if the segment begins with a new block row
   T* value;           // [R segments]: sum of row r of that block row at r segments + segment
 };
 

@@ -9,7 +9,7 @@
 namespace protean::formats {
 namespace {
 
-// Counts the blocks of a strip, or writes them where `to_row` is not null.
+// Counts the blocks of a strip, or writes them if `to_row` is not null.
 static __global__ void select_strips(DevicePattern a, std::int64_t cols, StripRule rule, std::int64_t strips,
                                      std::uint8_t* covered, std::uint8_t* choice, std::int64_t* counts,
                                      const std::int64_t* strip_ptr, std::uint8_t* to_row,

@@ -105,7 +105,7 @@ struct StripBand {
   std::int64_t cols, row;
   const StripRule& rule;
 
-  // The least cost. choice[i] := 1 where a block begins at column i, counted from the right, unless it is null.
+  // The least cost. choice[i] := 1 if a block begins at column i, counted from the right, unless choice is null.
   PROTEAN_HOST_DEVICE std::int64_t cost(std::uint8_t* choice) const {
     const int R = rule.R, C = rule.C;
     std::int64_t at[largest_loose_block], begin[largest_loose_block];

@@ -99,8 +99,7 @@ template <class T>
 class BcsrDevice final : public BlocksOnDevice<T>, public HasApplyDot<T>, public HasArrayView<BlockView<T>> {
  public:
   explicit BcsrDevice(const BuildRequest<T>& request) : BlocksOnDevice<T>(request) {
-    // At least one lane for each row of a block, and so many that a lane has about five blocks of the mean
-    // row.
+    // At least one lane for each row of a block, and enough lanes that each has about five blocks of the mean row.
     const std::int64_t R = this->shape_.R,
                        mean = this->block_col_.size() * R / std::max<std::int64_t>(1, this->ptr_.size() - 1);
     while (lanes_ < 32 && (lanes_ < R || lanes_ * 5 < mean)) lanes_ *= 2;

@@ -106,7 +106,7 @@ ComposedPlan plan_by_bytes(const Context& context, const SparsityPattern& patter
 }
 
 // A sum must promise to save this part of the time: predictions err by about as much, and a plan that is chosen among
-// many is one of those that err in its favour.
+// many is likely to be one whose errors favour it.
 constexpr double sum_margin = 0.15;
 
 // Flat formats: times of the machine table, by which format: auto chooses, too. It has layouts; sell is sell-c-sigma

@@ -6,9 +6,9 @@
 //   diagonals  dense above n_d g_f / g_d: none; DIA or BDIA alone; thick bands (4 diagonals) as BDIA and the others as
 //              DIA
 //   blocks     dense above n_b g_f / g_b, of eight sizes: none; one of SBELL, BELL and BCSR alone
-//   flat       CSR or COO where the faster of them is faster than ELL and SELL; else ELL up to the largest width for
-//              which (z + e) / g_ELL < e / m_c, or SELL in each slice, and the rest in CSR or COO
-//   csr, coo   CSR where u max_i nnz(i) / g_CSR < n / g_COO, for the entries nnz(i) of u workers
+//   flat       CSR or COO if the faster of them is faster than ELL and SELL; else ELL up to the largest width for which
+//              (z + e) / g_ELL < e / m_c, or SELL in each slice, and the rest in CSR or COO
+//   csr, coo   CSR if u max_i nnz(i) / g_CSR < n / g_COO, for the entries nnz(i) of u workers
 //   merge      a part goes to the others if that is faster
 // Categories come in the order of their GFLOPS: flat formats take what is left, so diagonals and blocks change places.
 // The whole matrix in diagonals or in blocks of one size is a plan, too: the histogram of all blocks is for it.
@@ -92,7 +92,7 @@ FormatParams shape_params(const BlockShape& shape) {
   return {{"rows", std::to_string(shape.R)}, {"cols", std::to_string(shape.C)}};
 }
 
-// Ascending offsets in two: those of bands of at least `thick` neighbours, and the others.
+// Divides ascending offsets in two: offsets in bands of at least `thick` neighbours, and the others.
 std::pair<Offsets, Offsets> thick_and_thin(const Offsets& offsets) {
   std::pair<Offsets, Offsets> two;
   for (auto first = offsets.begin(); first != offsets.end();) {
@@ -351,7 +351,7 @@ class Planner {
     sizes_ = std::move(sizes);
   }
 
-  // The two sizes of blocks that are the fastest alone, next to diagonals: where both gain alone.
+  // The two sizes of blocks that are the fastest alone, next to diagonals, if both gain alone.
   void look_at_both() {
     const auto gains = [&](const Candidate& its) {
       return its.seconds >= 0 && its.seconds < candidates_.front().seconds;

@@ -12,7 +12,7 @@ namespace protean::formats {
 constexpr int bits_below(std::int64_t n) {
   return n < 2 ? 0 : static_cast<int>(std::bit_width(static_cast<std::uint64_t>(n - 1)));
 }
-// Bits of an index; above 64 there is none. Up to 32 bits lie in a word of four bytes, more in one of eight.
+// Bits of an index; more than 64 are not possible. Up to 32 bits take a word of four bytes, more take eight.
 constexpr int index_bits(std::int64_t rows, std::int64_t cols) { return bits_below(rows) + bits_below(cols); }
 
 // The entries, and a view of the rows in the sense of row_view.hpp. Entries of a row are found by bisection.

@@ -33,10 +33,10 @@
 //   on shared memory systems, PPoPP 2011, doi:10.1145/1941553.1941587.
 //
 // At most four kinds are looked for: the kinds that save most in up to eight parts. Each kind takes its runs in all
-// parts from the entries that the kinds before it have left. The paper chooses in the same way, but for the rows of
-// each thread, and generates code; here a product is a switch over the kinds. The bytes of a unit are our reading. In
-// deterministic mode only runs within a row are looked for, and no unit has columns on both sides of another's, so that
-// a product adds the entries of a row in ascending columns. The authors propose no version for a GPU; here a warp
+// parts from the entries that the kinds before it have left. The paper chooses in the same way, separately for the rows
+// of each thread, and generates code; here a product is a switch over the kinds. The bytes of a unit are our reading.
+// In deterministic mode only runs within a row are looked for, and no unit has columns on both sides of another's, so
+// that a product adds the entries of a row in ascending columns. The authors propose no version for a GPU; here a warp
 // computes a part.
 #include "formats/compressed/sparsex.hpp"
 
@@ -114,7 +114,7 @@ Admission admit(const Context& context, const SparsityPattern& pattern, const Fo
       SparsexWriter writer = workspace.writer(pattern.col + begin, entries, rows, min_run, in_order);
       writer.begin(pattern.row_ptr, first);
       for (int i = 0; i < picks.count; ++i) writer.find(picks.kind[i], true);
-      // A unit has at most two bytes and two numbers of five, a third one where rows are skipped, and 4 bytes an entry.
+      // A unit has at most two bytes and two numbers of five, a third one if rows are skipped, and 4 bytes per entry.
       const std::size_t before = stream.size();
       stream.resize(before + static_cast<std::size_t>(entries) * 17);
       const std::int64_t bytes = writer.write(stream.data() + before);

@@ -93,7 +93,7 @@ class SparsexReader {
   std::int64_t row_ = -1, col_ = 0;
 };
 
-// Counts the bytes, and writes them where `out` is not null.
+// Counts the bytes, and writes them if `out` is not null.
 class SparsexBytes {
  public:
   PROTEAN_HOST_DEVICE explicit SparsexBytes(std::uint8_t* out) : out_(out) {}
@@ -153,7 +153,7 @@ struct SparsexWriter {
         row[e] = static_cast<std::uint8_t>(r), kind[e] = open;
   }
 
-  // Finds the runs of one kind among open entries; takes them where `take`. Returns what they save, in bytes.
+  // Finds the runs of one kind among open entries, and takes them if `take`. Returns the bytes that they save.
   PROTEAN_HOST_DEVICE std::int64_t find(int which, bool take) {
     return which > unit::block ? find_blocks(which - unit::block, take) : find_lines(which, take);
   }
@@ -320,8 +320,8 @@ struct SparsexSample {
   std::vector<std::int32_t> col;
 };
 constexpr std::int64_t sparsex_samples = 8, sparsex_most_sampled = 65536;  // parts; entries of one
-// The kinds that save most in the samples, the best first; horizontal is always among them, and alone where units must
-// be in the order of the columns.
+// The kinds that save most in the samples, the best first; horizontal is always among them; it is the only one if units
+// must be in the order of the columns.
 SparsexPicks pick_sparsex_kinds(std::vector<SparsexSample>& samples, int min_run, bool in_order);
 
 inline std::int64_t sparsex_parts(std::int64_t rows, std::int64_t part_rows) {

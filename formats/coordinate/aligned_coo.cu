@@ -46,7 +46,7 @@ __global__ void __launch_bounds__(device::block_size)
       const std::int32_t r = __ldcs(A.row_of_slot + at), c = __ldcs(A.col + at);
       const T value = __ldcs(A.values + at);
       if (r != row) {
-        store(alpha, sum, beta, y + row);  // the whole row: long rows have lanes of their own
+        store(alpha, sum, beta, y + row);  // the whole row: long rows have their own lanes
         row = r, sum = 0, last = -1;
       }
       if (r >= 0 && c != last) sum += value * __ldg(x + c);  // padding repeats a column

@@ -36,8 +36,8 @@ struct LanePlan {
   std::vector<LightRows> light;  // in the order of `first`
 };
 
-// Rows of at least `length` entries get lanes of their own. The others are packed whole, the longest first, each into
-// the first lane with room. Keeps the plan in what it returns.
+// Rows of at least `length` entries get their own lanes. The others are packed whole, the longest first, each into the
+// first lane with room. The returned object keeps the plan.
 Admission plan_lanes(const RowCounts& counts, const LaneLengths& lengths, std::int64_t rows,
                      std::int64_t nonzeros, const FormatParams& params, std::size_t value_bytes);
 

@@ -26,7 +26,7 @@ struct CooPieces {
   KOKKOS_FUNCTION bool goes_on(std::int64_t k) const { return k > 0 && k < size && row(k) == row(k - 1); }
 };
 
-// y := beta y, where beta == 0 does not read y
+// y := beta y; beta == 0 does not read y
 template <class Exec, class T>
 struct CooScale {
   T beta;

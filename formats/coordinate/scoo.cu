@@ -111,7 +111,7 @@ __global__ void __launch_bounds__(threads)
 #pragma unroll
       for (int j = 0; j < batch; ++j) {
         const std::int64_t k = k0 + 32 * j + lane;
-        // Lanes without an entry have a row of their own.
+        // Lanes without an entry have a separate row.
         r[j] = k < part_end ? A.local_row[k] : static_cast<int>(scoo_highest) + lane;
         v[j] = k < part_end ? __ldcs(A.values + k) * __ldg(x + __ldcs(A.col + k)) : T(0);
       }
@@ -136,7 +136,7 @@ __global__ void __launch_bounds__(threads)
   }
 }
 
-// The number of slices before each group of rows, and in all of them at the end.
+// The number of slices before each group of rows, and in all groups at the end.
 class SlicesBefore {
  public:
   SlicesBefore(const Context& context, const SparsityPattern& pattern, const ScooRule& rule)

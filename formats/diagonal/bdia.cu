@@ -6,7 +6,7 @@
 namespace protean::formats {
 namespace {
 
-// starts[i] = 1 where offset i begins a band.
+// starts[i] = 1 if offset i begins a band.
 static __global__ void mark_bands(const std::int32_t* off, std::int64_t diagonals, std::int64_t* starts) {
   const std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (i <= diagonals) starts[i] = i < diagonals && (i == 0 || off[i] != off[i - 1] + 1);

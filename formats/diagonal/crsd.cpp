@@ -137,7 +137,7 @@ CrsdPlan split_into_patterns(const Context& context, const SparsityPattern& patt
                              std::int64_t percent) {
   const Diagonals where = find_diagonals_of_hacks(context, pattern, height);
   const std::int64_t segments = hack_count(pattern.rows, height), bit_bytes = (height + 7) / 8;
-  // Member by member: where an allocation fails, GCC 12 frees the members of an aggregate's initialiser twice.
+  // Member by member: if an allocation fails, GCC 12 frees the members of an aggregate's initialiser twice.
   CrsdPlan plan;
   plan.kept.height = height;
   plan.kept.ptr.resize(static_cast<std::size_t>(segments) + 1);

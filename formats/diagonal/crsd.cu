@@ -17,7 +17,8 @@ struct SegmentBits {
   const std::uint8_t* bits;
 };
 
-// kept[d] = 1 where diagonal d of its segment is well filled; apart[d]: its entries where not. One thread for each.
+// kept[d] = 1 if diagonal d of its segment is well filled; apart[d]: the number of its entries if not. One thread for
+// each.
 static __global__ void keep_diagonals(SegmentBits a, std::int64_t* kept, std::int64_t* apart) {
   const std::int64_t d = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (d > a.diagonals) return;
@@ -41,7 +42,7 @@ static __global__ void sums_of_segments(const std::int64_t* before, const std::i
   const std::int64_t h = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (h <= segments) to[h] = before[ptr[h]];
 }
-// starts[h] = 1 where segment h has other diagonals than the one before.
+// starts[h] = 1 if segment h has other diagonals than the segment before.
 static __global__ void mark_patterns(const std::int64_t* ptr, const std::int32_t* off, std::int64_t segments,
                                      std::int64_t* starts) {
   const std::int64_t h = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;

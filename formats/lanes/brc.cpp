@@ -8,7 +8,7 @@
 //
 // Arrays:
 //   lane_row    [row blocks B1] int32: the row at each position, longest first, sorted stably; -1 - row if it has no
-//               entries; past the last row, where the last row is repeated, the same.
+//               entries. Past the last row the last row is repeated, also as -1 - row.
 //   unit_ptr    [row blocks + 1] int64: slots before each row block, which is as wide as its first row.
 //   block_ptr   [blocks + 1] int64: slots before each block.
 //   block_unit  [blocks] int32: the row block of each block. Each row block has at least one block.

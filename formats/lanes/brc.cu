@@ -9,7 +9,7 @@
 namespace protean::formats {
 namespace {
 
-// slots[u] and blocks[u] of each row block. `cut` += those of more than one block, cut[1] += their blocks.
+// slots[u] and blocks[u] of each row block. `cut` += the row blocks of more than one block, cut[1] += their blocks.
 __global__ void brc_count(DevicePattern a, BrcRule rule, const std::int32_t* perm, std::int64_t units,
                           std::int64_t* slots, std::int64_t* blocks, unsigned long long* cut) {
   const std::int64_t u = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;

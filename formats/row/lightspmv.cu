@@ -29,7 +29,7 @@ __global__ void __launch_bounds__(device::block_size)
     if (__all_sync(0xffffffffu, !there)) return;
     T sum;
     if constexpr (lanes == 32) {
-      // The first load begins where a group of 32 entries begins.
+      // The first load begins at a group of 32 entries.
       sum = 0;
       if (there) {
         const P begin = __ldg(a.row_ptr + row), end = __ldg(a.row_ptr + row + 1);

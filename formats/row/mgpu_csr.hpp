@@ -65,7 +65,7 @@ PROTEAN_HOST_DEVICE inline std::uint32_t code_of(const Pointers& row_ptr, std::i
     ends |= 1u << j;
     if (k + j + 1 < nonzeros) row = row_with(row_ptr, row + 1, rows - 1, k + j + 1);
   }
-  // The row that is open where the thread ends began right after the last row end.
+  // The row that is open at the end of the thread began right after the last row end.
   const std::int64_t open = row < rows ? row_ptr[row] : nonzeros;
   const int since = ends            ? 0
                     : open <= begin ? thread

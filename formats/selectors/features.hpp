@@ -8,7 +8,7 @@
 
 namespace protean {
 
-// In the order of the trained models (formats/selectors/trained.json names those that each model reads).
+// In the order of the trained models (formats/selectors/trained.json names the features that each model reads).
 inline constexpr std::array<std::string_view, 26> feature_names = {
     "rows",       "cols",           "nonzeros",     "density",      "mean",          "deviation",
     "longest",    "shortest",       "empty_rows",   "row_changes",  "diagonals",     "true_diagonals",

@@ -83,7 +83,7 @@ class LengthModel : public FormatSelector {
   virtual double hybrid(const SelectorQuestion& question, double width, double rest) const = 0;
 };
 
-// t = a entries + b rows for each format, where ell counts its padding; a and b fitted to measured products.
+// t = a entries + b rows for each format; ell counts its padding; a and b fitted to measured products.
 class GuoWang final : public LengthModel {
  public:
   std::string_view name() const noexcept override { return "guo-wang"; }
@@ -136,7 +136,7 @@ class LiPmf final : public LengthModel {
   static double value(const SelectorQuestion& question) {
     return static_cast<double>(question.options().value_bytes);
   }
-  // 1 where the cost model knows nothing: the order is the same.
+  // 1 if the cost model knows nothing: the order is the same.
   static double seconds_per_byte(const SelectorQuestion& question) {
     const double seconds = question.csr_seconds();
     return seconds > 0 ? seconds / question.csr_bytes() : 1;

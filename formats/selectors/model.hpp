@@ -15,7 +15,7 @@ std::vector<RankedFormat> rank_by_cost(const Context& context, const SparsityPat
                                        bool likely_only);
 
 // Why a known number of iterations is too few for a look at the formats; empty if they are enough, or not known. A look
-// takes a time that hardly depends on the matrix. It is worth it where twice that can be expected to be saved.
+// takes a time that hardly depends on the matrix. It is worth it if the expected savings are twice that.
 std::string too_few_for_a_look(const Context& context, const SparsityPattern& pattern, const CostModel& model,
                                const ChoiceOptions& options);
 

@@ -83,14 +83,15 @@ class FormatSelector {
   virtual std::string_view name() const noexcept = 0;
   // Authors, where, and what of it is our reading.
   virtual std::string_view source() const noexcept = 0;
-  // The formats that it knows besides csr; empty: all that the machine table knows.
+  // The formats other than csr that it knows; empty: all formats of the machine table.
   virtual std::span<const std::string_view> formats() const noexcept { return {}; }
   // Its numbers were trained for a host; it refuses a device.
   virtual bool host_only() const noexcept { return false; }
   // It measures products of the matrix when it is asked (always, or if it is in doubt).
   virtual bool measures() const noexcept { return false; }
-  // The best first. csr is always there, each format once, and of the others those that a sample of the matrix admits
-  // with their native kernel. The first is the choice. For matrices of any shape, also without rows or entries.
+  // The best first. csr is always there, each format once, and of the other formats the ones that a sample of the
+  // matrix admits with their native kernel. The first is the choice. For matrices of any shape, also without rows or
+  // entries.
   virtual std::vector<SelectedFormat> rank(const SelectorQuestion& question) const = 0;
 };
 

@@ -18,7 +18,7 @@ __global__ void key_by_length(std::int64_t size, const std::int32_t* tile, const
   key[s] = static_cast<std::uint64_t>(tile[s]) << bits | (longest - static_cast<std::uint64_t>(length[s]));
 }
 
-// begins[p] := 1 where a workload begins.
+// begins[p] := 1 if a workload begins at p.
 __global__ void find_workloads(std::int64_t size, CompositeRule rule, const std::uint64_t* key, int bits,
                                const std::int64_t* before, const std::int32_t* length, std::int32_t* begins) {
   device::wait_for_stream();

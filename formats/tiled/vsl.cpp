@@ -165,7 +165,7 @@ Admission admit(const Context& context, const SparsityPattern& pattern, const Fo
         const BlockPiece &one = pieces[i], &other = pieces[j];
         return one.channel != other.channel ? one.channel < other.channel : one.part < other.part;
       });
-      // The pieces of the block in the order of its rows follow those of the blocks before.
+      // The pieces of the block, in the order of its rows, follow the pieces of the blocks before.
       const std::int64_t first = plan->piece_ptr[b * static_cast<std::size_t>(rule.rows)];
       std::int64_t channel = -1, next = 0;
       for (const std::size_t i : order) {

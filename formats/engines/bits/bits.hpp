@@ -3,7 +3,7 @@
 //
 // A stream is a sequence of fields. Field i has the bits of its number, the highest first, in width_i bits. Fields
 // follow each other without gaps, and the end is filled with 0 up to a whole symbol of 32 bits. A field may go on in
-// the next symbol. Some lanes have a stream each, and field i has the same width in all of them, so that GPU lanes and
+// the next symbol. Some lanes have a stream each, and field i has the same width in all streams, so that GPU lanes and
 // SIMD lanes decode in step. Their symbols are interleaved:
 //
 //   lane  widths 3 1 1 1 1     symbols of 4 lanes           0     1     2     3    <- lane
@@ -30,7 +30,8 @@ namespace protean::formats {
 
 constexpr int symbol_bits = 32;
 
-// The bits that a number needs: 0 for 0. The greatest number of a set needs as many as the bitwise or of the set.
+// The bits that a number needs: 0 for 0. The greatest number of a set needs the same number of bits as the bitwise or
+// of the set.
 PROTEAN_HOST_DEVICE constexpr int bits_of(std::uint32_t number) {
   int bits = 0;
   for (int step = 16; step > 0; step /= 2)

@@ -144,7 +144,7 @@ __global__ void __launch_bounds__(device::block_size)
   if (p < a.rows && lane == 0 && !ended && (length > 0 || !adding)) store(alpha, sum, beta, y + a.row(p));
 }
 
-// Threads a row: so many that one round of the loop takes the mean row.
+// Threads per row: enough that one round of the loop takes the mean row.
 inline int bro_row_lanes(std::int64_t rows, std::int64_t entries) {
   int lanes = 2;
   while (lanes < 32 && entries > rows * lanes * bro_row_batch) lanes *= 2;

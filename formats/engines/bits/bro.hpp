@@ -9,8 +9,8 @@
 //
 // slices   Position p is row p, or row perm[p]. Slice s has the positions s h, s h + 1, ..., which are its lanes; the
 //          last slice may have fewer. It is as wide as its longest row (up to K). A lane's stream has a field for each
-//          slot: the difference of the columns, or 0 in padding, which follows the entries. The width of a field is
-//          that of the greatest difference in its slot of the slice.
+//          slot: the difference of the columns, or 0 in padding, which follows the entries. The width of a field is the
+//          width of the greatest difference in its slot of the slice.
 //            col_ptr    [slices + 1] slots of a lane before each slice
 //            bit_alloc  [col_ptr[slices]] uint8, the width of each slot's field
 //            symbol_ptr [slices + 1] symbols of a lane before each slice

@@ -55,7 +55,7 @@ struct Streams {
   }
 };
 
-// Lanes of slice s from this one on, as many as fill U vectors at a time. Returns the lane after them.
+// The lanes of slice s from this one on, at a time the number that fills U vectors. Returns the lane after them.
 template <int U, class D, class T>
 std::int64_t lanes_of_slice(D d, const BroProduct<T>& job, std::int64_t s, std::int64_t lane) {
   constexpr std::int64_t N = lanes_of<D>, rows = U * N, ahead = 4096 / sizeof(T);
@@ -187,7 +187,7 @@ HWY_INLINE T sum_of_row(const BroProduct<T>& job, std::int64_t p, std::int64_t k
   return sum;
 }
 
-// Rows are decoded, as many as fit the first cache, and multiplied by the product of csr.
+// As many rows as fit the first cache are decoded, and the product of csr multiplies them.
 template <class T, class P>
 HWY_INLINE void rows_of_tail(const BroProduct<T>& job, const P* row_ptr, const P* row_symbol,
                              std::int64_t begin, std::int64_t end) {

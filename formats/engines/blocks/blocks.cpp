@@ -373,7 +373,7 @@ void BlockMatrix<T>::do_update_values(const CsrMatrix<T>& csr) {
 
 template <class T>
 void BlockMatrix<T>::do_apply(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const {
-  // The kernel of blocks that lie one after another has deterministic mode of its own, which is faster.
+  // The kernel of blocks that lie one after another has its own deterministic mode, which is faster.
   if (rule_.order == BlockOrder::blocks)
     run(alpha, x.data, beta, y.data, false);
   else

@@ -102,7 +102,7 @@ static __global__ void key_block_rows(std::int64_t block_rows, const std::int64_
   keys[i] = 0xffffffffu - static_cast<std::uint32_t>(counts[i]), order[i] = static_cast<std::int32_t>(i);
 }
 
-// slots[s] := those of slice s, which is as wide as its longest block row. slots is 0 before.
+// slots[s] := the slots of slice s, which is as wide as its longest block row. slots is 0 before.
 static __global__ void widest_block_rows(std::int64_t block_rows, std::int64_t height,
                                          const std::int64_t* counts, const std::int32_t* perm,
                                          unsigned long long* slots) {
@@ -168,7 +168,7 @@ Admission admit_blocks_on_device(const Context& context, const SparsityPattern& 
   return admission;
 }
 
-// Columns of all slots, and rows in a list. One thread for each block row. a.ptr is that of the plan.
+// Columns of all slots, and rows in a list. One thread for each block row. a.ptr belongs to the plan.
 template <class T>
 __global__ void write_slots(DevicePattern pattern, BlockGrid<T> a, std::int32_t* block_col,
                             std::int32_t* block_row) {
@@ -231,7 +231,7 @@ __global__ void __launch_bounds__(device::block_size)
   }
 }
 
-// The blocks on the diagonal, where they are apart: one thread for each block row.
+// The blocks on the diagonal, if they are stored separately: one thread for each block row.
 template <class T>
 __global__ void fill_apart(BlockGrid<T> a, DevicePattern pattern, const T* from, T* values,
                            std::uint8_t* entries) {

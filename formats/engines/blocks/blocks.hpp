@@ -25,9 +25,8 @@
 //
 // In each of them value (r, c) of block k of a block row lies at base + k step + u unit + c % W, with u = r C / W + c /
 // W: see BlockRow. block_col holds numbers of columns of blocks. `entries` holds, for each slot, ceil(R C / 8) bytes;
-// bit i % 8 of byte i / 8 is 1 where value i = r C + c is an entry: it distinguishes stored zeros from fill. Padding
-// slots have no entry, the value 0 and the column of the slot before, or 0 (the own column if the diagonal is
-// apart).
+// bit i % 8 of byte i / 8 is 1 if value i = r C + c is an entry: it distinguishes stored zeros from fill. Padding slots
+// have no entry, the value 0 and the column of the slot before, or 0 (the own column if the diagonal is apart).
 //
 // Contract. Blocks of a block row ascend in their columns, except for `apart` blocks: with diagonal_apart the blocks on
 // the diagonal are the last ones of `values` (plane by plane, block rows each) and of `entries`. Products read x for
@@ -162,7 +161,7 @@ struct BlockRule {
   BlockOrder order = BlockOrder::blocks;
   std::int64_t slice = 0;  // slices: block rows of one; 0: one slice of all
   bool sorted = false;     // slices: by descending number of blocks. rows: such an order is kept in `border`
-  bool units = false;      // order slices or planes: units of 4 values where C is a multiple of 4, else of C
+  bool units = false;      // order slices or planes: units of 4 values if C is a multiple of 4, else of C
   bool diagonal_apart = false;  // order planes without units, square blocks
 
   std::int64_t height(std::int64_t block_rows) const { return slice > 0 ? slice : block_rows; }

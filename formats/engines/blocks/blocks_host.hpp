@@ -79,8 +79,8 @@ struct BlockPlan {
   BlockShape shape{};
   std::vector<std::int64_t> block_ptr;        // blocks before each block row, without those apart
   std::vector<std::int64_t> slice_ptr;        // slices; if there is one, {0, slots}
-  std::vector<std::int32_t> perm;             // where sorted
-  std::vector<std::uint8_t> diagonal;         // bits of the blocks apart
+  std::vector<std::int32_t> perm;             // if sorted
+  std::vector<std::uint8_t> diagonal;         // bits of the separate blocks
   std::vector<Part> parts;                    // consecutive block rows
   std::vector<std::int64_t> first_block_row;  // of each part, and the number of block rows
 

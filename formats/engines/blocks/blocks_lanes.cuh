@@ -28,7 +28,7 @@ __global__ void __launch_bounds__(device::block_size)
         add_block(a, R, C, W, a.values + b.base + k * b.step, b.unit,
                   __ldg(a.block_col + b.first + k * b.slot_step), task.x, sum);
     }
-    // The sums of all lanes, in all of them.
+    // The sums over all lanes, returned in each lane.
 #pragma unroll
     for (int r = 0; r < RowSize::most; ++r)
       for (int step = lanes / 2; step > 0; step /= 2) sum[r] += __shfl_xor_sync(0xffffffffu, sum[r], step);

@@ -325,7 +325,7 @@ ComposedPlan plan_of_parts(std::vector<PartOfSum> parts, const Context& context,
 
 namespace {
 
-// The parts that are stored: those with entries, or the last one of a matrix without entries.
+// The parts that are stored: the parts with entries, or the last part of a matrix without entries.
 bool is_stored(const ComposedPlan& plan, std::size_t i) {
   const bool nothing =
       std::all_of(plan.cut->entries.begin(), plan.cut->entries.end(), [](auto n) { return n == 0; });

@@ -3,10 +3,10 @@
 //
 //   A x = A_1 x + A_2 x + ...      parts_[0]->apply(alpha, x, beta, y), then parts_[i]->apply(alpha, x, 1, y)
 //
-// Parts without entries are left out, but one stays, because y must be written. A part has all rows and columns, so
-// each is converted, updated and multiplied by the code of its format. The matrix has no arrays of its own: its bytes
-// are the sum of the bytes of its parts, and the cut is made again for new values. A format is a planner that names the
-// parts for a pattern. Private to formats/.
+// Parts without entries are left out, except one if all are empty, because y must be written. A part has all rows and
+// columns, so each is converted, updated and multiplied by the code of its format. The matrix has no arrays of its own:
+// its bytes are the sum of the bytes of its parts, and the cut is made again for new values. A format is a planner that
+// names the parts for a pattern. Private to formats/.
 #pragma once
 #include <memory>
 #include <vector>

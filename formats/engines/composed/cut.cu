@@ -29,7 +29,7 @@ __global__ void mark_owner(const std::uint8_t* owner, std::uint8_t wanted, std::
   if (k <= size) places[k] = k < size && owner[k] == wanted;
 }
 
-// width[s] := that of slice s (slice_width()). A thread a slice.
+// width[s] := the width of slice s (slice_width()). One thread per slice.
 __global__ void measure_slices(CutView a, CutRule rule, const std::int64_t* places, std::int64_t* width) {
   const std::int64_t first = (std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x) * rule.slice;
   if (first >= a.rows) return;
@@ -38,8 +38,8 @@ __global__ void measure_slices(CutView a, CutRule rule, const std::int64_t* plac
   });
 }
 
-// `counts` are those of diagonals, `widths` those of slices, `places` how many entries before each one were left when
-// the rule began; each is null for rules that do not need it. `owner` is a.owner.
+// `counts` are the counts of diagonals, `widths` the widths of slices, `places` the number of entries before each one
+// that were left when the rule began; each is null for rules that do not need it. `owner` is a.owner.
 __global__ void take_entries(CutView a, CutRule rule, std::uint8_t part, std::int64_t size,
                              const std::int32_t* row, DenseDiagonals dense, const unsigned long long* counts,
                              const std::int64_t* places, const std::int64_t* widths, std::uint8_t* owner,
@@ -223,7 +223,7 @@ __global__ void join_row_ptr(JoinedParts<T> parts, std::int64_t rows, P* row_ptr
   for (int i = 0; i < parts.count; ++i) sum += parts.row_ptr[i][r];
   row_ptr[r] = static_cast<P>(sum);
 }
-// Entry k of part i comes after the entries of all rows before, and after those of its row with smaller columns.
+// Entry k of part i comes after the entries of all rows before, and after the entries of its row with smaller columns.
 template <class T>
 __global__ void join_entries(JoinedParts<T> parts, int i, std::int64_t size, const std::int32_t* row,
                              std::int32_t* to_col, T* to_values) {

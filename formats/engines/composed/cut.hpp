@@ -9,7 +9,7 @@
 //
 //   diagonals  all entries of each diagonal of which more than min_fill percent are filled; 0: more than v / (v + 4),
 //              for values of v bytes, above which a diagonal takes fewer bytes than its entries in csr. min_band: only
-//              those of so many neighbours that are filled so
+//              groups of at least this many neighbouring diagonals that are filled enough
 //   band       the entries at most `lower` diagonals below and `upper` above the main one
 //   rows       rows with more than longer_than and at most at_most entries left
 //   width      the first entries left of each row, up to `entries`; with min_fill, in each slice of `slice` rows up to

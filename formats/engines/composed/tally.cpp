@@ -68,7 +68,7 @@ class HostLengths final : public Lengths {
   }
 
  private:
-  // width(first, end) is that of the slice of these rows.
+  // width(first, end) is the width of the slice of these rows.
   template <class Width>
   Two cut(Width width) const {
     auto taken = std::make_unique<HostLengths>(context_, size()),
@@ -232,7 +232,7 @@ class HostTally final : public Tally {
     if (rows.entries == 0) return 1;
     const double share =
         static_cast<double>(rows.entries) / useful_parts(context_, pattern_.nonzeros + pattern_.rows);
-    // csr divides entries in place of rows if a thread would have more.
+    // csr divides entries instead of rows if a thread would have more.
     constexpr double most = 1.1;
     return std::clamp(static_cast<double>(rows.longest) / share, 1.0, most);
   }

@@ -7,7 +7,7 @@
 //   | 6 . 7 . |     2 x 2, dense from 3    all 2 2, dense 1 0; left by them: lengths 1 1 2 0
 //   | . . . . |
 //
-// What is counted lies where the matrix lies; single numbers and short lists come to the host, which waits for them.
+// The counts lie in the memory of the matrix; single numbers and short lists come to the host, which waits for them.
 // This is what host and device share; tally.cpp is the host side, tally.cu the device side. Private to formats/.
 #pragma once
 #include <cstdint>
@@ -36,8 +36,8 @@ class Lengths {
   virtual LengthSums sums(std::int64_t slice) const = 0;
   // rows[l]: rows of length l, for l = 0 .. most; rows[most + 1]: longer ones.
   virtual std::vector<std::int64_t> histogram(std::int64_t most) const = 0;
-  // What rule `width` takes, and what it leaves: the first `width` entries of each row, or with min_fill those of
-  // slices of 32 rows (slice_width()).
+  // The entries that rule `width` takes, and the entries that it leaves: it takes the first `width` entries of each
+  // row, or with min_fill the width of each slice of 32 rows (slice_width()).
   struct Two {
     std::unique_ptr<Lengths> taken, left;
   };

@@ -14,7 +14,7 @@
 //     values[l.at + r]     its value; fill is 0
 //     l.begin(), l.end()   the rows of the hack whose column exists and whose value is stored
 //     l.stores(r)          whether there is a place for row r: for all rows but in segments
-//     entries[l.byte(i)]   its bit i % 8 tells entries from fill; i = r - h height
+//     entries[l.byte(i)]   its bit i % 8 distinguishes entries from fill; i = r - h height
 // Entries may also lie apart from the lines (crsd). From this come the row view (row_view.hpp), the conversion from
 // CSR, and the products. Products multiply fill, so that a NaN or infinity in x also reaches rows whose line has fill
 // there; in deterministic mode they do not.
@@ -344,7 +344,7 @@ inline Admission admit_bands(std::int64_t diagonals, std::int64_t bands, const S
       pattern, params);
 }
 
-// That of ddd-naive and ddd-split: index_bytes a segment besides its pointer, and `other` bytes.
+// The bytes of ddd-naive and ddd-split: per segment its pointer and index_bytes, and `other` bytes.
 inline Admission admit_segments(std::int64_t values, std::int64_t segments, std::int64_t index_bytes,
                                 std::size_t other, const SparsityPattern& pattern, const FormatParams& params,
                                 std::size_t value_bytes) {

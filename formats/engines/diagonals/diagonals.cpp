@@ -33,8 +33,8 @@ struct Block {
   bool with_dot;
 };
 
-// The lines of a hack in an array: where finding the next line takes longer than in dia and hdi, it is done once for
-// all rows of a block.
+// The lines of a hack in an array: if finding the next line takes longer than in dia and hdi, it is done once for all
+// rows of a block.
 struct Line {
   std::int64_t at, shift;
 };
@@ -84,7 +84,7 @@ HWY_INLINE void inner(D d, Block<in_blocks, View, Lines, T>& b, T& dot) {
   if (b.with_dot) dot += hn::GetLane(hn::SumOfLanes(d, dots));
 }
 
-// For rows where all lines have a value and a column.
+// For rows for which all lines have a value and a column.
 template <bool in_blocks, class View, class Lines, class T>
 HWY_INLINE void whole(const View& view, const LineProduct<T>& job, const Lines& lines, std::int64_t begin,
                       std::int64_t end, bool with_dot, T& dot) {

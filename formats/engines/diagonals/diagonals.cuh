@@ -10,7 +10,7 @@ namespace protean::formats {
 
 // ---- The diagonals of a pattern
 
-// marks[c / b - r / b + zero] = 1 where row r has an entry in column c. Eight lanes for each row.
+// marks[c / b - r / b + zero] = 1 if row r has an entry in column c. Eight lanes for each row.
 static __global__ void mark_diagonals(DevicePattern a, std::int64_t b, std::int64_t zero,
                                       std::int32_t* marks) {
   const std::int64_t r = (std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / 8;

@@ -85,7 +85,7 @@ struct SegmentPlan {
 };
 
 // Calls body(h, bits) for all hacks, in parallel parts of neighbouring hacks: bit i % 8 of byte d ceil(height / 8) + i
-// / 8 tells whether row i of hack h has an entry on its diagonal d.
+// / 8 says whether row i of hack h has an entry on its diagonal d.
 template <class Body>
 void for_hacks(const Context& context, const SparsityPattern& pattern, const Diagonals& where, Body body) {
   const std::int64_t height = where.height, hacks = static_cast<std::int64_t>(where.ptr.size()) - 1,

@@ -188,7 +188,7 @@ Admission admit_flagged(const FlagSizes& size, std::int64_t nonzeros, const Form
                                  static_cast<std::size_t>(size.bit_bytes())) +
                             static_cast<std::size_t>(slots / 8) +
                             4 * static_cast<std::size_t>(size.tiles() + 1) + stacked + extra;
-  // Blocks that fill up the last tiles do not count, nor do those of block rows without entries.
+  // Blocks that fill up the last tiles do not count, nor do blocks of block rows without entries.
   const std::int64_t counted = std::max<std::int64_t>(0, size.blocks - size.stacked_rows()) * area;
   if (std::string reason = too_much_fill(counted, nonzeros, params.integer("max_fill"), bytes);
       !reason.empty() && nonzeros > 0)
@@ -264,7 +264,7 @@ FlaggedMatrix<T>::FlaggedMatrix(const BuildRequest<T>& request)
     else
       col32_[slot] = static_cast<std::int32_t>(col);
   };
-  // Padding, and the blocks of zeros; below, those of block rows with entries are written again.
+  // Padding, and the blocks of zeros; below, the blocks of block rows with entries are written again.
   parallel(useful_parts(*context, slots), [&](int part, int parts) {
     const Range range = even_range(slots, part, parts);
     std::fill(entries_.begin() + range.begin * bytes, entries_.begin() + range.end * bytes, std::uint8_t{0});

@@ -134,7 +134,7 @@ __global__ void fill_flagged(FlaggedBlocks<T> a, DevicePattern pattern, const T*
   if (slot >= a.slots) return;
   const std::int64_t k = a.block_in(slot), j = a.row_with(k), block_rows = a.size.block_rows();
   const std::int64_t slice = j / block_rows, i = j - slice * block_rows, col = a.col_of(slot);
-  // Blocks that fill up tiles have no entries, nor have those of zeros, of which the last may lie in another slice.
+  // Blocks that fill up tiles have no entries, nor have blocks of zeros, of which the last may lie in another slice.
   const bool real = j < a.size.stacked_rows() && col / a.size.slice_cols() == slice;
   unsigned bits = 0;
   for (int r = 0; r < a.size.R; ++r) {
@@ -257,7 +257,7 @@ __global__ void __launch_bounds__(flag_threads)
     else
       write(first_j, head);
   }
-  // The block row that goes on in the next block of threads; past the last one there is none.
+  // The block row that goes on in the next block of threads; there is none past the last one.
   const std::int64_t end = min(first + flag_threads, tiles);
   if (threadIdx.x == 0 && a.goes_on(end * a.size.tile - 1)) {
     const std::int32_t open = a.first_row[end];

@@ -1,6 +1,6 @@
-// Blocks whose block rows are marked by one bit a block: the matrices of bccoo and bccoo-plus. The finder of blocks is
-// that of blocks.hpp. This is the view that host and device share; flagged_blocks_host.hpp has the matrix on the
-// host, flagged_blocks.cuh the device.
+// Blocks whose block rows are marked by one bit per block: the matrices of bccoo and bccoo-plus. blocks.hpp has the
+// finder of blocks. This is the view that host and device share; flagged_blocks_host.hpp has the matrix on the host,
+// flagged_blocks.cuh the device.
 //
 //        | 1 . 2 . |     2 x 2 blocks: a = | 1 . |  b = | 2 . |   c = | . . |  d = | . . |    (. is a stored 0)
 //    A = | . 3 . . |                       | . 3 |      | . . |       | 4 5 |      | . 6 |
@@ -12,11 +12,12 @@
 //
 // slices > 1: the columns are cut into slices of slice_cols block columns, which are stacked: block row i of slice s is
 // number s block_rows + i. A block row (of a slice) without blocks gets one block of zeros in the first column of the
-// slice, so that counting the flags 0 tells the number of the block row.
+// slice, so that counting the flags 0 gives the number of the block row.
 //
-// Blocks are cut into tiles of `tile` neighbours, of which a thread of a GPU has one. The blocks of `lanes` tiles lie
-// together, block p of all of them side by side, so that neighbouring threads read neighbouring blocks: block k lies in
-// slot slot_of(k). With one lane that is k. The last tiles are filled with blocks of zeros, flag 1 and column 0.
+// Blocks are cut into tiles of `tile` neighbours; a thread of a GPU computes one tile. The blocks of `lanes` tiles lie
+// together, block p of all these tiles side by side, so that neighbouring threads read neighbouring blocks: block k
+// lies in slot slot_of(k). With one lane that is k. The last tiles are filled with blocks of zeros, flag 1 and column
+// 0.
 //
 //   values      [R][C slots]: row r of the block in a slot at r C slots + C slot
 //   block_col   [slots] uint16 if all numbers fit, else int32
@@ -64,7 +65,7 @@ void with_flag_shape(std::int64_t R, std::int64_t C, F&& f) {
 struct FlagSizes {
   std::int64_t rows = 0, cols = 0;
   int R = 1, C = 1, tile = 8, lanes = 1;
-  std::int64_t slices = 1, blocks = 0;  // blocks: without those that fill up tiles
+  std::int64_t slices = 1, blocks = 0;  // blocks: without blocks that fill up tiles
 
   PROTEAN_HOST_DEVICE std::int64_t block_rows() const { return (rows + R - 1) / R; }
   PROTEAN_HOST_DEVICE std::int64_t block_cols() const { return (cols + C - 1) / C; }

@@ -31,7 +31,7 @@ HWY_NOINLINE void write_sums(const JagProduct<T>& job, const T* sums, std::int64
   }
 }
 
-// JagView::reaches() for a matrix in which jag_ptr tells where rows end, or for any. It is asked in the innermost
+// JagView::reaches() for a matrix in which jag_ptr says where rows end, or for any matrix. It is asked in the innermost
 // loops.
 template <bool by_jag_ptr, class T>
 HWY_INLINE bool reaches(const JagView<T>& a, const std::int64_t* jag_ptr, std::int64_t p, std::int64_t k) {

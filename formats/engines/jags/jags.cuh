@@ -292,7 +292,7 @@ inline Admission admit_strips_on_device(const Context& context, const SparsityPa
   return admission;
 }
 
-// perm[p] := -1 - row where that row has no entries.
+// perm[p] := -1 - row if that row has no entries.
 static __global__ void mark_empty_rows(DevicePattern a, std::int32_t* perm) {
   const std::int64_t p = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (p < a.rows && a.length(perm[p]) == 0) perm[p] = -1 - perm[p];

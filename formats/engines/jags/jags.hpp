@@ -60,7 +60,7 @@ struct JagView {
   const T* values;
   const std::int32_t* col;
   const std::int64_t* jag_ptr;
-  const std::int32_t* jag_rows;  // null if jag_ptr tells
+  const std::int32_t* jag_rows;  // null if jag_ptr says it
   const std::int32_t* lengths;   // of positions; null with JagEnds::jags
   const std::int32_t* perm;      // position -> row
   std::int64_t rows, jags;
@@ -72,7 +72,7 @@ struct JagView {
     if (lengths) return k < fixed_at(lengths + p);
     return p < (jag_rows ? fixed_at(jag_rows + k) : fixed_at(jag_ptr + k + 1) - fixed_at(jag_ptr + k));
   }
-  // The jags have ever fewer rows, so those that reach position p come first.
+  // No jag has more rows than the one before, so the jags that reach position p come first.
   PROTEAN_HOST_DEVICE std::int64_t length(std::int64_t p) const {
     if (lengths) return fixed_at(lengths + p);
     return first_where<std::int64_t>(0, jags, [&](std::int64_t i) { return !reaches(p, i); });

@@ -21,7 +21,7 @@ static __global__ void band_keys(std::int64_t size, const std::int32_t* row, con
     keys[k] = static_cast<std::uint64_t>(row[k] / height) << col_bits | static_cast<std::uint32_t>(col[k]);
 }
 
-// A run is what a column has in a band: equal keys. heads[k] := 1 where one begins.
+// A run is the part of a column in a band: equal keys. heads[k] := 1 if a run begins at k.
 static __global__ void run_heads(std::int64_t size, const std::uint64_t* keys, std::int64_t* heads) {
   const std::int64_t k = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (k <= size) heads[k] = k < size && (k == 0 || keys[k] != keys[k - 1]);

@@ -55,7 +55,7 @@ struct ColumnJags {
   }
 };
 
-// The last i from 0 to count - 1 with begins[i] <= k, where begins[0] <= k.
+// The last i from 0 to count - 1 with begins[i] <= k; begins[0] <= k.
 PROTEAN_HOST_DEVICE inline std::int64_t last_begin(const std::int64_t* begins, std::int64_t count,
                                                    std::int64_t k) {
   return first_where<std::int64_t>(1, count, [&](std::int64_t i) { return begins[i] > k; }) - 1;

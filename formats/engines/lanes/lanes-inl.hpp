@@ -25,7 +25,7 @@ struct FirstColumn {
 struct SecondColumn {
   HWY_INLINE std::int32_t operator()(std::int32_t key) const { return (key >> 2) + ((key >> 1) & 1); }
 };
-// The lanes of x where bit e of the key is set, 0 elsewhere.
+// The lanes of x in which bit e of the key is set, 0 in the others.
 template <class D>
 HWY_INLINE hn::Vec<D> where_entry(D d, const std::int32_t* key, int e, hn::Vec<D> x) {
   const hn::Rebind<std::int32_t, D> narrow;

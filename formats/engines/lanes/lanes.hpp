@@ -14,22 +14,22 @@
 // is not read. An empty row has one lane of this kind, and lanes that are left over belong to the row before them.
 // Padding has the value 0 and repeats the last column of the row.
 //
-// A row may go on in the next unit. The unit where it begins writes it; each other one has a carry, and the carries are
-// added in the order of the units. So the order of the sums is fixed, and no atomic operations are needed.
+// A row may go on in the next unit. The unit in which it begins writes it; each other unit has a carry, and the carries
+// are added in the order of the units. So the order of the sums is fixed, and no atomic operations are needed.
 //
 // Columns can be coded: `first` has the first column of each lane, `delta` what is added from slot to slot (uint16). A
-// unit in which a difference needs more than 16 bits keeps its columns. code_ptr tells where: d >= 0 is a place in
+// unit in which a difference needs more than 16 bits keeps its columns. code_ptr gives the place: d >= 0 is a place in
 // delta, -1 - c a place in col.
 //
-// Rows are cut into sections of lane_section rows, in which units begin anew, so that sections can be converted at the
+// Rows are cut into sections of lane_section rows. Units do not cross sections, so sections can be converted at the
 // same time.
 //
 // Slots can be blocks of two entries: of one row and neighbouring columns (1x2), or of one column and two rows (2x1).
-// The pattern of blocks has their keys as columns: 4 c + mask, where c is the first column, and bit e of mask says
-// whether value e is an entry. Lanes, units, padding and codes then belong to this pattern. lane_row has block rows,
-// which are pairs of rows in blocks 2x1. A unit has value 0 of all lanes of a slot, then value 1 of all lanes of it. A
-// value that is no entry is 0. It is multiplied by a column that its row has, or by 0: a NaN in another place of x does
-// not reach the row. Private to formats/.
+// The pattern of blocks has their keys as columns: 4 c + mask: c is the first column, and bit e of mask says whether
+// value e is an entry. Lanes, units, padding and codes then belong to this pattern. lane_row has block rows, which are
+// pairs of rows in blocks 2x1. A unit has value 0 of all lanes of a slot, then value 1 of all lanes of it. A value that
+// is no entry is 0. It is multiplied by a column that its row has, or by 0: a NaN in another place of x does not reach
+// the row. Private to formats/.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -51,11 +51,11 @@ constexpr std::int64_t lane_section = 4096;
 
 // How rows get their lanes.
 //   whole   A unit takes successive rows until they have L `desired` entries, or are L rows. Each has one lane and its
-//           share of the others, rounded down; the rows of the greatest length get those that are left, in turn.
+//           share of the others, rounded down; the rows of the greatest length get the lanes that are left, in turn.
 //           (ArgCSR)
 //   greedy  Row after row gets its entries / `desired` lanes, rounded up. One that does not fit takes the lanes that
 //           are left, as wide as the unit is, or as it needs for all its lanes, and goes on in the next unit. (AdELL)
-//   scan    The same number of lanes, wherever a unit ends: a prefix sum tells the lanes of all rows. (AdELL+)
+//   scan    The same number of lanes, wherever a unit ends: a prefix sum gives the lanes of all rows. (AdELL+)
 enum class LaneMapping : unsigned char { whole, greedy, scan };
 
 struct LaneRule {
@@ -351,8 +351,8 @@ struct LaneProduct {
   const T* x;
   T* y;
 };
-// Over units [begin, end), none of which but others before them continues a row across these borders. unroll: the slots
-// that one turn of the loop over a unit adds: 1, 2 or 4. The bits of y do not depend on it.
+// Over units [begin, end); no row continues across these two borders. unroll: the slots that one turn of the loop over
+// a unit adds: 1, 2 or 4. The bits of y do not depend on it.
 void lane_product(const LaneProduct<double>& product, int unroll, std::int64_t begin, std::int64_t end);
 void lane_product(const LaneProduct<float>& product, int unroll, std::int64_t begin, std::int64_t end);
 // The same if slots are blocks of two entries.

@@ -1,6 +1,6 @@
-// What the matrices multiplied by Kokkos have in common. A matrix is converted by a kernel of ours and keeps the
-// arrays of that; Kokkos computes on them where they lie. Include this only in files compiled with Kokkos.
-// Private to formats/.
+// What the matrices multiplied by Kokkos have in common. One of our own kernels converts the matrix, which keeps the
+// arrays of that kernel; Kokkos computes on them in place. Include this only in files compiled with Kokkos. Private to
+// formats/.
 #pragma once
 #include <algorithm>
 #include <atomic>

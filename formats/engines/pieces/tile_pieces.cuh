@@ -109,7 +109,7 @@ inline void sort_pieces(const Context& context, std::int64_t size, std::uint64_t
   if (size > 0) device::sort_pairs(context, key, item, size, bits);
 }
 
-// From the order of the rows to that of the positions; before[p] is the length of the piece at p.
+// From the order of the rows to the order of the positions; before[p] is the length of the piece at p.
 static __global__ void place_pieces(std::int64_t size, const std::int32_t* item, const std::int32_t* row,
                                     const std::int64_t* from, const std::int32_t* length, std::int32_t* piece,
                                     std::int32_t* piece_row, std::int64_t* piece_from,
@@ -205,8 +205,8 @@ __global__ void add_pieces(std::int64_t rows, const std::int64_t* piece_ptr, con
   store(task.alpha, sum, task.beta, task.y + row);
 }
 
-// The arrays of pieces in device memory. Derived adds those that say where a piece lies: place(), place_bytes(). Where
-// it has sorted the columns, its order() is that of PieceView, and sorted() puts x into it.
+// The arrays of pieces in device memory. Derived adds the arrays that say where a piece lies: place(), place_bytes().
+// If it has sorted the columns, its order() is the order of PieceView, and sorted() puts x into it.
 template <class T, class Place, class Derived>
 class PiecesOnDevice : public RowViewOnDevice<T, Derived> {
  public:

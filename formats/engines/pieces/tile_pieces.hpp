@@ -1,5 +1,5 @@
 // Pieces of rows: the entries that a row has in one tile. A format cuts the columns into tiles, stores the pieces tile
-// by tile in an order of its own, and keeps for each row where its pieces are. This is what host and device share;
+// by tile in its own order, and keeps for each row the positions of its pieces. This is what host and device share;
 // tile_pieces.cuh is the device side.
 //
 //        | a b . c |     tiles of 2 columns: pieces  ab  d | c  e f     by rows   r0: ab c   r1: d e   r3: f
@@ -8,8 +8,8 @@
 //        | . . f . |     piece     = 0 2 1 3 4     their positions
 //                        row       = 0 1 0 1 3     the row at each position
 //
-// A product has the sum of each piece first, then the sum of the pieces of each row in their order: rows that lie in
-// several tiles need neither atomic operations nor an order of the tiles. `Place` knows where a piece lies:
+// A product computes the sum of each piece first, then the sum of the pieces of each row in their order: rows that lie
+// in several tiles need neither atomic operations nor an order of the tiles. `Place` knows where a piece lies:
 // place.span(p) are `count` slots from `begin` on, `stride` apart. Padding follows the entries, has the value 0, and
 // repeats the last column of the piece; a piece has at least one entry. Private to formats/.
 #pragma once
@@ -79,7 +79,7 @@ struct PieceView {
 };
 
 // tile-composite: the pieces of a tile, longest first, are cut into workloads. A workload of h pieces, the longest of
-// which has w entries, is a CSR matrix where w >= h, else ELLPACK: slot k of its piece i at k h + i.
+// which has w entries, is a CSR matrix if w >= h, else ELLPACK: slot k of its piece i at k h + i.
 struct CompositePlace {
   const std::int64_t* work_slot;   // [workloads + 1]
   const std::int32_t* work_piece;  // [workloads + 1] the first position
@@ -154,7 +154,7 @@ struct VslRule {
   PROTEAN_HOST_DEVICE std::int64_t first_entry(std::int64_t c, std::int64_t n) const {
     return n * c / channels;
   }
-  // The pieces of a row that has the entries i to i + count - 1 of the part: none of a channel without entries.
+  // The pieces of a row that has the entries i to i + count - 1 of the part: none for a channel without entries.
   PROTEAN_HOST_DEVICE std::int64_t pieces(std::int64_t i, std::int64_t count, std::int64_t n) const {
     const std::int64_t most = channel(i + count - 1, n) - channel(i, n) + 1;
     return count < most ? count : most;

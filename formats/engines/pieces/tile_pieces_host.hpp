@@ -28,7 +28,7 @@ Buffer<N> buffer_of(const ContextPtr& context, const std::vector<N>& from) {
   return to;
 }
 
-// The arrays of pieces. Derived adds those that say where a piece lies: place(), place_bytes(), place_layout(). Where
+// The arrays of pieces. Derived adds the arrays that say where a piece lies: place(), place_bytes(), place_layout(). If
 // it has sorted the columns, its order() is the order of PieceView.
 template <class T, class Place, class Derived>
 class PieceMatrix : public RowViewMatrix<T, Derived> {

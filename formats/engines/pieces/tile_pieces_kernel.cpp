@@ -1,4 +1,4 @@
-// Sums of pieces of rows: along a piece where its entries lie together, else over neighbouring pieces.
+// Sums of pieces of rows: along a piece if its entries lie together, else over neighbouring pieces.
 #define PROTEAN_WITHOUT_AVX512  // it gains nothing: see core/simd.hpp
 #include "formats/simd.hpp"
 // (Highway compiles this file once for each instruction set.)

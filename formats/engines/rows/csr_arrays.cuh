@@ -47,7 +47,7 @@ void diagonal_of(const Context& context, const CsrMatrix<T>& csr, VectorView<T> 
   PROTEAN_CUDA_CHECK(cudaGetLastError());
 }
 
-// The caller's CSR arrays in device memory, and everything except the product. Formats that add tables of their own
+// The caller's CSR arrays in device memory, and everything except the product. Formats that add their own tables
 // override bytes().
 template <class T>
 class CsrOnDevice : public AssembledMatrix<T> {

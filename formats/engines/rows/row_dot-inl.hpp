@@ -109,8 +109,8 @@ HWY_INLINE T row_dot(const T* HWY_RESTRICT values, const std::int32_t* HWY_RESTR
 constexpr bool has_masks = hn::MaxLanes(RowTag<double>()) == 4;
 
 // The same, with `chunk` entries at a time, a multiple of 4: the last chunk is computed as a whole, and what belongs to
-// the rows that follow is set to zero. So the only branch is that on the number of chunks, which is rarely mispredicted
-// where rows of varying length have few chunks. Reads up to chunk - 1 entries from `end` on.
+// the rows that follow is set to zero. So the only branch is on the number of chunks; it is rarely mispredicted if rows
+// of varying length have few chunks. Reads up to chunk - 1 entries from `end` on.
 template <int chunk, class T, class P>
 HWY_INLINE T masked_row_dot(const T* HWY_RESTRICT values, const std::int32_t* HWY_RESTRICT col,
                             const T* HWY_RESTRICT x, P k, P end) {
@@ -122,7 +122,7 @@ HWY_INLINE T masked_row_dot(const T* HWY_RESTRICT values, const std::int32_t* HW
       sum = hn::MulAdd(hn::LoadU(d, values + k + j), pick(x, col + k + j), sum);
   for (P j = 0; j < chunk; j += lanes) {
     const auto inside = hn::FirstN(d, static_cast<std::size_t>(end - k - j > 0 ? end - k - j : 0));
-    // Only products are masked: x may be infinite where this row has no entry.
+    // Only products are masked: x may be infinite in columns in which this row has no entry.
     sum =
         hn::Add(sum, hn::IfThenElseZero(inside, hn::Mul(hn::LoadU(d, values + k + j), pick(x, col + k + j))));
   }

@@ -10,7 +10,7 @@
 
 namespace protean::formats {
 
-// The bytes of csr, which formats with tables besides the caller's arrays predict first.
+// The bytes of csr, which formats with tables in addition to the caller's arrays predict first.
 inline std::size_t csr_bytes(const SparsityPattern& pattern, std::size_t value_bytes) {
   return pattern.bytes() + static_cast<std::size_t>(pattern.nonzeros) * value_bytes;
 }

@@ -19,11 +19,11 @@ namespace protean::formats::HWY_NAMESPACE {
 namespace {
 
 // How the rows of a share are computed:
-//   by_length  rows of up to most_unrolled entries in code for their length: faster where most rows are as long as the
-//              one before, so that the jump to this code is predicted
-//   masked     eight entries at a time with a mask: where the lengths of many rows vary, every other branch on a length
-//              is mispredicted, which takes longer than the arithmetic. Of few rows, processors remember the lengths
-//              from product to product
+//   by_length  rows of up to most_unrolled entries in code for their length: faster if most rows are as long as the one
+//              before, so that the jump to this code is predicted
+//   masked     eight entries at a time with a mask: if the lengths of many rows vary, every other branch on a length is
+//              mispredicted, which takes longer than the arithmetic. For few rows, processors remember the lengths from
+//              product to product
 //   plain_sums rows of less than 16 entries in one simple loop, which has fewer branches than `simd`
 //   simd       the arrays come from memory, which takes longer than the arithmetic
 enum class Way { by_length, masked, plain_sums, simd };

@@ -77,8 +77,8 @@ __global__ void divide_sections(DevicePattern a, std::int64_t most_entries, std:
   for (std::int64_t r = begin; r < end; ++blocks) {
     if (lane == 0) starts[begin + blocks] = static_cast<std::int32_t>(r);
     const std::int64_t most = a.row_ptr[r] + most_entries, last = min(end, r + block_rows_most);
-    // Lanes probe every probe_step-th row, then the rows between two of them. Row ends ascend, so those that are in
-    // time come first.
+    // Lanes probe every probe_step-th row, then the rows between two of them. Row ends ascend, so the ones within the
+    // range come first.
     std::int64_t probed = min(last, r + std::int64_t{lane + 1} * probe_step);
     const int far = __popc(__ballot_sync(0xffffffffu, a.row_ptr[probed] <= most));
     std::int64_t next = min(last, r + std::int64_t{far} * probe_step);
@@ -118,7 +118,7 @@ __global__ void __launch_bounds__(device::block_size)
        r += std::int64_t{gridDim.x} * blockDim.x)
     if (a.length(r) == length) {
       atomicMin(found, static_cast<unsigned long long>(r));
-      return;  // those that follow are higher
+      return;  // the following ones are higher
     }
 }
 

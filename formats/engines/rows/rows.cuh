@@ -3,7 +3,7 @@
 //
 //   group   `lanes` neighbouring threads, 1 to 32: they read neighbouring entries of a row and add their sums by
 //           shuffles in a fixed order. Position p of a launch is row p, or row list[p].
-//   long    a row of its own launch: each block adds long_piece entries, then a warp adds the sums of the blocks in
+//   long    a row with its own launch: each block adds long_piece entries, then a warp adds the sums of the blocks in
 //           their order. No atomic operation, so the same bits in every run.
 #pragma once
 #include <limits>
@@ -213,8 +213,8 @@ std::shared_ptr<DeviceRowBlocks> device_row_blocks(const Context& context, const
                                                    std::int64_t most_entries);
 
 // Products over blocks of rows: the entries of a block are multiplied side by side into shared memory; then `lanes`
-// threads add those of a row. `long_rows`: blocks of one row are added by all threads, and left alone when the row is
-// longer than `cut`.
+// threads add the products of a row. `long_rows`: blocks of one row are added by all threads, and left alone when the
+// row is longer than `cut`.
 template <bool long_rows, class T, class P>
 __global__ void __launch_bounds__(device::block_size)
     multiply_row_blocks(CsrArrays<T, P> a, const std::int32_t* block_ptr, std::int64_t cut, T alpha,

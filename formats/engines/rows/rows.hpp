@@ -7,7 +7,7 @@
 //   row        | the rest | whole | ... | the first |     a row may be cut; its pieces are added in order
 //   entries    k_begin                         k_end
 //
-// Position p is row p, or row list[p] if a format lists its rows in an order of its own.
+// Position p is row p, or row list[p] if a format lists its rows in its own order.
 #pragma once
 #include <algorithm>
 #include <limits>
@@ -43,7 +43,7 @@ struct RowsWork {
   const std::int32_t* list = nullptr;
   const std::int32_t* target =
       nullptr;  // position p is row p of the arrays, and row target[p] of y; not with a list
-  std::int64_t uneven_entries = 0;  // where rows_uneven(): the entries that the arrays have; else 0
+  std::int64_t uneven_entries = 0;  // if rows_uneven(): the entries that the arrays have; else 0
 };
 
 // What a share adds to the row that it begins, and to x . y.
@@ -86,7 +86,7 @@ T run_shares(const RowsWork<T, P>& work, std::int64_t rows, const std::vector<Ro
 
 // Shares of whole rows between these borders.
 std::vector<RowShare> shares_between(const RowPointers& row_ptr, const std::vector<std::int64_t>& borders);
-// Shares of whole rows with nearly the same rows + entries, and those with exactly the same, which cut rows.
+// Shares of whole rows with nearly the same rows + entries, and shares with exactly the same number, which cut rows.
 std::vector<RowShare> shares_of_whole_rows(const SparsityPattern& pattern, int parts);
 std::vector<RowShare> shares_of_equal_size(const SparsityPattern& pattern, int parts);
 // Shares of a list with nearly the same rows + entries. Rows longer than `cut` may be cut.

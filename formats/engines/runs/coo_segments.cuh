@@ -5,7 +5,7 @@
 // written by the warp that has the second one, except for a tail (adds_to_y). So every sum has a fixed order, whatever
 // runs first.
 //
-// carry_row    [segments] int32: -1 where the segment begins with a row of its own.
+// carry_row    [segments] int32: -1 if the segment begins with a new row.
 // carry_value  [segments].
 //
 // Source: N. Bell, M. Garland, Implementing sparse matrix-vector multiplication on throughput-oriented processors, SC

@@ -126,7 +126,7 @@ __device__ inline bool multiply_entry_tile(const EntryTileView<T, P>& a, std::in
     const int k = min(thread + j * tile_threads, last);
     c[j] = __ldcs(col + k), v[j] = __ldcs(values + k);
   }
-  // Number 0 is the row that began before; there is none before row 0.
+  // Number 0 is the row that began before; before row 0 there is no such row.
   const std::int64_t row_before = first_row(a.start, t) - 1;
   const auto rows = static_cast<int>(first_row(a.start, t + 1) - row_before);
   int lanes = 1;

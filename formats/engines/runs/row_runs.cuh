@@ -2,9 +2,8 @@
 // begin among run_step entries, multiplies up to run_most entries side by side and adds the runs of rows by
 // shuffles, all in registers. One bit for each entry marks where rows begin, and a list has the rows with
 // entries, so neither row pointers nor row indices are read. A row that would make the share of a warp too
-// long is cut into pieces of its own; the last warp that finishes a piece adds all of them in their order.
-// Rows without entries are written from a list. So every sum has a fixed order, whatever runs first, and no
-// warp waits for another.
+// long is cut into separate pieces; the last warp that finishes a piece adds all pieces in their order. Rows without
+// entries are written from a list. So every sum has a fixed order, whatever runs first, and no warp waits for another.
 //
 // tile: the entries of a warp and the number, among the rows with entries, of its first row.
 //
@@ -124,7 +123,7 @@ __global__ void list_rows(std::int64_t rows, const P* row_ptr, const std::int32_
 }
 
 // The place of a row's pieces among all pieces differs from run to run. The sums do not depend on it.
-// list: the rows of y; null when they are those of row_ptr.
+// list: the rows of y; null if they are the rows of row_ptr.
 template <class P>
 __global__ void fill_runs(std::int64_t rows, std::int64_t tiles, const P* row_ptr, const std::int32_t* number,
                           const std::int32_t* list, unsigned long long* next, RunTile* tile,
@@ -245,8 +244,7 @@ __device__ inline void entry_products(const std::int32_t* col, const T* values, 
     if (c[j] >= 0) v[j] *= __ldg(x + c[j]);
 }
 
-// Computes one piece of a long row. The last piece to finish adds all of them. Returns the sum of the piece
-// in lane 0.
+// Computes one piece of a long row. The last piece to finish adds all pieces. Returns the sum of the piece in lane 0.
 template <class T>
 __device__ inline T product_of_piece(const RunView<T>& A, std::int64_t item, T alpha, const T* x, T beta,
                                      T* y) {

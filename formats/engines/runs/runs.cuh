@@ -46,7 +46,7 @@ struct BlockCarry {
   T before;  // of the row that is open where this thread begins, over the threads before
   T last;    // of the row that is open where the block ends
 };
-// open: the sum of this thread's entries after its last row end, of all its entries where no row ends. since:
+// open: the sum of this thread's entries after its last row end, or of all its entries if no row ends. since:
 // threads_since_end(). All threads of a block call it.
 template <int threads, class T>
 __device__ inline BlockCarry<T> carry_in_block(T open, int since) {
@@ -68,7 +68,7 @@ __device__ inline BlockCarry<T> carry_in_block(T open, int since) {
 
 // y[r] += alpha * (sum of the carries of row r), in the order of the tiles. row_of(t): the row of the carry of tile t,
 // -1 if it has none; tiles of one row are neighbours. A lane reads a carry. The warp in which the carries of a row
-// begin adds all of them.
+// begin adds all carries of the row.
 constexpr int carry_threads = 128;
 // Adds the carries from `first` on that begin among 32. All lanes of the warp call it. `of_other_blocks`: they and y
 // have been written by other blocks of this launch, so no line of them in the first-level cache may be read.

@@ -21,7 +21,7 @@
 namespace protean::formats {
 
 // The last row from `low` to `high` that begins at or before entry k: the row of that entry, as rows without entries
-// begin where the next row does. The caller knows that there is one.
+// begin where the next row does. The caller guarantees that there is one.
 template <class Pointers>
 PROTEAN_HOST_DEVICE inline std::int64_t row_with(const Pointers& row_ptr, std::int64_t low, std::int64_t high,
                                                  std::int64_t k) {
@@ -90,8 +90,8 @@ class RowSums {
   RowCarry<T> carry_;
 };
 
-// y := alpha A x + beta y, where A has `tiles` tiles; first_entry(tile) is the first entry of a tile, and
-// body(sums, range of tiles) gives the products of these tiles, of which there is at least one, to a RowSums.
+// y := alpha A x + beta y for A with `tiles` tiles; first_entry(tile) is the first entry of a tile, and body(sums,
+// range of tiles) gives the products of these tiles, of which there is at least one, to a RowSums.
 template <class T, class FirstEntry, class Body>
 void multiply_tiles(const Context& context, const RowPointers& row_ptr, std::int64_t rows, std::int64_t tiles,
                     T alpha, T beta, T* y, FirstEntry first_entry, Body body) {

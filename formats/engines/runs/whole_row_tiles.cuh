@@ -12,7 +12,7 @@
 // launch takes 1.6 to 2 microseconds, a third of the product of a matrix with a million entries. But a block does a
 // long row alone, and matrices far beyond the second-level cache take up to 1.2 times as long on an H200.
 //
-// The last loop is that of entry_tiles.cuh except for carries. With one function for both, products took 1.06 to 1.2
+// The last loop is the loop of entry_tiles.cuh without carries. With one function for both, products took 1.06 to 1.2
 // times as long on an H200 (docs/results/gpu-products.md).
 #pragma once
 #include "core/device/cache.hpp"
@@ -55,7 +55,7 @@ inline WholeRowTilesPlan whole_row_tiles(std::int64_t nonzeros, std::int64_t lon
 }
 
 // As few steps as let all tiles run at the same time. If they do not, four were the fastest of 2 to 6 on most of 120
-// matrices on an H100 and an H200, six where rows are long.
+// matrices on an H100 and an H200, six if rows are long.
 inline WholeRowTilesPlan whole_row_tiles(const Context& context, const SparsityPattern& pattern,
                                          std::int64_t longest) {
   constexpr std::int64_t tiles_of_processor = 8, long_rows = 48;

@@ -30,8 +30,7 @@ __device__ inline void for_products(const BlockGrid<T>& a, std::int64_t p, int p
   if (a.diagonal_apart && part == 0) block(a.apart(i), 0, i);
 }
 
-// Slots of padding count, where no length says that they are: they have the value 0 and the column of an entry of the
-// row.
+// Slots of padding count if no length identifies them: they have the value 0 and the column of an entry of the row.
 template <class T, class F>
 __device__ inline void for_products(const SliceView<T>& a, std::int64_t p, int part, int split, F&& f) {
   const LaneSlots at = a.at(p);

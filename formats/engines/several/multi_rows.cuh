@@ -34,9 +34,9 @@ struct MultiDeviceTask {
   const int* stop;
 };
 
-// for_products(view, p, part, split, f) calls f(column, value) for the entries of the row at position p, also with
-// padding where a format stores it. Thread `part` of `split` takes its share of the entries; if a view cannot divide
-// a row, split is 1.
+// for_products(view, p, part, split, f) calls f(column, value) for the entries of the row at position p, including
+// padding if a format stores it. Thread `part` of `split` takes its share of the entries; if a view cannot divide a
+// row, split is 1.
 
 // By the view of the rows (row_view.hpp).
 template <class View, class F>
@@ -82,7 +82,7 @@ __device__ inline void load_side_by_side(const T* x, T (&to)[count]) {
   }
 }
 
-// A thread has V vectors, and `across` threads (a power of two) have all of them. side_by_side: the entries of a row of
+// A thread has V vectors, and `across` threads (a power of two) have all vectors. side_by_side: the entries of a row of
 // X lie side by side and start at multiples of V entries, there are a multiple of V vectors, and a load of V entries is
 // aligned.
 template <int V, bool side_by_side, class T, class View>

@@ -44,8 +44,8 @@ struct LaneSlots {
 struct SliceRule {
   std::int64_t C = 32, align = 8;
   std::int64_t window = 0;  // rows are sorted by length in windows of that many; 0: they keep their order
-  bool sort_if_it_pays = false;  // the same, but only where sorting saves slots and there is much padding
-  int padding = -1;  // -1: all slices have C rows; else C at most, and at most that many percent of padding
+  bool sort_if_it_pays = false;  // the same, but only if sorting saves slots and there is much padding
+  int padding = -1;  // -1: all slices have C rows; else C at most, and at most this percentage of padding
   int threads = 1;   // T of order threads
   int round = 1;     // widths are multiples of it
   LaneOrder order = LaneOrder::columns;

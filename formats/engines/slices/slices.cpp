@@ -280,7 +280,7 @@ void write_slot(const CsrMatrix<T>& csr, const Group& g, std::int64_t i, std::in
   to_values[slot] = entry ? csr.values[g.from[i].from(k)] : T(0);
 }
 
-// `count` positions that lie together. The slots that all of them have are written without a test for each row.
+// `count` positions that lie together. The slots that all of these have are written without a test for each row.
 template <bool columns, std::int64_t count, class T>
 void write_together(const CsrMatrix<T>& csr, const Group& g, std::int64_t first, std::int32_t* to_col,
                     T* to_values) {

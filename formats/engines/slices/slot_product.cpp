@@ -21,7 +21,7 @@ template <class T>
 struct Sink {
   const SlotProduct<T>& job;
   const std::int32_t* next_empty;
-  const bool direct;  // the sums of positions are those of rows
+  const bool direct;  // the sums of positions are the sums of rows
   T dot = 0;
 
   Sink(const SlotProduct<T>& product, std::int64_t begin)
@@ -182,7 +182,7 @@ std::int64_t part_of_slice(D d, Sink<T>& sink, std::int64_t p, std::int64_t C, s
   return i;
 }
 
-// The slots [first, end) are those of one row, side by side.
+// The slots [first, end) belong to one row, side by side.
 template <class D, class T>
 T sum_of_row(D d, const SlotProduct<T>& job, std::int64_t first, std::int64_t end) {
   constexpr std::int64_t N = lanes_of<D>;

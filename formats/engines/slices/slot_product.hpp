@@ -34,7 +34,7 @@ struct SlotProduct {
   bool with_dot;  // return the sum of x[row] * y[row], else 0
   bool ordered =
       false;  // ell, sliced: add as in deterministic mode: fused, nothing for padding, no dot product
-  Triples<T> tail = {};  // of ell, if ordered: entries of rows after those in their slots
+  Triples<T> tail = {};  // of ell, if ordered: entries of rows after the entries in their slots
   // ell, sliced: entries of each position, whose padding is not read; threads: steps; null: all slots of a slice count.
   const std::int32_t* lengths = nullptr;
   const T* diagonal = nullptr;              // times x[row] is added to each row

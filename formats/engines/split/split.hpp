@@ -1,14 +1,14 @@
 // A matrix whose product a GPU and a host compute at the same time: the first rows lie on the GPU, the others on the
-// host, each part in a format of its own.
+// host, each part in its own format.
 //
 //     GPU   | A_0 |     y_0 = A_0 x        x, y in device memory
 //    host   | A_1 |     y_1 = A_1 x'       x': the entries of x that A_1 reads, copied to the host; y_1 is copied back
 //
 // A product is queued as
-//   1. beside the context's stream: the entries of x that the host's rows read, to memory of the host
+//   1. next to the context's stream: the entries of x that the host's rows read, to memory of the host
 //   2. on the context's stream: the GPU's rows
 //   3. by the calling thread, when 1 is done: the host's rows
-//   4. beside: y_1 to device memory; the context's stream waits for it and writes it into y
+//   4. next to it: y_1 to device memory; the context's stream waits for it and writes it into y
 // The calling thread waits once a product, for 1. engines/split/split_balance.hpp says where the rows are cut; the cut
 // moves while products are measured. What a GPU and a simulated device do differently is a SplitLink. Private to
 // formats/.
@@ -25,8 +25,8 @@
 namespace protean::formats {
 
 // Copies between a device and the host, and the clocks of both parts of a product. Belongs to one matrix. Functions are
-// called in the order begin, fetch or gather, device_done, wait_for_x, send, end; those of the host's part only where
-// it has rows.
+// called in the order begin, fetch or gather, device_done, wait_for_x, send, end; the functions of the host's part only
+// if it has rows.
 class SplitLink {
  public:
   virtual ~SplitLink() = default;

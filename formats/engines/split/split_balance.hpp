@@ -1,8 +1,8 @@
 // Where the rows of a matrix are cut between a GPU and a host that multiply at the same time: a pure function of
 // predicted and measured times. engines/split/split.hpp moves the rows. Private to formats/.
 //
-// A part with n entries takes fixed + per_entry n seconds. Both parts take the same time where the cut is best, so with
-// N entries the GPU gets
+// A part with n entries takes fixed + per_entry n seconds. At the best cut both parts take the same time, so with N
+// entries the GPU gets
 //
 //   n = (fixed_host + per_entry_host N - fixed_gpu) / (per_entry_gpu + per_entry_host)
 //

@@ -4,8 +4,8 @@
 //   beside               (waits for begin) . x' . fetched              y_1 . sent
 //   calling thread                                (waits) host's rows
 //
-// All times are those of CUDA events since `begin`, so they are read when the next product begins, without a wait of
-// their own: that product has waited for its own x' by then, or its step for the one before.
+// All times are taken by CUDA events since `begin`, so they are read when the next product begins, without an
+// additional wait: that product has waited for its own x' by then, or its step for the one before.
 #include "formats/engines/split/split_link.cuh"
 
 #include <algorithm>
@@ -137,7 +137,7 @@ class CudaSplitLink final : public SplitLink {
    public:
     void make(const ContextPtr& context, std::size_t bytes) {
       if (bytes <= bytes_) return;
-      // The memory of before stays if there is none for this.
+      // The old memory stays if there is no memory for this.
       memory_ = std::make_unique<device::PinnedMemory>(context, bytes);
       bytes_ = bytes;
     }

@@ -4,7 +4,7 @@
 
 namespace protean::formats {
 
-// Copies by a stream of their own next to the context's.
+// Copies by a separate stream next to the stream of the context.
 SplitTools split_on_device() noexcept;
 
 }  // namespace protean::formats

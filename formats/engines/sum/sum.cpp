@@ -75,7 +75,7 @@ class SumOfParts final : public RowViewMatrix<T, SumOfParts<T>>, public HasApply
  protected:
   void do_update_values(const CsrMatrix<T>& csr) override { fill<false>(csr); }
   void do_apply(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const override {
-    // ell with coordinates has an ordered product of its own, which is faster.
+    // ell with coordinates has its own ordered product, which is faster.
     const bool ell_coo = !by_length() && parts_.size() == 2 && parts_[1].kind == PartKind::coo;
     if (this->context()->deterministic() && ell_coo) {
       SlotProduct<T> slots = slot_job(0, alpha, x.data, beta, y.data, false);

@@ -1,10 +1,10 @@
-// A matrix that is the sum of disjoint parts, each in a container of its own: A = A_1 + A_2 + ... Every entry lies in
+// A matrix that is the sum of disjoint parts, each in its own container: A = A_1 + A_2 + ... Every entry lies in
 // exactly one part. This is what host and device share; sum.cpp is the host side, sum.cu the device side. Private to
 // formats/.
 //
 //   by length          by width           by diagonal
 //
-//   | 1 1 . . |        | 1 1 . . |        | 1 2 . . |     the number is that of the part
+//   | 1 1 . . |        | 1 1 . . |        | 1 2 . . |     the number of the part
 //   | 2 2 2 2 |        | 1 1 2 2 |        | 2 1 2 2 |
 //   | 1 . . . |        | 1 . . . |        | 2 . . . |     (an absent entry of a diagonal is fill of part 1)
 //   | . 1 . 1 |        | . 1 . 1 |        | . 2 . 1 |
@@ -28,10 +28,10 @@
 // A format is a rule, which names the cut and the sizes of its parts from counts of the pattern (SumCounter). The
 // engine does the rest, once for all: the exact bytes, the conversion, new values, to_csr(), the diagonal, the product
 // of deterministic mode in ascending columns (SumView is a view of rows as in row_view.hpp), and the products: on the
-// host those of engines/slices/slot_product.hpp, engines/rows/rows.hpp, engines/runs/coo.hpp and
-// engines/diagonals/diagonals.hpp; on a device one or two launches a part on the context's stream, and no wait. No map
-// from the entries of a part to the entries of the source is stored: the cut gives it for each row, so new values need
-// no memory.
+// host the products of engines/slices/slot_product.hpp, engines/rows/rows.hpp, engines/runs/coo.hpp and
+// engines/diagonals/diagonals.hpp; on a device one or two launches per part on the context's stream, and no wait. No
+// map from the entries of a part to the entries of the source is stored: the cut gives it for each row, so new values
+// need no memory.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -140,7 +140,7 @@ SumCut cut_by_length(const SumCounter& counter, const std::vector<std::int64_t>&
                      std::int64_t longest, int lanes);
 // The cut by diagonal; `rest` is csr or ell.
 SumCut cut_by_diagonal(const SumCounter& counter, const DenseDiagonals& rule, PartKind rest);
-// Percent of its places that a diagonal must fill to be stored as one: where 0 is asked for, more than v / (v + 4),
+// Percent of its places that a diagonal must fill to be stored as one: if 0 is asked for, more than v / (v + 4),
 // because a place takes v bytes and an entry elsewhere v + 4.
 DenseDiagonals dense_diagonals(const SumCounter& counter, std::int64_t percent, std::int64_t low,
                                std::int64_t high, std::int64_t shortest);
@@ -166,7 +166,7 @@ Admission admit_device_sum(const Context& context, const SparsityPattern& patter
                            std::size_t value_bytes) {
   return admit_sum_on_device(rule, false, context, pattern, params, value_bytes);
 }
-// Coordinates with the tables of engines/runs/row_runs.cuh, for a kernel of its own.
+// Coordinates with the tables of engines/runs/row_runs.cuh, for a separate kernel.
 template <SumRule rule>
 Admission admit_device_sum_in_runs(const Context& context, const SparsityPattern& pattern,
                                    const FormatParams& params, std::size_t value_bytes) {

@@ -59,8 +59,8 @@ class HostCounter final : public SumCounter {
     }
     return found;
   }
-  // The same for few entries, such as those of a sample, by sorting them: a count for each diagonal would take far
-  // longer to clear.
+  // The same for few entries, such as the entries of a sample, by sorting them: a count for each diagonal would take
+  // far longer to clear.
   std::vector<DiagonalCount> few_diagonals(const DenseDiagonals& rule) const {
     std::vector<std::int64_t> offsets;
     offsets.reserve(static_cast<std::size_t>(pattern.nonzeros));

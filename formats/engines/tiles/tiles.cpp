@@ -112,7 +112,7 @@ Admission admit_tiles(const Context& context, const SparsityPattern& pattern, co
   add_up(plan->tile_ptr), add_up(plan->value_ptr), add_up(plan->index_ptr), add_up(plan->rest_ptr);
   plan->sizes = {plan->tile_ptr.back(), plan->value_ptr.back(), plan->index_ptr.back(),
                  plan->rest_ptr.empty() ? 0 : plan->rest_ptr.back()};
-  // csr5 looks at the row pointers alone; they are as wide as those of the matrix.
+  // csr5 looks only at the row pointers; they are as wide as the row pointers of the matrix.
   SparsityPattern rest = pattern;
   rest.nonzeros = plan->sizes.rest;
   const std::vector<std::int32_t> narrow(pattern.row_ptr.p32 ? plan->rest_ptr.begin() : plan->rest_ptr.end(),

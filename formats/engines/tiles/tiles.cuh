@@ -200,7 +200,7 @@ static Admission admit_tiles_on_device(const Context& context, const SparsityPat
   return admission;
 }
 
-// Writes the values, and with `structure` everything else. The pointers are those of the plan.
+// Writes the values, and with `structure` everything else. The pointers belong to the plan.
 template <class T>
 __global__ void __launch_bounds__(tile_threads_a_block)
     write_tiles(DevicePattern pattern, const T* from, TileRule rule, TileView<T> a, bool structure,

@@ -1,7 +1,7 @@
 // The tiles engine: a matrix in square tiles of 16 x 16, each stored in the one of seven ways that suits its entries.
 // This is what host and device share; tiles_host.hpp has the matrix on the host, tiles.cuh the one on the device.
 //
-//        x x . . | . . . .      Tile row i has the rows 16 i to 16 i + 15; of the tiles of a tile row only those with
+//        x x . . | . . . .      Tile row i has the rows 16 i to 16 i + 15; of the tiles of a tile row only tiles with
 //        . x . . | . . x .      entries are stored, by ascending columns: tile_ptr[i] up to tile_ptr[i + 1] - 1.
 //        . . x . | . . . .
 //        . . . x | . . . .      tile_ptr = 0 2 3       tiles (col, kind) = (0, csr) (1, coo) | (1, dns)
@@ -414,8 +414,8 @@ inline std::size_t tile_bytes(const TileSizes& sizes, const TileRule& rule, std:
          (rule.deferred ? pointer_bytes * static_cast<std::size_t>(rows + 1) : 0) +
          4 * static_cast<std::size_t>(sizes.rest);
 }
-// Bytes of the csr5 matrix of the deferred entries, 0 if there is none. The row pointers lie in the space of the
-// context.
+// Bytes of the csr5 matrix of the deferred entries, 0 if there is no such matrix. The row pointers lie in the space of
+// the context.
 std::size_t rest_csr5_bytes(const Context& context, const SparsityPattern& rest, const TileRule& rule);
 // Offsets within a tile row have 32 bits. `most`: the greatest number of values or bytes of a tile row.
 std::string tile_refusal(std::int64_t most);

@@ -18,7 +18,7 @@ struct TileProduct {
   T beta;
   T* y;
 };
-// Tile rows [begin, end). x is read where its rows have an entry, and in all columns of dns tiles.
+// Tile rows [begin, end). x is read in columns in which a row has an entry, and in all columns of dns tiles.
 void tile_product(const TileProduct<double>& product, std::int64_t begin, std::int64_t end);
 void tile_product(const TileProduct<float>& product, std::int64_t begin, std::int64_t end);
 

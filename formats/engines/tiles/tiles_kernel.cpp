@@ -1,4 +1,4 @@
-// Tiles of 16 x 16 times x: the 16 sums of a tile row stay in registers where a tile is computed down its rows.
+// Tiles of 16 x 16 times x: the 16 sums of a tile row stay in registers if a tile is computed down its rows.
 #include "formats/simd.hpp"
 // (Highway compiles this file once for each instruction set.)
 #undef HWY_TARGET_INCLUDE

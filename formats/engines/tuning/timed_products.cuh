@@ -26,8 +26,8 @@ class Event {
   cudaEvent_t event_ = nullptr;
 };
 
-// Tuner: next(), best(), done() and measured(seconds), as those of row/csr_tuner.hpp and option_sweep.hpp. The next
-// product reads the time of the one before, for which it waits. So the products of the trials must not be recorded
+// Tuner: next(), best(), done() and measured(seconds), as in row/csr_tuner.hpp and option_sweep.hpp. The next product
+// reads the time of the one before, for which it waits. So the products of the trials must not be recorded
 // (LinearOperator::recording()). One that is recorded all the same uses the best option so far and is not measured. Not
 // guarded: a device context is used by one thread at a time.
 template <class Tuner>

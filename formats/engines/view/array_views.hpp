@@ -15,8 +15,8 @@ struct CooView {
   const T* values = nullptr;
 };
 
-// ell and sell-c-sigma. Slot k of position p is at p + k * stride (ell, where slice_ptr is null and a row has
-// `width` slots), or at slice_ptr[p / stride] + k * stride + p % stride.
+// ell and sell-c-sigma. Slot k of position p is at p + k * stride (ell; slice_ptr is null and a row has `width` slots),
+// or at slice_ptr[p / stride] + k * stride + p % stride.
 template <class T>
 struct SlotView {
   std::int64_t rows = 0, positions = 0, slots = 0;

@@ -87,7 +87,7 @@ class RowWalk {
   __device__ bool ended() const { return next_ == have_; }
   __device__ std::int32_t col() const { return room_.cols[threadIdx.x % 32][next_]; }
   __device__ T value() const { return room_.values[threadIdx.x % 32][next_]; }
-  // Moves to the next entry in the lanes where `go` is true.
+  // Moves to the next entry in the lanes in which `go` is true.
   __device__ void advance(bool go) {
     next_ += go;
     if (__any_sync(0xffffffffu, next_ == have_ && at_ + have_ < end_)) fetch();

@@ -28,7 +28,7 @@ void for_blocks_of_view(const Context& context, const View& view, std::int64_t w
   });
 }
 
-// wide: 64-bit row pointers also where 32 bits would do.
+// wide: 64-bit row pointers even if 32 bits would do.
 template <class T, class View>
 CsrMatrix<T> csr_from_entries(const ContextPtr& context, std::int64_t rows, std::int64_t cols,
                               std::int64_t nonzeros, const View& view, bool wide = false) {

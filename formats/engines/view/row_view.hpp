@@ -86,7 +86,7 @@ void ordered_product_of_view(const Context& context, const View& view, std::int6
 }
 
 // A matrix with a view of its rows. Derived has
-//   View row_view() const     whose values are those of mutable_values()
+//   View row_view() const     whose values are the values of mutable_values()
 //   T* mutable_values()
 //   void multiply(T alpha, const T* x, T beta, T* y) const    outside of deterministic mode
 template <class T, class Derived>

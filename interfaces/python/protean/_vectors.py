@@ -46,7 +46,7 @@ def real_array(x: Any, what: str) -> Array:
 
 
 def finite(x: Array, what: str) -> Array:
-    """x, if all its entries are finite."""
+    """Return x; BadArgument names its first entry that is not finite."""
     bad = np.flatnonzero(~np.isfinite(x))
     if bad.size:
         at = np.unravel_index(bad[0], x.shape)
