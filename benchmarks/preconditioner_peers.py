@@ -93,7 +93,7 @@ def main():
             if r is None:
                 cells.append("")
                 continue
-            # A solve counts as done where the residual is what was asked for, or nearly.
+            # A solve counts as done if the residual is what was asked for, or nearly.
             cell = f"{r['iterations']:,}: {1e3 * r['setup_seconds']:.2f} + {1e3 * r['solve_seconds']:.2f}"
             cells.append(cell if r["residual"] < 1e-7 else f"{cell} (residual {r['residual']:.0e})")
         print(f"| {matrix} | {method} | {kind} | " + " | ".join(cells) + " |")

@@ -50,7 +50,7 @@ SYSTEMS = {
                                     "{generate: {kind: convection-diffusion-3d, n: 16}}"),
     "orsirr_1": ("{file: %s}" % (MATRICES / "orsirr_1.mtx.xz"), "bicgstab", None),
 }
-# Those that are taken on a device where --systems names none.
+# The systems that are taken on a device if --systems names none.
 ON_DEVICE = ("poisson-3d-100", "poisson-3d-200", "elasticity-3d-40", "s1rmt3m1", "convection-diffusion-3d-100",
              "G2_circuit")
 # M^-1 r in an iteration.

@@ -1,6 +1,6 @@
 # hypre 2.20 or later as target Protean::hypre, with the MPI that it was built with. Sets PROTEAN_HYPRE_NOTE, its
-# version, for users, and PROTEAN_HYPRE_FOLDER, the folder of its library where that is no system folder: what is
-# installed looks there.
+# version, for users, and PROTEAN_HYPRE_FOLDER, the folder of its library if that is not a system folder: installed
+# programs look there.
 #
 # -DHYPRE_ROOT=<prefix> names one; then only that one is taken. Without it the system's is taken:
 # cmake/ProteanDependencies.cmake asks for it with PROTEAN_HYPRE=ON only. CMake's FindMPI finds the MPI, by mpicxx in

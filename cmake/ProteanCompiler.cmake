@@ -3,7 +3,7 @@ add_library(protean_flags INTERFACE)
 # A feature, not CMAKE_CXX_STANDARD, which CMake would pass on to nvcc.
 target_compile_features(protean_flags INTERFACE cxx_std_20)
 # Clang's -Wshadow, unlike that of gcc, also means parameters that are named like a table of the file. In sources that
-# are compiled together it means the tables of the others.
+# are compiled together it also means the tables of the other sources.
 set(cxx_flags -Wall -Wextra -Wno-unknown-pragmas
   "$<$<AND:$<CXX_COMPILER_ID:GNU>,$<NOT:$<BOOL:$<TARGET_PROPERTY:UNITY_BUILD>>>>:-Wshadow>")
 if(PROTEAN_WARNINGS_AS_ERRORS)
@@ -34,8 +34,8 @@ endif()
 target_include_directories(protean_flags INTERFACE ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR}/include)
 
 # protean_precompiled(<target> <header> [REUSE_FROM <owner>]): headers that are parsed once for the C++ sources of a
-# target, or that the owner has parsed. An owner is a target with no source of its own and with the options of those
-# that reuse its headers: GCC takes them only where each macro of their command line is defined, too. CMake's
+# target, or that the owner has parsed. An owner is a target without sources and with the options of the targets that
+# reuse its headers: GCC takes them only if each macro of their command line is also defined. CMake's
 # CMAKE_DISABLE_PRECOMPILE_HEADERS=ON builds without them: ccache shares more objects between folders then.
 function(protean_precompiled target header)
   if(ARGC GREATER 2)
@@ -55,9 +55,9 @@ function(protean_compiled_quickly target)
 endfunction()
 
 # protean_compiled_together(<target>): with PROTEAN_UNITY, up to eight sources of a target are one for the compiler.
-# It then reads headers and instantiates templates once for all of them. Warnings that hold only of sources that are
-# apart are off: builds without the option have them. Groups go by the list of sources, not by what an option leaves in
-# it: two names that clash do so in every build.
+# It then reads headers and instantiates templates once for all of these. Warnings that hold only for separate sources
+# are off: builds without the option have them. Groups go by the list of sources, not by what an option leaves in it:
+# two names that clash do so in every build.
 function(protean_compiled_together target)
   if(PROTEAN_UNITY)
     set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
@@ -74,7 +74,7 @@ function(protean_compiled_together target)
   endif()
 endfunction()
 
-# The headers of the rooms, for hot and for other sources: GCC may crash where headers were compiled with another -O.
+# The headers of the rooms, for hot and for other sources: GCC may crash if headers were compiled with another -O.
 foreach(owner protean_hot_headers protean_room_headers)
   add_library(${owner} OBJECT EXCLUDE_FROM_ALL ${PROTEAN_NOTHING})
   target_link_libraries(${owner} PRIVATE protean_flags OpenMP::OpenMP_CXX fmt::fmt)

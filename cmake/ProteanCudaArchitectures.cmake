@@ -1,5 +1,5 @@
-# protean_check_cuda_architectures(<list>): ends the configuration with a message where CUDA kernels would be compiled
-# for a GPU before sm_75. CUDA 13 compiles for sm_75 and later; earlier ones are not tested. The words native, all and
+# protean_check_cuda_architectures(<list>): ends the configuration with a message if CUDA kernels would be compiled for
+# a GPU before sm_75. CUDA 13 compiles for sm_75 and later; earlier ones are not tested. The words native, all and
 # all-major are replaced by the architectures that CMake found for them.
 set(PROTEAN_OLDEST_CUDA_ARCHITECTURE 75)
 function(protean_check_cuda_architectures)

@@ -52,8 +52,8 @@ if(NOT "${PROTEAN_CUDA}" STREQUAL "OFF")
         set(CMAKE_CUDA_ARCHITECTURES 80-real 90)
       endif()
     endif()
-    # Before CMake tries the compiler, which may refuse numbers with a message of its own, and again after CMake has
-    # found what the words native and all stand for.
+    # Before CMake tries the compiler, which may refuse numbers with its own message, and again after CMake has found
+    # what the words native and all stand for.
     include(ProteanCudaArchitectures)
     protean_check_cuda_architectures(${CMAKE_CUDA_ARCHITECTURES})
     enable_language(CUDA)
@@ -86,8 +86,8 @@ if(PROTEAN_HAVE_KOKKOS AND PROTEAN_KOKKOS_CUDA AND NOT PROTEAN_HAVE_CUDA)
 endif()
 protean_optional(MKL ProteanMKL)
 protean_optional(METIS ProteanMETIS)
-# hypre brings an MPI, which need not be that of the program that uses this library. So AUTO takes only a hypre that is
-# named.
+# hypre brings an MPI, which need not be the MPI of the program that uses this library. So AUTO takes only a hypre that
+# is named.
 if("${PROTEAN_HYPRE}" STREQUAL "AUTO")
   set(PROTEAN_HYPRE OFF)
   if(HYPRE_ROOT)

@@ -1,5 +1,5 @@
-# protean_link_line(<variable> <libraries>...): what a linker is told for these libraries and those that they need, as a
-# text for protean.pc. It may have generator expressions. Libraries are imported targets, files, options or names.
+# protean_link_line(<variable> <libraries>...): the arguments of a linker for these libraries and their dependencies, as
+# a text for protean.pc. It may have generator expressions. Libraries are imported targets, files, options or names.
 function(protean_link_line variable)
   set(line "")
   set(seen "")

@@ -1,7 +1,7 @@
 #!/bin/sh
 # build-wheel.sh PYTHON FOLDER [BUILD_FOLDER]: builds the wheel of the package protean for this interpreter (3.11 or
 # later) and puts it into FOLDER, with the shared libraries that it needs inside (auditwheel). The tools come from PyPI
-# into a virtual environment in FOLDER. BUILD_FOLDER: where CMake builds; a folder in FOLDER without it.
+# into a virtual environment in FOLDER. BUILD_FOLDER: the folder in which CMake builds; without it, a folder in FOLDER.
 #
 # CUDA=1 in the environment: with the kernels for GPUs. The wheel has the CUDA runtime inside. cuBLAS and cuSPARSE are
 # not inside and not needed to import it; they are loaded when a GPU is used

@@ -1,6 +1,6 @@
 #!/bin/sh
 # environment.sh FOLDER PYTHON REQUIREMENTS...: a virtual environment in FOLDER with what these files name, from PyPI.
-# It is made anew when they name something else.
+# It is made again if they name something else.
 set -eu
 [ $# -ge 3 ] || { echo "usage: $0 FOLDER PYTHON REQUIREMENTS..." >&2; exit 2; }
 folder=$1

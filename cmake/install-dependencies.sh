@@ -1,5 +1,5 @@
 #!/bin/sh
-# install-dependencies.sh [PACKAGE...]: installs the system packages that the build needs, and those named, where they
+# install-dependencies.sh [PACKAGE...]: installs the system packages that the build needs, and the named ones, if they
 # are missing. Debian and Ubuntu, as root or by sudo. It prints what it installs, and nothing when all are there.
 set -eu
 needed="g++ cmake ninja-build pkg-config libfmt-dev libhwy-dev libfast-float-dev zlib1g-dev liblzma-dev

@@ -30,7 +30,7 @@ source=$(cd "$(dirname "$0")/.." && pwd)
   "$source/tests/interfaces/python/requirements.txt"
 
 cat >"$folder/libraries.cmake" <<END
-# Written by cmake/install-test-dependencies.sh. ON: configuring fails where the library is missing.
+# Written by cmake/install-test-dependencies.sh. ON: configuring fails if the library is missing.
 set(PROTEAN_KOKKOS ON CACHE STRING "" FORCE)
 set(PROTEAN_MKL ON CACHE STRING "" FORCE)
 set(PROTEAN_METIS ON CACHE STRING "" FORCE)

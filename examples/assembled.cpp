@@ -6,7 +6,7 @@
 #include <protean/protean.hpp>
 
 int main() {
-  // -u'' + c u = 1 on a line, where c changes with time. The program owns the arrays.
+  // -u'' + c u = 1 on a line; c changes with time. The program owns the arrays.
   const int n = 10000;
   std::vector<int> row_ptr{0}, col;
   for (int i = 0; i < n; ++i) {

@@ -49,7 +49,7 @@ CLASSIFIERS = {
                       lambda: RandomForestClassifier(n_estimators=50, max_depth=8, min_samples_leaf=1,
                                                      random_state=SEED)),
 }
-# A format is considered by the selectors that predict times where it was the fastest on one of that many matrices, as
+# The selectors that predict times consider a format if it was the fastest on one of that many matrices, as
 # CostModel::may_be_fastest() does.
 ONE_OF = 20
 # A format needs this many matrices to learn from.

@@ -15,7 +15,7 @@ namespace protean::apps {
 struct Combination {
   std::string preconditioner, format;  // names, or "auto", which may change in the middle of a solve
   Space space = Space::host;
-  bool is_default = false;  // both are auto: what `protean solve` takes by itself
+  bool is_default = false;  // both are auto: the choice of `protean solve`
   // At the end of the solve: the method, preconditioner and format, and what auto has changed to, in order.
   std::string method, last_preconditioner, last_format;
   std::vector<std::string> changes;
@@ -39,22 +39,22 @@ struct Combinations {
   int threads = 0;
   double read_seconds = 0;
   std::vector<Combination> all;
-  int best = -1;  // index of the smallest total of those that converged; -1: none
+  int best = -1;  // index of the smallest total of the converged ones; -1: none
   std::vector<std::string> notes;
   bool interrupted = false, out_of_time = false;
 };
 
-// What is compared. Formats besides auto.
+// What is compared. Formats other than auto.
 struct CombinationChoice {
   std::vector<std::string> preconditioners;
   std::vector<std::string> formats;  // empty: the most_formats best ones by prediction
-  std::vector<Space> spaces;         // empty: that of the problem
+  std::vector<Space> spaces;         // empty: the space of the problem
 };
 constexpr std::size_t most_formats = 4;
-// Formats are compared for the preconditioners whose solve with format auto took at most so many times as long as the
+// Formats are compared for the preconditioners whose solve with format auto took at most this many times as long as the
 // best one; others cannot win by a format.
 constexpr double worth_formats = 2;
-// A solve ends when it has taken so many times as long as the best one so far, and a second.
+// A solve ends when it has taken this many times as long as the best one so far, plus a second.
 constexpr double slow_factor = 10;
 
 // The value of --preconditioners: `all` that this build has, or names. Throws BadArgument for other words.

@@ -188,7 +188,7 @@ class Comparer {
     }
   }
 
-  // A variant that is listed already and is what this preset is in this space; null when there is none.
+  // A listed variant to which this preset is equal in this space; null if there is none.
   Variant* find_same(const FormatEntry& preset, const Kernel& kernel, Space space) {
     if (!preset.preset || !result_.problem.op.parameters.all().empty()) return nullptr;
     const auto same =
@@ -224,7 +224,7 @@ class Comparer {
 
   std::vector<const FormatEntry*>& entries_in(Space space) { return entries_[space == Space::device]; }
 
-  // Those that were named, or the shortlist of this matrix with the format of the problem and that of `auto`.
+  // The named formats, or the shortlist of this matrix with the format of the problem and the choice of `auto`.
   std::vector<const FormatEntry*> entries_for(const SparsityPattern& pattern, Space space,
                                               std::string_view automatic) const {
     if (!selection_.shortlisted) return selection_.entries;

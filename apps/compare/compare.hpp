@@ -88,11 +88,11 @@ struct Comparison {
   std::int64_t lines_of_x = -1;   // cache lines of 128 bytes that blocks of 128 rows touch, counted for
                                   // each block; -1: not counted (host)
   std::vector<Variant> variants;
-  int best = -1;          // index of the smallest total() of those that converged; -1: none
-  std::vector<int> ties;  // of those that do not clearly differ from the best
+  int best = -1;          // index of the smallest total() of the converged ones; -1: none
+  std::vector<int> ties;  // of the ones that do not clearly differ from the best
   std::vector<int>
-      ranking;         // of those that converged, the best first; then of those whose solve was not finished
-  int automatic = -1;  // index of what `format: auto` takes without a schedule; -1: not compared
+      ranking;         // of the converged ones, the best first; then of the ones whose solve was not finished
+  int automatic = -1;  // index of the choice of `format: auto` without a schedule; -1: not compared
   std::string automatic_reason;
   std::vector<SelectorVerdict> selectors;  // in the first space; empty if none was asked for
   std::vector<std::string> notes;          // which parts of the problem a comparison does not follow

@@ -275,7 +275,7 @@ std::string cut_table(const Comparison& c, bool spaces) {
   return text;
 }
 
-// "; csr takes 1.62 times as long", where csr was solved in the same space.
+// "; csr takes 1.62 times as long", if csr was solved in the same space.
 std::string csr_text(const Comparison& c, const Variant& best) {
   if (is_reference(best) || !best.to_csr) return {};
   if (!best.to_csr->clear) return "; no clear difference from csr";

@@ -55,7 +55,7 @@ class Recorder final : public SolveObserver {
   std::int64_t every_ = 1;
 };
 
-// Of products in several rounds: the spread is that of all of them.
+// For products in several rounds the spread is taken over all of them.
 Timing pooled(const std::vector<Timing>& rounds) {
   std::vector<double> all;
   int runs = 0;
@@ -141,7 +141,7 @@ void Rounds::solves_within(std::vector<VariantRun>& runs) {
   std::vector<VariantRun*> order;
   for (VariantRun& run : runs)
     if (run.variant->status.empty()) order.push_back(&run);
-  // Of a solve that has ended, which is what those in other formats are expected to take; null: none has.
+  // Of a solve that has ended, which is also the expectation for solves in other formats; null: no solve has ended.
   const Variant* known = nullptr;
   double products = 1;
   const auto expected = [&](const Variant& v) { return v.convert.median + products * v.product.median; };
@@ -195,7 +195,7 @@ void Rounds::repeat(std::vector<VariantRun>& runs) {
     }
 }
 
-// What is measured counts only where the round comes to its end.
+// Measurements count only if the round comes to its end.
 void Rounds::again(VariantRun& run) {
   VariantRun next = run;
   Variant variant = *run.variant;
@@ -306,7 +306,7 @@ bool Rounds::solve(VariantRun& run, const AssembledMatrix<double>& A, Preconditi
   }
   if (report.reason == StopReason::time_limit &&
       options.stopping.max_seconds < problem_.solver.options.stopping.max_seconds) {
-    // Its time is not that of a solve, so it is not compared with others.
+    // Its time is not the time of a solve, so it is not compared with others.
     variant.not_run = "budget";
     end(variant, "failed",
         fmt::format("the budget of {} ended its solve at iteration {}, relative residual {:.1e}",

@@ -34,8 +34,8 @@ struct VariantRun {
 // Each round converts, sets up and solves every variant once. What disturbs the machine for a while so falls on all of
 // them, and shows in the spread of each. There are three rounds, or fewer for a variant that takes long.
 //
-// With a budget the conversions and products of all variants come first, in at most half of it. The solves follow: that
-// of csr, then those that are expected to take the least. A solve is left out that would not fit into the time left.
+// With a budget the conversions and products of all variants come first, in at most half of it. The solves follow: csr
+// first, then the ones with the shortest expected times. A solve that would not fit into the time left is left out.
 class Rounds {
  public:
   // budget: seconds since the clock has begun; 0: no limit. References are kept.

@@ -25,7 +25,7 @@ const Variant* reference_of(const Comparison& comparison, const Variant& variant
   return nullptr;
 }
 
-// Those that were solved, by their total; then those that were not, by their product.
+// The solved ones, by their total; then the others, by their product.
 std::vector<int> ranked(const std::vector<Variant>& variants) {
   std::vector<int> order;
   for (std::size_t i = 0; i < variants.size(); ++i)

@@ -27,15 +27,15 @@ struct Difference {
   // to say so.
   bool clear = false;
 };
-// products: those of an iteration.
+// products: the number per iteration.
 Difference difference(const Variant& fast, const Variant& slow, std::int64_t products);
 
 // The number of iterations after which conversion and products of `variant` have taken less time than those of
-// `reference`. 0: they have from the start. Empty: never.
+// `reference`. 0: from the start. Empty: never.
 std::optional<double> break_even(const Variant& variant, const Variant& reference, std::int64_t products);
 
-// The best variant, those that do not clearly differ from it, the one of `format: auto`, the break-even points, the
-// differences to csr, and the order of all that was measured.
+// The best variant, the variants that do not clearly differ from it, the variant of `format: auto`, the break-even
+// points, the differences from csr, and the order of all that was measured.
 void judge(Comparison& comparison, std::string_view automatic);
 
 }  // namespace protean::apps

@@ -20,7 +20,7 @@ std::string machine_text(const TunedMachine& machine);
 TunedMachine parse_machine(std::string_view text, const std::string& file);
 TunedMachine read_machine(const std::string& file);
 
-// The roof of a space; null if there is none.
+// The roof of a space; null if it has no roof.
 const MeasuredRoof* roof_of(const TunedMachine& machine, Space space);
 
 // The table that predictions use: the table in `file`; for an empty name, in the file that the environment

@@ -31,8 +31,8 @@ Timing timing_of(std::vector<double> seconds);
 // vectors have 128 MiB each on the host and 1 GiB on a device, or less if memory is short.
 double copy_bandwidth(const ContextPtr& context);
 
-// What bounds a product in a space, as S. Williams et al. have it (Roofline, CACM 52(4), 2009): bytes a second when one
-// vector is copied to another, where a copy of n numbers of 8 bytes counts 16 n bytes.
+// What bounds a product in a space, as S. Williams et al. have it (Roofline, CACM 52(4), 2009): bytes per second when
+// one vector is copied to another; a copy of n numbers of 8 bytes counts 16 n bytes.
 struct MeasuredRoof {
   Space space = Space::host;
   double memory = 0;  // vectors that fit into no cache

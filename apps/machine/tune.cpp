@@ -165,7 +165,7 @@ class Tuner {
   // With --formats each run measures again.
   bool done(const std::string& matrix, Space space) const { return named_.empty() && find(matrix, space); }
 
-  // The formats to be measured. The times of a new matrix need those of csr next to them.
+  // The formats to be measured. The times of a new matrix need the times of csr next to them.
   std::vector<FormatAndKernel> measurements_of(const std::string& matrix, Space space) const {
     std::vector<const FormatEntry*> which = named_;
     const FormatEntry* const csr = &find_format("csr");
@@ -295,9 +295,9 @@ class Tuner {
                           converts[std::min<std::size_t>(1, converts.size() - 1)]};
   }
 
-  // What the order of a matrix in a random numbering costs, next to its product in csr. On a device it is found there,
-  // or on the host where find_order() hands it over, and the device permutes the matrix. Empty if the memory does
-  // not suffice.
+  // The cost of the order of a matrix in a random numbering, next to its product in csr. On a device it is found there,
+  // or on the host if find_order() hands it over, and the device permutes the matrix. Empty if the memory does not
+  // suffice.
   std::optional<MeasuredFormat> measure_order(const CsrMatrix<double>& csr, const ContextPtr& context) const {
     try {
       const PermutedMatrix<double> shuffled(host_, csr, Permutation(context, random_order(csr.rows())));

@@ -28,8 +28,8 @@ std::vector<TuneCase> tune_cases();
 
 // Measures products and conversions of every format and kernel of this build, for all cases and then for the files, on
 // the host and on a GPU if there is one; before them the roofs of the spaces, once a table. With `formats` only these
-// are measured, again in each run: their times replace those that the table has, and a new matrix has csr and these.
-// The file is written after each matrix. Matrices that it already has for this
+// are measured, again in each run: their times replace the times in the table, and a new matrix has csr and these. The
+// file is written after each matrix. Matrices that it already has for this
 // machine are not measured again. Ends when the budget is spent (each measurement gets a part of it) or at
 // Ctrl-C; the file keeps what is done. Returns the exit code: 0, or InterruptGuard::exit_code(). Throws BadFile
 // for a table of another machine.

@@ -264,7 +264,7 @@ std::string sizes_text(const Inspection& i) {
 
 std::int64_t bandwidth(const Statistics& s) { return std::max(s.lower_bandwidth, s.upper_bandwidth); }
 
-// GFLOPS of a product with the matrix in csr and x and y once each, where the bandwidth bounds it.
+// GFLOPS of a product that reads the matrix in csr and x and y once each, if the bandwidth bounds it.
 double roof_gflops(const Statistics& s, double bandwidth) {
   const double entries = static_cast<double>(s.nonzeros),
                bytes = s.features.memory_footprint_mib * 1048576 + 8 * static_cast<double>(s.rows + s.cols);

@@ -21,7 +21,7 @@ class PaperTable {
   const std::string& about() const noexcept { return about_; }
   const std::vector<std::string>& columns() const noexcept { return columns_; }
   std::size_t rows() const noexcept { return rows_.size(); }
-  // The row whose first field this is; nothing if there is none.
+  // The row with this first field; empty if there is none.
   std::optional<std::size_t> find(std::string_view first) const;
 
   // As printed. Throws BadArgument for a column that is not there.

@@ -42,7 +42,7 @@ class Ranks {
   }
 
   // Calls f, which communicates. The others may wait in a call that a rank whose f throws will not make; so that rank
-  // ends all of them, with one message and the exit code of the command. If all ranks throw, all throw as in each().
+  // ends all ranks, with one message and the exit code of the command. If all ranks throw, all throw as in each().
   template <class F>
   void all(F&& f) const {
     Fault mine;

@@ -7,8 +7,8 @@
 
 namespace protean::apps::ranks {
 
-// The problem with them in place of `auto`; the record has the method, what was chosen and why. By two products and the
-// diagonal. Collective.
+// The problem with the chosen method and preconditioner instead of `auto`; the record has the method, the choice and
+// the reason. It takes two products and the diagonal. Collective.
 Problem without_auto(const Problem& problem, Mat A, SolveRecord& record);
 
 }  // namespace protean::apps::ranks

@@ -11,8 +11,8 @@
 
 namespace protean::apps::ranks {
 
-// On one rank M is that of engine protean; on several it has one for the block of each rank, whose rows do not see
-// those of other ranks.
+// On one rank M is the M of engine protean; on several ranks there is one for the block of each rank, whose rows do not
+// see the rows of other ranks.
 class BlockPreconditioner {
  public:
   // Whether a type is computed by us and not by PETSc: factors and blocks, which PETSc shifts, orders or cuts in other

@@ -80,7 +80,7 @@ bool is_monotone(const RowPointers& p, std::int64_t first, std::int64_t end, std
   return p[first] >= 0 && p[end] <= entries;
 }
 
-// Each rank computes those of a share of the file.
+// Each rank computes the checksums of a share of the file.
 void require_checksums(const Ranks& ranks, const std::string& path) {
   std::vector<std::uint64_t> own;
   ranks.each([&] { own = io_detail::pbin_block_sums(path, ranks.rank(), ranks.count()); });
@@ -164,7 +164,7 @@ OwnRows read_and_scatter(const Ranks& ranks, const MatrixSpec& spec) {
   return own;
 }
 
-// Keeps the rows of one rank of those that a generator makes.
+// Keeps the rows of one rank from the rows of a generator.
 class Keeper final : public RowReceiver {
  public:
   Keeper(const Ranks& ranks, OwnRows& own) : ranks_(ranks), own_(own) {}

@@ -15,7 +15,7 @@ namespace {
 using protean_types::guarded;
 using protean_types::must;
 
-// What a product needs besides the elements.
+// What a product needs in addition to the elements.
 struct Shell {
   const OwnElements* own = nullptr;
   VecScatter scatter = nullptr;
@@ -70,7 +70,7 @@ PetscErrorCode diagonal(Mat A, Vec d) {
   return add_of_all(*shell, d, [&](VectorView<double> to) { shell->own->op->diagonal(to); });
 }
 
-// Elements [begin, end) with the nodes that they have, numbered anew in their order.
+// Elements [begin, end) with their nodes, numbered again in their order.
 struct PartOfMesh {
   fem::Mesh mesh;
   std::vector<std::int32_t> nodes;  // number of each node in the whole mesh
@@ -109,7 +109,7 @@ OwnElements make_elements(const Ranks& ranks, const Problem& problem) {
     const ContextPtr context = Context::host(std::max(problem.op.threads, 1));
     const fem::System whole = fem::make_mesh(spec);
     own.all_elements = whole.mesh.elements();
-    // The number of each unknown in the system, -1 where its value is given.
+    // The number of each unknown in the system, -1 if its value is given.
     const std::int64_t unknowns =
         std::int64_t{fem::components(spec.physics)} * static_cast<std::int64_t>(whole.mesh.nodes.size());
     if (unknowns > std::numeric_limits<PetscInt>::max())

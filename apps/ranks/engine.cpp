@@ -356,7 +356,7 @@ class RankRun {
   const SolveArguments& arguments_;
   Clock clock_;
   SolveRecord record_;
-  Problem chosen_;  // the problem, with method and preconditioner in place of `auto`
+  Problem chosen_;  // the problem, with method and preconditioner instead of `auto`
   Progress progress_;
   bool policy_ = false;
   OwnElements elements_;

@@ -42,7 +42,7 @@ constexpr MethodName methods[] = {
     {"fgmres", KSPFGMRES, KSP_NORM_UNPRECONDITIONED, PC_RIGHT},
 };
 
-// `options`: those of PreconditionerOptions that are carried over.
+// `options`: the members of PreconditionerOptions that are carried over.
 struct PreconditionerName {
   std::string_view ours;
   PCType petsc;
@@ -116,8 +116,8 @@ struct Test {
   int signal_code = 0;
 };
 
-// Asks all ranks whether the solve ends for a reason that one of them may have alone: its clock, or a signal. The next
-// iteration at which they are asked follows from numbers that all of them have, and is about a twentieth of a second
+// Asks all ranks whether the solve ends for a reason that a single rank may have: its clock, or a signal. The next
+// iteration at which they are asked follows from numbers that all ranks have, and is about a twentieth of a second
 // later, so that the reduction costs nothing and an interrupted solve ends soon.
 StopReason asked_of_all(Test& test, std::int64_t iteration) {
   if (iteration < test.next_asked) return StopReason::running;

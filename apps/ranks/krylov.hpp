@@ -23,7 +23,7 @@ std::string options_of(const Problem& problem, bool policy);
 // The words of petsc_options that PETSc has not asked for so far, such as one that is misspelt: a sentence, or nothing.
 std::string note_on_unused(const Problem& problem);
 
-// Method and preconditioner of the problem. A PCSHELL, where BlockPreconditioner has the type, is still without it.
+// Method and preconditioner of the problem. If BlockPreconditioner has the type, the PCSHELL is still without it.
 void configure(KSP ksp, const Problem& problem);
 
 struct KrylovIteration {
@@ -32,9 +32,9 @@ struct KrylovIteration {
 };
 
 // Solves A x = b from the x that is given, with the tests of StoppingRule. The residual b - A x is computed before a
-// solve is called converged, and if it is too large the method begins again from x. A signal to any rank ends the
-// solve on all of them if an InterruptGuard exists; signal_code becomes the exit code for it, 0 if there was
-// none. ended: the reason if the setup was ended; x stays as it is then. Collective.
+// solve counts as converged, and if it is too large the method begins again from x. A signal to any rank ends the solve
+// on all of them if an InterruptGuard exists; signal_code becomes the exit code for it, 0 if there was no signal.
+// ended: the reason if the setup was ended; x stays as it is then. Collective.
 SolveReport solve(KSP ksp, Mat A, Vec b, Vec x, const StoppingRule& rule,
                   const std::function<void(const KrylovIteration&)>& on_iteration, StopReason ended,
                   int& signal_code);

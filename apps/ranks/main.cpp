@@ -1,5 +1,5 @@
-// protean-ranks: the command on several ranks. `protean solve` replaces itself by it where a launcher of MPI started
-// several processes, or where the problem says `engine: petsc`.
+// protean-ranks: the command on several ranks. `protean solve` replaces itself by it if a launcher of MPI started
+// several processes, or if the problem says `engine: petsc`.
 #include <petscksp.h>
 #include <unistd.h>
 
@@ -13,7 +13,8 @@
 
 int main(int argc, char** argv) {
   (void)std::signal(SIGXFSZ, SIG_IGN);
-  // The arguments are those of the command. PETSc has no handlers of signals, so that a rank that crashes is a crash.
+  // The arguments are the arguments of the command. PETSc's signal handlers are off, so that a rank that crashes shows
+  // as a crash.
   if (PetscOptionsSetValue(nullptr, "-no_signal_handler", "true") || PetscInitializeNoArguments()) {
     std::fputs("protean: error: PETSc or its MPI does not start\n", stderr);
     return 3;

@@ -14,7 +14,7 @@ PetscErrorCode keep(MPI_Comm, int, const char* function, const char*, PetscError
                     PetscErrorType type, const char* message, void*) {
   if (type != PETSC_ERROR_INITIAL || !kept.text.empty()) return code;
   const std::string_view where = function ? function : "";
-  // PETSc 3.18 calls it with another code where it gets no memory.
+  // PETSc 3.18 calls it with another code if it gets no memory.
   kept.memory = code == PETSC_ERR_MEM || where.starts_with("PetscMalloc");
   const char* of_code = nullptr;
   (void)PetscErrorMessage(code, &of_code, nullptr);

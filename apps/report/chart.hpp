@@ -31,7 +31,7 @@ struct Chart {
   std::vector<Series> series;
 };
 
-// <svg ...>...</svg> with the colours of apps/report/page.css. Points that are not finite, and those that are not
+// <svg ...>...</svg> with the colours of apps/report/page.css. Points that are not finite, and points that are not
 // above 0 on a logarithmic axis, are left out. Without any point the picture says so.
 std::string svg_of(const Chart& chart);
 

@@ -157,7 +157,7 @@ Json schedule_json(const ScheduleSpec& schedule) {
   return json;
 }
 
-// With the options that are for this type only, if they have an effect, and those that are for most of them.
+// With the options that are only for this type, if they have an effect, and the options that are for most types.
 Json preconditioner_json(std::string_view type, const PreconditionerOptions& options) {
   Json json = {{"type", type}};
   for (const Option<PreconditionerOptions>& option : preconditioner_options())

@@ -41,7 +41,7 @@ std::string forecast_text(const Forecast& forecast) {
 
 namespace {
 
-// Times products of so many vectors, side by side as in a solve.
+// Times products of this many vectors, side by side as in a solve.
 class Products {
  public:
   Products(const ContextPtr& context, std::int64_t rows, std::int64_t cols, std::int64_t columns)
@@ -187,7 +187,7 @@ std::string row_text(const Explanation& e, const CandidateRecord& c, std::size_t
 
 std::string decision_text(const DecisionRecord& d) {
   std::string text = fmt::format("  it {:>6}  {:<7}  {}", d.iteration, to_string(d.action), d.reason);
-  // Without an account where no numbers led to it.
+  // Without an account if no numbers led to it.
   if (d.remaining.known || d.allowed_seconds != 0)
     text += fmt::format(" ({}; spent {}, allowed {})", forecast_text(d.remaining),
                         cell(std::max(d.excess_seconds, 0.0)).empty() ? "nothing" : cell(d.excess_seconds),

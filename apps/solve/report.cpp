@@ -205,7 +205,7 @@ void add_costs(Json& json, const SolveRecord& r) {
   }
 }
 
-// The changes of format: those made, those that failed, and every decision.
+// The changes of format that were made, the changes that failed, and every decision.
 void add_switches(Json& json, const SolveRecord& r) {
   json["switches"] = Json::array();
   for (const SwitchRecord& record : r.switches) json["switches"].push_back(switch_json(record));

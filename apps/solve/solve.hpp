@@ -67,7 +67,7 @@ struct SolveRecord {
   std::string method, method_reason;                         // of the solve; the reason: of method auto
   std::vector<MethodChange> method_changes;                  // of method auto in the middle of the solve
   std::string chosen_preconditioner, preconditioner_reason;  // of type auto; else empty
-  // With a schedule: the changes of format that were made, those that failed, and the result of each point.
+  // With a schedule: the changes of format that were made, the changes that failed, and the result of each point.
   std::vector<SwitchRecord> switches;
   std::vector<FailedSwitch> failed_switches;
   std::vector<ScheduleEvent> decisions;
@@ -78,7 +78,7 @@ struct SolveRecord {
   std::string note;    // of a matrix that is singular; else empty
   // Files of `output` that could not be written.
   std::vector<OutputWriter::Failure> not_written;
-  std::optional<double> error;  // ||x - x*|| / ||x*||, 2-norms, where x* is known
+  std::optional<double> error;  // ||x - x*|| / ||x*||, 2-norms, if x* is known
   Seconds seconds;
 };
 

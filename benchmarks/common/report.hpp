@@ -1,4 +1,4 @@
-// The figures of a benchmark, and where they were measured.
+// The figures of a benchmark, and the machine on which they were measured.
 #pragma once
 #include <nlohmann/json.hpp>
 #include <string>

@@ -66,7 +66,7 @@ Apply coo_product(const ContextPtr& context, const CsrMatrix<double>& host, cons
   return applying(holder);
 }
 
-// Slices of 32 rows; not where padding would more than triple the matrix.
+// Slices of 32 rows; not if padding would more than triple the matrix.
 Apply sell_product(const ContextPtr& context, const CsrMatrix<double>& host) {
   constexpr std::int64_t height = 32;
   const std::int64_t rows = host.rows(), slices = (rows + height - 1) / height;
@@ -107,7 +107,7 @@ Apply sell_product(const ContextPtr& context, const CsrMatrix<double>& host) {
   return applying(holder);
 }
 
-// Blocks of b x b, column by column; not where more than half as much again would be stored.
+// Blocks of b x b, column by column; not if more than half as much again would be stored.
 Apply bsr_product(const ContextPtr& context, const CsrMatrix<double>& host, std::int64_t b) {
   const std::int64_t rows = host.rows(), block_rows = rows / b;
   if (rows % b != 0 || host.cols() % b != 0) return {};

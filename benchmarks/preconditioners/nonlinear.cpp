@@ -163,7 +163,7 @@ class Beam {
     return make_element_operator<double>(host_, rows() / 3, groups, options)->assemble();
   }
 
-  // The force on the end across the beam, less the inner forces.
+  // The force on the end across the beam, minus the inner forces.
   std::vector<double> residual(const std::vector<double>& u, double force) const {
     std::vector<double> forces(connectivity_.size() * 3), r(u.size(), 0.0);
     for_elements([&](std::size_t e) {

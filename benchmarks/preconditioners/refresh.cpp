@@ -180,7 +180,7 @@ class Bench {
   const NonlinearSequence& sequence_;
   ContextPtr context_;
   std::int64_t n_;
-  // Of amg and auto where the system is of an elastic body; else nothing, and the default ones.
+  // For amg and auto if the system is an elastic body; otherwise nothing, which gives the default vectors.
   MultiVector<double> modes_;
   PreconditionerOptions elastic_;
   Vector<double> x_;

@@ -1,7 +1,7 @@
 // What preconditioners cost and save: setup, new values in the same pattern, one application, one of 8 columns, each
-// next to a product of csr in the same space, and a solve to 1e-8, by cg where A and M are symmetric, else by bicgstab.
-// Each time is the shortest of those measured, in one process, so that what happens once in a process is left out; the
-// first solve is reported by itself. The right-hand side is random.
+// next to a product of csr in the same space, and a solve to 1e-8, by cg if A and M are symmetric, else by bicgstab.
+// Each time is the shortest of several in one process, so that work that happens once per process is left out; the
+// first solve is reported separately. The right-hand side is random.
 #include <fmt/format.h>
 
 #include <algorithm>

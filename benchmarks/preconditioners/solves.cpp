@@ -1,5 +1,6 @@
 // Preconditioned solves, ours next to PETSc's and Eigen's in one run: iterations, setup and solve, one thread each.
-// Right-hand side A times ones. Each solve is made anew several times; the fastest sum of setup and solve counts.
+// Right-hand side A times ones. Each solve is repeated several times from the start; the fastest sum of setup and solve
+// counts.
 #include <fmt/format.h>
 
 #include <cstdio>

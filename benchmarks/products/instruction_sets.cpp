@@ -33,8 +33,8 @@ void take(std::int64_t targets) {
   hwy::GetChosenTarget().DeInit();  // the next product chooses again
 }
 
-// What an n x n matrix of a few kinds has in common with those that people solve; none is larger than the caches of a
-// server, where a wide vector gains most.
+// Matrices of a few kinds that people solve; none is larger than the caches of a server, in which a wide vector gains
+// most.
 const std::vector<Source> generated = {{"poisson-3d", "poisson-3d", {{"n", 24.0}}},
                                        {"elasticity-3d", "elasticity-3d", {{"n", 10.0}}},
                                        {"random-spd", "random-spd", {{"n", 10000.0}}},

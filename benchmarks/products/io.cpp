@@ -43,8 +43,8 @@ double process_bytes(const char* key) {
   return 0;
 }
 
-// In a process of its own, because the most a process held cannot be taken back: peak above what it held
-// before reading, over the bytes of the matrix.
+// In a separate process, because the peak of a process cannot be reset: peak above what it held before reading, over
+// the bytes of the matrix.
 int print_peak(const std::string& path, int threads) {
   const auto context = Context::host(threads);
   parallel(*context, [](int, int) {});

@@ -2,9 +2,9 @@
 // measured times have corrected that, and how far the predicted time of a product is from the measured one.
 //
 // For each matrix and each format of the GPU's part (csr; csr-scalar is one in which long rows make the GPU slow, so
-// that the host gets a part of them): the GPU alone, the division of its own, and divisions with --shares percent for
-// the GPU. Prints Markdown. Seconds of a product are the median of 5 runs of 40 products that follow each other, as in
-// a solve. Each division is tried three times anew, since times decide it.
+// that the host gets a part of them): the GPU alone, the automatic division, and divisions with --shares percent for
+// the GPU. Prints Markdown. Seconds of a product are the median of 5 runs of 40 consecutive products, as in a solve.
+// Each division is tried three times from the start, since times decide it.
 #include <fmt/format.h>
 
 #include <cmath>

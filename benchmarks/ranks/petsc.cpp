@@ -1,7 +1,7 @@
 // Matrices of type aijprotean next to PETSc's own types, on any number of ranks that mpirun -n N --bind-to none starts.
 //
 // The ranks bind themselves to a processor each; two that wait for each other on one processor would measure its
-// scheduler. A rank that computes alone has all of them.
+// scheduler. A rank that computes alone has all processors.
 //
 // Each rank has as many rows as PETSC_DECIDE gives. Contestants take turns in rounds; a time is the time of the slowest
 // rank, and the script takes the median of the rounds. Three measurements:
@@ -103,7 +103,7 @@ double batch(MPI_Comm comm, Mat A, Vec x, Vec y, int products) {
   return slowest_of(comm, MPI_Wtime() - begin) / products;
 }
 
-// The largest relative difference of a product from that of the first contestant.
+// The largest relative difference of a product from the product of the first contestant.
 double products(const Rows& given, std::vector<Contestant>& contestants) {
   for (Contestant& each : contestants) each.A = given.make(each);
   Vec x = nullptr, y = nullptr, expected = nullptr;

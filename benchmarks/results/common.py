@@ -81,7 +81,7 @@ def figure(value, digits):
 
 
 def least(values):
-    """Infinite when there is none, such as a library that a build does not have."""
+    """Infinite if there is no time, such as for a library that a build does not have."""
     return min(values, default=math.inf)
 
 

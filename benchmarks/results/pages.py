@@ -32,7 +32,7 @@ def made(command):
 
 
 def write_pages(check):
-    """Writes the tables of all pages again; with check returns the places whose table is not that of its data."""
+    """Writes the tables of all pages again; with check returns the places whose table does not fit its data."""
     stale = []
     for page in sorted(RESULTS.glob("*.md")):
         text = page.read_text()

@@ -188,7 +188,7 @@ class Bench {
     return run;
   }
 
-  // On element matrices at once; to `format` from iteration 0 on where one is named, or by the policy.
+  // On element matrices at once; to `format` from iteration 0 on if one is named, or by the policy.
   Run begun(const ContextPtr& context, const std::string& format, bool policy, bool overlapped) const {
     Run run;
     const Clock::time_point start = Clock::now();

@@ -2,7 +2,7 @@
 // step five vector operations (y := y + a x, which return at once if a flag is set) and one product of a library
 // that does not know the flag, here the same operation without it:
 //   plain      nothing is protected
-//   shield     the product writes to a vector of its own, which one operation more copies under the flag, as solvers do
+//   shield     the product writes to a separate vector, which one more operation copies under the flag, as solvers do
 //   one node   the product alone is the body of a conditional node, which a kernel before it sets by the flag
 //   all nodes  each step is the body of a conditional node, which the last kernel of the step before sets
 // Prints microseconds a step, the median of 21 runs of 20 graphs, and the fraction of a copy's bandwidth that plain

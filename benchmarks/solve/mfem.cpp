@@ -35,7 +35,7 @@ constexpr Case cases[] = {{"hex-30-degree-2", hex, 30, 2, 1},
 
 struct Options {
   std::vector<std::string> only;
-  int n = 0;  // 0: that of the case
+  int n = 0;  // 0: as in the case
   double seconds = 1;
   std::string json;
 };

@@ -1,8 +1,8 @@
 // Time to solution with the format fixed, and changed by the policy during the solve: every problem in csr
 // alone, in each format with its conversion counted, with `policy: auto` while the solve waits for
 // conversions, and with conversions in another thread. One solve in a fixed format gives the times to all tolerances;
-// the policy is run for each, since it decides by the goal. Figures are the least of interleaved repetitions,
-// and all of them.
+// the policy is run for each, since it decides by the goal. Figures are the shortest of interleaved repetitions, and
+// all repetitions.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,9 +1,9 @@
 // deal.II's step 4 with the solvers of Protean: -laplace u = f in a cube, u given on the boundary, quadratic
-// elements. The exact solution |p|^2 is in the space, so the only error is that of the solver.
+// elements. The exact solution |p|^2 is in the space, so the only error is the error of the solver.
 //
 // The system is solved in format csr on the arrays of deal.II, then in another format, then with other values
-// (a term c u is added in steps, as in time stepping). Each result is compared with that of deal.II's
-// conjugate gradients. Before that, SolverCG and its
+// (a term c u is added in steps, as in time stepping). Each result is compared with the result of deal.II's conjugate
+// gradients. Before that, SolverCG and its
 // kin here take the place of deal.II's in the same calls, with its preconditioners and controls.
 //
 // usage: dealii_poisson [refinements [format]]

@@ -5,8 +5,8 @@
 //   petsc_poisson -ksp_type cg -pc_type icc                                      PETSc's own
 //   petsc_poisson -ksp_type protean -ksp_protean_format sell-packed -ksp_protean_order rcm
 //
-// Without options the system is solved four times: by PETSc's cg, by ours on PETSc's arrays, by ours in another format
-// with new values of the matrix, and by PETSc's cg with products of ours.
+// Without options the system is solved four times: by PETSc's cg, by our cg on PETSc's arrays, by our cg in another
+// format with new values of the matrix, and by PETSc's cg with our products.
 //
 // usage: petsc_poisson [-n points along a side] [options of PETSc]
 #include <cmath>

@@ -234,7 +234,7 @@ class Converter {
     }
     if (a.kind == Array::Kind::scan) index.push_back(narrow(sum, a.line));
   }
-  // The distinct numbers of all entries, or of those of each group, ascending.
+  // The distinct numbers of all entries, or of the entries of each group, ascending.
   void make_list(const Array& a, std::size_t at) {
     std::int64_t groups = 1;
     if (a.start >= 0) groups = size_of(array(a.start).extents[0], array(a.start));

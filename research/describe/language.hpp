@@ -110,7 +110,7 @@ Description parse_description(std::string_view text, const std::string& file);
 
 // The descriptions that the program has: csr, ell ...
 std::vector<std::string> built_in_descriptions();
-// The text of one; of a file where the name is none of these. Throws BadFile.
+// The text of one of them; of a file if the name is not one of these. Throws BadFile.
 std::string description_text(const std::string& name_or_file);
 
 }  // namespace protean::research

@@ -1,5 +1,5 @@
-// What the kernels of a description need to know of its loops: which run in parallel, where the sum of a row of y is
-// complete, and how it is added.
+// What the kernels of a description need to know of its loops: which of them run in parallel, where the sum of a row of
+// y is complete, and how it is added.
 #pragma once
 #include <vector>
 
@@ -25,7 +25,7 @@ struct Nest {
   int base = 0;            // place of a loop
   std::vector<int> sums;   // places of loops of constant length, behind base, on which the row of y depends
   std::vector<int> flush;  // places behind base: these loops, and the let and where that writing needs
-  int split = -1;          // place of the first loop behind base that is none of `sums`; -1: there is none
+  int split = -1;          // place of the first loop behind base that is not in `sums`; -1: there is none
   int innermost = -1;      // the last one, if no loop of `sums` lies in it; -1: there is none
   std::int64_t count = 1;  // of sums, with the sizes of the description
 };

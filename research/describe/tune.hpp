@@ -19,13 +19,13 @@ struct Candidate {
 };
 
 // All combinations of the choices of the sizes and of the strategies that differ for this description: tables turned or
-// not if there are tables, lanes if a loop can be shared, chunks where a loop is `shared`.
+// not if there are tables, lanes if a loop can be shared, chunks if a loop is `shared`.
 std::vector<Candidate> candidates(const Description& description, Target target);
 
 struct Tried {
   Candidate candidate;
   double seconds = 0;   // of a product
-  std::string refused;  // why there is none
+  std::string refused;  // why there is no time
 };
 // Seconds of a product of a candidate. Throws what making the matrix throws.
 using CandidateClock = std::function<double(const Candidate&)>;

@@ -3,12 +3,13 @@
 // and Experience 27(13), 2015, doi:10.1002/cpe.3217): a matrix is measured on a reference device only. What its kernels
 // take on a target device follows from how benchmark matrices, which were measured on both, relate there.
 //
-// The survey and the abstract at hand do not tell the form of the relation. Ours, for each format:
+// The survey and the abstract at hand do not give the form of the relation. Ours, for each format:
 //
 //   seconds on target = fixed + slope * seconds on reference, fitted so that relative errors are the least,
 //
 // kept within the smallest and the largest ratio that a benchmark matrix had. A line alone would be far off for the
-// smallest matrices, whose time is that of a launch, and for those that fit into the cache of one of the devices.
+// smallest matrices, whose time is the time of a launch, and for matrices that fit into the cache of one of the
+// devices.
 #pragma once
 #include <map>
 #include <optional>
@@ -27,16 +28,17 @@ struct DeviceRelation {
 
   double operator()(double reference_seconds) const;
 };
-// Of pairs of seconds, on the reference and on the target. Nothing for fewer than three, or where one is not above 0.
+// From pairs of seconds, on the reference and on the target. Empty for fewer than three pairs, or if one is not above
+// 0.
 std::optional<DeviceRelation> relate(const std::vector<std::pair<double, double>>& seconds);
 
 class AcrossDevices {
  public:
-  // From the matrices of `space` that both tables have, format by format. A kernel of a format (csr/cusparse) is one of
-  // its own. Throws BadArgument where no format has three matrices in both.
+  // From the matrices of `space` that both tables have, format by format. A kernel of a format (csr/cusparse) counts as
+  // a separate format. Throws BadArgument if no format has three matrices in both.
   AcrossDevices(const MachineTable& reference, const MachineTable& target, Space space);
-  // Without a benchmark on the target: all times by the ratio of the bandwidths of the memories, that of the target
-  // over that of the reference. Throws BadArgument for a ratio that is not above 0.
+  // Without a benchmark on the target: all times by the ratio of the memory bandwidths, target over reference. Throws
+  // BadArgument for a ratio that is not above 0.
   explicit AcrossDevices(double bandwidth_ratio);
 
   // Nothing for a format without a relation.

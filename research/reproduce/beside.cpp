@@ -30,7 +30,7 @@ std::vector<Pair> pairs_of(const TwoRuns& runs) {
   return pairs;
 }
 
-// "host" and "device", or what tells two runs in the same space apart.
+// "host" and "device", or what distinguishes two runs in the same space.
 std::string name_of(const TwoRuns& runs, bool second) {
   const auto space = [](std::span<const Exhibit> run) { return run.empty() ? "" : run.front().space; };
   const std::string one = space(runs.first), other = space(runs.second);
@@ -164,7 +164,7 @@ std::string beside_summary(const TwoRuns& runs) {
     if (!run.empty()) out += fmt::format("- {}, the first: {}.\n", name, provenance_text(run.front()));
   const std::vector<PaperStatement> in_first = statements_of(runs.first),
                                     in_second = statements_of(runs.second);
-  // Those of the first run in its order; those of the second alone come behind.
+  // The ones of the first run in its order; the ones that only the second has come behind.
   std::vector<std::pair<const PaperStatement*, const PaperStatement*>> all;
   for (const PaperStatement& its : in_first) all.emplace_back(&its, nullptr);
   for (const PaperStatement& its : in_second) {

@@ -10,7 +10,8 @@
 namespace protean::research::exhibits {
 namespace {
 
-// The nine formats of the paper. In those of blocks the way has the size that the paper draws in its Figures 10 and 11.
+// The nine formats of the paper. In formats of blocks the way has the size that the paper draws in its Figures 10 and
+// 11.
 struct Nine {
   std::string_view name;
   Way way;
@@ -225,7 +226,7 @@ Exhibit cocktail_dense(Lab& lab, const Entry& entry) {
                {"entries a row", "", {}, 0}};
   const auto most = static_cast<double>(lab.most_entries());
   std::map<std::string_view, std::vector<std::vector<double>>> points;
-  // Matrices whose entries fill the diagonals about the main one; those that are too large are left out, as in the
+  // Matrices whose entries fill the diagonals about the main one; matrices that are too large are left out, as in the
   // paper.
   for (double n = 1024; n <= 1048576; n *= 4)
     for (double width = 4; width <= 512; width *= 4) {

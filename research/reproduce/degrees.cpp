@@ -47,7 +47,7 @@ double rate(Lab& lab, const LinearOperator<T>& A) {
     }
   } while (times[0].size() < 3 || clock.total() < 4 * lab.limits().seconds);
   const double seconds = median_of(times[1]) - median_of(times[0]);
-  // No faster than the clock can tell.
+  // Not faster than the clock can resolve.
   return static_cast<double>(done[1] - done[0]) / std::max(seconds, 1e-6);
 }
 
@@ -76,7 +76,7 @@ std::int64_t longest_row(const ElementOperator<T>& A, const fem::Quadrilaterals&
   return longest;
 }
 
-// Returns the bytes of element matrices over those of csr.
+// Returns the bytes of element matrices over the bytes of csr.
 template <class T>
 double measure_degree(Lab& lab, Exhibit& e, int degree, const ElementScatter (&ways)[2]) {
   // A row has up to 36 entries in the mean.

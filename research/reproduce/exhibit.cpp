@@ -207,7 +207,8 @@ Exhibit parse_exhibit(std::string_view text, const std::string& file) {
                    fmt::format("{}; give a JSON file that `protean reproduce` has written", what));
   };
   try {
-    // What is deeper than the deepest of ours would be released, and shown in messages, by as deep a recursion.
+    // A value nested deeper than our deepest one would be released, and shown in messages, by an equally deep
+    // recursion.
     const Json json = Json::parse(text, [&](int depth, Json::parse_event_t, Json&) {
       if (depth > deepest) throw bad(fmt::format("it is nested deeper than {} levels", deepest));
       return true;

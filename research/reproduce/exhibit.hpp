@@ -76,7 +76,7 @@ struct PaperStatement {
   std::string paper, text, where;
   std::vector<std::pair<const Exhibit*, const Finding*>> findings;
 
-  // It holds where it holds in each exhibit that can judge it.
+  // It holds if it holds in each exhibit that can judge it.
   std::optional<bool> holds() const;
   std::optional<bool> in_paper() const;
   // "s0-table-5, s0-table-6"

@@ -16,7 +16,7 @@ Exhibit feature_space(Lab& lab, const Entry& entry) {
   Exhibit e = begin(entry, lab);
   e.columns = {{"value", "", {}, -1}, {"off by", "percent", {}, 1}};
   const double entries = std::min(static_cast<double>(lab.most_entries()), 2e7);
-  // One feature is asked for, the others are those of an easy matrix.
+  // One feature is asked for, the others are the features of an easy matrix.
   const auto add = [&](const std::string& label, double asked, GeneratorParams params,
                        double Features::*feature) {
     if (lab.interrupted()) return;
@@ -135,7 +135,7 @@ Exhibit feature_matrices(Lab& lab, const Entry& entry) {
 Exhibit feature_friends(Lab& lab, const Entry& entry) {
   Exhibit e = begin(entry, lab);
   const bool table_only = entry.id == "s3-table-4";
-  // Matrices of the collection with many entries and a few hundred rows at least; those that are in the folder are
+  // Matrices of the collection with many entries and a few hundred rows at least; the ones that are in the folder are
   // used.
   constexpr const char* names[] = {"bcsstk17",     "af23560",  "mhd4800a",        "G2_circuit",
                                    "wave",         "bcsstk29", "Trefethen_20000", "gyro_m",

@@ -103,7 +103,7 @@ class Lab {
 
   // A matrix of the papers. The reference is valid until the next call of matrix() or generated().
   const Specimen& matrix(const std::string& name);
-  // A generated one; `name` tells it from others.
+  // A generated matrix; `name` distinguishes it from others.
   const Specimen& generated(const std::string& name, std::string_view kind, const GeneratorParams& params);
 
   // Bytes and stored values, by admit(), without making the matrix.

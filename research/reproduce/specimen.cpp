@@ -29,7 +29,7 @@ std::optional<std::size_t> row_of(const PaperTable& table, std::string_view name
   return {};
 }
 
-// Matrices of a formula: those of the convection-diffusion problem of S0, and the dense one of S2.
+// Matrices of a formula: the matrices of the convection-diffusion problem of S0, and the dense matrix of S2.
 std::optional<std::pair<std::string, GeneratorParams>> formula_of(const std::string& name,
                                                                   std::int64_t most_entries,
                                                                   std::int64_t most_formula_entries,
@@ -80,7 +80,7 @@ PrintedFeatures printed_features(const PaperTables& papers, std::string_view nam
   if (const auto row = s4.find(name))
     take(f.rows, whole(s4.number(*row, "rows"))), take(f.nonzeros, whole(s4.number(*row, "nnz")));
   if (f.rows == 0) throw BadArgument(fmt::format("no table of the papers has a matrix '{}'", name));
-  // A rounded number of columns of a square matrix is none.
+  // A square matrix must not get a rounded number of columns.
   if (static_cast<double>(f.cols) < 2 * static_cast<double>(f.rows)) f.cols = f.rows;
   return f;
 }

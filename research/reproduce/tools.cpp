@@ -85,7 +85,7 @@ namespace {
 bool is_stand_in(const ExhibitRow& row) { return row.made.starts_with("like:"); }
 constexpr std::string_view summary = "like: all ";
 
-// No verdict where all of these rows are stand-ins; else the evidence tells how many are.
+// No verdict if all of these rows are stand-ins; otherwise the evidence says how many are.
 void heed_stand_ins(Judged& judged, const std::vector<const ExhibitRow*>& rows) {
   std::size_t like = 0;
   for (const ExhibitRow* row : rows) like += is_stand_in(*row);
@@ -138,7 +138,7 @@ std::string made_of_all(const Exhibit& exhibit) {
 }
 
 bool in_part(std::size_t k, double share) {
-  // The fractions of multiples of the golden ratio are spread evenly, and so are those of each k-th multiple.
+  // The fractions of multiples of the golden ratio are spread evenly, and so are the fractions of each k-th multiple.
   const double turns = static_cast<double>(k) * 0.6180339887498949;
   return turns - std::floor(turns) < share;
 }

@@ -38,9 +38,9 @@ struct Judged {
   std::optional<bool> holds;
   std::string evidence;
 };
-// What a statement is about. Of a paper's matrices: where each of those that decide is a stand-in (its row is made
-// `like:` one), there is no verdict, and the evidence says why. A stand-in has the features that the paper prints, and
-// not the pattern, so it would confirm what it was made of.
+// What a statement is about. If it is about matrices of a paper, and each matrix that decides is a stand-in (its row is
+// made `like:` one), there is no verdict, and the evidence says why. A stand-in has the features that the paper prints,
+// and not the pattern, so it would confirm what it was made of.
 enum class About : unsigned char { matrices, stand_ins };
 // Judges the statement with our numbers and, in the same way, with the printed ones.
 void judge(Exhibit& exhibit, std::string statement, std::string where,
@@ -50,7 +50,7 @@ void judge(Exhibit& exhibit, std::string statement, std::string where,
 void judge_ours(Exhibit& exhibit, std::string statement, std::string where, Judged judged,
                 bool deterministic = false, About about = About::matrices);
 
-// "like: all 15 matrices" where each row of the exhibit is a stand-in, else empty: what a mean over them is made of.
+// "like: all 15 matrices" if each row of the exhibit is a stand-in, else empty: what a mean over them is made of.
 std::string made_of_all(const Exhibit& exhibit);
 
 // Whether point k belongs to a part of that share, in (0, 1], of a list. Of points whose features repeat with any small
@@ -64,7 +64,7 @@ void note_matrices(Exhibit& exhibit);
 // A note about ways that are the same code in this space.
 void note_same(Exhibit& exhibit, const Lab& lab, const std::vector<std::pair<std::string_view, Way>>& ways);
 
-// A bar for each row and column that has a number of ours or of the paper, over the rows of the exhibit.
+// A bar for each row and column with a number measured here or printed in the paper, over the rows of the exhibit.
 Chart bars_of(const Exhibit& exhibit, const std::vector<std::string>& columns, bool log);
 
 }  // namespace protean::research::exhibits
