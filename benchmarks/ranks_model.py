@@ -9,7 +9,7 @@ The model, for a rank with n rows of 7 entries in a cube with six neighbours (in
   T(P) = product(n) + vectors(n) + neighbours (latency + 8 face seconds_per_byte) + 3 reduction(P)
 
 Product and vectors are proportional to n, with rates that were measured at one size with P ranks at work. reduction(P)
-grows with log2 P from that of two ranks."""
+grows with log2 P from the value for two ranks."""
 import json
 import math
 import os
@@ -109,7 +109,7 @@ def table(path):
                 print(f"| {name} | {ranks} | {rows} | {micro(csr['product'])} | {micro(dia['product'])} | "
                       f"{micro(csr['vectors'])} | {micro(csr['messages'])} | {micro(csr['reductions'])} | "
                       f"{100 * gain(two, rows, ranks, network):.0f} % |")
-    print("\n| network | ranks | below so many rows a rank the gain is less than 3 % |\n|---|---|---|")
+    print("\n| network | ranks | below this many rows a rank the gain is less than 3 % |\n|---|---|---|")
     for name, network in networks.items():
         for ranks in RANKS:
             print(f"| {name} | {ranks} | {least_rows(two, ranks, network):,.0f} |".replace(",", " "))

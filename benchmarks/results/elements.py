@@ -37,7 +37,7 @@ def degrees(words):
                       if rate(d, precision, *k)]) for k in kinds]
         top = max(y for _, points in shown for _, y in points)
         plot = Plot((of_degree[0] - 0.2, of_degree[-1] + 0.2), (0, top * 1.05), "degree of the elements",
-                    "iterations a second / those of csr", width=560,
+                    "iterations a second / iterations a second in csr", width=560,
                     title=f"{precision} precision, {data['space']}")
         plot.horizontals([y / 2 for y in range(int(2 * top) + 1)], strong=1)
         plot.x_labels([(d, str(d)) for d in of_degree])
@@ -53,7 +53,7 @@ def degrees(words):
             product = next(c["product_seconds"] for c in rows if (c["degree"], c["precision"], c["operator"])
                            == (r["degree"], "double", "csr"))
             assembled.append(f"{r['seconds'] / product:.0f} at degree {r['degree']}")
-    print(f"Assembling takes so many products of csr, in double precision: {', '.join(assembled)}.")
+    print(f"Assembling takes this many products of csr, in double precision: {', '.join(assembled)}.")
     if given["svg"]:
         plots[0].write(given["svg"], *plots[1:])
 

@@ -177,7 +177,7 @@ def summary(measured, formats, verdicts, theirs):
     """The lists before the tables."""
     said = {"yes": "It holds", "by less": "Faster than what the source compared with, but by less than its mean figure",
             "even": "As fast as what the source compared with, within 2 %",
-            "in part": "It holds beside some of what the source compared with", "no": "It does not hold",
+            "in part": "It holds compared with some of the baselines of the source", "no": "It does not hold",
             "no baseline": "What the source compared with was not measured",
             "refused": "Refused on all matrices of its class, or not run on them",
             "elsewhere": "The source measured another kind of machine",

@@ -8,11 +8,11 @@ from results.common import (
 
 @table
 def products(words):
-    """FILE of the host's products: csr and the best of ours next to MKL, Eigen and PETSc, least times."""
+    """FILE of the host's products: csr and our best format next to MKL, Eigen and PETSc, least times."""
     data = read(*words)
     measured_at(data)
-    head("matrix", ">rows", ">entries", ">csr, ms", "best of ours", ">ms", ">MKL", ">Eigen", ">best of PETSc",
-         ">best peer / best of ours", ">csr / Eigen's time")
+    head("matrix", ">rows", ">entries", ">csr, ms", "our best", ">ms", ">MKL", ">Eigen", ">best of PETSc",
+         ">best peer / our best", ">csr / Eigen's time")
     ratios, to_eigen = [], []
     for matrix in data["matrices"]:
         times = {p["name"]: p["seconds_min"] for p in matrix["products"]}
@@ -27,7 +27,7 @@ def products(words):
             figure(to_eigen[-1], 2))
     if not all(map(math.isfinite, ratios + to_eigen)):
         return
-    print(f"\nGeometric mean of {len(ratios)} matrices: the best of ours is **{mean(ratios):.2f} times** as fast as "
+    print(f"\nGeometric mean of {len(ratios)} matrices: our best is **{mean(ratios):.2f} times** as fast as "
           f"the best peer, least {min(ratios):.2f}; csr takes {mean(to_eigen):.2f} of Eigen's time.")
 
 
@@ -83,13 +83,13 @@ def best(words):
             groups.setdefault("regular" if matrix["group"] == "regular" else "irregular", []).append(pair)
             if pair[1] < 1:
                 slow.append(f"{matrix['matrix']} {pair[1]:.2f}")
-    head("group", ">matrices", ">cuSPARSE CSR or COO / csr: mean", ">least", ">best of cuSPARSE / best of ours: mean",
+    head("group", ">matrices", ">cuSPARSE CSR or COO / csr: mean", ">least", ">best of cuSPARSE / our best: mean",
          ">least")
     for group, pairs in [*sorted(groups.items(), reverse=True), ("all", sum(groups.values(), []))]:
         of_csr, of_best = zip(*pairs)
         row(group, len(pairs), f"{mean(of_csr):.2f}", f"{min(of_csr):.2f}", f"{mean(of_best):.2f}",
             f"{min(of_best):.2f}")
-    print(f"\nThe best of cuSPARSE is faster than the best of ours on {', '.join(slow) or 'none'}.")
+    print(f"\nThe best of cuSPARSE is faster than our best on {', '.join(slow) or 'none'}.")
 
 
 @table

@@ -10,8 +10,8 @@ def cg(words):
     """FILE of CG on a host: an iteration in csr and in the best format next to MKL by hand, Eigen and PETSc."""
     data = read(*words)
     measured_at(data)
-    head("matrix", ">rows", ">entries", ">csr, us", "best of ours", ">us", ">MKL by hand", ">Eigen", ">best of PETSc",
-         ">MKL / best of ours")
+    head("matrix", ">rows", ">entries", ">csr, us", "our best", ">us", ">MKL by hand", ">Eigen", ">best of PETSc",
+         ">MKL / our best")
     ratios = {"mkl": [], "eigen": [], "petsc": []}
     for matrix in data["matrices"]:
         own = {s["name"]: s["seconds_min"] for s in matrix["solvers"] if s["ours"]}
@@ -23,7 +23,7 @@ def cg(words):
         row(matrix["matrix"], f"{matrix['rows']:,}", f"{matrix['nonzeros']:,}", f"{1e6 * own['csr']:.1f}", name,
             f"{1e6 * own[name]:.1f}", *(figure(1e6 * time, 1) for time in peers.values()), figure(ratios["mkl"][-1], 2))
     names = {"mkl": "MKL by hand", "eigen": "Eigen", "petsc": "PETSc"}
-    print("\nThe best of ours, geometric mean and least: " + "; ".join(
+    print("\nOur best, geometric mean and least: " + "; ".join(
         f"{mean(values):.2f} and {min(values):.2f} times as fast as {names[peer]}"
         for peer, values in ratios.items() if math.isfinite(max(values))) + ".")
 
@@ -34,7 +34,7 @@ def gpu_cg(words):
     data = read(*words)
     measured_at(data, f"; copy bandwidth {data['copy_bandwidth'] / 1e12:.2f} TB/s")
     formats = list(dict.fromkeys(r["format"] for r in data["results"]))
-    head("matrix", ">rows", ">cuSPARSE and cuBLAS, graph", *(f">{name}" for name in formats), ">peer / best of ours")
+    head("matrix", ">rows", ">cuSPARSE and cuBLAS, graph", *(f">{name}" for name in formats), ">peer / our best")
     for matrix in dict.fromkeys(r["matrix"] for r in data["results"]):
         its = {r["format"]: r for r in data["results"] if r["matrix"] == matrix}
         one = its[formats[0]]
@@ -106,7 +106,7 @@ def default(words):
 
 @table
 def kept(words):
-    """LABEL=FILE...: sequences of solves, kept and anew, times as fast as a kept csr."""
+    """LABEL=FILE...: sequences of solves, kept and built again, times as fast as a kept csr."""
     for label, name in labelled(words):
         data = read(name)
         systems = data["systems"]

@@ -4,7 +4,7 @@ import statistics
 
 from results.common import Plot, head, labelled, mean, measured_at, options, read, row, table
 
-MODES = {"blocking": "auto, the solve waits", "overlapped": "auto, beside the solve"}
+MODES = {"blocking": "auto, the solve waits", "overlapped": "auto, next to the solve"}
 
 
 def switching_rows(data):
@@ -66,7 +66,7 @@ def switching(words):
                                  f"{len(some[mode])}" for mode in MODES))
     slow = [s for r in rows for s in r["auto"].get("overlapped", {}).get("slowdown", [])]
     if slow:
-        row("slowdown of an iteration beside a build, median", "", f"{100 * statistics.median(slow):.0f} %")
+        row("slowdown of an iteration during a build, median", "", f"{100 * statistics.median(slow):.0f} %")
     errors = {"product": [], "convert": []}
     for p in data["problems"]:
         for c in (c for mode in p.get("auto", {}).values() for auto in mode.values()
@@ -84,7 +84,7 @@ def switching(words):
     if given["worst"]:
         print()
         head("slowest next to csr alone", "tolerance", ">iterations", ">csr, ms", "best fixed", ">oracle, ms",
-             ">auto, waits", "", ">auto, beside", "")
+             ">auto, waits", "", ">auto, next to the solve", "")
         worst = sorted(rows, key=lambda r: -max(a["seconds"] / r["csr"] for a in r["auto"].values()))
         for r in worst[:given["worst"]]:
             cells = []
