@@ -73,8 +73,9 @@ struct MultiIterationInfo {
   // For each column the norm of its recurrence residual, by SolverOptions::residual_norm, and the norm divided by the
   // baseline of its rule. The numbers of a column that has ended stay.
   std::span<const double> residuals, relative_residuals;
-  std::span<const unsigned char> runs;  // for each column: 1 if it has not ended, else 0
-  double seconds = 0;                   // since the solve began
+  std::span<const unsigned char> runs;   // for each column: 1 if it has not ended, else 0
+  std::span<const StopReason> reasons;   // for each column: why it has ended; `running` if it has not
+  double seconds = 0;                    // since the solve began
 };
 
 // Called between two iterations, also after iteration 0. A device computes some iterations ahead and reports several of
@@ -86,6 +87,12 @@ class MultiSolveObserver {
   virtual bool on_iteration(const MultiIterationInfo& info) = 0;
   // As SolveObserver::next_stop(), of MultiIterationInfo::iteration.
   virtual std::int64_t next_stop() const noexcept { return std::numeric_limits<std::int64_t>::max(); }
+  // As SolveObserver::reads_solution(): whether on_iteration(info), which follows, reads the X of the solve. Columns
+  // that run lie in vectors of the solve, and are copied to the caller's X if the observer says so.
+  virtual bool reads_solution(const MultiIterationInfo& info) const noexcept {
+    (void)info;
+    return false;
+  }
 };
 
 struct MultiSolveReport {

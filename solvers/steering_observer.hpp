@@ -20,8 +20,9 @@ class SlowestColumn final : public MultiSolveObserver {
   // Residuals are compared, and shown, relative to their baselines: for a schedule. Keeps references. next: the
   // observer of the columns, which is called first; null for none.
   SlowestColumn(SolveObserver& steering, MultiSolveObserver* next) : steering_(steering), next_(next) {}
-  // Residuals are compared, and shown, as multiples of their tolerances, since columns may have different ones: for a
-  // policy, whose goal is 1. rules: of each column. columns_left(number) is called before each on_iteration().
+  // Residuals are compared, and shown, as multiples of their tolerances, since columns may have different ones: for
+  // what decides by forecasts, whose goal is 1. rules: of each column. columns_left(number), unless it is empty, is
+  // called before each on_iteration().
   SlowestColumn(SolveObserver& steering, MultiSolveObserver* next, std::vector<StoppingRule> rules,
                 std::function<void(std::int64_t)> columns_left)
       : steering_(steering), next_(next), rules_(std::move(rules)), columns_left_(std::move(columns_left)) {}
@@ -29,17 +30,11 @@ class SlowestColumn final : public MultiSolveObserver {
   bool on_iteration(const MultiIterationInfo& info) override {
     iteration_ = info.iteration;
     if (next_ && !next_->on_iteration(info)) return false;
-    IterationInfo slowest{.iteration = info.iteration, .seconds = info.seconds};
-    bool found = false;
-    for (std::size_t c = 0; c < info.residuals.size(); ++c) {
-      if (info.running > 0 && info.runs[c] == 0) continue;
-      const double relative = shown(c, info.residuals[c], info.relative_residuals[c]);
-      if (found && relative <= slowest.relative_residual) continue;
-      found = true;
-      slowest.residual = info.residuals[c], slowest.relative_residual = relative;
-    }
     if (columns_left_) columns_left_(info.running);
-    return steering_.on_iteration(slowest);
+    return steering_.on_iteration(slowest(info));
+  }
+  bool reads_solution(const MultiIterationInfo& info) const noexcept override {
+    return (next_ && next_->reads_solution(info)) || steering_.reads_solution(slowest(info));
   }
   // The earlier of both stops. A stop in the past does not count.
   std::int64_t next_stop() const noexcept override {
@@ -51,7 +46,19 @@ class SlowestColumn final : public MultiSolveObserver {
   }
 
  private:
-  double shown(std::size_t c, double residual, double relative) const {
+  IterationInfo slowest(const MultiIterationInfo& info) const noexcept {
+    IterationInfo slowest{.iteration = info.iteration, .seconds = info.seconds};
+    bool found = false;
+    for (std::size_t c = 0; c < info.residuals.size(); ++c) {
+      if (info.running > 0 && info.runs[c] == 0) continue;
+      const double shown = multiple(c, info.residuals[c], info.relative_residuals[c]);
+      if (found && shown <= slowest.relative_residual) continue;
+      found = true;
+      slowest.residual = rules_.empty() ? info.residuals[c] : shown, slowest.relative_residual = shown;
+    }
+    return slowest;
+  }
+  double multiple(std::size_t c, double residual, double relative) const noexcept {
     if (rules_.empty() || !(relative > 0)) return relative;
     const double baseline = residual / relative;
     return residual / std::max(rules_[c].relative_tolerance * baseline, rules_[c].absolute_tolerance);

@@ -27,8 +27,15 @@ double baseline_of(const StoppingRule& rule, const SolveReport& first) noexcept 
   return rule.baseline == Baseline::rhs ? first.rhs_norm : first.initial_residual;
 }
 
-bool broke_down(const SolveReport& report) noexcept {
-  return report.reason == StopReason::breakdown || report.reason == StopReason::indefinite_preconditioner;
+bool broke_down_for(StopReason reason) noexcept {
+  return reason == StopReason::breakdown || reason == StopReason::indefinite_preconditioner;
+}
+
+bool broke_down(const SolveReport& report) noexcept { return broke_down_for(report.reason); }
+
+bool has_failed(StopReason reason) noexcept {
+  return !converged(reason) && reason != StopReason::running && reason != StopReason::interrupted &&
+         reason != StopReason::max_iterations && reason != StopReason::time_limit;
 }
 
 StoppingRule rest_of(const StoppingRule& rule, const SolveReport& first, double seconds) noexcept {
@@ -119,10 +126,25 @@ bool Numbered::reads_solution(const IterationInfo& info) const noexcept {
   return !is_known(info) && next_->reads_solution(whole(info));
 }
 
-void NumberedColumns::go_on(std::int64_t iterations, double seconds, std::vector<std::size_t> columns,
+void NumberedColumns::go_on(std::int64_t iterations, double seconds, ColumnNumbers columns,
                             std::vector<double> baselines) noexcept {
   iterations_ = iterations, seconds_ = seconds;
   columns_ = std::move(columns), baselines_ = std::move(baselines);
+  seen_ = false;
+}
+
+ColumnNumbers NumberedColumns::running() const {
+  ColumnNumbers running;
+  for (std::size_t k = 0; k < runs_.size(); ++k)
+    if (runs_[k] != 0) running.push_back(k);
+  return running;
+}
+
+double NumberedColumns::relative_residual() const noexcept {
+  double largest = 0;
+  for (std::size_t k = 0; k < runs_.size(); ++k)
+    if (runs_[k] != 0) largest = std::max(largest, whole_.relative[columns_.empty() ? k : columns_[k]]);
+  return largest;
 }
 
 std::int64_t NumberedColumns::next_stop() const noexcept {
@@ -131,31 +153,46 @@ std::int64_t NumberedColumns::next_stop() const noexcept {
   return stop == none ? none : stop - iterations_;
 }
 
-bool NumberedColumns::on_iteration(const MultiIterationInfo& info) {
+// `of` holds what was seen last.
+MultiIterationInfo NumberedColumns::whole(const MultiIterationInfo& info, Whole& of) const {
   if (columns_.empty()) {
-    residuals_.assign(info.residuals.begin(), info.residuals.end());
-    relative_.assign(info.relative_residuals.begin(), info.relative_residuals.end());
-    stopped_ = next_ && !next_->on_iteration(info);
-    return !stopped_ && !(old_ && info.broken > 0);
+    of.residuals.assign(info.residuals.begin(), info.residuals.end());
+    of.relative.assign(info.relative_residuals.begin(), info.relative_residuals.end());
+    of.reasons.assign(info.reasons.begin(), info.reasons.end());
+    of.runs.assign(info.runs.begin(), info.runs.end());
+  } else {
+    of.runs.assign(of.residuals.size(), 0);
+    for (std::size_t k = 0; k < columns_.size(); ++k) {
+      const std::size_t c = columns_[k];
+      of.runs[c] = info.runs[k], of.reasons[c] = info.reasons[k];
+      of.residuals[c] = info.residuals[k], of.relative[c] = ratio(info.residuals[k], baselines_[k]);
+    }
   }
-  // Its iteration 0 is the last one of the first part.
-  if (!next_ || !std::exchange(seen_, true)) return true;
-  runs_.assign(residuals_.size(), 0);
-  for (std::size_t k = 0; k < columns_.size(); ++k) {
-    const std::size_t c = columns_[k];
-    runs_[c] = info.runs[k];
-    residuals_[c] = info.residuals[k], relative_[c] = ratio(info.residuals[k], baselines_[k]);
+  return {.iteration = info.iteration + iterations_,
+          .running = info.running,
+          .broken = std::count_if(of.reasons.begin(), of.reasons.end(), broke_down_for),
+          .residuals = of.residuals,
+          .relative_residuals = of.relative,
+          .runs = of.runs,
+          .reasons = of.reasons,
+          .seconds = info.seconds + seconds_};
+}
+
+bool NumberedColumns::reads_solution(const MultiIterationInfo& info) const noexcept {
+  if (!next_ || !seen_) return false;
+  Whole of = whole_;
+  return next_->reads_solution(whole(info, of));
+}
+
+bool NumberedColumns::on_iteration(const MultiIterationInfo& info) {
+  runs_.assign(info.runs.begin(), info.runs.end());
+  const MultiIterationInfo of_all = whole(info, whole_);
+  // Iteration 0 of a later part is the last one of the part before.
+  if (next_ && std::exchange(seen_, true)) {
+    if (next_->reads_solution(of_all)) show_();
+    stopped_ = !next_->on_iteration(of_all);
   }
-  const MultiIterationInfo whole{.iteration = info.iteration + iterations_,
-                                 .running = info.running,
-                                 .broken = info.broken,
-                                 .residuals = residuals_,
-                                 .relative_residuals = relative_,
-                                 .runs = runs_,
-                                 .seconds = info.seconds + seconds_};
-  const bool go_on = next_->on_iteration(whole);
-  stopped_ = stopped_ || !go_on;
-  return go_on;
+  return !stopped_ && std::none_of(info.reasons.begin(), info.reasons.end(), ends_all_);
 }
 
 }  // namespace protean::detail

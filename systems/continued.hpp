@@ -4,11 +4,14 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include "solvers/multi_solver.hpp"
 #include "solvers/solver.hpp"
+#include "systems/kept_columns.hpp"
 
 namespace protean::detail {
 
@@ -16,6 +19,10 @@ namespace protean::detail {
 double baseline_of(const StoppingRule& rule, const SolveReport& first) noexcept;
 // Whether the solve ended so that a new preconditioner may help.
 bool broke_down(const SolveReport& report) noexcept;
+bool broke_down_for(StopReason reason) noexcept;
+
+// Whether it ended for a reason other than a limit or its observer, without a solution.
+bool has_failed(StopReason reason) noexcept;
 
 // The rule of the second part: what the first one has left of the limits. seconds: since the solve began.
 StoppingRule rest_of(const StoppingRule& rule, const SolveReport& first, double seconds) noexcept;
@@ -60,31 +67,45 @@ class Numbered final : public SolveObserver {
   double seconds_ = 0, baseline_ = 0;
 };
 
-// The same for several columns, some of which go on. With an old preconditioner it ends the first part for all columns
-// as soon as one of them breaks down: the preconditioner serves none of them well, and then all go on from the same
-// iteration.
+// The same for several columns, some of which go on. It ends a part for all columns if one of them has ended for a
+// reason that concerns them all, such as a preconditioner that breaks down: then all go on from the same iteration.
 class NumberedColumns final : public MultiSolveObserver {
  public:
-  NumberedColumns(MultiSolveObserver* next, bool old_preconditioner)
-      : next_(next), old_(old_preconditioner) {}
-  MultiSolveObserver* observer() noexcept { return next_ || old_ ? this : nullptr; }
+  // next: null for none. ends_all: whether one column has ended so. show: copies the X of a later part to the caller's.
+  NumberedColumns(MultiSolveObserver* next, std::function<bool(StopReason)> ends_all, std::function<void()> show)
+      : next_(next), ends_all_(std::move(ends_all)), show_(std::move(show)) {}
+  // next has ended the solve.
   bool stopped() const noexcept { return stopped_; }
   // columns: the numbers of the columns that go on; baselines: their baselines.
-  void go_on(std::int64_t iterations, double seconds, std::vector<std::size_t> columns,
+  void go_on(std::int64_t iterations, double seconds, ColumnNumbers columns,
              std::vector<double> baselines) noexcept;
+  // Of the present part: which of its columns run, and the largest relative residual of these.
+  ColumnNumbers running() const;
+  double relative_residual() const noexcept;
 
   bool on_iteration(const MultiIterationInfo& info) override;
   std::int64_t next_stop() const noexcept override;
+  bool reads_solution(const MultiIterationInfo& info) const noexcept override;
 
  private:
+  // What was reported before, except for the columns of a later part.
+  struct Whole {
+    std::vector<double> residuals, relative;
+    std::vector<unsigned char> runs;
+    std::vector<StopReason> reasons;
+  };
+  MultiIterationInfo whole(const MultiIterationInfo& info, Whole& of) const;
+
   MultiSolveObserver* const next_;
-  const bool old_;
-  bool stopped_ = false, seen_ = false;
-  std::vector<std::size_t> columns_;  // of the second part; empty in the first
+  const std::function<bool(StopReason)> ends_all_;
+  const std::function<void()> show_;
+  bool stopped_ = false, seen_ = true;
+  ColumnNumbers columns_;  // of a later part; empty in the first
   std::int64_t iterations_ = 0;
   double seconds_ = 0;
-  std::vector<double> residuals_, relative_, baselines_;
-  std::vector<unsigned char> runs_;  // of all columns
+  std::vector<double> baselines_;
+  Whole whole_;
+  std::vector<unsigned char> runs_;  // of the columns of the part
 };
 
 }  // namespace protean::detail

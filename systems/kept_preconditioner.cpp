@@ -2,6 +2,7 @@
 // middle of a solve.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <string_view>
 #include <utility>
@@ -20,14 +21,42 @@ namespace {
 // With storage auto these methods take doubles. gmres and bicgstab2 compute M^-1 y for a sum y of many directions, and
 // expect the sum of what M has made of each: rounding r to float then ends a cycle at about 1e-7 of its first residual.
 // minres never makes its vectors orthogonal again, and takes up to several times the iterations for small tolerances.
+bool takes_doubles(std::string_view method) {
+  return method == "gmres" || method == "bicgstab2" || method == "minres";
+}
+
 PreconditionerOptions stored_for(std::string_view method, PreconditionerOptions options) {
-  if (options.storage == PreconditionerStorage::automatic &&
-      (method == "gmres" || method == "bicgstab2" || method == "minres"))
+  if (options.storage == PreconditionerStorage::automatic && takes_doubles(method))
     options.storage = PreconditionerStorage::double_precision;
   return options;
 }
 
 }  // namespace
+
+template <class T>
+PreconditionerOptions SystemSolver<T>::preconditioner_options() const {
+  return stored_for(method_, settings_.preconditioning);
+}
+
+// Of M itself, or of what it was made for.
+template <class T>
+std::string SystemSolver<T>::storage_reason() const {
+  const auto asks = [](const PreconditionerOptions& options) {
+    return options.storage == PreconditionerStorage::automatic;
+  };
+  const std::vector<PreconditionerPart>& parts = settings_.parts;
+  const bool asked = parts.empty() ? asks(settings_.preconditioning)
+                                   : std::any_of(parts.begin(), parts.end(),
+                                                 [&](const auto& part) { return asks(part.options); });
+  if (!M_ || maker_ || !asked) return {};
+  std::string own = M_->storage_reason();
+  if (!own.empty() || M_->storage().starts_with("float")) return own;
+  if (takes_doubles(method_))
+    return fmt::format("method {} loses digits or iterations with a preconditioner that rounds r to float",
+                       method_);
+  const std::string_view name = sequence_->chosen ? sequence_->chosen->taken() : M_->name();
+  return fmt::format("{} has no form in float with these options", name);
+}
 
 template <class T>
 double SystemSolver<T>::set_up_preconditioner(SystemMatrix<T>& matrix, bool again) {
@@ -94,8 +123,7 @@ void SystemSolver<T>::renew_preconditioner(const LinearOperator<T>& A, bool agai
     for (PreconditionerPart& part : parts) part.options = stored_for(method_, std::move(part.options));
     M_ = maker_           ? maker_(A)
          : !parts.empty() ? make_composition<T>(A, parts, settings_.combine)
-                          : make_preconditioner<T>(settings_.preconditioner, A,
-                                                   stored_for(method_, settings_.preconditioning));
+                          : make_preconditioner<T>(settings_.preconditioner, A, preconditioner_options());
     now.serial = A.serial(), now.renew = true;
     now.chosen = dynamic_cast<detail::Chosen<T>*>(M_.get());
     if (now.chosen)
@@ -147,16 +175,8 @@ void SystemSolver<T>::measure_application(const LinearOperator<T>& A) {
   const ContextPtr& context = A.context();
   Stopwatch clock;
   try {
-    Vector<T> r(context, A.rows()), z(context, A.rows());
-    fill<T>(*context, T(1), r.view());
-    M_->apply(r, z.view());  // the first one may prepare something
-    context->synchronize();
-    double all = clock.lap();
-    M_->apply(r, z.view());
-    context->synchronize();
-    const double seconds = clock.lap();
-    all += seconds;
-    now.choice.note_application(seconds, all);
+    const double seconds = detail::application_seconds<T>(*M_, now.columns);
+    now.choice.note_application(seconds / static_cast<double>(now.columns), clock.lap());
   } catch (const OutOfMemory&) { return; }
   if (now.choice.current() == now.chosen->asked()) return;
   ensure_preconditioner(A);
@@ -213,82 +233,6 @@ void SystemSolver<T>::ensure_preconditioner(const LinearOperator<T>& A) {
   try_current();
 }
 
-template <class T>
-std::unique_ptr<detail::PreconditionerWatch<T>> SystemSolver<T>::watch_preconditioner(
-    SystemMatrix<T>& matrix, const StoppingRule& rule) {
-  const Sequence& now = *sequence_;
-  const LinearOperator<T>& A = matrix.A();
-  // Element matrices would have to be assembled for it, and another operator may have no entries.
-  if (!now.chosen || now.chosen->taken() != "jacobi" || matrix.of_elements() || !A.abilities().rows)
-    return nullptr;
-  const ContextPtr& context = A.context();
-  // What is expected is of the method that the solve began with.
-  const bool other_method = now.methods && now.methods->changed();
-  const detail::ChangeSituation situation{
-      .space = context->space(),
-      .needs_symmetric = make_solver<double>(method_)->needs_symmetric_preconditioner(),
-      .near_null_space = settings_.preconditioning.near_null_space != nullptr,
-      .deterministic = context->deterministic(),
-      .expected = other_method                        ? 0
-                  : settings_.expected_iterations > 0 ? settings_.expected_iterations
-                                                      : now.iterations};
-  auto watch = std::make_unique<detail::PreconditionerWatch<T>>(
-      A, *now.chosen, stored_for(method_, settings_.preconditioning), situation, rule, now.choice);
-  watch->on_change = settings_.on_note;
-  return watch;
-}
-
-// A solver of its own keeps the vectors of the present one as they are.
-template <class T>
-auto SystemSolver<T>::trial_of(const LinearOperator<T>& A, VectorView<const T> b,
-                               const SolverOptions& options) const
-    -> std::function<SolveReport(const Preconditioner<T>&, VectorView<T>, std::int64_t, SolveObserver&)> {
-  return [this, &A, b, options](const Preconditioner<T>& M, VectorView<T> x, std::int64_t iterations,
-                                SolveObserver& observer) {
-    SolverOptions trial = options;
-    trial.stopping.max_iterations = iterations;
-    const std::unique_ptr<Solver<T>> solver = make_solver<T>(method_, trial);
-    solver->set_null_space(null_space_);
-    return solver->solve(A, b, x, &M, &observer);
-  };
-}
-
-// Goes on from the present x with the preconditioner that the watch wants. Returns the seconds.
-template <class T>
-double SystemSolver<T>::change_preconditioner(SystemMatrix<T>& matrix, VectorView<const T> b, VectorView<T> x,
-                                              detail::Numbered& observer, Changes changes,
-                                              const StoppingRule& rule, SolveResult& result) {
-  SolveReport first = std::move(result.report);
-  detail::PreconditionerWatch<T>& watch = *sequence_->watch;
-  double seconds = 0;
-  const auto part = [&] {
-    Stopwatch clock;
-    watch.carry_out(first, x);
-    seconds += clock.lap();
-    seconds += next_part(matrix, b, x, observer, changes, rule, first, first.seconds + seconds, result);
-    return seconds;
-  };
-  try {
-    return part();
-  } catch (const OutOfMemory&) {
-    // With a candidate the method may have more vectors.
-    if (!watch.in_use()) throw;
-    watch.give_up("there is not enough memory for the vectors of the method with it");
-  }
-  return part();
-}
-
-// Returns whether type auto has changed, or tried to, in the middle of the solve.
-template <class T>
-bool SystemSolver<T>::learn_of_change(double seconds, SolveResult& result) {
-  Sequence& now = *sequence_;
-  if (!now.watch->teach(now.choice, seconds, result.report)) return false;
-  if (now.watch->in_use()) now.refresh.note_setup(now.watch->setup_seconds());
-  for (PreconditionerChange& one : now.watch->take_changes())
-    result.preconditioner_changes.push_back(std::move(one));
-  return true;
-}
-
 // Whether M is of other values than the matrix now, which may have got them in the middle of the solve.
 template <class T>
 bool SystemSolver<T>::has_old_preconditioner(const LinearOperator<T>& A) const {
@@ -297,14 +241,8 @@ bool SystemSolver<T>::has_old_preconditioner(const LinearOperator<T>& A) const {
 
 #define PROTEAN_INSTANTIATE(T)                                                                               \
   template double SystemSolver<T>::set_up_preconditioner(SystemMatrix<T>&, bool);                            \
-  template std::unique_ptr<detail::PreconditionerWatch<T>> SystemSolver<T>::watch_preconditioner(            \
-      SystemMatrix<T>&, const StoppingRule&);                                                                \
-  template std::function<SolveReport(const Preconditioner<T>&, VectorView<T>, std::int64_t, SolveObserver&)> \
-  SystemSolver<T>::trial_of(const LinearOperator<T>&, VectorView<const T>, const SolverOptions&) const;      \
-  template double SystemSolver<T>::change_preconditioner(SystemMatrix<T>&, VectorView<const T>,              \
-                                                         VectorView<T>, detail::Numbered&, Changes,          \
-                                                         const StoppingRule&, SolveResult&);                 \
-  template bool SystemSolver<T>::learn_of_change(double, SolveResult&);                                      \
+  template std::string SystemSolver<T>::storage_reason() const;                                              \
+  template PreconditionerOptions SystemSolver<T>::preconditioner_options() const;                            \
   template detail::PreconditionerChoice SystemSolver<T>::new_choice(const LinearOperator<T>&) const;         \
   template void SystemSolver<T>::explain_setup(SolveReport&, StopReason) const;                              \
   template void SystemSolver<T>::renew_preconditioner(const LinearOperator<T>&, bool);                       \

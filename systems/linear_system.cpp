@@ -205,7 +205,7 @@ std::string LinearSystem<T>::describe() const {
   text += fmt::format(
       "preconditioner  {}\n",
       M ? with_reason(fmt::format("{}, {} in {}", M->name(), human_bytes(M->bytes()), M->storage()),
-                      M->storage_reason())
+                      solver.storage_reason())
         : wanted.preconditioner);
   if (settled) {
     text += fmt::format("format          {}, kernel {}, {}\n",

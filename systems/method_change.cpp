@@ -6,15 +6,11 @@
 #include <cmath>
 #include <utility>
 
-#include "core/blas1.hpp"
 #include "core/error.hpp"
+#include "core/multi_blas1.hpp"
 #include "operators/assembled_matrix.hpp"
 #include "solvers/solver.hpp"
-#include "systems/continued.hpp"
-#include "systems/preconditioner_change.hpp"
-#include "systems/seconds.hpp"
-#include "systems/sequence.hpp"
-#include "systems/system_matrix.hpp"
+#include "systems/run.hpp"
 
 namespace protean {
 
@@ -73,28 +69,31 @@ bool MethodChanges<T>::reads_solution(const IterationInfo& info) const noexcept 
 }
 
 template <class T>
-void MethodChanges<T>::keep(const LinearOperator<T>& A, const StoppingRule& rule, VectorView<T> x,
-                            SolveReport& report) {
-  bring_back(A, x, report);
-  const Context& context = *A.context();
-  if (best_.size() != x.size) best_ = Vector<T>(A.context(), x.size);
-  if (!(report.true_residual <= report.rhs_norm)) {
-    fill<T>(context, T(0), x);
+void MethodChanges<T>::keep(const MultiVectorView<T>& X, const ColumnNumbers& columns,
+                            std::span<const StoppingRule> rules, std::span<SolveReport> reports) {
+  bring_back(X, reports);
+  for (const std::size_t c : columns) {
+    SolveReport& report = reports[c];
+    if (report.true_residual <= report.rhs_norm) continue;
+    const ColumnPair zero{-1, static_cast<std::int32_t>(c)};
+    copy_columns<T>(*A_.context(), MultiVectorView<const T>(X), X, {&zero, 1});
     report.true_residual = report.rhs_norm;
-    const double baseline = baseline_of(rule, report);
+    const double baseline = baseline_of(rules[c], report);
     report.true_relative = baseline > 0 ? report.rhs_norm / baseline : report.rhs_norm;
   }
-  copy<T>(context, VectorView<const T>(x), best_.view());
-  best_residual_ = report.true_residual, best_relative_ = report.true_relative;
-  has_best_ = true, revision_ = A.revision();
+  best_.take(A_.context(), X, columns, std::span<const SolveReport>(reports));
+  revision_ = A_.revision();
 }
 
 template <class T>
-void MethodChanges<T>::bring_back(const LinearOperator<T>& A, VectorView<T> x, SolveReport& report) {
-  if (!has_best_ || report.converged() || report.true_residual <= best_residual_ || A.revision() != revision_)
-    return;
-  copy<T>(*A.context(), VectorView<const T>(best_), x);
-  report.true_residual = best_residual_, report.true_relative = best_relative_;
+void MethodChanges<T>::bring_back(const MultiVectorView<T>& X, std::span<SolveReport> reports) const {
+  if (best_.empty() || A_.revision() != revision_) return;
+  for (std::size_t i = 0; i < best_.columns().size(); ++i) {
+    SolveReport& report = reports[best_.columns()[i]];
+    if (report.converged() || report.true_residual <= best_.norms[i].residual) continue;
+    best_.bring_back(i, X, report);
+    report.true_relative = best_.norms[i].relative;
+  }
 }
 
 template <class T>
@@ -157,131 +156,162 @@ bool SystemSolver<T>::is_still_symmetric(const SystemMatrix<T>& matrix) {
   return now.traits->symmetric;
 }
 
-// Goes on with another method, or another preconditioner, if the last part has ended without a solution and the rules
-// know one that may find it. Returns the seconds; nothing if the solve has ended.
-template <class T>
-std::optional<double> SystemSolver<T>::change_method(SystemMatrix<T>& matrix, VectorView<const T> b,
-                                                     VectorView<T> x, detail::Numbered& observer,
-                                                     Changes changes, const StoppingRule& rule,
-                                                     SolveResult& result) {
-  Stopwatch clock;
-  Sequence& now = *sequence_;
-  const LinearOperator<T>& A = matrix.A();
-  SolveReport& report = result.report;
-  const double since_begin = report.seconds;
-  const std::string given_up = now.methods ? now.methods->given_up() : std::string();
-  if (report.converged() ||
-      (given_up.empty() && (report.reason == StopReason::interrupted ||
-                            detail::used_up(rule, report, since_begin) != StopReason::running)))
-    return std::nullopt;
-  if (report.reason == StopReason::indefinite_preconditioner && now.chosen && now.chosen->asked() != "jacobi")
-    return drop_candidate(matrix, b, x, observer, changes, rule, result);
-  if (!now.methods) return std::nullopt;
-  detail::MethodChanges<T>& methods = *now.methods;
-
-  const std::string detail = report.detail.empty() ? "" : ": " + report.detail;
-  detail::MethodEnd end{
-      .method = method_,
-      .reason = given_up.empty() ? report.reason : StopReason::stagnation,
-      .rounding = report.true_residual > 2 * report.recurrence_residual,
-      .symmetric = true,
-      .symmetric_only = has_null_space(),
-      .restart = settings_.solver.restart,
-      .how = given_up.empty() ? fmt::format("{}{}", to_string(report.reason), detail) : given_up};
-  if (!given_up.empty()) end.rounding = false;
-  end.longest = detail::longest_restart(*A.context(), A.rows(), sizeof(T), end.restart);
-  // Of most ends the rule knows nothing, whatever the matrix is.
-  const auto asked = [&](bool symmetric) {
-    end.symmetric = symmetric;
-    return methods.rule.after(end);
-  };
-  std::optional<detail::NextMethod> next = asked(true);
-  if (find_solver(method_).symmetric && (next || asked(false))) next = asked(is_still_symmetric(matrix));
-  if (!next) return std::nullopt;
-
-  SolveReport first = report;
-  const std::string before = method_;
-  double seconds = 0;
-  const auto go_on = [&] {
-    seconds += clock.lap();
-    seconds += next_part(matrix, b, x, observer, changes, rule, first, since_begin + seconds, result);
-    return seconds;
-  };
-  methods.note({.iteration = report.iterations,
-                .seconds = since_begin,
-                .relative_residual = report.true_relative,
-                .from = method_,
-                .to = std::string(next->method),
-                .restart = next->restart,
-                .reason = next->reason},
-               settings_.on_note);
-  methods.rule.note(end, *next);
-  try {
-    methods.keep(A, rule, x, first);
-    method_ = next->method, now.restart = next->restart;
-    begin_with_method(matrix, detail::rest_of(rule, first, since_begin), since_begin, result);
-    return go_on();
-  } catch (const OutOfMemory& error) { methods.refuse(error.what(), settings_.on_note); }
-  method_ = before, now.restart = 0;
-  methods.bring_back(A, x, first);
-  if (!given_up.empty()) {
-    methods.watch_no_more();
-    return go_on();
-  }
-  report = std::move(first);
-  return std::nullopt;
-}
-
 // Preconditioner auto begins anew: what it has measured are iterations of another method.
 template <class T>
-void SystemSolver<T>::begin_with_method(SystemMatrix<T>& matrix, const StoppingRule& rest, double seconds,
-                                        SolveResult& result) {
-  solver_.reset(), multi_solver_.reset();
-  Sequence& now = *sequence_;
+void SystemSolver<T>::Run::begin_with_method(const ColumnNumbers& columns) {
+  of_.solver_.reset(), of_.multi_solver_.reset();
+  Sequence& now = *of_.sequence_;
   if (!now.chosen) return;
-  if (now.watch) (void)learn_of_change(seconds, result);
-  now.choice = new_choice(matrix.A());
-  detail::note_tried(now.choice, result.preconditioner_changes);
-  now.watch = watch_preconditioner(matrix, rest);
+  if (now.watch) (void)learn_of_change(report.seconds);
+  now.choice = of_.new_choice(matrix_.A());
+  detail::note_tried(now.choice, outcome_.preconditioner_changes);
+  now.watch = watch_preconditioner(columns);
+}
+
+// How a column has ended, for the rule. given_up: why the method was given up; empty if it has failed.
+template <class T>
+detail::MethodEnd SystemSolver<T>::Run::end_of(const SolveReport& one, const std::string& given_up) const {
+  const std::string detail = one.detail.empty() ? "" : ": " + one.detail;
+  const bool failed = given_up.empty();
+  detail::MethodEnd end{.method = of_.method_,
+                        .reason = failed ? one.reason : StopReason::stagnation,
+                        .rounding = failed && one.true_residual > 2 * one.recurrence_residual,
+                        .symmetric = true,
+                        .symmetric_only = of_.has_null_space(),
+                        .restart = of_.settings_.solver.restart,
+                        .how = failed ? fmt::format("{}{}", to_string(one.reason), detail) : given_up};
+  end.longest =
+      detail::longest_restart(*matrix_.context(), matrix_.A().rows(), sizeof(T), end.restart);
+  return end;
+}
+
+// Of most ends the rule knows nothing, whatever the matrix is.
+template <class T>
+bool SystemSolver<T>::Run::may_follow(const detail::MethodEnd& end) const {
+  if (!of_.sequence_->methods) return false;
+  const detail::MethodRule& rule = of_.sequence_->methods->rule;
+  detail::MethodEnd other = end;
+  other.symmetric = false;
+  return rule.after(end) || (find_solver(of_.method_).symmetric && rule.after(other));
+}
+
+// Goes on with another method, or another preconditioner, if columns of the last part have ended without a solution and
+// the rules know one that may find it. Columns that have not ended go on with it, too: what one of them has shown is
+// true of the matrix, or of M, which they share. Returns whether it goes on.
+template <class T>
+bool SystemSolver<T>::Run::change_method() {
+  Stopwatch clock;
+  Sequence& now = *of_.sequence_;
+  ColumnNumbers left = columns_of_part([](const SolveReport& one) { return one.reason == StopReason::interrupted; });
+  ColumnNumbers failed = columns_of_part([](const SolveReport& one) { return detail::has_failed(one.reason); });
+  std::erase_if(failed, [&](std::size_t c) {
+    return detail::used_up(rules_[c], report.columns[c], report.seconds) != StopReason::running;
+  });
+  const auto with = [&](const ColumnNumbers& more) {
+    left.insert(left.end(), more.begin(), more.end());
+    std::sort(left.begin(), left.end());
+  };
+  const auto indefinite = std::find_if(failed.begin(), failed.end(), [&](std::size_t c) {
+    return report.columns[c].reason == StopReason::indefinite_preconditioner;
+  });
+  if (indefinite != failed.end() && now.chosen && now.chosen->asked() != "jacobi") {
+    const SolveReport& first = report.columns[*indefinite];
+    std::erase_if(failed, [&](std::size_t c) { return !detail::broke_down(report.columns[c]); });
+    with(failed);
+    drop_candidate(left, first);
+    return true;
+  }
+  if (!now.methods) return false;
+  detail::MethodChanges<T>& methods = *now.methods;
+  const std::string given_up = failed.empty() ? methods.given_up() : std::string();
+  if (given_up.empty())
+    std::erase_if(failed, [&](std::size_t c) { return !may_follow(end_of(report.columns[c], {})); });
+  if (failed.empty() && (given_up.empty() || left.empty())) return false;
+
+  const std::size_t first = failed.empty() ? left.front() : failed.front();
+  detail::MethodEnd end = end_of(report.columns[first], given_up);
+  if (find_solver(of_.method_).symmetric && may_follow(end)) end.symmetric = of_.is_still_symmetric(matrix_);
+  const std::optional<detail::NextMethod> next = methods.rule.after(end);
+  if (!next) return false;
+  // Others may have failed for a reason of their own, with which the next method does not help.
+  std::erase_if(failed, [&](std::size_t c) {
+    detail::MethodEnd other = end_of(report.columns[c], {});
+    other.symmetric = end.symmetric;
+    return !methods.rule.after(other);
+  });
+  with(failed);
+
+  const ColumnNumbers running = failed.empty() ? left : interrupted();
+  const std::string before = of_.method_;
+  double worst = 0;
+  for (const std::size_t c : left) worst = std::max(worst, report.columns[c].true_relative);
+  methods.note({.iteration = iterations_of(left),
+                .seconds = report.seconds,
+                .relative_residual = worst,
+                .from = of_.method_,
+                .to = std::string(next->method),
+                .restart = next->restart,
+                .reason = next->reason,
+                .columns = std::ssize(left)},
+               of_.settings_.on_note);
+  methods.rule.note(end, *next);
+  const double since_begin = report.seconds;
+  const auto go_on = [&](const ColumnNumbers& columns) {
+    const double spent = clock.lap();
+    seconds_ += spent;
+    next_part(columns, since_begin + spent);
+    return true;
+  };
+  try {
+    methods.keep(X_, left, rules_, report.columns);
+    of_.method_ = next->method, now.restart = next->restart;
+    begin_with_method(left);
+    return go_on(left);
+  } catch (const OutOfMemory& error) { methods.refuse(error.what(), of_.settings_.on_note); }
+  of_.method_ = before, now.restart = 0;
+  of_.multi_solver_.reset();
+  methods.bring_back(X_, report.columns);
+  if (running.empty()) return false;
+  methods.watch_no_more();
+  return go_on(running);
 }
 
 // A preconditioner that auto took in earlier solves is not positive definite now.
 template <class T>
-double SystemSolver<T>::drop_candidate(SystemMatrix<T>& matrix, VectorView<const T> b, VectorView<T> x,
-                                       detail::Numbered& observer, Changes changes, const StoppingRule& rule,
-                                       SolveResult& result) {
-  Sequence& now = *sequence_;
-  const SolveReport& report = result.report;
+void SystemSolver<T>::Run::drop_candidate(const ColumnNumbers& columns, const SolveReport& first) {
+  Sequence& now = *of_.sequence_;
   PreconditionerChange change;
   change.action = PreconditionerChange::Action::taken_back;
-  change.iteration = report.iterations, change.seconds = report.seconds;
-  change.relative_residual = report.true_relative, change.from = now.chosen->taken();
+  change.iteration = first.iterations, change.seconds = report.seconds;
+  change.relative_residual = first.true_relative, change.from = now.chosen->taken();
+  change.columns = std::ssize(columns);
   change.reason =
-      fmt::format("{}{}{}", to_string(report.reason), report.detail.empty() ? "" : ": ", report.detail);
+      fmt::format("{}{}{}", to_string(first.reason), first.detail.empty() ? "" : ": ", first.detail);
   now.choice.refuse(change.reason);
   change.to = now.choice.current();
-  if (settings_.on_note) settings_.on_note(detail::text_of(change));
-  result.preconditioner_changes.push_back(std::move(change));
-  return go_on(matrix, b, x, observer, changes, rule, result);
+  if (of_.settings_.on_note) of_.settings_.on_note(detail::text_of(change));
+  outcome_.preconditioner_changes.push_back(std::move(change));
+  renew(columns);
 }
 
 // The solve has ended. Returns whether method auto has changed in it. The method with which it has converged stays
 // until there are new values.
 template <class T>
-bool SystemSolver<T>::learn_of_method(const LinearOperator<T>& A, VectorView<T> x, SolveResult& result) {
-  Sequence& now = *sequence_;
+bool SystemSolver<T>::Run::learn_of_method() {
+  Sequence& now = *of_.sequence_;
   if (!now.methods) return false;
-  now.methods->bring_back(A, x, result.report);
-  result.method_changes = now.methods->take_changes();
+  now.methods->bring_back(X_, report.columns);
+  outcome_.method_changes = now.methods->take_changes();
   now.methods.reset();
-  const auto last = std::find_if(result.method_changes.rbegin(), result.method_changes.rend(),
+  const auto last = std::find_if(outcome_.method_changes.rbegin(), outcome_.method_changes.rend(),
                                  [](const auto& one) { return one.action == MethodChange::Action::changed; });
-  if (last == result.method_changes.rend()) return false;
+  if (last == outcome_.method_changes.rend()) return false;
+  of_.multi_solver_.reset();  // it has the restart of this solve
   const std::string place = fmt::format("took the place of {} at iteration {}", last->from, last->iteration);
-  method_reason_ = fmt::format("{} {}: {}", last->to, place, last->reason);
-  if (result.report.converged() && now.seen == A.revision())
+  of_.method_reason_ = fmt::format("{} {}: {}", last->to, place, last->reason);
+  if (report.converged() && now.seen == matrix_.A().revision())
     now.learned =
-        detail::MethodChoice{find_solver(method_).id,
+        detail::MethodChoice{find_solver(of_.method_).id,
                              fmt::format("{}: it {} of an earlier solve: {}", last->to, place, last->reason)};
   return true;
 }
@@ -291,17 +321,14 @@ bool SystemSolver<T>::has_null_space() const noexcept {
   return null_space_.count > 0 || settings_.solver.null_space != SolverOptions().null_space;
 }
 
-#define PROTEAN_INSTANTIATE(T)                                                                             \
-  template bool SystemSolver<T>::is_still_symmetric(const SystemMatrix<T>&);                               \
-  template std::optional<double> SystemSolver<T>::change_method(SystemMatrix<T>&, VectorView<const T>,     \
-                                                                VectorView<T>, detail::Numbered&, Changes, \
-                                                                const StoppingRule&, SolveResult&);        \
-  template double SystemSolver<T>::drop_candidate(SystemMatrix<T>&, VectorView<const T>, VectorView<T>,    \
-                                                  detail::Numbered&, Changes, const StoppingRule&,         \
-                                                  SolveResult&);                                           \
-  template void SystemSolver<T>::begin_with_method(SystemMatrix<T>&, const StoppingRule&, double,          \
-                                                   SolveResult&);                                          \
-  template bool SystemSolver<T>::learn_of_method(const LinearOperator<T>&, VectorView<T>, SolveResult&);   \
+#define PROTEAN_INSTANTIATE(T)                                                                            \
+  template bool SystemSolver<T>::is_still_symmetric(const SystemMatrix<T>&);                              \
+  template bool SystemSolver<T>::Run::change_method();                                                    \
+  template bool SystemSolver<T>::Run::may_follow(const detail::MethodEnd&) const;                         \
+  template detail::MethodEnd SystemSolver<T>::Run::end_of(const SolveReport&, const std::string&) const;  \
+  template void SystemSolver<T>::Run::drop_candidate(const detail::ColumnNumbers&, const SolveReport&);   \
+  template void SystemSolver<T>::Run::begin_with_method(const detail::ColumnNumbers&);                    \
+  template bool SystemSolver<T>::Run::learn_of_method();                                                  \
   template bool SystemSolver<T>::has_null_space() const noexcept;
 PROTEAN_INSTANTIATE(float)
 PROTEAN_INSTANTIATE(double)

@@ -4,14 +4,15 @@
 #pragma once
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "core/vector.hpp"
 #include "operators/linear_operator.hpp"
 #include "solvers/solve_report.hpp"
 #include "solvers/solver_options.hpp"
+#include "systems/kept_columns.hpp"
 #include "systems/method_rule.hpp"
 #include "systems/settings.hpp"
 
@@ -38,12 +39,13 @@ class MethodChanges final : public SolveObserver {
   // No later part is given up.
   void watch_no_more() noexcept { watches_ = false; }
 
-  // Before a part with another method: bring_back(); if b - A x is then still larger than b, x := 0, and the report has
-  // that residual. Keeps a copy of x. Throws OutOfMemory.
-  void keep(const LinearOperator<T>& A, const StoppingRule& rule, VectorView<T> x, SolveReport& report);
-  // Restores the copy if x has become worse since then and the values of A are still the same; the report then has its
-  // residual.
-  void bring_back(const LinearOperator<T>& A, VectorView<T> x, SolveReport& report);
+  // Before a part with another method: bring_back(); if b - A x of one of these columns is then still larger than b,
+  // x := 0, and the report has that residual. Keeps copies of x. rules: of each column. Throws OutOfMemory.
+  void keep(const MultiVectorView<T>& X, const ColumnNumbers& columns, std::span<const StoppingRule> rules,
+            std::span<SolveReport> reports);
+  // Restores the copy of each column whose x has become worse since then, if the values of A are still the same; the
+  // report of the column then has its residual.
+  void bring_back(const MultiVectorView<T>& X, std::span<SolveReport> reports) const;
 
   void note(MethodChange change, const std::function<void(const std::string&)>& on_note);
   // The last change found no memory.
@@ -67,9 +69,7 @@ class MethodChanges final : public SolveObserver {
   StoppingRule stopping_;
   std::int64_t restart_ = 0;
   bool watches_ = true, begun_ = false;
-  Vector<T> best_;
-  double best_residual_ = 0, best_relative_ = 0;
-  bool has_best_ = false;
+  KeptColumns<T> best_;
   Revision revision_;
   std::vector<MethodChange> changes_;
 };

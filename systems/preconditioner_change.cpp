@@ -13,8 +13,10 @@
 #include "core/blas1.hpp"
 #include "core/csr_view.hpp"
 #include "core/error.hpp"
+#include "operators/multi_product.hpp"
 #include "operators/rows.hpp"
 #include "preconditioners/options.hpp"
+#include "systems/continued.hpp"
 #include "systems/seconds.hpp"
 
 namespace protean {
@@ -78,6 +80,26 @@ void note_tried(PreconditionerChoice& choice, const std::vector<PreconditionerCh
 }
 
 template <class T>
+double application_seconds(const Preconditioner<T>& M, std::int64_t columns) {
+  const ContextPtr& context = M.context();
+  MultiVector<T> R(context, M.cols(), columns, VectorLayout::interleaved),
+      Z(context, M.rows(), columns, VectorLayout::interleaved);
+  fill<T>(*context, T(1), VectorView<T>{R.data(), M.cols() * columns, R.space()});
+  MultiScratch<T> scratch;
+  const auto apply = [&] {
+    if (columns == 1)
+      M.apply(R.view().column(0), Z.view().column(0));
+    else
+      multi_apply<T>(M, T(1), R.view(), T(0), Z.view(), &scratch);
+    context->synchronize();
+  };
+  apply();
+  Stopwatch clock;
+  apply();
+  return clock.lap();
+}
+
+template <class T>
 PreconditionerWatch<T>::PreconditionerWatch(const LinearOperator<T>& A, Chosen<T>& chosen,
                                             const PreconditionerOptions& options,
                                             const ChangeSituation& situation, const StoppingRule& rule,
@@ -88,17 +110,15 @@ PreconditionerWatch<T>::PreconditionerWatch(const LinearOperator<T>& A, Chosen<T
       stopping_(rule),
       revision_(A.revision()),
       situation_(with_goal(situation, rule)),
-      rule_(situation_) {
+      rule_(situation_),
+      columns_(situation.columns) {
   for (const ChangeCandidate& one : change_candidates())
     if (choice.was_tried(one.id)) rule_.exclude(one.id);
 }
 
 template <class T>
-SolveObserver* PreconditionerWatch<T>::begin_part(SolveObserver* next, std::int64_t iterations,
-                                                  double seconds, double max_seconds, VectorView<const T> x,
-                                                  Trial trial) {
-  next_ = next, iterations_ = iterations, seconds_ = seconds, max_seconds_ = max_seconds;
-  x_ = x, trial_ = std::move(trial);
+SolveObserver* PreconditionerWatch<T>::begin_part(SolveObserver* next, Part part) {
+  next_ = next, part_ = std::move(part);
   wanted_ = Next::none;
   rule_.begin_part(Stopwatch::seconds());
   return this;
@@ -184,7 +204,7 @@ bool PreconditionerWatch<T>::set_up(const ChangeOrder& order, const IterationInf
         const double passed = clock.passed();
         if (stop_asked())
           end = "it was interrupted", stopped_ = true;
-        else if (info.seconds + passed >= max_seconds_)
+        else if (info.seconds + passed >= part_.max_seconds)
           end = "its setup took the rest of max_seconds";
         else if (passed - queued >= order.limit)
           end = "its setup took longer than may be spent on it", too_long = true;
@@ -195,7 +215,7 @@ bool PreconditionerWatch<T>::set_up(const ChangeOrder& order, const IterationInf
       context->synchronize();
     }
     const double setup = clock.passed() - queued;
-    const double application = measure_application(*M);
+    const double application = application_seconds(*M, columns_);
     if (rule_.note_setup(setup, application, clock.passed() - queued)) {
       ready_ = std::move(M);
       return true;
@@ -238,13 +258,10 @@ bool PreconditionerWatch<T>::try_out(const IterationInfo& info) {
   Stopwatch clock;
   const ContextPtr& context = A_.context();
   try {
-    x_of_trial_ = Vector<T>(context, x_.size);
-    copy<T>(*context, x_, x_of_trial_.view());
-    TrialObserver observer(max_seconds_ - info.seconds);
-    const SolveReport report = trial_(*ready_, x_of_trial_.view(), rule_.iterations_of_trial(), observer);
+    TrialObserver observer(part_.max_seconds - info.seconds);
+    const SolveReport report = part_.trial(*ready_, x_of_trial_, rule_.iterations_of_trial(), observer);
     context->synchronize();
     stopped_ = observer.stopped;
-    residual_of_trial_ = report.true_residual;
     // A method that breaks down with it has not passed.
     const bool good = report.converged() || report.reason == StopReason::max_iterations;
     if (!good) {
@@ -262,21 +279,8 @@ bool PreconditionerWatch<T>::try_out(const IterationInfo& info) {
   } catch (const DeviceError&) { throw; } catch (const Error& error) {
     fail(info, clock.passed(), error.what());
   } catch (const std::bad_alloc&) { fail(info, clock.passed(), "there is not enough memory for its trial"); }
-  ready_.reset(), x_of_trial_ = {};
+  ready_.reset(), x_of_trial_.clear();
   return false;
-}
-
-template <class T>
-double PreconditionerWatch<T>::measure_application(const Preconditioner<T>& M) const {
-  const ContextPtr& context = A_.context();
-  Vector<T> r(context, A_.rows()), z(context, A_.rows());
-  fill<T>(*context, T(1), r.view());
-  M.apply(r, z.view());  // the first one may prepare something
-  context->synchronize();
-  Stopwatch clock;
-  M.apply(r, z.view());
-  context->synchronize();
-  return clock.lap();
 }
 
 template <class T>
@@ -299,14 +303,14 @@ void PreconditionerWatch<T>::refuse(const IterationInfo& info) {
 }
 
 template <class T>
-bool PreconditionerWatch<T>::goes_on(const SolveReport& report) {
-  if (stopped_ || report.converged()) return false;
-  if (report.reason == StopReason::interrupted) return wanted_ != Next::none;
-  if (!rule_.current() || report.reason == StopReason::max_iterations ||
-      report.reason == StopReason::time_limit)
-    return false;
-  // A candidate with which the method fails is none.
+bool PreconditionerWatch<T>::candidate_failed(std::span<const SolveReport> reports,
+                                              const ColumnNumbers& part) {
+  if (stopped_ || !rule_.current()) return false;
+  const auto failed =
+      std::find_if(part.begin(), part.end(), [&](std::size_t c) { return has_failed(reports[c].reason); });
+  if (failed == part.end()) return false;
   wanted_ = Next::way_back;
+  const SolveReport& report = reports[*failed];
   failure_ = report.detail.empty() ? std::string(to_string(report.reason))
                                    : fmt::format("{}: {}", to_string(report.reason), report.detail);
   return true;
@@ -315,30 +319,24 @@ bool PreconditionerWatch<T>::goes_on(const SolveReport& report) {
 template <class T>
 void PreconditionerWatch<T>::give_up(std::string why) {
   wanted_ = Next::way_back, failure_ = std::move(why);
-  residual_before_ = -residual_before_;  // the x of before, whatever x is now
+  gave_up_ = true;  // the x of before, whatever x is now
 }
 
 template <class T>
-void PreconditionerWatch<T>::carry_out(SolveReport& report, VectorView<T> x) {
+void PreconditionerWatch<T>::carry_out(std::span<SolveReport> reports, const MultiVectorView<T>& X,
+                                       std::int64_t iterations) {
   using Action = PreconditionerChange::Action;
-  const ContextPtr& context = A_.context();
   if (std::exchange(wanted_, Next::none) == Next::change) {
     const std::string from(chosen_.taken());
     const std::string reason = rule_.reason();
     rule_.note_change();
     const std::string_view id = rule_.current()->id;
     // It goes on from the better of both x, and keeps that for the way back.
-    if (residual_of_trial_ < report.true_residual) {
-      copy<T>(*context, VectorView<const T>(x_of_trial_), x);
-      report.true_residual = residual_of_trial_;
-    } else {
-      copy<T>(*context, VectorView<const T>(x), x_of_trial_.view());
-    }
-    residual_before_ = report.true_residual;
+    x_of_trial_.share_better(X, reports);
     x_before_ = std::exchange(x_of_trial_, {});
     first_ = chosen_.exchange(id, std::move(ready_));
     PreconditionerChange change = record(Action::changed, from, id, last_);
-    change.iteration = report.iterations, change.reason = reason;
+    change.iteration = iterations, change.reason = reason;
     change.setup_seconds = rule_.setup_seconds(), change.application_seconds = rule_.application();
     note(std::move(change));
     return;
@@ -347,31 +345,40 @@ void PreconditionerWatch<T>::carry_out(SolveReport& report, VectorView<T> x) {
   const double gained = rule_.gained();
   rule_.note_way_back(std::exchange(failure_, {}));
   // With new values the two residuals would be of two systems.
-  if (!(report.true_residual <= residual_before_) && A_.revision() == revision_) {
-    copy<T>(*context, VectorView<const T>(x_before_), x);
-    report.true_residual = std::abs(residual_before_);
+  const bool same_values = A_.revision() == revision_, whatever = std::exchange(gave_up_, false);
+  for (std::size_t i = 0; i < x_before_.columns().size(); ++i) {
+    SolveReport& report = reports[x_before_.columns()[i]];
+    const bool worse = !(report.true_residual <= x_before_.norms[i].residual);
+    if (same_values && !report.converged() && (worse || whatever)) x_before_.bring_back(i, X, report);
   }
-  x_before_ = {};
+  x_before_.clear();
   (void)chosen_.exchange("jacobi", std::move(first_));
   PreconditionerChange change = record(Action::taken_back, from, "jacobi", last_);
-  change.iteration = report.iterations, change.reason = rule_.reason(), change.gained_seconds = gained;
+  change.iteration = iterations, change.reason = rule_.reason(), change.gained_seconds = gained;
   note(std::move(change));
 }
 
 template <class T>
 bool PreconditionerWatch<T>::teach(PreconditionerChoice& choice, double seconds,
-                                   const SolveReport& report) const {
+                                   std::span<const SolveReport> reports) const {
   if (changes_.empty()) return false;
   note_tried(choice, changes_);
   const double unit = situation_.deterministic ? 0 : rule_.unit();
+  const bool interrupted = std::any_of(reports.begin(), reports.end(), [](const SolveReport& one) {
+    return one.reason == StopReason::interrupted;
+  });
   if (const ChangeCandidate* const now = rule_.current()) {
     const PreconditionerChange& last = changes_.back();
     choice.note_changed(now->id, rule_.all_iterations(), unit, seconds,
                         fmt::format("{} took the place of {} at iteration {}: {}", now->id, last.from,
-                                    last.iteration, last.reason));
-  } else if (report.reason != StopReason::interrupted) {
-    choice.note_solve(rule_.first_iterations(), unit * static_cast<double>(rule_.first_iterations()),
-                      report.converged());
+                                    last.iteration, last.reason),
+                        situation_.columns);
+  } else if (!interrupted) {
+    choice.note_solve(situation_.columns * rule_.first_iterations(),
+                      unit * static_cast<double>(rule_.first_iterations()),
+                      std::all_of(reports.begin(), reports.end(),
+                                  [](const SolveReport& one) { return one.converged(); }),
+                      situation_.columns);
   }
   return true;
 }
@@ -388,8 +395,11 @@ PreconditionerChange PreconditionerWatch<T>::record(PreconditionerChange::Action
                                                     const IterationInfo& info) const {
   PreconditionerChange change;
   change.action = action, change.from = from, change.to = to;
-  change.iteration = info.iteration + iterations_, change.seconds = info.seconds + seconds_;
-  change.relative_residual = baseline_ > 0 ? info.residual / baseline_ : 0;
+  change.iteration = info.iteration + part_.iterations, change.seconds = info.seconds + part_.seconds;
+  change.relative_residual = part_.relative_residual ? part_.relative_residual()
+                             : baseline_ > 0         ? info.residual / baseline_
+                                                     : 0;
+  change.columns = columns_;
   return change;
 }
 
@@ -401,6 +411,7 @@ void PreconditionerWatch<T>::note(PreconditionerChange change) {
 
 #define PROTEAN_INSTANTIATE(T)           \
   template class PreconditionerWatch<T>; \
+  template double application_seconds<T>(const Preconditioner<T>&, std::int64_t); \
   template ChoiceTraits choice_traits_of<T>(const LinearOperator<T>&);
 PROTEAN_INSTANTIATE(float)
 PROTEAN_INSTANTIATE(double)

@@ -7,13 +7,14 @@
 #pragma once
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
-#include "core/vector.hpp"
 #include "preconditioners/choice/change_rule.hpp"
 #include "preconditioners/choice/chosen.hpp"
 #include "solvers/solve_report.hpp"
+#include "systems/kept_columns.hpp"
 #include "systems/settings.hpp"
 
 namespace protean::detail {
@@ -26,6 +27,9 @@ ChoiceTraits choice_traits_of(const LinearOperator<T>& A);
 std::string text_of(const PreconditionerChange& change);
 // Candidates that were tried in vain are not tried again.
 void note_tried(PreconditionerChoice& choice, const std::vector<PreconditionerChange>& changes);
+// The seconds of M^-1 r with that many columns, after a first one, which may prepare something. Throws OutOfMemory.
+template <class T>
+double application_seconds(const Preconditioner<T>& M, std::int64_t columns);
 
 template <class T>
 class PreconditionerWatch final : public SolveObserver {
@@ -35,27 +39,41 @@ class PreconditionerWatch final : public SolveObserver {
                       const ChangeSituation& situation, const StoppingRule& rule,
                       const PreconditionerChoice& choice);
 
-  // Solves from x with M for this many iterations: a trial, with a separate solver.
-  using Trial = std::function<SolveReport(const Preconditioner<T>& M, VectorView<T> x,
+  // A trial, with a separate solver: solves with M for this many iterations from a copy of the x of all columns that
+  // run. x is set to the copies and their norms. The observer sees the column that is furthest from its tolerance.
+  // Returns the report of the column that has ended worst.
+  using Trial = std::function<SolveReport(const Preconditioner<T>& M, KeptColumns<T>& x,
                                           std::int64_t iterations, SolveObserver& observer)>;
-  // The observer of the next part of the solve, which begins after this many iterations and seconds. next: null for
-  // none. max_seconds: the limit of the part. x: the x of the solve.
-  SolveObserver* begin_part(SolveObserver* next, std::int64_t iterations, double seconds, double max_seconds,
-                            VectorView<const T> x, Trial trial);
+  struct Part {
+    std::int64_t iterations = 0;  // before it
+    double seconds = 0;           // before it
+    double max_seconds = 0;       // of the part
+    Trial trial;
+    // The relative residual for reports, if the watch is shown a different one; may be empty.
+    std::function<double()> relative_residual;
+  };
+  // The observer of the next part of the solve. next: null for none.
+  SolveObserver* begin_part(SolveObserver* next, Part part);
+  // This many columns run; called before on_iteration().
+  void columns_left(std::int64_t running) noexcept { columns_ = running; }
   bool on_iteration(const IterationInfo& info) override;
   std::int64_t next_stop() const noexcept override;
   bool reads_solution(const IterationInfo& info) const noexcept override;
+  // Ctrl-C, or the observer of the solve, has ended it.
+  bool stopped() const noexcept { return stopped_; }
 
-  // Whether the solve, whose last part has ended with this report, goes on with another preconditioner: because the
-  // rule wants a change, or because a candidate has failed.
-  bool goes_on(const SolveReport& report);
-  // Replaces the preconditioner. If the first one comes back and x has become worse, x is again the x before the
-  // change; then the report has its residual.
-  void carry_out(SolveReport& report, VectorView<T> x);
+  // Whether the method has failed with a candidate in the last part of the solve, which had these columns and has ended
+  // with these reports. If so, the candidate must go.
+  bool candidate_failed(std::span<const SolveReport> reports, const ColumnNumbers& part);
+  // Whether it has ended the last part because another preconditioner is to go on.
+  bool wants_change() const noexcept { return !stopped_ && wanted_ != Next::none; }
+  // Replaces the preconditioner after this many iterations. X: of the solve. If the first one comes back and x of a
+  // column has become worse, it is again the x before the change; then the report of the column has its residual.
+  void carry_out(std::span<SolveReport> reports, const MultiVectorView<T>& X, std::int64_t iterations);
   // The part with the candidate has ended by an exception, for this reason: the next carry_out() goes back.
   void give_up(std::string why);
   // The solve has ended: records what was learnt for later solves. Returns false if the watch has changed nothing.
-  bool teach(PreconditionerChoice& choice, double seconds, const SolveReport& report) const;
+  bool teach(PreconditionerChoice& choice, double seconds, std::span<const SolveReport> reports) const;
 
   // Whether a candidate is in use, and the seconds of its setup.
   bool in_use() const noexcept { return rule_.current() != nullptr; }
@@ -70,7 +88,6 @@ class PreconditionerWatch final : public SolveObserver {
   bool act(ChangeOrder order, const IterationInfo& info);
   bool set_up(const ChangeOrder& order, const IterationInfo& info);
   bool try_out(const IterationInfo& info);
-  double measure_application(const Preconditioner<T>& M) const;
   void fail(const IterationInfo& info, double seconds, std::string_view why, bool too_long = false);
   void refuse(const IterationInfo& info);
   PreconditionerChange record(PreconditionerChange::Action action, std::string_view from, std::string_view to,
@@ -85,19 +102,17 @@ class PreconditionerWatch final : public SolveObserver {
   ChangeSituation situation_;
   ChangeRule rule_;
   SolveObserver* next_ = nullptr;
-  std::int64_t iterations_ = 0;  // of earlier parts
-  double seconds_ = 0, max_seconds_ = 0, baseline_ = 0;
-  bool begun_ = false, stopped_ = false;
+  Part part_;
+  std::int64_t columns_;
+  double baseline_ = 0;
+  bool begun_ = false, stopped_ = false, gave_up_ = false;
   Next wanted_ = Next::none;
   IterationInfo last_;
   std::string failure_;  // of the candidate in use
   std::unique_ptr<Preconditioner<T>> ready_,
       first_;  // set up for its trial or the change; in use before that
   std::string_view ready_id_;
-  VectorView<const T> x_;
-  Trial trial_;
-  Vector<T> x_of_trial_, x_before_;
-  double residual_of_trial_ = 0, residual_before_ = 0;
+  KeptColumns<T> x_of_trial_, x_before_;
   std::vector<PreconditionerChange> changes_;
 };
 

@@ -38,6 +38,7 @@ struct SystemSolver<T>::Sequence {
   std::unique_ptr<detail::PreconditionerWatch<T>> watch;  // of the present solve, if auto may change in it
   // The time of a solve: its limit, what its earlier parts have used of it, and why its setup was ended.
   double max_seconds = 0, used_seconds = 0;
+  std::int64_t columns = 1;  // right-hand sides of the present solve
   StopReason ended = StopReason::running;
 };
 

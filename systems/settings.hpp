@@ -101,11 +101,12 @@ struct PreconditionerChange {
   // Seconds that the solve has gained by the candidate: those in which the preconditioner before it would have come as
   // far, by its rate, less those of the candidate and of its setup. Negative: lost. 0 if it was refused.
   double gained_seconds = 0;
+  std::int64_t columns = 1;  // right-hand sides that were being solved
 };
 // "changed", "taken back", "refused"
 std::string_view to_string(PreconditionerChange::Action action) noexcept;
 
-// What method `auto` did in the middle of a solve with one right-hand side.
+// What method `auto` did in the middle of a solve.
 struct MethodChange {
   enum class Action : unsigned char {
     changed,  // the solve goes on with `to` from its x, or from x = 0 if b - A x had become larger than b
@@ -116,22 +117,26 @@ struct MethodChange {
   std::string from, to;                       // names of methods
   std::int64_t restart = 0;                   // of `to`, if that is gmres
   std::string reason;                         // for a person
+  std::int64_t columns = 1;                   // right-hand sides that go on with `to`, or would have
 };
 // "changed", "refused"
 std::string_view to_string(MethodChange::Action action) noexcept;
 
-struct SolveResult {
-  SolveReport report;
+// What a solve did, besides its report. Of several right-hand sides: residuals of events and changes are those of the
+// column that has furthest to go, and products of candidates are those of all columns.
+struct SolveOutcome {
   // The method at the end of the solve, and why method "auto" took it; what "auto" did in the middle of the solve.
   std::string method, method_reason;
   std::vector<MethodChange> method_changes;
   std::string format, kernel, order;  // at the end of the solve
-  std::string format_reason;          // why format "auto" took its format, and which formats were refused
-  ChoiceRecord choice;                // the parts of format_reason
-  bool policy = false;                // whether a policy decided during the solve
-  std::string order_reason;           // why order "auto" took its order
+  // Why format "auto" took its format, for example csr because of several vectors, and which formats were refused.
+  std::string format_reason;
+  ChoiceRecord choice;       // the parts of format_reason
+  bool policy = false;       // whether a policy decided during the solve
+  std::string order_reason;  // why order "auto" took its order
   // The preconditioner of the solve: "none", its name, or the one that "auto" chose, and why.
   std::string preconditioner, preconditioner_reason;
+  std::string storage_reason;  // why `storage` auto of the preconditioner took double; empty if it did not
   std::vector<PreconditionerChange> preconditioner_changes;  // those of "auto" in the middle of the solve
   std::vector<SwitchRecord> switches;                        // changes of format in this solve
   std::vector<FailedSwitch> failed_switches;
@@ -145,28 +150,15 @@ struct SolveResult {
   // report.seconds also has the setups of preconditioner_changes, which are not in setup_seconds.
   double setup_seconds = 0;
   double check_seconds = 0;  // checking the arrays
+};
+
+struct SolveResult : SolveOutcome {
+  SolveReport report;
   bool converged() const noexcept { return report.converged(); }
 };
 
-struct MultiSolveResult {
+struct MultiSolveResult : SolveOutcome {
   MultiSolveReport report;
-  std::string method, method_reason;  // as in SolveResult
-  std::string format, kernel, order;
-  // Why format "auto" took its format, for example csr because of the several vectors; the same for order "auto".
-  std::string format_reason, order_reason;
-  ChoiceRecord choice;                                // the choice of format "auto"
-  std::string preconditioner, preconditioner_reason;  // as in SolveResult
-  // As in SolveResult. Residuals of events are those of the column that has furthest to go. Products of candidates are
-  // those of all columns.
-  bool policy = false;
-  std::vector<SwitchRecord> switches;
-  std::vector<FailedSwitch> failed_switches;
-  std::vector<DecisionRecord> decisions;
-  std::vector<CandidateRecord> candidates;
-  std::vector<ScheduleEvent> events;
-  double order_seconds = 0, convert_seconds = 0;
-  double setup_seconds = 0;  // setup of the preconditioner
-  double check_seconds = 0;
   bool converged() const noexcept { return report.converged(); }
 };
 

@@ -23,12 +23,8 @@ namespace PROTEAN_EXPORT protean {
 template <class T>
 class LinearSystem;
 namespace PROTEAN_HIDDEN detail {
-class Numbered;
-class NumberedColumns;
 struct MethodChoice;
 class PreconditionerChoice;
-template <class T>
-class PreconditionerWatch;
 }  // namespace detail
 
 // Solves linear systems by its settings: method, preconditioner, schedule or policy. It keeps the workspace of the
@@ -91,6 +87,9 @@ class SystemSolver {
  private:
   enum class Changes : unsigned char { none, policy, schedule };  // of the matrix in a solve
   struct PROTEAN_HIDDEN Sequence;  // what earlier solves of the present matrix took
+  class PROTEAN_HIDDEN Run;        // one solve, in parts
+  class PROTEAN_HIDDEN OneRun;
+  class PROTEAN_HIDDEN ColumnsRun;
   void stage(std::string_view what) const;
   PROTEAN_HIDDEN static bool has_policy(const SolveSettings& settings, const SystemMatrix<T>& matrix);
   SolveForecast forecast(const SystemMatrix<T>& matrix, std::int64_t columns) const;
@@ -105,9 +104,6 @@ class SystemSolver {
   Changes set_up_matrix(SystemMatrix<T>& matrix, std::int64_t columns);
   // again: a solve has broken down with it. Return the seconds.
   PROTEAN_HIDDEN double set_up_preconditioner(SystemMatrix<T>& matrix, bool again = false);
-  // The report of a solve for which the setup has left no time, or that was interrupted: it has the residual of the
-  // guess.
-  PROTEAN_HIDDEN SolveReport not_begun(const LinearOperator<T>& A, VectorView<const T> b, VectorView<T> x);
   PROTEAN_HIDDEN void explain_setup(SolveReport& report, StopReason ended) const;
   PROTEAN_HIDDEN void renew_preconditioner(const LinearOperator<T>& A, bool again);
   PROTEAN_HIDDEN void choose_preconditioner(const LinearOperator<T>& A);
@@ -118,45 +114,11 @@ class SystemSolver {
   // Of the policy for the present solve; columns: of several right-hand sides, else 0.
   PROTEAN_HIDDEN AutoSwitchOptions options_of_policy(SystemMatrix<T>& matrix, const StoppingRule& rule,
                                                      std::int64_t columns = 0) const;
-  PROTEAN_HIDDEN SolveReport run(Solver<T>& solver, SystemMatrix<T>& matrix, VectorView<const T> b,
-                                 VectorView<T> x, detail::Numbered& observer, Changes changes,
-                                 SolveResult& result);
-  PROTEAN_HIDDEN double go_on(SystemMatrix<T>& matrix, VectorView<const T> b, VectorView<T> x,
-                              detail::Numbered& observer, Changes changes, const StoppingRule& rule,
-                              SolveResult& result);
-  PROTEAN_HIDDEN double next_part(SystemMatrix<T>& matrix, VectorView<const T> b, VectorView<T> x,
-                                  detail::Numbered& observer, Changes changes, const StoppingRule& rule,
-                                  const SolveReport& first, double since_begin, SolveResult& result);
-  // Of type auto in the middle of a solve (systems/preconditioner_change.hpp). watch_preconditioner(): null if nothing
-  // may change.
-  PROTEAN_HIDDEN std::unique_ptr<detail::PreconditionerWatch<T>> watch_preconditioner(
-      SystemMatrix<T>& matrix, const StoppingRule& rule);
-  PROTEAN_HIDDEN
-  std::function<SolveReport(const Preconditioner<T>&, VectorView<T>, std::int64_t, SolveObserver&)> trial_of(
-      const LinearOperator<T>& A, VectorView<const T> b, const SolverOptions& options) const;
-  PROTEAN_HIDDEN double change_preconditioner(SystemMatrix<T>& matrix, VectorView<const T> b, VectorView<T> x,
-                                              detail::Numbered& observer, Changes changes,
-                                              const StoppingRule& rule, SolveResult& result);
-  PROTEAN_HIDDEN bool learn_of_change(double seconds, SolveResult& result);
   PROTEAN_HIDDEN detail::PreconditionerChoice new_choice(const LinearOperator<T>& A) const;
-  // Of method auto in the middle of a solve (systems/method_change.hpp).
+  PROTEAN_HIDDEN PreconditionerOptions preconditioner_options() const;
+  PROTEAN_HIDDEN std::string storage_reason() const;
   PROTEAN_HIDDEN bool is_still_symmetric(const SystemMatrix<T>& matrix);
-  PROTEAN_HIDDEN std::optional<double> change_method(SystemMatrix<T>& matrix, VectorView<const T> b,
-                                                     VectorView<T> x, detail::Numbered& observer,
-                                                     Changes changes, const StoppingRule& rule,
-                                                     SolveResult& result);
-  PROTEAN_HIDDEN double drop_candidate(SystemMatrix<T>& matrix, VectorView<const T> b, VectorView<T> x,
-                                       detail::Numbered& observer, Changes changes, const StoppingRule& rule,
-                                       SolveResult& result);
-  PROTEAN_HIDDEN void begin_with_method(SystemMatrix<T>& matrix, const StoppingRule& rest, double seconds,
-                                        SolveResult& result);
-  PROTEAN_HIDDEN bool learn_of_method(const LinearOperator<T>& A, VectorView<T> x, SolveResult& result);
-  PROTEAN_HIDDEN double go_on(SystemMatrix<T>& matrix, MultiVectorView<const T> B, MultiVectorView<T> X,
-                              detail::NumberedColumns& observer, std::span<const StoppingRule> rules,
-                              MultiSolveReport& report,
-                              const std::function<void(std::int64_t, double)>& next_part);
-  template <class Result>
-  void describe(SystemMatrix<T>& matrix, Result& result);
+  PROTEAN_HIDDEN void describe(SystemMatrix<T>& matrix, SolveOutcome& result);
   PROTEAN_HIDDEN void remember(std::span<const SolveReport> columns, double seconds, bool renewed,
                                bool changed);
   PROTEAN_HIDDEN void require_idle(std::string_view what) const;
@@ -173,6 +135,17 @@ class SystemSolver {
   std::unique_ptr<Preconditioner<T>> M_;
   std::unique_ptr<Sequence> sequence_;
   std::atomic<bool> busy_{false};
+  // While it lives the solver is solving.
+  class Busy {
+   public:
+    explicit Busy(std::atomic<bool>& flag) : flag_(flag) { flag_ = true; }
+    ~Busy() { flag_ = false; }
+    Busy(const Busy&) = delete;
+    Busy& operator=(const Busy&) = delete;
+
+   private:
+    std::atomic<bool>& flag_;
+  };
   // Seconds of stages that the next result has.
   struct Before {
     double check = 0, order = 0, convert = 0, setup = 0;

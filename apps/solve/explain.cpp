@@ -1,12 +1,14 @@
 #include "apps/solve/explain.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
 
 #include "apps/command/clock.hpp"
 #include "apps/machine/measure.hpp"
+#include "apps/solve/solve.hpp"
 #include "core/blas1.hpp"
 #include "core/error.hpp"
 #include "core/multi_vector.hpp"
@@ -210,13 +212,52 @@ std::string explain_text(const Explanation& e) {
   return text;
 }
 
-std::string explain_method(const std::vector<MethodChange>& changes) {
-  if (changes.empty()) return {};
-  std::string text = fmt::format("\n  Method auto began with {}\n", changes.front().from);
+namespace {
+
+// ", 3 right-hand sides"
+std::string columns_text(std::int64_t columns) {
+  return columns == 1 ? std::string() : fmt::format(", {} right-hand sides", columns);
+}
+
+}  // namespace
+
+std::string explain_names(const Problem& problem) {
+  std::vector<std::string> named, open;
+  const OperatorSpec& op = problem.op;
+  const auto add = [&](bool may_change, std::string what) {
+    (may_change ? open : named).push_back(std::move(what));
+  };
+  const ScheduleSpec& schedule = problem.schedule;
+  if (schedule.automatic)
+    open.push_back("the format, which policy auto changes");
+  else if (!schedule.points.empty())
+    open.push_back("the format, which the schedule changes at its points");
+  else if (problem.matrix.fem && !problem.matrix.fem->assembled)
+    named.push_back("the element matrices");
+  else if (op.format != "auto")
+    named.push_back("format " + op.format);
+  else if (policy_decides(problem))
+    open.push_back("format auto");
+  else
+    named.push_back("format auto after its choice before the solve");
+  add(problem.solver.method == "auto", "method " + problem.solver.method);
+  add(problem.preconditioner.type == "auto", "preconditioner " + problem.preconditioner.type);
+  const auto list = [](const std::vector<std::string>& of) {
+    return of.empty() ? std::string("nothing") : fmt::format("{}", fmt::join(of, ", "));
+  };
+  return fmt::format("\n  Stays as named: {}\n  May change in the solve: {}\n", list(named), list(open));
+}
+
+std::string explain_method(std::string_view reason, const std::vector<MethodChange>& changes) {
+  if (reason.empty()) return {};
+  std::string text = changes.empty()
+                         ? fmt::format("\n  Method auto stayed with {}\n", reason)
+                         : fmt::format("\n  Method auto began with {}\n", changes.front().from);
   for (const MethodChange& one : changes)
-    text += fmt::format(
-        "  it {:>6}  {:<10}  {}{}: {} (residual {:.1e})\n", one.iteration, to_string(one.action), one.to,
-        one.restart > 0 ? fmt::format("({})", one.restart) : "", one.reason, one.relative_residual);
+    text += fmt::format("  it {:>6}  {:<10}  {}{}: {} (residual {:.1e}{})\n", one.iteration,
+                        to_string(one.action), one.to,
+                        one.restart > 0 ? fmt::format("({})", one.restart) : "", one.reason,
+                        one.relative_residual, columns_text(one.columns));
   return text;
 }
 
@@ -226,14 +267,17 @@ std::string explain_storage(std::string_view type, std::size_t bytes, std::strin
                      reason.empty() ? "" : " (", reason, reason.empty() ? "" : ")");
 }
 
-std::string explain_preconditioner(const std::vector<PreconditionerChange>& changes) {
+std::string explain_preconditioner(std::string_view reason,
+                                   const std::vector<PreconditionerChange>& changes) {
   using Action = PreconditionerChange::Action;
-  if (changes.empty()) return {};
-  std::string text = fmt::format("\n  Preconditioner auto began with {}\n", changes.front().from);
+  if (reason.empty()) return {};
+  std::string text = changes.empty()
+                         ? fmt::format("\n  Preconditioner auto stayed with {}\n", reason)
+                         : fmt::format("\n  Preconditioner auto began with {}\n", changes.front().from);
   for (const PreconditionerChange& one : changes) {
     const std::string_view candidate = one.action == Action::taken_back ? one.from : one.to;
-    text += fmt::format("  it {:>6}  {:<10}  {}: {}", one.iteration, to_string(one.action), candidate,
-                        one.reason);
+    text += fmt::format("  it {:>6}  {:<10}  {}: {}{}", one.iteration, to_string(one.action), candidate,
+                        one.reason, columns_text(one.columns));
     if (one.setup_seconds > 0) text += fmt::format(" (set up in {}", cell(one.setup_seconds));
     if (one.application_seconds > 0)
       text += fmt::format(", one application {}", cell(one.application_seconds));

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/problem/problem_file.hpp"
 #include "core/csr.hpp"
 #include "formats/choose.hpp"
 #include "operators/elements/element_operator.hpp"
@@ -49,12 +50,14 @@ struct Explanation {
 std::vector<CandidateRecord> candidates_of(const ChoiceRecord& choice);
 std::vector<SwitchTarget> targets_of(const ChoiceRecord& choice);
 std::string explain_text(const Explanation& explanation);
-// What method auto did in the middle of the solve; empty if it stayed with the first one.
-std::string explain_method(const std::vector<MethodChange>& changes);
+// What was named and so stays as it is, and what may change in the solve.
+std::string explain_names(const Problem& problem);
+// What method auto took, why, and what it did in the middle of the solve; empty if the method was named.
+std::string explain_method(std::string_view reason, const std::vector<MethodChange>& changes);
 // The bytes of the preconditioner, and the precision of its numbers.
 std::string explain_storage(std::string_view type, std::size_t bytes, std::string_view storage,
                             std::string_view reason);
-// What preconditioner auto did in the middle of the solve; empty if it stayed with the first one.
-std::string explain_preconditioner(const std::vector<PreconditionerChange>& changes);
+// What preconditioner auto took, why, and what it did in the middle of the solve; empty if its type was named.
+std::string explain_preconditioner(std::string_view reason, const std::vector<PreconditionerChange>& changes);
 
 }  // namespace protean::apps

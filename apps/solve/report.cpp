@@ -154,7 +154,8 @@ void add_costs(Json& json, const SolveRecord& r) {
     if (!r.tuning.note.empty()) tuning["note"] = r.tuning.note;
   }
   if (!r.method_reason.empty()) json["solver"] = {{"chosen", r.method}, {"reason", r.method_reason}};
-  if (!r.method_reason.empty() && r.columns.columns.empty()) {
+  const bool several = !r.columns.columns.empty();
+  if (!r.method_reason.empty()) {
     Json& changes = json["solver"]["changes"] = Json::array();
     for (const MethodChange& one : r.method_changes) {
       changes.push_back({{"iteration", one.iteration},
@@ -165,6 +166,7 @@ void add_costs(Json& json, const SolveRecord& r) {
                          {"to", one.to},
                          {"reason", one.reason}});
       if (one.restart > 0) changes.back()["restart"] = one.restart;
+      if (several) changes.back()["columns"] = one.columns;
     }
   }
   json["preconditioner"] = {{"type", r.problem.preconditioner.type}, {"bytes", r.preconditioner_bytes}};
@@ -175,9 +177,9 @@ void add_costs(Json& json, const SolveRecord& r) {
     json["preconditioner"]["reason"] = r.preconditioner_reason;
   for (const PreconditionerFigure& figure : r.preconditioner)
     json["preconditioner"][std::string(figure.name)] = number(figure.value);
-  if (!r.preconditioner_reason.empty() && r.columns.columns.empty()) {
+  if (!r.preconditioner_reason.empty()) {
     Json& changes = json["preconditioner"]["changes"] = Json::array();
-    for (const PreconditionerChange& one : r.preconditioner_changes)
+    for (const PreconditionerChange& one : r.preconditioner_changes) {
       changes.push_back({{"iteration", one.iteration},
                          {"seconds", one.seconds},
                          {"relative_residual", number(one.relative_residual)},
@@ -188,6 +190,8 @@ void add_costs(Json& json, const SolveRecord& r) {
                          {"setup_seconds", one.setup_seconds},
                          {"application_seconds", one.application_seconds},
                          {"gained_seconds", number(one.gained_seconds)}});
+      if (several) changes.back()["columns"] = one.columns;
+    }
   }
   if (!r.kernel_note.empty()) json["operator"]["note"] = r.kernel_note;
   if (!r.format_reason.empty()) json["operator"]["reason"] = r.format_reason;

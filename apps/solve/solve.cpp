@@ -75,6 +75,13 @@ void require_orders(const Problem& problem) {
     require(schedule.points[i].to.order, schedule.places[i], fmt::format("schedule[{}].order", i));
 }
 
+// Format auto without a policy.
+bool chosen_before(const Problem& problem) {
+  const OperatorSpec& op = problem.op;
+  return op.format == "auto" && (op.kernel.empty() || op.kernel == "native") &&
+         problem.schedule.points.empty() && !(problem.matrix.fem && !problem.matrix.fem->assembled);
+}
+
 // One solve in stages. Each stage measures its time and fills its part of the record.
 class SolveRun {
  public:
@@ -226,12 +233,14 @@ class SolveRun {
   }
 
   // The report of the solve itself is kept by others.
-  template <class Result>
-  void keep(Result& result) {
+  void keep(SolveOutcome& result) {
     record_.seconds.order = result.order_seconds, record_.seconds.convert = result.convert_seconds;
     record_.seconds.setup = result.setup_seconds;
     record_.method = result.method, record_.method_reason = result.method_reason;
     keep_preconditioner();  // type auto may have changed
+    record_.storage_reason = result.storage_reason;
+    record_.method_changes = std::move(result.method_changes);
+    record_.preconditioner_changes = std::move(result.preconditioner_changes);
     if (!result.preconditioner_reason.empty())
       record_.chosen_preconditioner = result.preconditioner,
       record_.preconditioner_reason = result.preconditioner_reason;
@@ -291,8 +300,6 @@ class SolveRun {
     SolveResult result = solver_->solve(*matrix_, system_.b, system_.x0, watching);
     keep(result);
     record_.result = std::move(result.report);
-    record_.method_changes = std::move(result.method_changes);
-    record_.preconditioner_changes = std::move(result.preconditioner_changes);
     record_.seconds.solve = clock_.lap();
   }
 
@@ -402,9 +409,10 @@ class SolveRun {
                  result.detail.empty() ? "" : ", ", result.detail, record_.advice);
     if (arguments_.quiet) return;
     std::string text = shown ? summary(record_) : std::string();
-    if (arguments_.explain && !record_.policy.decides) {
+    if (arguments_.explain) text += explain_names(problem_);
+    if (arguments_.explain && !record_.policy.decides && chosen_before(problem_)) {
       text += explain_choice();
-    } else if (arguments_.explain) {
+    } else if (arguments_.explain && record_.policy.decides) {
       record_.policy.selector = problem_.op.selector, record_.policy.columns = system_.columns;
       Matrix<double>& adaptive = *matrix_->adaptive();
       (void)adaptive.wait_prepared();  // a build that is still running would disturb the times
@@ -414,13 +422,14 @@ class SolveRun {
               : measure_candidates(matrix_->source(), context_, matrix_->surveyed(), system_.columns);
       text += explain_text(record_.policy);
     }
-    if (arguments_.explain) text += explain_method(record_.method_changes);
+    if (arguments_.explain) text += explain_method(record_.method_reason, record_.method_changes);
     if (arguments_.explain && !record_.preconditioner_storage.empty())
       text += explain_storage(record_.chosen_preconditioner.empty() ? problem_.preconditioner.type
                                                                     : record_.chosen_preconditioner,
                               record_.preconditioner_bytes, record_.preconditioner_storage,
                               record_.storage_reason);
-    if (arguments_.explain) text += explain_preconditioner(record_.preconditioner_changes);
+    if (arguments_.explain)
+      text += explain_preconditioner(record_.preconditioner_reason, record_.preconditioner_changes);
     const OutputSpec& output = problem_.output;
     bool taken = arguments_.json;
     for (const FilePath* file : {&output.solution, &output.report, &output.history})
@@ -453,20 +462,10 @@ bool policy_decides(const Problem& problem) {
           !op.deterministic && !(problem.matrix.fem && !problem.matrix.fem->assembled));
 }
 
-// Format auto without a policy.
-bool chosen_before(const Problem& problem) {
-  const OperatorSpec& op = problem.op;
-  return op.format == "auto" && (op.kernel.empty() || op.kernel == "native") &&
-         problem.schedule.points.empty() && !(problem.matrix.fem && !problem.matrix.fem->assembled);
-}
-
 Problem checked_problem(const SolveArguments& arguments) {
   Problem problem = read_problem(arguments.problem, arguments.settings, arguments.options);
   if (!arguments.report.empty()) problem.output.report = {arguments.report, arguments.report, {}};
   if (arguments.threads > 0) problem.op.threads = arguments.threads;
-  if (arguments.explain && !policy_decides(problem) && !chosen_before(problem))
-    throw BadArgument(
-        "--explain describes how the format was chosen: take format auto, or add --set schedule.policy=auto");
   require_orders(problem);
   CommandFiles files;
   files.reads(problem);

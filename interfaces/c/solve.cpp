@@ -129,8 +129,7 @@ class Running {
 };
 
 // What the solve has used, why `auto` took it, and what has changed.
-template <class Result>
-void keep(protean_solver& solver, Result& result) {
+void keep(protean_solver& solver, SolveOutcome& result) {
   solver.last_method = std::move(result.method), solver.method_reason = std::move(result.method_reason);
   solver.last_preconditioner = std::move(result.preconditioner);
   solver.preconditioner_reason = std::move(result.preconditioner_reason);

@@ -33,8 +33,8 @@ constexpr double forever = std::numeric_limits<double>::infinity();
 // one solve.
 constexpr ChangeCandidate measured[] = {
     {"amg", Space::host, false, true, true, 35, 0, 4.7, 250, 1},
-    {"ic0", Space::host, true, true, false, 4, 0.2, 2, 50, 2.5},
-    {"ilu0", Space::host, false, false, false, 4, 0.15, 1.5, 45, 2},
+    {"ic0", Space::host, true, true, false, 4, 0.2, 2, 50, 2.5, 0, 0, 1.4, true},
+    {"ilu0", Space::host, false, false, false, 4, 0.15, 1.5, 45, 2, 0, 0, 1.4, true},
     {"amg", Space::device, false, true, true, 35, 0, 9.6, 130, 1, 480e-6, 10e-3, 1.25},
 };
 
@@ -147,9 +147,17 @@ double ChangeRule::iterations_of(const ChangeCandidate& candidate, double iterat
   return std::max(twice * candidate.least * digits, candidate.factor * iterations);
 }
 
+// Predicted, of all columns in an iteration.
+double ChangeRule::application_of(const ChangeCandidate& candidate) const noexcept {
+  const bool deterministic = situation_.deterministic, one_pass = candidate.one_pass && !deterministic;
+  const auto columns = static_cast<double>(situation_.columns);
+  const double passes = one_pass ? 1 : columns / situation_.iteration_of_columns;
+  const double launches = deterministic ? 0 : (one_pass ? 1 : columns) * candidate.iteration_seconds;
+  return passes * candidate.application * first_unit_ + launches;
+}
+
 double ChangeRule::seconds_of_iteration(const ChangeCandidate& candidate) const {
-  const bool timed = !situation_.deterministic;
-  return unit_ + candidate.application * first_unit_ + (timed ? candidate.iteration_seconds : 0);
+  return unit_ + application_of(candidate);
 }
 
 ChangeRule::Offer ChangeRule::offer(const Untried& untried, const Forecast& left) const {
@@ -158,7 +166,8 @@ ChangeRule::Offer ChangeRule::offer(const Untried& untried, const Forecast& left
   const double one = seconds_of_iteration(candidate);
   Offer o{.candidate = &candidate};
   o.setup = untried.setup *
-            (candidate.setup * first_unit_ + (situation_.deterministic ? 0 : candidate.setup_seconds));
+            (candidate.setup / situation_.iteration_of_columns * first_unit_ +
+             (situation_.deterministic ? 0 : candidate.setup_seconds));
   o.trial = std::clamp(iterations_of(candidate, likely), double{least_trial}, double{trial_iterations}) * one;
   o.solve = iterations_of(candidate, likely) * one;
   o.price = candidate.setup_bound * o.setup + trials_in_price * o.trial + (known_traits_ ? 0 : look * unit_);
@@ -215,7 +224,7 @@ void ChangeRule::note_traits(const ChoiceTraits& traits, double seconds) {
 
 bool ChangeRule::note_setup(double setup, double application, double all) {
   const ChangeCandidate& one = *being_set_up_;
-  if (situation_.deterministic) setup = all = taken_.setup, application = one.application;
+  if (situation_.deterministic) setup = all = taken_.setup, application = application_of(one);
   setup_seconds_ = setup, application_ = application;
   spent_ += all;
   const double iteration = unit_ + application;

@@ -29,6 +29,9 @@
 // was ended by the account. So one that is refused, fails, or does not pass its trial has cost its time and no more.
 //
 // In deterministic mode times decide nothing: an iteration of the first type lasts 1, and the table has all others.
+//
+// Of several right-hand sides the residual is that of the column that has furthest to go. A setup serves all of them;
+// an application is computed for each, unless the candidate has them in one pass.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -60,6 +63,7 @@ struct ChangeCandidate {
   // What an iteration and the setup take in any system, in seconds: launches, and waiting for the device.
   double iteration_seconds = 0, setup_seconds = 0;
   double setup_bound = 1.4;  // upper bound of a setup / the predicted one
+  bool one_pass = false;     // M^-1 of several vectors is one pass over it, except in deterministic mode
 };
 std::span<const ChangeCandidate> change_candidates() noexcept;
 // In place of these, if it is not empty. For tests, which then need no long solves.
@@ -73,6 +77,10 @@ struct ChangeSituation {
   double goal = 1e-8;  // the relative residual at which the solve ends
   std::int64_t max_iterations = 10000;
   std::int64_t expected = 0;  // iterations with the first type; 0: not known
+  // Right-hand sides that are solved together. An iteration of all of them is one iteration here, which takes as long
+  // as `iteration_of_columns` iterations of one of them.
+  std::int64_t columns = 1;
+  double iteration_of_columns = 1;
 };
 
 enum class ChangeStep : unsigned char {
@@ -107,7 +115,7 @@ class ChangeRule {
   void resume(double seconds) noexcept;
 
   void note_traits(const ChoiceTraits& traits, double seconds);
-  // The candidate is ready. setup: seconds; application: of one M^-1 r; all: of both, and of finding out. Returns
+  // The candidate is ready. setup: seconds; application: of M^-1 r of all columns; all: of both, and of finding out. Returns
   // whether iterations_of_trial() iterations are to be tried with it, and note_trial() or note_failure() is to be
   // called; if not, reason() says why. Iterations may go on before.
   bool note_setup(double setup, double application, double all);
@@ -153,6 +161,7 @@ class ChangeRule {
   Offer offer(const Untried& one, const Forecast& left) const;
   bool fits(const ChangeCandidate& candidate) const;
   double iterations_of(const ChangeCandidate& candidate, double iterations) const;
+  double application_of(const ChangeCandidate& candidate) const noexcept;
   double seconds_of_iteration(const ChangeCandidate& candidate) const;
   double cautious(const Forecast& left) const;
   double allowed(double low) const;

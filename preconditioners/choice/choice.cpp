@@ -306,12 +306,13 @@ bool PreconditionerChoice::was_tried(std::string_view id) const noexcept {
 }
 
 void PreconditionerChoice::note_changed(std::string_view id, double iterations, double unit, double seconds,
-                                        std::string why) {
+                                        std::string why, std::int64_t columns) {
   const ChoiceCandidate* const candidate = find(id);
   if (!candidate) return;
+  const auto count = static_cast<double>(columns);
   if (jacobi_solves_ == 0)
-    jacobi_solves_ = 1, jacobi_all_iterations_ = iterations, jacobi_seconds_ = iterations * unit;
-  solves_ += 1, spent_ += seconds;
+    jacobi_solves_ = count, jacobi_all_iterations_ = count * iterations, jacobi_seconds_ = iterations * unit;
+  solves_ += count, spent_ += seconds;
   before_ = {current_, own_seconds()};
   current_ = candidate;
   if (!tried(*candidate)) tried_.push_back(candidate);

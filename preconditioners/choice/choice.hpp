@@ -93,8 +93,10 @@ class PreconditionerChoice {
   void note_solve(std::int64_t iterations, double seconds, bool converged, std::int64_t columns = 1);
 
   // In the middle of a solve of this many seconds the type has taken the place of jacobi, which would have taken this
-  // many iterations of `unit` seconds. Does nothing for a name that is not a candidate.
-  void note_changed(std::string_view id, double iterations, double unit, double seconds, std::string why);
+  // many iterations of `unit` seconds. With several columns each column would have taken that many iterations, and
+  // `unit` is for all of them. Does nothing for a name that is not a candidate.
+  void note_changed(std::string_view id, double iterations, double unit, double seconds, std::string why,
+                    std::int64_t columns = 1);
   // It has been tried in the middle of a solve, in vain.
   void note_tried(std::string_view id, std::string why);
   bool was_tried(std::string_view id) const noexcept;

@@ -55,7 +55,7 @@ class ColumnsRun final : private Inquiry<T> {
         findings_{.method = method_.traits().id,
                   .preconditioner = callers.M ? callers.M->name() : std::string_view()} {
     const auto k = static_cast<std::size_t>(callers.B.columns);
-    columns_.reserve(k), shown_.resize(k), relative_.resize(k), runs_.resize(k);
+    columns_.reserve(k), shown_.resize(k), relative_.resize(k), runs_.resize(k), reasons_.resize(k);
     for (std::size_t c = 0; c < k; ++c)
       columns_.emplace_back(rules.empty() ? options.stopping : rules[c], findings_).number =
           static_cast<std::int32_t>(c);
@@ -417,14 +417,25 @@ class ColumnsRun final : private Inquiry<T> {
     for (const Column<T>& c : columns_) {
       if (c.in_lane() && !c.history.empty()) remember(c, c.history.back());
       runs_[static_cast<std::size_t>(c.number)] = c.in_lane();
+      reasons_[static_cast<std::size_t>(c.number)] = c.report().reason;
     }
-    return observer_->on_iteration({.iteration = iteration(),
-                                    .running = running(),
-                                    .broken = broken_,
-                                    .residuals = shown_,
-                                    .relative_residuals = relative_,
-                                    .runs = runs_,
-                                    .seconds = seconds()});
+    const MultiIterationInfo info{.iteration = iteration(),
+                                  .running = running(),
+                                  .broken = broken_,
+                                  .residuals = shown_,
+                                  .relative_residuals = relative_,
+                                  .runs = runs_,
+                                  .reasons = reasons_,
+                                  .seconds = seconds()};
+    if (observer_->reads_solution(info)) show_solution();
+    return observer_->on_iteration(info);
+  }
+  void show_solution() {
+    std::vector<ColumnPair> pairs;
+    for (const Column<T>& c : columns_)
+      if (c.in_lane()) pairs.push_back({c.lane, c.number});
+    if (!pairs.empty()) copy_columns<T>(context(), method_.x(), system_.X, pairs);
+    in_order_.show_solution();
   }
   // For the observer.
   void remember(const Column<T>& c, double residual) {
@@ -448,6 +459,7 @@ class ColumnsRun final : private Inquiry<T> {
   std::vector<Column<T>> columns_;
   std::vector<double> shown_, relative_;  // residuals, for the observer
   std::vector<unsigned char> runs_;
+  std::vector<StopReason> reasons_;
   std::optional<TakenOut<T>> taken_out_;  // made when a column is looked at
   MultiDeviceSteps<T>* steps_ = nullptr;
   typename MultiDeviceSteps<T>::Done done_;

@@ -66,10 +66,14 @@ class ColumnsInOrder {
     if (M_) M_->refresh();
   }
 
+  // Copies X to the caller's.
+  void show_solution() const {
+    if (system_)
+      A_->permutation().template multi_apply_inverse<T>(MultiVectorView<const T>(system_->X), callers_.X);
+  }
   // X is the caller's from here on. No step follows.
   void bring_back() {
-    if (system_ && !std::exchange(brought_back_, true))
-      A_->permutation().template multi_apply_inverse<T>(MultiVectorView<const T>(system_->X), callers_.X);
+    if (!std::exchange(brought_back_, true)) show_solution();
   }
 
  private:

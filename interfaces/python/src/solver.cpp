@@ -159,6 +159,8 @@ void put_common(nb::dict& into, const Result& result) {
   into["method_reason"] = result.method_reason;
   into["preconditioner"] = result.preconditioner;
   into["preconditioner_reason"] = result.preconditioner_reason;
+  into["method_changes"] = list_of(result.method_changes);
+  into["preconditioner_changes"] = list_of(result.preconditioner_changes);
   nb::dict seconds;
   seconds["check"] = result.check_seconds;
   seconds["order"] = result.order_seconds;
@@ -288,8 +290,6 @@ class KeptSolver {
     put(report, result.report);
     put_common(report, result);
     report["residuals"] = array_of(watch.residuals());
-    report["method_changes"] = list_of(result.method_changes);
-    report["preconditioner_changes"] = list_of(result.preconditioner_changes);
     return report;
   }
 

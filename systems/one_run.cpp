@@ -1,0 +1,121 @@
+// A solve with one right-hand side.
+#include <algorithm>
+#include <utility>
+
+#include "solvers/lanes.hpp"
+#include "systems/run.hpp"
+
+namespace protean {
+
+template <class T>
+class SystemSolver<T>::OneRun final : public SystemSolver<T>::Run {
+ public:
+  using Run::report;
+  OneRun(SystemSolver& of, SystemMatrix<T>& matrix, Changes changes, VectorView<const T> b, VectorView<T> x,
+         SolveObserver* observer, SolveOutcome& outcome)
+      : Run(of, matrix, changes, detail::as_column(x), {of.solver_->options().stopping}, false, outcome),
+        b_(b),
+        x_(x),
+        numbered_(first_of(this->make_schedule(observer), observer)) {}
+
+ private:
+  using typename Run::ColumnNumbers;
+  using typename Run::Trial;
+  using Run::matrix_;
+  using Run::of_;
+
+  static SolveObserver* first_of(SolveObserver* schedule, SolveObserver* observer) {
+    return schedule ? schedule : observer;
+  }
+  static MultiSolveReport as_several(SolveReport one) {
+    MultiSolveReport report;
+    report.iterations = one.iterations, report.seconds = one.seconds;
+    report.columns.push_back(std::move(one));
+    return report;
+  }
+
+  MultiSolveReport not_begun(StopReason ended) override {
+    class Stop final : public SolveObserver {
+     public:
+      bool on_iteration(const IterationInfo&) override { return false; }
+    } stop;
+    of_.solver_->set_max_seconds(0);
+    return as_several(
+        of_.solver_->solve(matrix_.A(), b_, x_, nullptr, ended == StopReason::interrupted ? &stop : nullptr));
+  }
+
+  // A later part has a solver of its own.
+  MultiSolveReport solve_part(std::vector<StoppingRule> rules) override {
+    std::unique_ptr<Solver<T>> later;
+    if (later_) {
+      SolverOptions options = of_.options_of_method();
+      options.stopping = rules.front();
+      of_.solver_.reset();  // before the new one, so that memory holds one of them at most
+      later = make_solver<T>(of_.method_, options);
+      later->set_null_space(of_.null_space_);
+    }
+    Solver<T>& solver = later ? *later : *of_.solver_;
+    const SolverOptions& options = solver.options();
+    later_ = true;
+    return this->steered(numbered_.observer(), options, trial_of(options), {}, [&](SolveObserver* observer) {
+      return as_several(solver.solve(matrix_.A(), b_, x_, of_.used_preconditioner(), observer));
+    });
+  }
+  void number_part(const ColumnNumbers&, double since_begin) override {
+    numbered_.go_on(this->rules_.front(), report.columns.front(), since_begin);
+  }
+  bool stopped() const override { return numbered_.stopped(); }
+  StoppingRule steering_rule(const std::vector<StoppingRule>& rules) const override { return rules.front(); }
+
+  // A solver of its own keeps the vectors of the present one as they are.
+  Trial trial_of(const SolverOptions& options) {
+    return [this, options](const Preconditioner<T>& M, detail::KeptColumns<T>& x, std::int64_t iterations,
+                           SolveObserver& observer) {
+      x.take(matrix_.context(), this->X_, {0}, ColumnNumbers{0});
+      SolverOptions trial = options;
+      trial.stopping.max_iterations = iterations;
+      const std::unique_ptr<Solver<T>> solver = make_solver<T>(of_.method_, trial);
+      solver->set_null_space(of_.null_space_);
+      SolveReport tried = solver->solve(matrix_.A(), b_, x.x().column(0), &M, &observer);
+      x.norms.front().residual = tried.true_residual;
+      return tried;
+    };
+  }
+
+  const VectorView<const T> b_;
+  const VectorView<T> x_;
+  detail::Numbered numbered_;
+  bool later_ = false;
+};
+
+template <class T>
+SolveResult SystemSolver<T>::solve(SystemMatrix<T>& matrix, VectorView<const T> b, VectorView<T> x,
+                                   SolveObserver* observer) {
+  require_idle("solve()");
+  const Busy busy(busy_);
+  if (!observer) observer = settings_.observer;
+  auto preparing = matrix.preparing();
+  const Changes changes = set_up_matrix(matrix, 1);
+  const typename SystemMatrix<T>::Use use(matrix);
+  preparing.unlock();
+  Sequence& now = *sequence_;
+  now.max_seconds = settings_.solver.stopping.max_seconds, now.used_seconds = 0;
+  // set_up() may have ended already.
+  if (now.ended == StopReason::running) set_up_preconditioner(matrix);
+  // The setup counts.
+  solver_->set_max_seconds(std::max(now.max_seconds - before_.setup, 0.0));
+  SolveResult result;
+  OneRun run(*this, matrix, changes, b, x, observer, result);
+  run();
+  result.report = std::move(run.report.columns.front());
+  return result;
+}
+
+#define PROTEAN_INSTANTIATE(T)                                                                      \
+  template SolveResult SystemSolver<T>::solve(SystemMatrix<T>&, VectorView<const T>, VectorView<T>, \
+                                              SolveObserver*);
+PROTEAN_INSTANTIATE(float)
+PROTEAN_INSTANTIATE(double)
+#undef PROTEAN_INSTANTIATE
+
+}  // namespace protean
