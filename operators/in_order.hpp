@@ -28,10 +28,6 @@ class InOrder final : public Wrapper<T>,
  public:
   InOrder(const LinearOperator<T>& B, Permutation P, bool vectors_are_in_it = false)
       : Wrapper<T>(B.context(), B.shape()), B_(B), P_(std::move(P)), inverse_(vectors_are_in_it) {}
-  // B for vectors in the order that it has now (HasOrder). While it has that order, nothing is permuted; if it gets
-  // another one, products permute from then on.
-  InOrder(const LinearOperator<T>& B, const HasOrder<T>& ordered)
-      : Wrapper<T>(B.context(), B.shape()), B_(B), ordered_(&ordered), P_(ordered.order()), inverse_(true) {}
 
   const LinearOperator<T>& inner() const noexcept override { return B_; }
   const Permutation& permutation() const noexcept { return P_; }
@@ -76,7 +72,6 @@ class InOrder final : public Wrapper<T>,
   }
 
   void diagonal(VectorView<T> diagonal) const override {
-    if (in_step()) return ordered_->in_order().abilities().diagonal->diagonal(diagonal);
     bring([&](VectorView<T> d) { B_.abilities().diagonal->diagonal(d); }, diagonal);
   }
   void do_apply_dot(VectorView<const T> x, VectorView<T> y, T* result) const override {
@@ -118,11 +113,8 @@ class InOrder final : public Wrapper<T>,
   }
 
  private:
-  // Whether B still has the order of the vectors, if that may change.
-  bool in_step() const { return ordered_ && ordered_->order().is(P_); }
   template <class X, class Y, class Product>
   void compute(X x, T beta, Y y, Product&& product) const {
-    if (in_step()) return product(ordered_->in_order(), x, y);
     multiply(x, beta, y, [&](X px, Y py) { product(B_, px, py); });
   }
   void move(VectorView<const T> from, VectorView<T> to, bool inverse) const {
@@ -144,7 +136,6 @@ class InOrder final : public Wrapper<T>,
   }
 
   const LinearOperator<T>& B_;
-  const HasOrder<T>* const ordered_ = nullptr;
   const Permutation P_;
   const bool inverse_;        // A = P B P^T
   mutable std::mutex mutex_;  // of the next

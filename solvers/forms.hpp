@@ -165,6 +165,11 @@ class Columns final : public MultiMethod<T> {
   void pack(std::int64_t width, std::span<const ColumnPair> keep) override {
     lanes_.pack(width, keep, steps_of_.kept(false), free_data());
   }
+  std::vector<MultiVectorView<T>> kept_lanes() override {
+    std::vector<MultiVectorView<T>> kept = steps_of_.kept(false);
+    kept.push_back(this->x());
+    return kept;
+  }
   T* scalars(int s) noexcept override {
     return s < traits.scalars ? steps_of_.signal(s, false) : this->weighted_squared();
   }

@@ -128,6 +128,8 @@ class MultiMethod {
   virtual void reset(std::int64_t width) = 0;
   // Keeps the lanes keep[i].from as lanes keep[i].to of `width` lanes.
   virtual void pack(std::int64_t width, std::span<const ColumnPair> keep) = 0;
+  // What the next step reads of the steps before, x among it.
+  virtual std::vector<MultiVectorView<T>> kept_lanes() = 0;
   // Where scalar number s of all lanes lies, s < scalar_count(): width() numbers. Of some methods it is another place
   // after each step.
   virtual T* scalars(int s) noexcept = 0;

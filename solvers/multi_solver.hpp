@@ -32,8 +32,8 @@ std::span<const std::string_view> multi_methods() noexcept;
 // another. So iterations and solutions are equal to k single solves within rounding.
 //
 // If A computes in another order of the rows (HasOrder), so does the solve. It permutes B and X once before the solve
-// and X once after it, which takes two vectors for each column. If A gets another order during the solve, each product
-// permutes its vectors from then on.
+// and X once after it, which takes two vectors for each column. If A gets another order during the solve, the solve
+// permutes its vectors once, which takes one more for each column.
 //
 // A column that has ended is returned at once (in another order when all have ended) and is computed no more. Up to
 // three ended columns stay in the block of vectors; their numbers are not changed. With more of them the

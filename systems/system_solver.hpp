@@ -68,12 +68,12 @@ class SystemSolver {
   SolveResult solve(SystemMatrix<T>& matrix, VectorView<const T> b, VectorView<T> x,
                     SolveObserver* observer = nullptr);
   // Solves A X = B for all columns at the same time (MultiSolver). rules: one for each column, or empty for
-  // settings().solver.stopping. If a preconditioner of older values breaks down in one column, all columns that have
-  // not ended go on with a new one. A schedule takes the relative residual of the column that has furthest to go, and
-  // the iteration of the column with the most; after a change of the order each product permutes its vectors. A policy
-  // forecasts the iterations of the column that is furthest from its tolerance, reckons with products of all columns
-  // that have not ended, and leaves the order as it is. Throws BadArgument for settings().observer, which is for one
-  // right-hand side.
+  // settings().solver.stopping. What breaks down in one column because of the matrix or the preconditioner, which all
+  // share, is mended for all columns that have not ended: with a preconditioner of the present values, another one of
+  // type auto, or another method of method auto. A schedule takes the relative residual of the column that has furthest
+  // to go, and the iteration of the column with the most. The policy, method auto and preconditioner auto forecast the
+  // iterations of the column that is furthest from its tolerance, and reckon with products of all columns that have not
+  // ended. Throws BadArgument for settings().observer, which is for one right-hand side.
   MultiSolveResult multi_solve(SystemMatrix<T>& matrix, MultiVectorView<const T> B, MultiVectorView<T> X,
                                MultiSolveObserver* observer = nullptr,
                                std::span<const StoppingRule> rules = {});

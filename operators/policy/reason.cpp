@@ -38,8 +38,6 @@ std::string why_order_stays(const Why& w) {
       return fmt::format("order {} is not in this build: {}", w.name, w.other);
     case Reason::order_shared:
       return "several solves compute with this operator";
-    case Reason::order_of_columns:
-      return "with several right-hand sides each product would then permute all their vectors";
     case Reason::order_unpriced:
       return fmt::format(
           "the solve would wait while it is found, and the machine table does not say how long that takes "

@@ -36,7 +36,6 @@ enum class Reason : unsigned char {
   order_present,       // it is [name] already
   order_unavailable,   // [name] is not in this build: [other]
   order_shared,        // several solves use the operator
-  order_of_columns,    // the solve has several right-hand sides
   order_unpriced,      // the machine table does not know [name]
   order_no_thread,     // [other] says why
   order_not_forecast,  // [other] says why

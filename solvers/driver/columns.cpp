@@ -64,6 +64,7 @@ class ColumnsRun final : private Inquiry<T> {
   ColumnsRun& operator=(const ColumnsRun&) = delete;
 
   MultiSolveReport operator()() {
+    in_order_.begin();
     report_.product = in_words(system_.A);
     if (system_.M) report_.preconditioner = system_.d.size > 0 ? "diagonal" : in_words(*system_.M);
     const bool on_gpu = context().space() == Space::device && !context().simulated();
@@ -179,6 +180,7 @@ class ColumnsRun final : private Inquiry<T> {
       }
       pack();
     }
+    in_order_.method_begins();
     look();
   }
 
@@ -428,7 +430,9 @@ class ColumnsRun final : private Inquiry<T> {
                                   .reasons = reasons_,
                                   .seconds = seconds()};
     if (observer_->reads_solution(info)) show_solution();
-    return observer_->on_iteration(info);
+    const bool go_on = observer_->on_iteration(info);
+    in_order_.require_change();
+    return go_on;
   }
   void show_solution() {
     std::vector<ColumnPair> pairs;
@@ -448,7 +452,7 @@ class ColumnsRun final : private Inquiry<T> {
   MultiMethod<T>& method_;
   MultiSolveObserver* const observer_;
   ColumnsInOrder<T> in_order_;
-  const MultiSystem<T>& system_ = in_order_.system();  // callers_ in the order of the operator
+  const MultiSystem<T>& system_ = in_order_.system();  // in the order of the operator, also after a change
   ColumnResiduals<T> residuals_;
 
   Findings findings_;

@@ -88,11 +88,10 @@ std::size_t Candidates::last_measured_in(const std::string& order) const {
   return last == last_in_.end() ? all_.size() : last->second;
 }
 
-std::span<const SwitchCandidate> Candidates::seen(bool present_order) {
+std::span<const SwitchCandidate> Candidates::seen() {
   seen_.resize(all_.size());
   for (std::size_t i = 0; i < all_.size(); ++i) {
     seen_[i] = all_[i].seen;  // strings keep their memory
-    if (present_order && seen_[i].order != all_[current_].seen.order) seen_[i].admitted = false;
   }
   return seen_;
 }

@@ -86,9 +86,8 @@ class Candidates {
   // The candidate that ran last in this order, and was measured; size() if there is none.
   std::size_t last_measured_in(const std::string& order) const;
 
-  // All candidates as the rule sees them, until the next call. present_order: candidates in other orders of the rows
-  // are not admitted.
-  std::span<const SwitchCandidate> seen(bool present_order = false);
+  // All candidates as the rule sees them, until the next call.
+  std::span<const SwitchCandidate> seen();
   std::vector<CandidateRecord> records() const;
 
  private:

@@ -24,7 +24,7 @@ constexpr double order_uncertainty = 0.3;
 
 template <class T>
 void OtherOrder<T>::begin_another() {
-  if (work_.asked() || of_columns_) work_.forget(), asked_ = of_columns_ = false;
+  if (work_.asked()) work_.forget(), asked_ = false;
 }
 
 // Why the order of the rows cannot change, whatever the matrix is. Reason none if it can.
@@ -32,11 +32,10 @@ template <class T>
 Why OtherOrder<T>::why_not() const {
   const Matrix<T>& A = s_.A;
   const AutoSwitchOptions& options = s_.options;
-  if (s_.columns.several) return {.reason = Reason::order_of_columns};
   if (A.elements()) return {.reason = Reason::order_of_elements};
   if (A.context()->deterministic()) return {.reason = Reason::order_deterministic};
   if (A.rows() != A.cols()) return {.reason = Reason::order_not_square};
-  if (static_cast<std::size_t>(A.rows()) * sizeof(T) <= options.cached_x)
+  if (static_cast<std::size_t>(A.rows() * s_.columns.width) * sizeof(T) <= options.cached_x)
     return {.reason = Reason::order_cached, .count = A.rows()};
   if (options.order == A.order_id()) return {.reason = Reason::order_present, .name = options.order};
   for (const OrderingEntry& entry : orderings())
@@ -60,7 +59,7 @@ template <class T>
 void OtherOrder<T>::ask() {
   if (asked_ || s_.options.order.empty()) return;
   if (Why why = why_not(); why.reason != Reason::none) {
-    asked_ = true, of_columns_ = s_.columns.several;
+    asked_ = true;
     return leave(std::move(why));
   }
   if (s_.on_device() && !s_.pays_beside(order_forecast_seconds)) return;
@@ -87,13 +86,13 @@ void OtherOrder<T>::ask() {
 
 template <class T>
 void OtherOrder<T>::take() {
-  if (s_.columns.several || !work_.asked() || !work_.ready()) return;
+  if (!work_.asked() || !work_.ready()) return;
   try {
     forecast_ = work_.take();
   } catch (const std::exception& error) {
     return leave({.reason = Reason::order_not_forecast, .other = error.what()});
   }
-  const double saved = 1 - forecast_.product_ratio, least = s_.options.policy.hysteresis;
+  const double saved = 1 - ratio(forecast_.csr_bytes), least = s_.options.policy.hysteresis;
   if (saved < least)
     return leave({.reason = Reason::order_small_gain,
                   .other = detail::lines_text(forecast_),
@@ -119,10 +118,18 @@ void OtherOrder<T>::estimate(const CostQuery& query) {
   estimate_ = s_.model.ordering(query, s_.options.order, current.format, current.seen.bytes, 1);
 }
 
+// A line of x is as many lines as vectors lie side by side.
+template <class T>
+double OtherOrder<T>::ratio(double bytes_a_row) const {
+  OrderForecast of_columns = forecast_;
+  of_columns.line_bytes *= static_cast<double>(s_.columns.width);
+  return of_columns.ratio(bytes_a_row);
+}
+
 template <class T>
 CostPrediction OtherOrder<T>::in_it(CostPrediction cost, std::size_t bytes) const {
   // The gain of the order is a part of the time of the product, which is larger if the matrix has fewer bytes.
-  cost.product_seconds *= forecast_.ratio(static_cast<double>(bytes) / static_cast<double>(s_.A.rows()));
+  cost.product_seconds *= ratio(static_cast<double>(bytes) / static_cast<double>(s_.A.rows()));
   cost.uncertainty = std::hypot(cost.uncertainty, order_uncertainty);
   return cost;
 }
@@ -164,8 +171,7 @@ void OtherOrder<T>::time_permutation() {
 
 template <class T>
 double OtherOrder<T>::permuting(const std::string& order) const {
-  // A solve with several right-hand sides permutes its vectors once.
-  return s_.columns.several || order == callers_order ? 0 : permuted_.each_product * permute_seconds_;
+  return order == callers_order ? 0 : permuted_.each_product * permute_seconds_;
 }
 
 template class OtherOrder<float>;

@@ -53,11 +53,10 @@ class OtherOrder {
  private:
   Why why_not() const;
   void leave(Why why);
+  double ratio(double bytes_a_row) const;
 
   SwitcherShared<T>& s_;
-  // Whether it could pay, once; of_columns_: a solve with several right-hand sides has asked, and the next one may
-  // again.
-  bool asked_ = false, of_columns_ = false;
+  bool asked_ = false;  // whether it could pay, once
   WorkBeside<OrderForecast> work_;
   OrderForecast forecast_;
   OrderFollower::Permuted permuted_;  // by a change of order

@@ -128,8 +128,8 @@ void Prices<T>::estimate_in(const std::string& order) {
     Candidate::Estimate& e = candidate.estimate;
     e.reference = by;
     e.cost = s_.model.relative(asked, candidate.format, candidate.seen.bytes, running, 1);
-    if (reference.seen.order != order && e.cost.known) e.cost = order_.in_it(e.cost, candidate.seen.bytes);
     if (s_.columns.width > 1 && i != by) for_several(e.cost, candidate, reference);
+    if (reference.seen.order != order && e.cost.known) e.cost = order_.in_it(e.cost, candidate.seen.bytes);
     // The table has no times of element matrices. Take the times of the table's machine, with a larger
     // uncertainty.
     if (!e.cost.known && s_.A.on_elements() && i != current) {
@@ -156,7 +156,6 @@ bool Prices<T>::pays_after(int products) {
     const CostPrediction& predicted = candidate.estimate.cost;
     if (i == candidates.current() || !candidate.seen.admitted || !predicted.known) continue;
     const bool reorders = candidate.seen.order != candidates[candidates.current()].seen.order;
-    if (reorders && s_.columns.several) continue;
     if (!candidate.estimate.relative) return true;
     double cost = predicted.scaled(single_pace).convert_seconds / pace + 2 + products;
     if (reorders) cost += order_.seconds(pace) / pace;

@@ -199,7 +199,7 @@ PolicyState Switching<T>::state(const IterationInfo& info, BuildState build) {
   state.permute_seconds = order_.permuting_at_change();
   state.record_seconds = s_.record_seconds;
   state.remaining = s_.iterations.remaining();
-  state.candidates = s_.candidates.seen(s_.columns.several);
+  state.candidates = s_.candidates.seen();
   state.first = s_.candidates.first(), state.current = s_.candidates.current();
   state.switches = s_.log.switches(), state.build = build, state.building = build_.candidate;
   state.granted = build_.granted, state.price = build_.price, state.excess_before = build_.excess_before;

@@ -175,10 +175,6 @@ TEST(Abilities, OfTheOperatorInsideAreForwardedOrRefusedWithAReason) {
     expect_forwarded(ordered.in_order(), ordered, these({"row_arrays"}));
     for (const auto& one : {P, Permutation()})
       expect_forwarded(*inside, detail::InOrder<double>(*inside, one), these({"rows", "row_arrays"}));
-    const detail::InOrder<double> fixed(ordered, ordered);
-    std::set<std::string> own = these({"rows"});
-    own.insert("order");
-    expect_forwarded(ordered, fixed, own);
   }
   EXPECT_TRUE(tuned && composed) << "no operator of this test has tuning, or parts";
   // An adaptive operator and its in_order() compute with matrices, or with element matrices.

@@ -207,21 +207,6 @@ TEST_P(Transposed, SurvivesChangesOfTheFormat) {
   }
 }
 
-// A solve that goes on in the order in which it began.
-TEST_P(Transposed, InTheOrderOfASolve) {
-  const CsrMatrix<double> csr = skewed(50, 50);
-  PermutedMatrix<double> permuted(test_context(), placed(context_, csr), shuffle_of(context_, 50, 5));
-  const CsrMatrix<double> in_order = fetched(context_, permuted.matrix());
-  auto start = matrix("csr", permuted.matrix());
-  Matrix<double> A(placed(context_, csr), "shuffled", std::move(permuted), std::move(start));
-  const detail::InOrder<double> fixed(A, A);
-  expect_transposed(fixed, in_order);
-  ASSERT_TRUE(A.switch_to(order_only("none"), 0)) << A.failures().back().why;
-  EXPECT_FALSE(A.order().is(fixed.permutation()));
-  expect_transposed(fixed, in_order);
-  EXPECT_EQ(fixed.transposed_bytes(), A.transposed_bytes());
-}
-
 TEST(TransposedProducts, OfElementMatricesFollowTheAssembly) {
   const ElementMesh& mesh = element_mesh(element_meshes().front().name);
   for (const bool symmetric : {false, true}) {
