@@ -74,7 +74,7 @@ struct MultiIterationInfo {
   // baseline of its rule. The numbers of a column that has ended stay.
   std::span<const double> residuals, relative_residuals;
   std::span<const unsigned char> runs;   // for each column: 1 if it has not ended, else 0
-  std::span<const StopReason> reasons;   // for each column: why it has ended; `running` if it has not
+  std::span<const StopReason> reasons = {};  // for each column: why it has ended; `running` if it has not
   double seconds = 0;                    // since the solve began
 };
 

@@ -204,10 +204,10 @@ TEST(Report, SaysWhichMethodWentOn) {
   for (const char* part :
        {"gmres(120), preconditioner", "it 20: gmres -> idr\n", "it 40: idr -> gmres\n", "not idr\n"})
     EXPECT_NE(text.find(part), std::string::npos) << part << text;
-  const std::string explained = explain_method(record.method_changes);
+  const std::string explained = explain_method(record.method_reason, record.method_changes);
   EXPECT_NE(explained.find("Method auto began with gmres\n"), std::string::npos) << explained;
   EXPECT_NE(explained.find("gmres(120): it broke down (residual 5.0e-01)"), std::string::npos) << explained;
-  EXPECT_EQ(explain_method({}), "");
+  EXPECT_EQ(explain_method("", {}), "") << "the method was named";
   record.method_changes.clear();
   EXPECT_EQ(Json::parse(report_json(record))["solver"]["changes"], Json::array());
 }

@@ -501,6 +501,30 @@ TEST_F(ColumnsChanges, MethodAndPreconditionerInOneSolve) {
   }
 }
 
+TEST_F(ColumnsChanges, CSaysItInItsReason) {
+  const ChangingColumns one(test_context(), shifted_grid());
+  const std::int64_t n = one.csr.rows(), k = 2;
+  std::vector<std::int32_t> row_ptr;
+  for (std::int64_t r = 0; r <= n; ++r)
+    row_ptr.push_back(static_cast<std::int32_t>(one.csr.pattern.row_ptr[r]));
+  protean_context* context = nullptr;
+  protean_matrix* matrix = nullptr;
+  protean_solver* solver = nullptr;
+  std::vector<double> B = one.B[0], X(static_cast<std::size_t>(n * k), 0.0);
+  B.insert(B.end(), one.B[1].begin(), one.B[1].end());
+  ASSERT_EQ(protean_context_host(1, &context), PROTEAN_OK);
+  ASSERT_EQ(protean_matrix_csr(context, n, n, one.csr.nonzeros(), row_ptr.data(), one.csr.pattern.col,
+                               one.csr.values, 0, &matrix),
+            PROTEAN_OK)
+      << protean_last_error();
+  ASSERT_EQ(protean_solver_create(nullptr, nullptr, &solver), PROTEAN_OK);
+  EXPECT_EQ(protean_solve_multi(solver, matrix, k, B.data(), n, X.data(), n), PROTEAN_OK) << protean_last_error();
+  EXPECT_STREQ(protean_solver_method(solver), "minres");
+  EXPECT_TRUE(has(protean_solver_method_reason(solver), "minres took the place of cg at iteration"))
+      << protean_solver_method_reason(solver);
+  protean_solver_free(solver), protean_matrix_free(matrix), protean_context_free(context);
+}
+
 // What a change teaches is of one column: jacobi comes back if that would have been faster.
 TEST(ColumnsChoice, AChangeOfColumnsTeachesTheTimeOfOne) {
   for (const bool slower : {false, true}) {

@@ -62,7 +62,7 @@ class Report:
     method_reason: str
     """Of method ``auto``: why it took this one. Else empty."""
     method_changes: list[dict[str, Any]]
-    """What method ``auto`` did in the middle of the solve."""
+    """What method ``auto`` did in the middle of the solve; ``columns`` right-hand sides went on."""
     converged: bool
     reason: str
     """Why the solve ended: "relative-tolerance", "max-iterations", "breakdown" ..."""
@@ -94,6 +94,8 @@ class Report:
     order_reason: str
     preconditioner: str
     preconditioner_reason: str
+    storage_reason: str
+    """Why option ``storage`` ``auto`` of the preconditioner took double; empty if it did not."""
     preconditioner_changes: list[dict[str, Any]]
     """What preconditioner ``auto`` did in the middle of the solve."""
     switches: list[dict[str, Any]]

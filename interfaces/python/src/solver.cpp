@@ -117,6 +117,7 @@ nb::dict dict_of(const MethodChange& one) {
   result["to"] = one.to;
   result["restart"] = one.restart;
   result["reason"] = one.reason;
+  result["columns"] = one.columns;
   return result;
 }
 
@@ -132,6 +133,7 @@ nb::dict dict_of(const PreconditionerChange& one) {
   result["setup_seconds"] = one.setup_seconds;
   result["application_seconds"] = one.application_seconds;
   result["gained_seconds"] = one.gained_seconds;
+  result["columns"] = one.columns;
   return result;
 }
 
@@ -159,6 +161,7 @@ void put_common(nb::dict& into, const Result& result) {
   into["method_reason"] = result.method_reason;
   into["preconditioner"] = result.preconditioner;
   into["preconditioner_reason"] = result.preconditioner_reason;
+  into["storage_reason"] = result.storage_reason;
   into["method_changes"] = list_of(result.method_changes);
   into["preconditioner_changes"] = list_of(result.preconditioner_changes);
   nb::dict seconds;
