@@ -73,9 +73,9 @@ struct MultiIterationInfo {
   // For each column the norm of its recurrence residual, by SolverOptions::residual_norm, and the norm divided by the
   // baseline of its rule. The numbers of a column that has ended stay.
   std::span<const double> residuals, relative_residuals;
-  std::span<const unsigned char> runs;   // for each column: 1 if it has not ended, else 0
+  std::span<const unsigned char> runs;       // for each column: 1 if it has not ended, else 0
   std::span<const StopReason> reasons = {};  // for each column: why it has ended; `running` if it has not
-  double seconds = 0;                    // since the solve began
+  double seconds = 0;                        // since the solve began
 };
 
 // Called between two iterations, also after iteration 0. A device computes some iterations ahead and reports several of

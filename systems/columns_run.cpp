@@ -20,16 +20,17 @@ class SystemSolver<T>::ColumnsRun final : public SystemSolver<T>::Run {
              SolveOutcome& outcome)
       : Run(of, matrix, changes, X, std::move(rules), true, outcome),
         B_(B),
-        numbered_(with_schedule(observer), [this](StopReason reason) { return this->ends_all(reason); },
-                  [this] { return_x(); }) {}
+        numbered_(
+            with_schedule(observer), [this](StopReason reason) { return this->ends_all(reason); },
+            [this] { return_x(); }) {}
 
  private:
-  using typename Run::ColumnNumbers;
-  using typename Run::Trial;
   using Run::matrix_;
   using Run::of_;
   using Run::part_;
   using Run::X_;
+  using typename Run::ColumnNumbers;
+  using typename Run::Trial;
 
   MultiSolveObserver* with_schedule(MultiSolveObserver* observer) {
     FormatSchedule<T>* const schedule = this->make_schedule(nullptr);
@@ -183,10 +184,10 @@ MultiSolveResult SystemSolver<T>::multi_solve(SystemMatrix<T>& matrix, MultiVect
   return result;
 }
 
-#define PROTEAN_INSTANTIATE(T)                                                             \
-  template MultiSolveResult SystemSolver<T>::multi_solve(                                  \
-      SystemMatrix<T>&, MultiVectorView<const T>, MultiVectorView<T>, MultiSolveObserver*, \
-      std::span<const StoppingRule>);
+#define PROTEAN_INSTANTIATE(T)                                                                       \
+  template MultiSolveResult SystemSolver<T>::multi_solve(SystemMatrix<T>&, MultiVectorView<const T>, \
+                                                         MultiVectorView<T>, MultiSolveObserver*,    \
+                                                         std::span<const StoppingRule>);
 PROTEAN_INSTANTIATE(float)
 PROTEAN_INSTANTIATE(double)
 #undef PROTEAN_INSTANTIATE

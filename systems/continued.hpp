@@ -72,7 +72,8 @@ class Numbered final : public SolveObserver {
 class NumberedColumns final : public MultiSolveObserver {
  public:
   // next: null for none. ends_all: whether one column has ended so. show: copies the X of a later part to the caller's.
-  NumberedColumns(MultiSolveObserver* next, std::function<bool(StopReason)> ends_all, std::function<void()> show)
+  NumberedColumns(MultiSolveObserver* next, std::function<bool(StopReason)> ends_all,
+                  std::function<void()> show)
       : next_(next), ends_all_(std::move(ends_all)), show_(std::move(show)) {}
   // next has ended the solve.
   bool stopped() const noexcept { return stopped_; }

@@ -239,18 +239,18 @@ bool SystemSolver<T>::has_old_preconditioner(const LinearOperator<T>& A) const {
   return M_ && (sequence_->refresh.old() || sequence_->revision != A.revision());
 }
 
-#define PROTEAN_INSTANTIATE(T)                                                                               \
-  template double SystemSolver<T>::set_up_preconditioner(SystemMatrix<T>&, bool);                            \
-  template std::string SystemSolver<T>::storage_reason() const;                                              \
-  template PreconditionerOptions SystemSolver<T>::preconditioner_options() const;                            \
-  template detail::PreconditionerChoice SystemSolver<T>::new_choice(const LinearOperator<T>&) const;         \
-  template void SystemSolver<T>::explain_setup(SolveReport&, StopReason) const;                              \
-  template void SystemSolver<T>::renew_preconditioner(const LinearOperator<T>&, bool);                       \
-  template void SystemSolver<T>::choose_preconditioner(const LinearOperator<T>&);                            \
-  template void SystemSolver<T>::ensure_preconditioner(const LinearOperator<T>&);                            \
-  template void SystemSolver<T>::measure_application(const LinearOperator<T>&);                              \
-  template Refresh SystemSolver<T>::refresh() const;                                                         \
-  template const Preconditioner<T>* SystemSolver<T>::used_preconditioner() const noexcept;                   \
+#define PROTEAN_INSTANTIATE(T)                                                                       \
+  template double SystemSolver<T>::set_up_preconditioner(SystemMatrix<T>&, bool);                    \
+  template std::string SystemSolver<T>::storage_reason() const;                                      \
+  template PreconditionerOptions SystemSolver<T>::preconditioner_options() const;                    \
+  template detail::PreconditionerChoice SystemSolver<T>::new_choice(const LinearOperator<T>&) const; \
+  template void SystemSolver<T>::explain_setup(SolveReport&, StopReason) const;                      \
+  template void SystemSolver<T>::renew_preconditioner(const LinearOperator<T>&, bool);               \
+  template void SystemSolver<T>::choose_preconditioner(const LinearOperator<T>&);                    \
+  template void SystemSolver<T>::ensure_preconditioner(const LinearOperator<T>&);                    \
+  template void SystemSolver<T>::measure_application(const LinearOperator<T>&);                      \
+  template Refresh SystemSolver<T>::refresh() const;                                                 \
+  template const Preconditioner<T>* SystemSolver<T>::used_preconditioner() const noexcept;           \
   template bool SystemSolver<T>::has_old_preconditioner(const LinearOperator<T>&) const;
 PROTEAN_INSTANTIATE(float)
 PROTEAN_INSTANTIATE(double)

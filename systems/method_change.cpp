@@ -180,8 +180,7 @@ detail::MethodEnd SystemSolver<T>::Run::end_of(const SolveReport& one, const std
                         .symmetric_only = of_.has_null_space(),
                         .restart = of_.settings_.solver.restart,
                         .how = failed ? fmt::format("{}{}", to_string(one.reason), detail) : given_up};
-  end.longest =
-      detail::longest_restart(*matrix_.context(), matrix_.A().rows(), sizeof(T), end.restart);
+  end.longest = detail::longest_restart(*matrix_.context(), matrix_.A().rows(), sizeof(T), end.restart);
   return end;
 }
 
@@ -202,8 +201,10 @@ template <class T>
 bool SystemSolver<T>::Run::change_method() {
   Stopwatch clock;
   Sequence& now = *of_.sequence_;
-  ColumnNumbers left = columns_of_part([](const SolveReport& one) { return one.reason == StopReason::interrupted; });
-  ColumnNumbers failed = columns_of_part([](const SolveReport& one) { return detail::has_failed(one.reason); });
+  ColumnNumbers left =
+      columns_of_part([](const SolveReport& one) { return one.reason == StopReason::interrupted; });
+  ColumnNumbers failed =
+      columns_of_part([](const SolveReport& one) { return detail::has_failed(one.reason); });
   std::erase_if(failed, [&](std::size_t c) {
     return detail::used_up(rules_[c], report.columns[c], report.seconds) != StopReason::running;
   });
@@ -321,14 +322,14 @@ bool SystemSolver<T>::has_null_space() const noexcept {
   return null_space_.count > 0 || settings_.solver.null_space != SolverOptions().null_space;
 }
 
-#define PROTEAN_INSTANTIATE(T)                                                                            \
-  template bool SystemSolver<T>::is_still_symmetric(const SystemMatrix<T>&);                              \
-  template bool SystemSolver<T>::Run::change_method();                                                    \
-  template bool SystemSolver<T>::Run::may_follow(const detail::MethodEnd&) const;                         \
-  template detail::MethodEnd SystemSolver<T>::Run::end_of(const SolveReport&, const std::string&) const;  \
-  template void SystemSolver<T>::Run::drop_candidate(const detail::ColumnNumbers&, const SolveReport&);   \
-  template void SystemSolver<T>::Run::begin_with_method(const detail::ColumnNumbers&);                    \
-  template bool SystemSolver<T>::Run::learn_of_method();                                                  \
+#define PROTEAN_INSTANTIATE(T)                                                                           \
+  template bool SystemSolver<T>::is_still_symmetric(const SystemMatrix<T>&);                             \
+  template bool SystemSolver<T>::Run::change_method();                                                   \
+  template bool SystemSolver<T>::Run::may_follow(const detail::MethodEnd&) const;                        \
+  template detail::MethodEnd SystemSolver<T>::Run::end_of(const SolveReport&, const std::string&) const; \
+  template void SystemSolver<T>::Run::drop_candidate(const detail::ColumnNumbers&, const SolveReport&);  \
+  template void SystemSolver<T>::Run::begin_with_method(const detail::ColumnNumbers&);                   \
+  template bool SystemSolver<T>::Run::learn_of_method();                                                 \
   template bool SystemSolver<T>::has_null_space() const noexcept;
 PROTEAN_INSTANTIATE(float)
 PROTEAN_INSTANTIATE(double)

@@ -19,10 +19,10 @@ class SystemSolver<T>::OneRun final : public SystemSolver<T>::Run {
         numbered_(first_of(this->make_schedule(observer), observer)) {}
 
  private:
-  using typename Run::ColumnNumbers;
-  using typename Run::Trial;
   using Run::matrix_;
   using Run::of_;
+  using typename Run::ColumnNumbers;
+  using typename Run::Trial;
 
   static SolveObserver* first_of(SolveObserver* schedule, SolveObserver* observer) {
     return schedule ? schedule : observer;

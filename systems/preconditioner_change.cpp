@@ -374,11 +374,10 @@ bool PreconditionerWatch<T>::teach(PreconditionerChoice& choice, double seconds,
                                     last.iteration, last.reason),
                         situation_.columns);
   } else if (!interrupted) {
-    choice.note_solve(situation_.columns * rule_.first_iterations(),
-                      unit * static_cast<double>(rule_.first_iterations()),
-                      std::all_of(reports.begin(), reports.end(),
-                                  [](const SolveReport& one) { return one.converged(); }),
-                      situation_.columns);
+    choice.note_solve(
+        situation_.columns * rule_.first_iterations(), unit * static_cast<double>(rule_.first_iterations()),
+        std::all_of(reports.begin(), reports.end(), [](const SolveReport& one) { return one.converged(); }),
+        situation_.columns);
   }
   return true;
 }
@@ -409,8 +408,8 @@ void PreconditionerWatch<T>::note(PreconditionerChange change) {
   changes_.push_back(std::move(change));
 }
 
-#define PROTEAN_INSTANTIATE(T)           \
-  template class PreconditionerWatch<T>; \
+#define PROTEAN_INSTANTIATE(T)                                                    \
+  template class PreconditionerWatch<T>;                                          \
   template double application_seconds<T>(const Preconditioner<T>&, std::int64_t); \
   template ChoiceTraits choice_traits_of<T>(const LinearOperator<T>&);
 PROTEAN_INSTANTIATE(float)

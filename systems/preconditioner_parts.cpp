@@ -51,8 +51,8 @@ std::unique_ptr<detail::PreconditionerWatch<T>> SystemSolver<T>::Run::watch_prec
       .columns = k,
       .iteration_of_columns =
           k == 1 ? 1 : iteration_of_columns(matrix_.bytes(), A.rows(), k, column_by_column<T>(A).empty())};
-  auto watch = std::make_unique<detail::PreconditionerWatch<T>>(
-      A, *now.chosen, of_.preconditioner_options(), situation, steering_rule(rests), now.choice);
+  auto watch = std::make_unique<detail::PreconditionerWatch<T>>(A, *now.chosen, of_.preconditioner_options(),
+                                                                situation, steering_rule(rests), now.choice);
   watch->on_change = settings.on_note;
   return watch;
 }
@@ -121,11 +121,11 @@ bool SystemSolver<T>::Run::learn_of_change(double seconds) {
   return true;
 }
 
-#define PROTEAN_INSTANTIATE(T)                                                                     \
-  template std::unique_ptr<detail::PreconditionerWatch<T>>                                         \
-  SystemSolver<T>::Run::watch_preconditioner(const ColumnNumbers&) const;                          \
-  template void SystemSolver<T>::Run::renew(ColumnNumbers);                                        \
-  template void SystemSolver<T>::Run::change_preconditioner();                                     \
+#define PROTEAN_INSTANTIATE(T)                                                                         \
+  template std::unique_ptr<detail::PreconditionerWatch<T>> SystemSolver<T>::Run::watch_preconditioner( \
+      const ColumnNumbers&) const;                                                                     \
+  template void SystemSolver<T>::Run::renew(ColumnNumbers);                                            \
+  template void SystemSolver<T>::Run::change_preconditioner();                                         \
   template bool SystemSolver<T>::Run::learn_of_change(double);
 PROTEAN_INSTANTIATE(float)
 PROTEAN_INSTANTIATE(double)

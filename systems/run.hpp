@@ -104,7 +104,7 @@ class SystemSolver<T>::Run {
   const MultiVectorView<T> X_;
   const std::vector<StoppingRule> rules_;
   const bool several_;
-  ColumnNumbers part_;  // the columns of the last part
+  ColumnNumbers part_;                  // the columns of the last part
   std::int64_t iterations_before_ = 0;  // the last part
   double seconds_before_ = 0;           // the last part, since the solve began
 

@@ -88,7 +88,8 @@ bool SystemSolver<T>::Run::go_on(bool& renewed) {
   } else if (watch && watch->wants_change()) {
     change_preconditioner();
   } else if (several_) {
-    next_part(waiting, report.seconds);  // a column that failed has ended the part for them, and nothing else changes
+    next_part(waiting,
+              report.seconds);  // a column that failed has ended the part for them, and nothing else changes
   } else {
     return false;
   }
@@ -152,8 +153,8 @@ MultiSolveReport SystemSolver<T>::Run::steered(SolveObserver* next, const Solver
   if (now.methods) inner = now.methods->begin_part(inner, of_.method_, options, of_.has_null_space());
   policy_ = nullptr;
   if (changes_ != Changes::policy) return solve(inner);
-  AutoSwitchOptions policy =
-      of_.options_of_policy(matrix_, options.stopping, several_ ? std::max<std::int64_t>(std::ssize(part_), 1) : 0);
+  AutoSwitchOptions policy = of_.options_of_policy(
+      matrix_, options.stopping, several_ ? std::max<std::int64_t>(std::ssize(part_), 1) : 0);
   // What is expected is of the preconditioner and the method that the solve began with.
   if ((now.watch && now.watch->in_use()) || (now.methods && now.methods->changed()))
     policy.expected_iterations = 0;
@@ -203,16 +204,16 @@ SolveReport SystemSolver<T>::Run::worst_of(const MultiSolveReport& all) {
                            [&](const SolveReport& a, const SolveReport& b) { return rank(a) < rank(b); });
 }
 
-#define PROTEAN_INSTANTIATE(T)                                                                              \
-  template std::int64_t SystemSolver<T>::Run::iterations_of(const ColumnNumbers&) const;                    \
-  template FormatSchedule<T>* SystemSolver<T>::Run::make_schedule(SolveObserver*);                          \
-  template void SystemSolver<T>::Run::operator()();                                                         \
-  template void SystemSolver<T>::Run::next_part(const ColumnNumbers&, double);                              \
-  template MultiSolveReport SystemSolver<T>::Run::steered(                                                  \
-      SolveObserver*, const SolverOptions&, Trial, std::function<double()>,                                 \
-      const std::function<MultiSolveReport(SolveObserver*)>&);                                              \
-  template void SystemSolver<T>::Run::columns_left(std::int64_t);                                           \
-  template bool SystemSolver<T>::Run::ends_all(StopReason) const;                                           \
+#define PROTEAN_INSTANTIATE(T)                                                           \
+  template std::int64_t SystemSolver<T>::Run::iterations_of(const ColumnNumbers&) const; \
+  template FormatSchedule<T>* SystemSolver<T>::Run::make_schedule(SolveObserver*);       \
+  template void SystemSolver<T>::Run::operator()();                                      \
+  template void SystemSolver<T>::Run::next_part(const ColumnNumbers&, double);           \
+  template MultiSolveReport SystemSolver<T>::Run::steered(                               \
+      SolveObserver*, const SolverOptions&, Trial, std::function<double()>,              \
+      const std::function<MultiSolveReport(SolveObserver*)>&);                           \
+  template void SystemSolver<T>::Run::columns_left(std::int64_t);                        \
+  template bool SystemSolver<T>::Run::ends_all(StopReason) const;                        \
   template SolveReport SystemSolver<T>::Run::worst_of(const MultiSolveReport&);
 PROTEAN_INSTANTIATE(float)
 PROTEAN_INSTANTIATE(double)

@@ -250,14 +250,13 @@ std::string explain_names(const Problem& problem) {
 
 std::string explain_method(std::string_view reason, const std::vector<MethodChange>& changes) {
   if (reason.empty()) return {};
-  std::string text = changes.empty()
-                         ? fmt::format("\n  Method auto stayed with {}\n", reason)
-                         : fmt::format("\n  Method auto began with {}\n", changes.front().from);
+  std::string text = changes.empty() ? fmt::format("\n  Method auto stayed with {}\n", reason)
+                                     : fmt::format("\n  Method auto began with {}\n", changes.front().from);
   for (const MethodChange& one : changes)
-    text += fmt::format("  it {:>6}  {:<10}  {}{}: {} (residual {:.1e}{})\n", one.iteration,
-                        to_string(one.action), one.to,
-                        one.restart > 0 ? fmt::format("({})", one.restart) : "", one.reason,
-                        one.relative_residual, columns_text(one.columns));
+    text +=
+        fmt::format("  it {:>6}  {:<10}  {}{}: {} (residual {:.1e}{})\n", one.iteration,
+                    to_string(one.action), one.to, one.restart > 0 ? fmt::format("({})", one.restart) : "",
+                    one.reason, one.relative_residual, columns_text(one.columns));
   return text;
 }
 

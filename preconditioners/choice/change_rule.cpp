@@ -165,9 +165,8 @@ ChangeRule::Offer ChangeRule::offer(const Untried& untried, const Forecast& left
   const double likely = left.known ? left.likely : static_cast<double>(iteration_);
   const double one = seconds_of_iteration(candidate);
   Offer o{.candidate = &candidate};
-  o.setup = untried.setup *
-            (candidate.setup / situation_.iteration_of_columns * first_unit_ +
-             (situation_.deterministic ? 0 : candidate.setup_seconds));
+  o.setup = untried.setup * (candidate.setup / situation_.iteration_of_columns * first_unit_ +
+                             (situation_.deterministic ? 0 : candidate.setup_seconds));
   o.trial = std::clamp(iterations_of(candidate, likely), double{least_trial}, double{trial_iterations}) * one;
   o.solve = iterations_of(candidate, likely) * one;
   o.price = candidate.setup_bound * o.setup + trials_in_price * o.trial + (known_traits_ ? 0 : look * unit_);

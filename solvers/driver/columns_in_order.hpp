@@ -117,7 +117,8 @@ class ColumnsInOrder final : private OrderFollower {
     VectorView<const T> weights = callers_.weights;
     try {
       for (const MultiVectorView<T>& lanes : change_.kept) permute(from, lanes);
-      if (from.size() > 0) from.template multi_apply_inverse<T>(MultiVectorView<const T>(own_x()), callers_.X);
+      if (from.size() > 0)
+        from.template multi_apply_inverse<T>(MultiVectorView<const T>(own_x()), callers_.X);
       if (order_.size() > 0) {
         order_.template multi_apply<T>(MultiVectorView<const T>(callers_.X), own_x());
         order_.template multi_apply<T>(callers_.B, own_b());
@@ -170,8 +171,8 @@ class ColumnsInOrder final : private OrderFollower {
   VectorBlock<const T> null_space_;
   std::unique_ptr<OrderedPreconditioner<T>> M_;
   std::optional<MultiSystem<T>> system_;
-  Permutation order_;  // of the present vectors; of no rows: the caller's
-  Change change_;      // that prepare_order() has got ready
+  Permutation order_;                 // of the present vectors; of no rows: the caller's
+  Change change_;                     // that prepare_order() has got ready
   std::exception_ptr failed_change_;  // of adopt_order()
   bool begun_ = false;
 };

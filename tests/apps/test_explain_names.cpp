@@ -72,7 +72,8 @@ TEST_F(ExplainNames, SaysWhatMayChange) {
   expect_said(open, "May change in the solve: format auto, method auto, preconditioner auto\n");
   expect_said(open, "Method auto stayed with cg: the matrix is symmetric");
   expect_said(open, "Preconditioner auto stayed with jacobi");
-  const Outcome scheduled = explained("operator: {format: csr}\nschedule: [{at_iteration: 3, format: ell}]\n");
+  const Outcome scheduled =
+      explained("operator: {format: csr}\nschedule: [{at_iteration: 3, format: ell}]\n");
   expect_said(scheduled, "the format, which the schedule changes at its points");
   const Outcome policy = explained("operator: {format: csr}\nschedule: {policy: auto}\n");
   expect_said(policy, "the format, which policy auto changes");
@@ -127,8 +128,9 @@ TEST_F(ExplainNames, StorageAutoAlwaysSaysWhyItTookDouble) {
   EXPECT_FALSE(report()["preconditioner"].contains("storage_reason")) << "double was named";
   problem("{value: 1}", "solver: {method: cg}\npreconditioner: {type: auto, storage: auto}\n");
   ASSERT_EQ(run({"solve", "p.yaml"}).code, 0);
-  EXPECT_NE(report()["preconditioner"]["storage_reason"].get<std::string>().find("jacobi has no form in float"),
-            std::string::npos);
+  EXPECT_NE(
+      report()["preconditioner"]["storage_reason"].get<std::string>().find("jacobi has no form in float"),
+      std::string::npos);
 }
 
 }  // namespace

@@ -161,7 +161,7 @@ struct ColumnsLive {
   MachineTable table;
   AutoSwitchOptions options{.policy = {}, .goal = 1, .max_iterations = 10000};
   std::unique_ptr<AutoSwitcher<double>> switcher;
-  double order_price = 0;  // in the table, in products of csr; 0: the table has none
+  double order_price = 0;                // in the table, in products of csr; 0: the table has none
   double promise = 0.25, bandwidth = 0;  // bandwidth: several_bandwidth of the targets, beside 1 of csr
   InCsr in_csr;
   MultiSolveReport report;

@@ -45,7 +45,8 @@ struct OrderedColumns {
                          MultiSolveObserver* observer, std::span<const StoppingRule> rules) {
     const std::int64_t n = csr.rows();
     PlacedColumns<double> B(context, b, n, shape),
-        X(context, Columns<double>(b.size(), std::vector<double>(static_cast<std::size_t>(n), 0.25)), n, shape);
+        X(context, Columns<double>(b.size(), std::vector<double>(static_cast<std::size_t>(n), 0.25)), n,
+          shape);
     MultiSolveReport report = solver.solve(A, B.read(), X.view(), M, observer, rules);
     x = X.fetch();
     return report;
@@ -54,7 +55,8 @@ struct OrderedColumns {
     for (std::size_t j = 0; j < b.size(); ++j) {
       const SolveReport& one = report.columns[j];
       EXPECT_TRUE(one.converged()) << "column " << j << ": " << one.detail;
-      EXPECT_NEAR(residual_of(on_host, b[j], x[j]), one.true_residual, 1e-10 * one.rhs_norm) << "column " << j;
+      EXPECT_NEAR(residual_of(on_host, b[j], x[j]), one.true_residual, 1e-10 * one.rhs_norm)
+          << "column " << j;
     }
   }
   ContextPtr context;
@@ -72,7 +74,8 @@ struct ChangesOrder final : MultiSolveObserver {
       const auto before = one.A.permuted();
       EXPECT_TRUE(before);
       if (before) permuted.push_back(*before);
-      EXPECT_TRUE(one.change_to(done % 2 == 0 ? "rcm" : "none", info.iteration)) << one.A.failures().back().why;
+      EXPECT_TRUE(one.change_to(done % 2 == 0 ? "rcm" : "none", info.iteration))
+          << one.A.failures().back().why;
       ++done;
     }
     return true;
@@ -88,7 +91,8 @@ struct ChangesOrder final : MultiSolveObserver {
 
 std::vector<StoppingRule> some_rules() {
   std::vector<StoppingRule> rules(5);
-  rules[1].relative_tolerance = 0.3, rules[2].relative_tolerance = 1e-4;  // they end before a change, and between two
+  rules[1].relative_tolerance = 0.3,
+  rules[2].relative_tolerance = 1e-4;  // they end before a change, and between two
   return rules;
 }
 

@@ -41,7 +41,8 @@ struct ColumnsSeen final : MultiSolveObserver {
 struct ChangingColumns : ChangingProblem {
   explicit ChangingColumns(ContextPtr where = test_context(), CsrMatrix<double> matrix = uneven_grid(),
                            std::int64_t count = 3)
-      : ChangingProblem(std::move(where), std::move(matrix)), B(sample_columns<double>(csr.rows(), count, 5)) {
+      : ChangingProblem(std::move(where), std::move(matrix)),
+        B(sample_columns<double>(csr.rows(), count, 5)) {
     B[0] = b;
   }
   MultiSolveResult solve_columns(LinearSystem<double>& system, MultiSolveObserver* observer = nullptr,

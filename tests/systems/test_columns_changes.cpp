@@ -170,7 +170,8 @@ TEST_F(ColumnsChanges, ColumnsThatHaveEndedStayAsTheyAre) {
     std::vector<StoppingRule> rules(4);
     rules[1].relative_tolerance = 0.5, rules[2].relative_tolerance = 1e-5;
     rules[3].max_iterations = 5;
-    const MultiSolveResult plain = one.solve_columns(*one.system(one.settings("cg", "jacobi")), nullptr, rules);
+    const MultiSolveResult plain =
+        one.solve_columns(*one.system(one.settings("cg", "jacobi")), nullptr, rules);
     const Columns<double> x = one.X;
     offer(context->space() == Space::device ? "amg" : "ic0");
     ColumnsSeen seen;
@@ -242,8 +243,7 @@ TEST_F(ColumnsChanges, AnInterruptedSetupEndsTheSolve) {
   seen.on_each = [&](const MultiIterationInfo& info) { begun = info.iteration > 0; };
   const detail::StopQuestion question([&] { return begun; });
   const MultiSolveResult result = one.solve_columns(*one.system(one.settings()), &seen);
-  for (const SolveReport& column : result.report.columns)
-    EXPECT_EQ(column.reason, StopReason::interrupted);
+  for (const SolveReport& column : result.report.columns) EXPECT_EQ(column.reason, StopReason::interrupted);
   ASSERT_EQ(actions_of(result), std::vector<Action>{Action::refused});
   EXPECT_TRUE(has(result.preconditioner_changes[0].reason, "interrupted"));
 }
@@ -518,7 +518,8 @@ TEST_F(ColumnsChanges, CSaysItInItsReason) {
             PROTEAN_OK)
       << protean_last_error();
   ASSERT_EQ(protean_solver_create(nullptr, nullptr, &solver), PROTEAN_OK);
-  EXPECT_EQ(protean_solve_multi(solver, matrix, k, B.data(), n, X.data(), n), PROTEAN_OK) << protean_last_error();
+  EXPECT_EQ(protean_solve_multi(solver, matrix, k, B.data(), n, X.data(), n), PROTEAN_OK)
+      << protean_last_error();
   EXPECT_STREQ(protean_solver_method(solver), "minres");
   EXPECT_TRUE(has(protean_solver_method_reason(solver), "minres took the place of cg at iteration"))
       << protean_solver_method_reason(solver);
@@ -555,7 +556,8 @@ TEST(ColumnsRule, SetupsServeAllColumns) {
     for (std::int64_t i = 0; i < 3000; ++i) {
       const double seconds = static_cast<double>(i);
       detail::ChangeOrder order = rule.on_iteration(i, std::exp(-1e-3 * seconds), seconds);
-      if (order.step == detail::ChangeStep::look) rule.note_traits({.symmetric = true}, 0), order = rule.again();
+      if (order.step == detail::ChangeStep::look)
+        rule.note_traits({.symmetric = true}, 0), order = rule.again();
       if (order.step == detail::ChangeStep::set_up) return i;
     }
     return std::int64_t{-1};

@@ -98,7 +98,8 @@ class Sequence {
     seen.on_each = [&](const MultiIterationInfo& info) { throws(info.iteration); };
     of_one.on_each = [&](const IterationInfo& info) { throws(info.iteration); };
     seen_allocations = 0, failing_allocation = event == 2 ? 1 + static_cast<std::int64_t>(random_() % 40) : 0;
-    trace += (several ? "columns" : "one") + (event < 3 ? " with event " + std::to_string(event) : std::string());
+    trace +=
+        (several ? "columns" : "one") + (event < 3 ? " with event " + std::to_string(event) : std::string());
     detail::allocation_hook = [](Space, std::size_t bytes) {
       if (failing_allocation > 0 && ++seen_allocations == failing_allocation)
         throw OutOfMemory("refused by the test", bytes);
@@ -132,8 +133,8 @@ class Sequence {
         EXPECT_LE(column.iterations, most);
         EXPECT_TRUE(column.reason != StopReason::interrupted || event == 0);
         if (column.converged()) {
-          const double baseline = settings_.solver.stopping.baseline == Baseline::rhs ? column.rhs_norm
-                                                                                     : column.initial_residual;
+          const double baseline =
+              settings_.solver.stopping.baseline == Baseline::rhs ? column.rhs_norm : column.initial_residual;
           EXPECT_LE(column.true_residual, 1.0001e-8 * baseline);
         }
       }
