@@ -3,7 +3,6 @@
 #pragma once
 #include <cstdint>
 #include <memory>
-#include <vector>
 
 #include "core/blas1.hpp"
 #include "core/permutation.hpp"
@@ -87,14 +86,6 @@ template <class T>
 struct InAnOrder {
   Vector<T> b, x, null_space, weights;
   std::shared_ptr<OrderedPreconditioner<T>> M;
-};
-// One change of the order, with its memory.
-template <class T>
-struct ChangeOfOrder {
-  Permutation to;
-  std::shared_ptr<OrderedPreconditioner<T>> M;
-  std::vector<VectorView<T>> kept;  // of the method
-  Vector<T> copy;
 };
 
 }  // namespace protean::detail

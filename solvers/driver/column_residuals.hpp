@@ -10,6 +10,7 @@
 #include "core/multi_blas1.hpp"
 #include "solvers/diagnosis.hpp"
 #include "solvers/driver/columns.hpp"
+#include "solvers/driver/followed_order.hpp"
 #include "solvers/null_space.hpp"
 
 namespace protean::detail {
@@ -31,28 +32,28 @@ struct ColumnNorms {
 template <class T>
 class ColumnResiduals {
  public:
-  // The system and its null space in the order of the solve. All arguments outlive this.
-  ColumnResiduals(const MultiSystem<T>& system, const VectorBlock<const T>& null_space,
-                  MultiWorkspace<T>& workspace)
-      : system_(system), null_space_(null_space), workspace_(workspace), method_(*workspace.method) {}
+  // Of the system and its null space in the order of the solve. All arguments outlive this.
+  ColumnResiduals(const FollowedOrder<ColumnsInOrder<T>>& order, MultiWorkspace<T>& workspace)
+      : order_(order), workspace_(workspace), method_(*workspace.method) {}
 
   // check_null_space() with a column of B, whose norm is not 0.
   void check_null_space(std::int32_t column, double rhs_norm) {
-    if (null_space_.count == 0) return;
+    if (null_space().count == 0) return;
     Vector<T> q(method_.context(), method_.rows()), d(method_.context(), method_.rows());
-    detail::check_null_space<T>(system_.A, null_space_, taken_out(system_.B, column), rhs_norm, q, d,
+    detail::check_null_space<T>(system().A, null_space(), taken_out(system().B, column), rhs_norm, q, d,
                                 workspace_.number);
   }
   // The norm of the part in the null space of a column of B.
   double in_null_space(std::int32_t column) {
-    if (null_space_.count == 0) return 0;
-    return part_in_null_space<T>(context(), null_space_, taken_out(system_.B, column), workspace_.components);
+    if (null_space().count == 0) return 0;
+    return part_in_null_space<T>(context(), null_space(), taken_out(system().B, column),
+                                 workspace_.components);
   }
   // Takes that part out of lane number `lane` of V.
   void project(const MultiVectorView<T>& V, std::int32_t lane) {
-    if (null_space_.count == 0) return;
+    if (null_space().count == 0) return;
     const VectorView<T> v = taken_out(V, lane);
-    detail::project<T>(context(), null_space_, v, workspace_.components);
+    detail::project<T>(context(), null_space(), v, workspace_.components);
     const ColumnPair back{0, lane};
     copy_columns<T>(context(), as_column(VectorView<const T>(v)), V, {&back, 1});
   }
@@ -60,9 +61,9 @@ class ColumnResiduals {
   // ||b|| of all columns.
   ColumnNorms norms_of_b() {
     std::vector<ColumnPair> all;
-    for (std::int32_t c = 0; c < system_.B.columns; ++c) all.push_back({c, c});
+    for (std::int32_t c = 0; c < system().B.columns; ++c) all.push_back({c, c});
     vectors_ = method_.free(method_.width());
-    copy_columns<T>(context(), system_.B, vectors_, all);
+    copy_columns<T>(context(), system().B, vectors_, all);
     method_.mark(method_.chosen(), all);
     multi_dot<T>(context(), vectors_, vectors_, method_.chosen(), workspace_.squares.data());
     return norms(all);
@@ -74,7 +75,7 @@ class ColumnResiduals {
     const std::int64_t width = method_.width(), narrow = multi_width(std::ssize(of));
     const bool packed = 2 * narrow <= width;
     std::vector<ColumnPair> own, from_b;
-    lane_of_.assign(static_cast<std::size_t>(system_.B.columns), -1);
+    lane_of_.assign(static_cast<std::size_t>(system().B.columns), -1);
     std::int32_t next = 0;
     for (const ColumnPair one : of) {
       const std::int32_t lane = packed ? next++ : one.to;
@@ -89,8 +90,8 @@ class ColumnResiduals {
       copy_columns<T>(context(), method_.x(), copies, own);
       x = copies, vectors_ = method_.free(narrow, true);
     }
-    method_.product(system_.A, x, vectors_, own_lanes(own));
-    multi_residual<T>(context(), system_.B, vectors_, from_b, workspace_.squares.data());
+    method_.product(system().A, x, vectors_, own_lanes(own));
+    multi_residual<T>(context(), system().B, vectors_, from_b, workspace_.squares.data());
     ColumnNorms found = norms(from_b);
     for (const ColumnPair pair : from_b) project(vectors_, pair.to);
     return found;
@@ -103,7 +104,9 @@ class ColumnResiduals {
   }
 
  private:
-  const Context& context() const noexcept { return system_.context(); }
+  const MultiSystem<T>& system() const noexcept { return order_.system(); }
+  const VectorBlock<const T>& null_space() const noexcept { return order_.null_space(); }
+  const Context& context() const noexcept { return *method_.context(); }
   VectorView<T> taken_out(const MultiVectorView<const T>& V, std::int32_t j) {
     Vector<T>& v = workspace_.column;
     if (v.size() != V.rows) v = Vector<T>(method_.context(), V.rows);
@@ -115,13 +118,13 @@ class ColumnResiduals {
   ColumnNorms norms(std::span<const ColumnPair> pairs) {
     ColumnNorms found;
     found.two = found.measured = norms(pairs, vectors_, workspace_.squares.data());
-    if (system_.weights.size == 0) return found;
+    if (system().weights.size == 0) return found;
     Vector<T>& ones = workspace_.ones;
     if (ones.size() == 0) {
       ones = Vector<T>(method_.context(), method_.most());
       fill<T>(context(), T(1), ones);
     }
-    found.measured = norms(pairs, method_.weigh(system_, vectors_, ones.data()), method_.weighted_squared());
+    found.measured = norms(pairs, method_.weigh(system(), vectors_, ones.data()), method_.weighted_squared());
     return found;
   }
   // From their squares, or anew where a square is out of range.
@@ -143,8 +146,7 @@ class ColumnResiduals {
     return found;
   }
 
-  const MultiSystem<T>& system_;
-  const VectorBlock<const T>& null_space_;
+  const FollowedOrder<ColumnsInOrder<T>>& order_;
   MultiWorkspace<T>& workspace_;
   MultiMethod<T>& method_;
   MultiVectorView<T> vectors_{};

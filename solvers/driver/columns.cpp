@@ -16,9 +16,8 @@
 #include "core/memory.hpp"
 #include "operators/kernel_loading.hpp"
 #include "solvers/driver/column_residuals.hpp"
-#include "solvers/driver/columns_in_order.hpp"
 #include "solvers/driver/course.hpp"
-
+#include "solvers/driver/followed_order.hpp"
 #include "solvers/lane_judge.hpp"
 
 namespace protean::detail {
@@ -50,8 +49,8 @@ class ColumnsRun final : private Inquiry<T> {
         workspace_(workspace),
         method_(*workspace.method),
         observer_(observer),
-        in_order_(callers, null_space, workspace),
-        residuals_(system_, in_order_.null_space(), workspace),
+        in_order_(callers, null_space, workspace.in_an_order, {method_}),
+        residuals_(in_order_, workspace),
         findings_{.method = method_.traits().id,
                   .preconditioner = callers.M ? callers.M->name() : std::string_view()} {
     const auto k = static_cast<std::size_t>(callers.B.columns);
@@ -65,8 +64,8 @@ class ColumnsRun final : private Inquiry<T> {
 
   MultiSolveReport operator()() {
     in_order_.begin();
-    report_.product = in_words(system_.A);
-    if (system_.M) report_.preconditioner = system_.d.size > 0 ? "diagonal" : in_words(*system_.M);
+    report_.product = in_words(system().A);
+    if (system().M) report_.preconditioner = system().d.size > 0 ? "diagonal" : in_words(*system().M);
     const bool on_gpu = context().space() == Space::device && !context().simulated();
     report_.steps = on_gpu ? "queued" : context().simulated() ? "simulated" : "host";
     std::unique_ptr<MultiDeviceSteps<T>>& device_steps = workspace_.device_steps;
@@ -87,7 +86,7 @@ class ColumnsRun final : private Inquiry<T> {
     }
     report_.iterations = iteration();
     // The last format may have another product than the first.
-    if (const std::string product = in_words(system_.A); product != report_.product)
+    if (const std::string product = in_words(system().A); product != report_.product)
       report_.product += "; then " + product;
     return report();
   }
@@ -95,7 +94,8 @@ class ColumnsRun final : private Inquiry<T> {
  private:
   using Columns = std::vector<Column<T>*>;
 
-  const Context& context() const noexcept { return system_.context(); }
+  const Context& context() const noexcept { return callers_.context(); }
+  const MultiSystem<T>& system() const noexcept { return in_order_.system(); }
   static std::string in_words(const LinearOperator<T>& A) {
     const std::string why = column_by_column(A);
     return why.empty() ? "in one pass" : "column by column: " + why;
@@ -120,21 +120,8 @@ class ColumnsRun final : private Inquiry<T> {
     return pairs;
   }
 
-  // Numbers of all lanes, in the space of the solve.
-  void write(T* where, const std::vector<T>& numbers) {
-    const auto size = static_cast<std::int64_t>(numbers.size());
-    copy<T>(context(), VectorView<const T>{numbers.data(), size, Space::host},
-            {where, size, context().space()});
-  }
-  std::vector<T> read(const T* where, std::int64_t size) {
-    std::vector<T> numbers(static_cast<std::size_t>(size));
-    copy<T>(context(), VectorView<const T>{where, size, context().space()},
-            {numbers.data(), size, Space::host});
-    return numbers;
-  }
-
   void begin() {
-    method_.reset(multi_width(system_.B.columns));
+    method_.reset(multi_width(system().B.columns));
     const ColumnNorms norms_of_b = residuals_.norms_of_b();
     std::vector<typename Course<T>::Beginning> beginnings(columns_.size());
     Columns started;
@@ -142,19 +129,19 @@ class ColumnsRun final : private Inquiry<T> {
       typename Course<T>::Beginning& of = beginnings[static_cast<std::size_t>(c.number)];
       const auto number = static_cast<std::size_t>(c.number);
       of.two_rhs_norm = norms_of_b.two[number], of.rhs_norm = norms_of_b.measured[number];
-      of.largest_inverse_weight = system_.largest_inverse_weight;
+      of.largest_inverse_weight = system().largest_inverse_weight;
       if (of.two_rhs_norm != 0) {
         c.lane = c.number;
         started.push_back(&c);
         continue;
       }
       const ColumnPair zero{-1, c.number};
-      copy_columns<T>(context(), residuals_.vectors(), system_.X, {&zero, 1});
+      copy_columns<T>(context(), residuals_.vectors(), system().X, {&zero, 1});
       c.end_with_zero();
       leave(c);
     }
     if (!started.empty()) {
-      copy_columns<T>(context(), system_.X, method_.x(), lanes());
+      copy_columns<T>(context(), system().X, method_.x(), lanes());
       const std::int32_t first = started.front()->number;
       residuals_.check_null_space(first, norms_of_b.two[static_cast<std::size_t>(first)]);
       for (const Column<T>* c : started) residuals_.project(method_.x(), c->lane);
@@ -200,7 +187,7 @@ class ColumnsRun final : private Inquiry<T> {
     std::vector<ColumnPair> pairs;
     for (const Column<T>* c : of) pairs.push_back({residuals_.lane_of(c->number), c->lane});
     method_.mark(method_.chosen(), pairs);
-    method_.begin(system_, residuals_.vectors(), pairs);
+    method_.begin(system(), residuals_.vectors(), pairs);
     const std::vector<LaneScalars<T>> now = read_scalars();
     for (Column<T>* c : of) {
       c->begun();
@@ -213,7 +200,9 @@ class ColumnsRun final : private Inquiry<T> {
   std::vector<LaneScalars<T>> read_scalars() {
     std::vector<LaneScalars<T>> lanes(static_cast<std::size_t>(method_.width()));
     for (int s = 0; s < method_.scalar_count(); ++s) {
-      const std::vector<T> numbers = read(method_.scalars(s), method_.width());
+      std::vector<T> numbers(lanes.size());
+      copy<T>(context(), VectorView<const T>{method_.scalars(s), method_.width(), context().space()},
+              {numbers.data(), method_.width(), Space::host});
       for (std::size_t l = 0; l < lanes.size(); ++l) lanes[l][static_cast<std::size_t>(s)] = numbers[l];
     }
     return lanes;
@@ -235,10 +224,10 @@ class ColumnsRun final : private Inquiry<T> {
   void advance() {
     const std::vector<ColumnPair> of = lanes();
     if (steps_) {
-      steps_->next(system_, method_, of, room(), done_);
+      steps_->next(system(), method_, of, room(), done_);
       return take(done_);
     }
-    method_.step(system_, of);
+    method_.step(system(), of);
     report_.products += method_.traits().products;
     const std::vector<LaneScalars<T>> now = read_scalars();
     const auto residual = static_cast<std::size_t>(method_.residual_scalar());
@@ -274,7 +263,7 @@ class ColumnsRun final : private Inquiry<T> {
   // Between two steps: the observer, the verdicts, and what follows from them.
   void look() {
     const bool go_on = observe();
-    const bool new_values = system_.A.revision() != revision_;
+    const bool new_values = system().A.revision() != revision_;
     const auto stops = [&](const Column<T>& c) { return new_values || c.asks_for_truth(cycle_ended(c)); };
     bool any = false;
     for (Column<T>& c : columns_) {
@@ -300,7 +289,7 @@ class ColumnsRun final : private Inquiry<T> {
     for (const Column<T>* c : looked_at) residuals_.project(method_.x(), c->lane);
     (void)compute_truth(looked_at);
     if (new_values) {
-      revision_ = system_.A.revision();
+      revision_ = system().A.revision();
       in_order_.refresh_preconditioner();
     }
     for (Column<T>* c : looked_at) {
@@ -318,7 +307,7 @@ class ColumnsRun final : private Inquiry<T> {
     std::vector<LaneSteps> steps;
     for (const Column<T>* c : of)
       if (c->runs()) steps.push_back({c->lane, c->steps_since_begin()});
-    method_.finish(system_, steps);
+    method_.finish(system(), steps);
   }
   void judge(Column<T>& c, bool go_on) {
     if (!c.history.empty()) remember(c, c.history.back());
@@ -338,10 +327,10 @@ class ColumnsRun final : private Inquiry<T> {
   Evidence<T> evidence(const Course<T>& of) override {
     const auto& c = static_cast<const Column<T>&>(of);
     TakenOut<T>& out = taken_out();
-    copy_column<T>(context(), system_.B, c.number, out.b);
+    copy_column<T>(context(), system().B, c.number, out.b);
     copy_column<T>(context(), method_.x(), c.lane, out.x);
     copy_column<T>(context(), residuals_.vectors(), residuals_.lane_of(c.number), out.residual);
-    return evidence_of(system_, out);
+    return evidence_of(system(), out);
   }
   Evidence<T> evidence_for_caller() override { return evidence_of(callers_, taken_out()); }
   TakenOut<T>& taken_out() {
@@ -358,7 +347,7 @@ class ColumnsRun final : private Inquiry<T> {
   // Returns a column that has ended to the caller.
   void give_back(Column<T>& c) {
     const ColumnPair pair{c.lane, c.number};
-    copy_columns<T>(context(), method_.x(), system_.X, {&pair, 1});
+    copy_columns<T>(context(), method_.x(), system().X, {&pair, 1});
     leave(c);
   }
   void leave(Column<T>& c) {
@@ -385,7 +374,8 @@ class ColumnsRun final : private Inquiry<T> {
       for (const Column<T>& c : columns_)
         if (c.in_lane())
           numbers[static_cast<std::size_t>(c.lane)] = c.scalars[static_cast<std::size_t>(place)];
-      write(method_.scalars(place), numbers);
+      copy<T>(context(), VectorView<const T>{numbers.data(), method_.width(), Space::host},
+              {method_.scalars(place), method_.width(), context().space()});
     }
     method_.mark(method_.running(), lanes());
     if (!steps_) return;
@@ -438,7 +428,7 @@ class ColumnsRun final : private Inquiry<T> {
     std::vector<ColumnPair> pairs;
     for (const Column<T>& c : columns_)
       if (c.in_lane()) pairs.push_back({c.lane, c.number});
-    if (!pairs.empty()) copy_columns<T>(context(), method_.x(), system_.X, pairs);
+    if (!pairs.empty()) copy_columns<T>(context(), method_.x(), system().X, pairs);
     in_order_.show_solution();
   }
   // For the observer.
@@ -451,14 +441,13 @@ class ColumnsRun final : private Inquiry<T> {
   MultiWorkspace<T>& workspace_;
   MultiMethod<T>& method_;
   MultiSolveObserver* const observer_;
-  ColumnsInOrder<T> in_order_;
-  const MultiSystem<T>& system_ = in_order_.system();  // in the order of the operator, also after a change
+  FollowedOrder<ColumnsInOrder<T>> in_order_;
   ColumnResiduals<T> residuals_;
 
   Findings findings_;
   std::int64_t broken_ = 0;
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
-  Revision revision_ = system_.A.revision();
+  Revision revision_ = callers_.A.revision();
   MultiSolveReport report_;
   std::vector<Column<T>> columns_;
   std::vector<double> shown_, relative_;  // residuals, for the observer

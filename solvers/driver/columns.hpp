@@ -6,6 +6,7 @@
 
 #include "core/device_checks.hpp"
 #include "solvers/multi_method.hpp"
+#include "solvers/ordered_solve.hpp"
 #include "solvers/solve_report.hpp"
 
 namespace protean::detail {
@@ -32,7 +33,7 @@ struct MultiWorkspace {
   Vector<T> column;                // made when one column is looked at
   Vector<T> constant, components;  // of a null space
   std::unique_ptr<MultiDeviceSteps<T>> device_steps;
-  Vector<T> ordered_b, ordered_x, ordered_null_space, ordered_weights;  // in the order of the operator
+  InAnOrder<T> in_an_order;
 };
 
 // Throws OutOfMemory if the host has no memory for what a solve keeps of k columns, besides vectors.

@@ -1,30 +1,133 @@
-// The system of a solve in the order of its operator (HasOrder), which the operator may change between two steps.
-// Private to solvers/.
+// The system of a solve in the order of its operator (HasOrder), which the operator may change between two steps: of one
+// right-hand side, or of several. Private to solvers/.
 #pragma once
 #include <cstdint>
 #include <exception>
 #include <memory>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "core/multi_blas1.hpp"
+#include "solvers/multi_method.hpp"
 #include "solvers/ordered_solve.hpp"
 #include "solvers/steps.hpp"
 
 namespace protean::detail {
 
+// What FollowedOrder asks of one right-hand side.
 template <class T>
+struct OneInOrder {
+  using Number = T;
+  using System = detail::System<T>;
+  using View = VectorView<T>;
+  using Copy = Vector<T>;
+
+  static VectorView<const T> b(const System& s) noexcept { return s.b; }
+  static View x(const System& s) noexcept { return s.x; }
+  static int columns(const System&) noexcept { return 1; }
+  static VectorView<const T> weights(const System& s) noexcept {
+    return s.weights ? s.weights->entries : VectorView<const T>{};
+  }
+  static View like(const VectorView<const T>& v, Vector<T>& memory) {
+    return {memory.data(), v.size, memory.space()};
+  }
+  static std::int64_t entries(const VectorView<const T>& v) { return v.size; }
+  static void apply(const Permutation& P, VectorView<const T> from, View to) {
+    P.template apply<T>(from, to);
+  }
+  static void apply_inverse(const Permutation& P, VectorView<const T> from, View to) {
+    P.template apply_inverse<T>(from, to);
+  }
+  static void copy(const Context& context, VectorView<const T> from, View to) {
+    protean::copy<T>(context, from, to);
+  }
+
+  int lanes() const noexcept { return 1; }
+  std::vector<View> kept() const { return method.kept_vectors(steps->runs_ahead()); }
+  Copy copy_of_one(const ContextPtr& context, std::int64_t rows) const { return Copy(context, rows); }
+  System in_order(const HasOrder<T>* of, const System& callers, View own_b, View own_x,
+                  const Preconditioner<T>* M, VectorView<const T> own_weights) {
+    if (callers.weights) weights_ = {own_weights, callers.weights->weighted, callers.weights->squared};
+    return {of->in_order(),
+            own_b,
+            own_x,
+            M,
+            M ? M->inverse_diagonal() : VectorView<const T>{},
+            of,
+            nullptr,
+            callers.weights ? &weights_ : nullptr};
+  }
+  void changed(const System& now, bool begun) noexcept {
+    if (begun) method.order_changed();
+    steps->change_system(now);
+  }
+
+  Method<T>& method;
+  Steps<T>* const& steps;  // the pointer to the present ones
+  ResidualWeights<T> weights_ = {};
+};
+
+// And of several, whose method keeps lanes.
+template <class T>
+struct ColumnsInOrder {
+  using Number = T;
+  using System = MultiSystem<T>;
+  using View = MultiVectorView<T>;
+  using Input = MultiVectorView<const T>;
+  using Copy = MultiVector<T>;
+
+  static Input b(const System& s) noexcept { return s.B; }
+  static View x(const System& s) noexcept { return s.X; }
+  static int columns(const System& s) noexcept { return static_cast<int>(s.B.columns); }
+  static VectorView<const T> weights(const System& s) noexcept { return s.weights; }
+  static View like(const Input& v, Vector<T>& memory) {
+    return {memory.data(), v.rows,        v.columns, v.layout == VectorLayout::columns ? v.rows : v.columns,
+            v.layout,      memory.space()};
+  }
+  static std::int64_t entries(const Input& v) { return entries_of(v.rows, v.columns, sizeof(T)); }
+  static void apply(const Permutation& P, const Input& from, const View& to) {
+    P.template multi_apply<T>(from, to);
+  }
+  static void apply_inverse(const Permutation& P, const Input& from, const View& to) {
+    P.template multi_apply_inverse<T>(from, to);
+  }
+  static void copy(const Context& context, const Input& from, const View& to) {
+    std::vector<ColumnPair> all;
+    for (std::int32_t lane = 0; lane < from.columns; ++lane) all.push_back({lane, lane});
+    copy_columns<T>(context, from, to, all);
+  }
+
+  int lanes() const noexcept { return static_cast<int>(method.width()); }
+  std::vector<View> kept() const { return method.kept_lanes(); }
+  Copy copy_of_one(const ContextPtr& context, std::int64_t rows) const {
+    return Copy(context, rows, method.width(), VectorLayout::interleaved);
+  }
+  System in_order(const HasOrder<T>* of, const System& callers, View own_b, View own_x,
+                  const Preconditioner<T>* M, VectorView<const T> own_weights) {
+    return {of->in_order(),
+            own_b,
+            own_x,
+            M,
+            M ? M->inverse_diagonal() : VectorView<const T>{},
+            own_weights,
+            callers.largest_inverse_weight};
+  }
+  void changed(const System&, bool) noexcept {}
+
+  MultiMethod<T>& method;
+};
+
+template <class Form>
 class FollowedOrder final : private OrderFollower {
  public:
-  // The caller's system, which it keeps up to date for `steps`, the pointer to the present ones. All of it outlives
-  // this.
-  FollowedOrder(const System<T>& callers, VectorBlock<const T> null_space, Workspace<T>& workspace,
-                Steps<T>* const& steps)
-      : callers_(callers),
-        callers_null_space_(null_space),
-        method_(*workspace.method),
-        own_(workspace.in_an_order),
-        steps_(steps) {
+  using T = typename Form::Number;
+  using System = typename Form::System;
+  using View = typename Form::View;
+
+  // The caller's system, its null space, and what the solver keeps from one solve to the next. All of it outlives this.
+  FollowedOrder(const System& callers, VectorBlock<const T> null_space, InAnOrder<T>& own, Form form)
+      : callers_(callers), callers_null_space_(null_space), own_(own), form_(form) {
     if (has_order_)
       has_order_->follow(*this);
     else
@@ -40,12 +143,12 @@ class FollowedOrder final : private OrderFollower {
   FollowedOrder& operator=(const FollowedOrder&) = delete;
 
   // In the order of the operator.
-  const System<T>& system() const noexcept { return ordered_ ? *ordered_ : callers_; }
+  const System& system() const noexcept { return ordered_ ? *ordered_ : callers_; }
   const VectorBlock<const T>& null_space() const noexcept { return null_space_; }
 
   // Takes the order that the operator has.
   void begin() {
-    if (!has_order_ || has_order_->order().size() == 0) return;
+    if (!has_order_ || has_order_->order().size() == 0 || Form::columns(callers_) == 0) return;
     prepare_order(has_order_->order());
     adopt_order();
     require_change();
@@ -62,39 +165,41 @@ class FollowedOrder final : private OrderFollower {
   }
   // Copies x to the caller's.
   void show_solution() const {
-    if (order_.size() > 0) order_.template apply_inverse<T>(own_.x, callers_.x);
+    if (order_.size() > 0) Form::apply_inverse(order_, own_x(), Form::x(callers_));
   }
   // x is the caller's from here on. No step follows.
   void bring_back() {
-    if (order_.size() == 0) return;
-    const Permutation order = std::exchange(order_, {});
-    order.template apply_inverse<T>(own_.x, callers_.x);
+    show_solution();
+    order_ = {};
   }
 
  private:
-  const Context& context() const noexcept { return callers_.context(); }
+  const ContextPtr& context() const noexcept { return callers_.A.context(); }
+  View own_b() const { return Form::like(Form::b(callers_), own_.b); }
+  View own_x() const { return Form::like(Form::x(callers_), own_.x); }
 
   Permuted permuted() const override {
-    const bool diagonal = callers_.M && callers_.M->inverse_diagonal().size > 0;
-    const std::size_t vectors = method_.kept_vectors(steps_->runs_ahead()).size() + (diagonal ? 1 : 0);
-    const int others = callers_.weights ? 4 : 3;  // b, x, and x at the end; the weights
-    return {others + static_cast<int>(vectors) + static_cast<int>(callers_null_space_.count),
-            callers_.M && !diagonal ? 2 : 0};
+    const int columns = Form::columns(callers_), lanes = form_.lanes();
+    const bool diagonal = callers_.d.size > 0;
+    // b, x, and x at the end; then what all columns share.
+    const int others = 3 * columns + (Form::weights(callers_).size > 0 ? 1 : 0) + (diagonal ? 1 : 0) +
+                       static_cast<int>(callers_null_space_.count);
+    return {others + lanes * static_cast<int>(form_.kept().size()), callers_.M && !diagonal ? 2 * lanes : 0};
   }
 
   // Called by the operator while the observer runs, between two steps.
   void prepare_order(const Permutation& next) override {
-    const ContextPtr& its_context = callers_.A.context();
-    const std::int64_t n = callers_.x.size;
+    const std::int64_t n = next.size() > 0 ? next.size() : callers_.A.rows();
     const auto has_memory = [&](Vector<T>& v, std::int64_t size) {
-      if (v.size() != size) v = Vector<T>(its_context, size);
+      if (v.size() < size) v = {}, v = Vector<T>(context(), size);
     };
-    ChangeOfOrder<T> change;
+    Change change;
     change.to = next;
     if (next.size() > 0) {
-      has_memory(own_.b, n), has_memory(own_.x, n),
-          has_memory(own_.null_space, callers_null_space_.count * n);
-      if (callers_.weights) has_memory(own_.weights, n);
+      has_memory(own_.b, Form::entries(Form::b(callers_))),
+          has_memory(own_.x, Form::entries(Form::x(callers_)));
+      has_memory(own_.null_space, callers_null_space_.count * n);
+      if (Form::weights(callers_).size > 0) has_memory(own_.weights, n);
       if (callers_.M) {
         // That of an earlier solve in this order, so that a recorded graph can be used again.
         const bool known = order_.size() == 0 && own_.M && own_.M->is_of(*callers_.M, next);
@@ -102,8 +207,7 @@ class FollowedOrder final : private OrderFollower {
         change.M->refresh();
       }
     }
-    if (begun_) change.kept = method_.kept_vectors(steps_->runs_ahead());
-    if (begun_ || order_.size() > 0) change.copy = Vector<T>(its_context, n);
+    if (begun_) change.kept = form_.kept(), change.copy = form_.copy_of_one(context(), n);
     change_ = std::move(change);
   }
 
@@ -111,59 +215,61 @@ class FollowedOrder final : private OrderFollower {
   void adopt_order() noexcept override {
     const Permutation from = std::exchange(order_, change_.to);
     null_space_ = callers_null_space_;
+    VectorView<const T> weights = Form::weights(callers_);
     try {
-      for (const VectorView<T> v : change_.kept) permute(from, v);
-      if (!change_.kept.empty()) method_.order_changed();
-      if (from.size() > 0 && order_.size() > 0)
-        permute(from, own_.x);
-      else if (order_.size() > 0)
-        order_.template apply<T>(callers_.x, own_.x);
-      else if (from.size() > 0)
-        from.template apply_inverse<T>(own_.x, callers_.x);
+      for (const View& v : change_.kept) permute(from, v);
+      if (from.size() > 0) Form::apply_inverse(from, own_x(), Form::x(callers_));
       if (order_.size() > 0) {
-        order_.template apply<T>(callers_.b, own_.b);
+        Form::apply(order_, Form::x(callers_), own_x());
+        Form::apply(order_, Form::b(callers_), own_b());
         if (callers_null_space_.count > 0)
           null_space_ = in_order(order_, callers_null_space_, own_.null_space);
-        if (callers_.weights) {
-          order_.template apply<T>(callers_.weights->entries, own_.weights);
-          weights_ = {own_.weights, callers_.weights->weighted, callers_.weights->squared};
+        if (weights.size > 0) {
+          const VectorView<T> own{own_.weights.data(), weights.size, weights.space};
+          order_.template apply<T>(weights, own);
+          weights = own;
         }
       }
     } catch (...) { failed_change_ = std::current_exception(); }  // a broken device
     ordered_.reset();
     if (order_.size() > 0) {
       own_.M = std::move(change_.M);
-      ordered_.emplace(System<T>{has_order_->in_order(), own_.b, own_.x, own_.M.get(),
-                                 own_.M ? own_.M->inverse_diagonal() : VectorView<const T>{}, has_order_,
-                                 nullptr, callers_.weights ? &weights_ : nullptr});
+      ordered_.emplace(form_.in_order(has_order_, callers_, own_b(), own_x(), own_.M.get(), weights));
     }
+    form_.changed(system(), !change_.kept.empty());
     change_ = {};
-    steps_->change_system(system());
   }
 
   // A vector of the order `from` in the present one. It stays where it is.
-  void permute(const Permutation& from, VectorView<T> v) {
+  void permute(const Permutation& from, const View& v) {
+    const View copy = change_.copy.view();
     if (from.size() > 0)
-      from.template apply_inverse<T>(v, change_.copy);
+      Form::apply_inverse(from, v, copy);
     else
-      copy<T>(context(), v, change_.copy);
+      Form::copy(*context(), v, copy);
     if (order_.size() > 0)
-      order_.template apply<T>(change_.copy, v);
+      Form::apply(order_, copy, v);
     else
-      copy<T>(context(), change_.copy, v);
+      Form::copy(*context(), copy, v);
   }
 
-  const System<T>& callers_;
+  // One change of the order, with its memory.
+  struct Change {
+    Permutation to;
+    std::shared_ptr<OrderedPreconditioner<T>> M;
+    std::vector<View> kept;  // of the method
+    typename Form::Copy copy;
+  };
+
+  const System& callers_;
   const VectorBlock<const T> callers_null_space_;
-  Method<T>& method_;
   InAnOrder<T>& own_;
-  Steps<T>* const& steps_;
+  Form form_;
   const HasOrder<T>* const has_order_ = callers_.A.abilities().order.get();
   VectorBlock<const T> null_space_ = callers_null_space_;
-  ResidualWeights<T> weights_;
-  std::optional<System<T>> ordered_;  // nothing: it is the caller's
+  std::optional<System> ordered_;     // nothing: it is the caller's
   Permutation order_;                 // of the present vectors; of no rows: the caller's
-  ChangeOfOrder<T> change_;           // that prepare_order() has got ready
+  Change change_;                     // that prepare_order() has got ready
   std::exception_ptr failed_change_;  // of adopt_order()
   bool begun_ = false;
 };

@@ -14,7 +14,6 @@
 #include "operators/row_arrays.hpp"
 #include "solvers/driver/course.hpp"
 #include "solvers/driver/followed_order.hpp"
-
 #include "solvers/null_space.hpp"
 #include "solvers/options.hpp"
 
@@ -35,7 +34,7 @@ class OneVectorRun final : private Inquiry<T> {
         course_(options.stopping, findings_),
         host_steps_(method_, callers_),
         fetched_steps_(method_, callers_),
-        in_order_(callers_, null_space, workspace, steps_) {}
+        in_order_(callers_, null_space, workspace.in_an_order, {method_, steps_}) {}
 
   ~OneVectorRun() {
     if (rows_) rows_->keep_rows(false);
@@ -267,7 +266,7 @@ class OneVectorRun final : private Inquiry<T> {
   HostSteps<T> host_steps_;
   FetchedSteps<T> fetched_steps_;
   Steps<T>* steps_ = &host_steps_;
-  FollowedOrder<T> in_order_;
+  FollowedOrder<OneInOrder<T>> in_order_;
   const HasRowArrays<T>* rows_ = nullptr;  // the operator, while keep_rows() holds its row arrays
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   Revision revision_ = callers_.A.revision();
