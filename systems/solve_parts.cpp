@@ -113,8 +113,8 @@ void SystemSolver<T>::Run::next_part(const ColumnNumbers& columns, double since_
     SolveReport &one = report.columns[columns[i]], &then = second.columns[i];
     const double ended = since_begin + then.seconds;
     one = detail::joined(rules_[columns[i]], one, std::move(then), ended);
-    report.iterations = std::max(report.iterations, one.iterations);
   }
+  report.iterations = iterations_before_ + second.iterations;
   report.products += second.products, report.seconds = since_begin + second.seconds;
   report.product = second.product, report.preconditioner = second.preconditioner;
   matrix_.context()->synchronize();
@@ -181,12 +181,14 @@ void SystemSolver<T>::Run::columns_left(std::int64_t running) {
   if (of_.sequence_->watch) of_.sequence_->watch->columns_left(running);
 }
 
-// What is true of the matrix or of M, which all columns share.
+// What is true of the matrix or of M, which all columns share. A column that stagnates alone waits for the others: it may
+// have been asked for more digits than they.
 template <class T>
 bool SystemSolver<T>::Run::ends_all(StopReason reason) const {
   if (!detail::has_failed(reason)) return false;
   const Sequence& now = *of_.sequence_;
   if (now.watch && now.watch->in_use()) return true;
+  if (reason == StopReason::stagnation) return false;
   if (detail::broke_down_for(reason) && of_.has_old_preconditioner(matrix_.A())) return true;
   if (reason == StopReason::indefinite_preconditioner && now.chosen && now.chosen->asked() != "jacobi")
     return true;
