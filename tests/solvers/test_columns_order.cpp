@@ -137,7 +137,7 @@ TEST(ColumnsOrder, EachMethodFollowsEachChange) {
 
 // The vectors of a null space and the weights of a norm are permuted, too.
 TEST(ColumnsOrder, WithWeightsAndANullSpace) {
-  for (const char* norm : {"2-norm", "diagonal"})
+  for (const char* norm : {"euclidean", "diagonal"})
     for (const bool singular : {false, true}) {
       SCOPED_TRACE(std::string(norm) + (singular ? ", singular" : ""));
       OrderedColumns one(test_context());
