@@ -50,7 +50,7 @@ struct Readers {
 };
 
 struct OptionInfo {
-  std::string_view name;  // of the member, and of the key of the problem file
+  std::string_view name = {};  // of the member, and of the key of the problem file
   // Its name in the C interface, which has the options of all structs in one list; empty: `name`.
   std::string_view c_name = {};
   NumberRange range = {};  // of a number

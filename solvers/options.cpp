@@ -1,15 +1,27 @@
 #include "solvers/options.hpp"
 
+#include "core/option_checks.hpp"
+#include "core/option_readers.hpp"
+#include "solvers/type_list.hpp"
+
 namespace protean {
 namespace {
 
-// auto reads what the methods read that it may take.
-constexpr std::string_view with_restart[] = {"gmres", "fgmres", "auto"}, fcg[] = {"fcg"}, idr[] = {"idr"},
-                           for_symmetric[] = {"cg", "fcg", "minres", "auto"};
 constexpr std::string_view baselines[] = {"rhs", "initial-residual"}, orthogonalizations[] = {"cgs2", "mgs"},
                            null_spaces[] = {"none", "constant"},
                            device_steps[] = {"auto", "graph", "resident"},
                            residual_norms[] = {"euclidean", "diagonal"};
+
+#define PROTEAN_READ(option) #option ","
+#define PROTEAN_TYPE(Type, name, reads) {name, "," reads},
+constexpr detail::TypeReads types[] = {PROTEAN_METHOD_TYPES(PROTEAN_TYPE, PROTEAN_READ)};
+#undef PROTEAN_TYPE
+#undef PROTEAN_READ
+// The option of this name and member, which the types of the list read.
+template <detail::OptionName name, auto member>
+constexpr auto of_types(OptionInfo info) {
+  return detail::option_of_types<types, name, member>(info);
+}
 
 using S = SolverOptions;
 using R = StoppingRule;
@@ -37,41 +49,30 @@ constexpr Option<SolverOptions> table[] = {
     option<&S::stopping, &R::divergence>(
         {.name = "divergence",
          .range = {1, no_limit},
-         .about =
-             "Stop if the residual exceeds this times the larger of baseline and initial residual; .inf: never"}),
+         .about = "Stop if the residual exceeds this times the larger of baseline and initial residual; "
+                  ".inf: never"}),
     option<&S::stopping, &R::stagnation_window>(
         {.name = "stagnation_window",
          .range = {0, no_limit},
          .about = "Stop after this many iterations without a new smallest residual; 0: never"}),
-    option<&S::restart>({.name = "restart",
-                         .range = {1, 100000},
-                         .readers = {with_restart},
-                         .about = "Number of basis vectors before a restart"}),
-    option<&S::orthogonalization>({.name = "orthogonalization",
-                                   .words = orthogonalizations,
-                                   .readers = {with_restart},
-                                   .about = "Gram-Schmidt: classical twice (cgs2), or modified (mgs)"}),
-    option<&S::directions>({.name = "directions",
-                            .range = {1, 100},
-                            .readers = {fcg},
-                            .about = "Number of earlier directions to which a new one is made conjugate"}),
-    option<&S::s>(
-        {.name = "s", .range = {1, 16}, .readers = {idr}, .about = "Dimension of the shadow space"}),
-    option<&S::null_space>({.name = "null_space",
-                            .words = null_spaces,
-                            .readers = {for_symmetric},
-                            .about = "Null space of A; constant: A x = 0 for vectors of equal entries"}),
-    option<&S::device_steps>(
-        {.name = "device_steps",
-         .words = device_steps,
+    of_types<"restart", &S::restart>(
+        {.range = {1, 100000}, .about = "Number of basis vectors before a restart"}),
+    of_types<"orthogonalization", &S::orthogonalization>(
+        {.words = orthogonalizations, .about = "Gram-Schmidt: classical twice (cgs2), or modified (mgs)"}),
+    of_types<"directions", &S::directions>(
+        {.range = {1, 100}, .about = "Number of earlier directions to which a new one is made conjugate"}),
+    of_types<"s", &S::s>({.range = {1, 16}, .about = "Dimension of the shadow space"}),
+    of_types<"null_space", &S::null_space>(
+        {.words = null_spaces, .about = "Null space of A; constant: A x = 0 for vectors of equal entries"}),
+    of_types<"device_steps", &S::device_steps>(
+        {.words = device_steps,
          .on_device = true,
-         .about =
-             "How steps run on a GPU: as a recorded graph, or in one kernel that keeps the matrix in shared memory"}),
-    option<&S::residual_norm>(
-        {.name = "residual_norm",
-         .words = residual_norms,
-         .about =
-             "Norm of b and b - A x: the 2-norm, or the 2-norm after each row is divided by its diagonal entry"}),
+         .about = "How steps run on a GPU: as a recorded graph, or in one kernel that keeps the matrix in "
+                  "shared memory"}),
+    of_types<"residual_norm", &S::residual_norm>(
+        {.words = residual_norms,
+         .about = "Norm of b and b - A x: the 2-norm, or the 2-norm after each row is divided by its "
+                  "diagonal entry"}),
 };
 
 }  // namespace
