@@ -1,4 +1,5 @@
-// Who reads an option, and the refusal of an option that has no effect (core/options.hpp).
+// Values of options in messages, who reads an option, and the refusal of an option that has no effect
+// (core/options.hpp). Private.
 #pragma once
 #include <span>
 #include <string>
@@ -8,6 +9,12 @@
 
 namespace protean {
 
+// The value in messages: 'cgs', 3, auto
+std::string value_text(const OptionInfo& option, const OptionValue& value);
+// A number as the value of this option. Throws BadArgument if the option takes a whole number and this is not one.
+OptionValue number_value(const OptionInfo& option, double number, std::string_view called = {});
+// "gmres, fgmres", "all except none"; empty for all.
+std::string readers_text(const Readers& readers);
 // auto or none
 bool asks_nothing(const OptionValue& value) noexcept;
 
@@ -45,6 +52,15 @@ void require_read(std::span<const Option<Options>> table, const Options& options
     if (!in_use(table, one, options))
       refuse_unread(unused_text(one, one.name, find_option(table, one.with)->value(options), leave));
   }
+}
+
+// The options, with the default for each one that `reader` does not read: for programs that use several methods with
+// one set of options.
+template <class Options>
+Options only_read(std::span<const Option<Options>> table, Options options, std::string_view reader) {
+  for (const Option<Options>& one : table)
+    if (!one.readers.has(reader)) one.set(options, one.default_value());
+  return options;
 }
 
 }  // namespace protean

@@ -29,7 +29,7 @@ std::string list(std::span<const std::string_view> words) {
 bool is_allowed(const OptionInfo& option, const OptionValue& value) {
   if (option.kind == OptionKind::word) {
     const auto* const word = std::get_if<std::string_view>(&value);
-    return word && contains(option.words, *word);
+    return word && (option.words.empty() || contains(option.words, *word));
   }
   const auto* const real = std::get_if<double>(&value);
   const double number = real ? *real : static_cast<double>(std::get<std::int64_t>(value));
@@ -58,6 +58,7 @@ bool Readers::has(std::string_view reader) const noexcept {
 }
 
 std::string allowed_text(const OptionInfo& option) {
+  if (!option.allowed.empty()) return std::string(option.allowed);
   if (option.kind == OptionKind::word) return fmt::format("one of: {}", fmt::join(option.words, ", "));
   const bool has_infinity = std::isinf(option.range.largest);
   return fmt::format("{}{}{}{}", option.zero.empty() ? "" : option.zero, option.zero.empty() ? "" : ", or ",

@@ -54,9 +54,10 @@ struct OptionInfo {
   // Its name in the C interface, which has the options of all structs in one list; empty: `name`.
   std::string_view c_name = {};
   NumberRange range = {};  // of a number
-  std::span<const std::string_view> words =
-      {};                      // of a word; for an enumeration in the order of its enumerators
-  std::string_view zero = {};  // the word for the number 0, which need not be in the range; empty: none
+  // Of a word; for an enumeration in the order of its enumerators. Empty: any text, which is checked elsewhere.
+  std::span<const std::string_view> words = {};
+  std::string_view allowed = {};  // what is allowed, if its words are too many to list, or are not known here
+  std::string_view zero = {};     // the word for the number 0, which need not be in the range; empty: none
   Readers readers = {};
   // It is read only if this option of the same struct is this word; empty: always.
   std::string_view with = {}, with_word = {};
@@ -69,15 +70,8 @@ struct OptionInfo {
 
 // "a whole number from 1 to 100", "one of: cgs2, mgs", "auto, or a whole number from 1 to 64"
 std::string allowed_text(const OptionInfo& option);
-// The value in messages: 'cgs', 3, auto
-std::string value_text(const OptionInfo& option, const OptionValue& value);
 // Throws BadArgument unless the option may have this value. The message calls the option `called`, or by its name.
 void require_allowed(const OptionInfo& option, const OptionValue& value, std::string_view called = {});
-// A number as the value of this option. Throws BadArgument if the option takes a whole number and this is not one.
-OptionValue number_value(const OptionInfo& option, double number, std::string_view called = {});
-
-// "gmres, fgmres", "all except none"; empty for all.
-std::string readers_text(const Readers& readers);
 
 namespace PROTEAN_HIDDEN options_detail {
 
@@ -93,13 +87,16 @@ auto& member_of(Options& options) {
   return (options.*....*Path);
 }
 
+template <class Member>
+inline constexpr bool is_text = std::is_convertible_v<const Member&, std::string_view>;
+
 // An enumerator is its word, or its number if it has no word.
 template <class Member>
 OptionValue value_of(const Member& member, std::span<const std::string_view> words) {
   if constexpr (std::is_same_v<Member, double>) {
     return member;
-  } else if constexpr (std::is_same_v<Member, std::string>) {
-    return std::string_view(member);
+  } else if constexpr (is_text<Member>) {
+    return static_cast<std::string_view>(member);
   } else {
     const auto number = static_cast<std::int64_t>(member);
     if (std::is_enum_v<Member> && number >= 0 && number < static_cast<std::int64_t>(words.size()))
@@ -112,7 +109,7 @@ template <class Member>
 void put_value(Member& member, const OptionValue& value, std::span<const std::string_view> words) {
   if constexpr (std::is_same_v<Member, double>) {
     member = std::get<double>(value);
-  } else if constexpr (std::is_same_v<Member, std::string>) {
+  } else if constexpr (is_text<Member>) {
     member = std::get<std::string_view>(value);
   } else if constexpr (std::is_enum_v<Member>) {
     for (std::size_t i = 0; i < words.size(); ++i)
@@ -141,15 +138,16 @@ struct Option : OptionInfo {
 };
 
 // The entry of a member, or of a member of a member: option<&SolverOptions::stopping, &StoppingRule::baseline>({...}).
-// A member is a double, an integer, an enumeration with enumerators 0, 1, 2 ..., or a std::string, which is a word.
+// A member is a double, an integer, an enumeration with enumerators 0, 1, 2 ..., or a std::string or another type that
+// is given as a std::string_view, which is a word.
 template <auto First, auto... Rest>
 constexpr auto option(OptionInfo info) {
   using Options = typename options_detail::OwnerOf<decltype(First)>::type;
   using Member =
       std::remove_cvref_t<decltype(options_detail::member_of<First, Rest...>(std::declval<Options&>()))>;
-  info.kind = std::is_same_v<Member, double>                                  ? OptionKind::number
-              : std::is_same_v<Member, std::string> || std::is_enum_v<Member> ? OptionKind::word
-                                                                              : OptionKind::whole;
+  info.kind = std::is_same_v<Member, double>                              ? OptionKind::number
+              : options_detail::is_text<Member> || std::is_enum_v<Member> ? OptionKind::word
+                                                                          : OptionKind::whole;
   Option<Options> made{info};
   made.get = [](const Options& options, std::span<const std::string_view> words) {
     return options_detail::value_of(options_detail::member_of<First, Rest...>(options), words);
@@ -172,15 +170,6 @@ const Option<Options>* find_option(std::span<const Option<Options>> table, std::
 template <class Options>
 void check_options(std::span<const Option<Options>> table, const Options& options) {
   for (const Option<Options>& one : table) require_allowed(one, one.value(options));
-}
-
-// The options, with the default for each one that `reader` does not read: for programs that use several methods with
-// one set of options.
-template <class Options>
-Options only_read(std::span<const Option<Options>> table, Options options, std::string_view reader) {
-  for (const Option<Options>& one : table)
-    if (!one.readers.has(reader)) one.set(options, one.default_value());
-  return options;
 }
 
 }  // namespace protean

@@ -45,7 +45,7 @@ int main() {
   protean::LinearSystem<double> system(jacobian,
                                        {.preconditioner = "ic0",
                                         .preconditioning = {.refresh = protean::Refresh::when_slower},
-                                        .policy = true});
+                                        .policy = "auto"});
   for (int step = 0; step < 15 && norm > 1e-10; ++step) {
     du.assign(n, 0.0);
     const protean::SolveResult result = system.solve(r, du);

@@ -35,7 +35,7 @@ int main() {
     return result.converged();
   };
   bool good = solved("auto, before the solve:", {});
-  good = solved("the policy:", {.policy = true}) && good;
+  good = solved("the policy:", {.policy = "auto"}) && good;
   good = solved("by name:", {.preconditioner = "ic0", .format = "sell-packed"}) && good;
   good = solved("in another order:", {.preconditioner = "ic0", .format = "csr", .order = "rcm"}) && good;
   good = solved("a schedule:", {.schedule = {{.at = 20, .format = "sell-c-sigma"}}}) && good;

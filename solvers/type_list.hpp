@@ -2,8 +2,9 @@
 //
 //   PROTEAN_METHOD_TYPES(TYPE, READS) is TYPE(type, "name", READS(option) READS(option) ...) for each.
 //
-// systems/types.hpp makes the types of it, protean::Gmres{.restart = 50}, and the table of options (solvers/options.cpp)
-// the readers of each option. Every method reads the members of StoppingRule, which are not named here.
+// systems/types.hpp makes the types of it, protean::Gmres{.restart = 50}, and the table of options
+// (solvers/options.cpp) the readers of each option. Every method reads the members of StoppingRule, which are not named
+// here.
 #pragma once
 
 #define PROTEAN_METHOD_TYPES(TYPE, READS)                                                                  \

@@ -10,6 +10,7 @@
 #include "core/error.hpp"
 #include "core/words.hpp"
 #include "operators/elements/element_operator.hpp"
+#include "systems/options.hpp"
 #include "systems/system_matrix.hpp"
 #include "systems/system_solver.hpp"
 
@@ -154,7 +155,7 @@ template <class T>
 void LinearSystem<T>::set(const SolveSettings& settings) {
   parts().solver.require_idle("set()");
   const SolveSettings& before = parts().solver.settings();
-  SolveSettings next = settings;
+  SolveSettings next = with_names(settings);
   if (!next.context) next.context = before.context;
   parts().solver.require(next);
   require_context(next.context);
@@ -201,12 +202,12 @@ std::string LinearSystem<T>::describe() const {
                                                        : fmt::format("{} threads", context.threads()));
   const Preconditioner<T>* const M = solver.preconditioner();
   text += fmt::format("method          {}\n",
-                      settled ? with_reason(solver.method(), solver.method_reason()) : wanted.method);
+                      settled ? with_reason(solver.method(), solver.method_reason()) : wanted.method.name());
   text += fmt::format(
       "preconditioner  {}\n",
       M ? with_reason(fmt::format("{}, {} in {}", M->name(), human_bytes(M->bytes()), M->storage()),
                       solver.storage_reason())
-        : wanted.preconditioner);
+        : wanted.preconditioner.name());
   if (settled) {
     text += fmt::format("format          {}, kernel {}, {}\n",
                         with_reason(matrix.format(), matrix.format_reason()), matrix.kernel(),

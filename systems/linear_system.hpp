@@ -1,6 +1,6 @@
 // A linear system that is solved again and again: matrix, format, order, preconditioner and solver are kept.
 //
-//   protean::LinearSystem<double> system(csr, {.method = "cg", .preconditioner = "ic0", .policy = true});
+//   protean::LinearSystem<double> system(csr, {.method = "cg", .preconditioner = "ic0", .policy = "auto"});
 //   for (...) {                            // Newton, time steps
 //     system.update_values(new_values);   // the same pattern
 //     system.solve({b, n}, {x, n});       // x: the guess on entry

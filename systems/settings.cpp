@@ -16,6 +16,7 @@
 #include "solvers/options.hpp"
 #include "solvers/solver.hpp"
 #include "systems/method_choice.hpp"
+#include "systems/options.hpp"
 #include "systems/schedule_points.hpp"
 
 namespace protean {
@@ -65,7 +66,8 @@ void require_preconditioner(const SolveSettings& settings) {
 
 }  // namespace
 
-void check(const SolveSettings& settings) {
+void check(const SolveSettings& given) {
+  const SolveSettings settings = with_names(given);
   if (settings.method == detail::automatic_method) {
     check_options(solver_options(), settings.solver);
     require_read(solver_options(), settings.solver, "method", settings.method);
@@ -73,23 +75,22 @@ void check(const SolveSettings& settings) {
     (void)make_solver<double>(settings.method, settings.solver);
   }
   require_preconditioner(settings);
-  if (settings.policy && !settings.schedule.empty())
+  if (settings.format != "auto") (void)resolve_params(find_format(settings.format), settings.parameters);
+  require_order(settings.order);
+  require_selector(settings.selector);
+  for (const Setting& one : solve_settings()) require_allowed(one, one.value(settings));
+  const bool may_change = settings.policy == "auto";
+  if (may_change && !settings.schedule.empty())
     throw BadArgument("policy and schedule exclude each other; take one of them");
-  if (settings.policy)
+  if (may_change)
     check_policy(settings.policy_options);
   else
     require_no_policy(settings.policy_options);
-  if (settings.format != "auto") (void)resolve_params(find_format(settings.format), settings.parameters);
-  require_order(settings.order);
   for (const SchedulePoint& point : settings.schedule) {
     if (!point.to.order.empty()) require_order(point.to.order, false);
     (void)with_entry(point);
   }
-  if (settings.expected_iterations < 0)
-    throw BadArgument(
-        fmt::format("expected_iterations is {}; it must be 0 or more", settings.expected_iterations));
-  require_selector(settings.selector);
-  if (settings.selector != default_selector && settings.format != "auto" && !settings.policy)
+  if (settings.selector != default_selector && settings.format != "auto" && !may_change)
     throw BadArgument(
         fmt::format("selector {} chooses among formats where format is auto, or where a policy decides; the "
                     "format is {}: leave the selector out, or take format auto",

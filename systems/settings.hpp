@@ -19,37 +19,41 @@
 #include <protean/solvers/schedule.hpp>
 #include <protean/solvers/solve_report.hpp>
 #include <protean/solvers/solver_options.hpp>
+#include <protean/systems/types.hpp>
 
 namespace PROTEAN_EXPORT protean {
 
 struct MachineTable;  // operators/policy/cost_model.hpp
 
 // The settings of a solve. Methods, preconditioners, formats and orders have the names of their catalogues. A key of a
-// problem file has the same name and meaning as the member here.
+// problem file has the same name, words and meaning as the member here.
 struct SolveSettings {
   // One of solvers(), or "auto": cg for a symmetric matrix with a positive diagonal, minres for another symmetric
   // matrix, gmres for a matrix or a preconditioner that is not symmetric. If the method cannot solve the system, auto
   // goes on with another one from the x that is there. SolveResult::method_reason says why, method_changes what it did.
-  std::string method = "auto";
+  // Or a type with its options, Gmres{.restart = 50}; `solver` then has those of StoppingRule only.
+  Selection<SolverOptions> method = "auto";
   SolverOptions solver =
       {};  // tolerances, limits, options of the method; for auto: of each method it may take
   // One of preconditioners(). "auto" begins with jacobi and changes to another one in the middle of a solve, or between
   // the solves of a kept system, if that pays. It is none, with the reason, if the diagonal has a zero, or a negative
-  // entry with cg or minres.
-  std::string preconditioner = "auto";
+  // entry with cg or minres. Or a type with its options, Amg{.unknowns = 3}, in place of `preconditioning`.
+  Selection<PreconditionerOptions> preconditioner = "auto";
   PreconditionerOptions preconditioning = {};  // `refresh`: when a kept system sets it up again
-  // A format's name, or "auto". auto begins with csr, and a policy with the default options changes the format if that
-  // pays (AutoSwitcher). With `expected_iterations` and in deterministic mode auto is the format with the smallest
-  // predicted time of conversion and solve, chosen before the solve (choose_format()).
+  // A format's name, or "auto": begin with csr and let the policy change the format, or choose the format with the
+  // smallest predicted time of conversion and solve before the solve (choose_format()). `policy` says which of the two.
   std::string format = "auto";
   FormatParams parameters = {};  // of the format named
   std::string kernel = {};       // empty: the default kernel
   // The order of rows and columns in the solve: "none", "auto" (choose_order()) or one of orderings(). b, x, observer,
   // residuals and preconditioner keep the caller's order.
   std::string order = "none";
-  // A policy with policy_options changes the format and the order of the rows during the solve if that pays
-  // (AutoSwitcher). It may begin in any format; format auto then begins with csr.
-  bool policy = false;
+  // Whether a policy (AutoSwitcher) may change the format and the order of the rows during the solve if that pays:
+  // - "auto": it may, with policy_options; it begins in the format that is named, or in csr.
+  // - "none": nothing changes.
+  // - "by-format": auto for format auto, and none for a named format. It is also none with `expected_iterations`, with
+  //   a schedule, in deterministic mode, and for matrices of fewer than least_entries_to_convert entries.
+  std::string policy = "by-format";
   const MachineTable* machine =
       nullptr;  // of `policy` and of format auto, which must outlive the system; null: built in
   PolicyOptions policy_options = {};

@@ -12,6 +12,7 @@
 #include "solvers/format_schedule.hpp"
 #include "solvers/steering_observer.hpp"
 #include "systems/continued.hpp"
+#include "systems/options.hpp"
 #include "systems/preconditioner_change.hpp"
 #include "systems/schedule_points.hpp"
 #include "systems/seconds.hpp"
@@ -21,7 +22,7 @@ namespace protean {
 
 template <class T>
 SystemSolver<T>::SystemSolver(SolveSettings settings)
-    : settings_(std::move(settings)), sequence_(std::make_unique<Sequence>()) {
+    : settings_(with_names(std::move(settings))), sequence_(std::make_unique<Sequence>()) {
   check(settings_);
   name_method();
 }
@@ -46,19 +47,17 @@ void SystemSolver<T>::require(const SolveSettings& settings) const {
     throw BadArgument(fmt::format(
         "the system has a null space, which is for methods cg, fcg and minres; the method is {}: take one of "
         "these, or take the null space back by set_null_space({{}})",
-        settings.method));
+        settings.method.name()));
 }
 
 template <class T>
 void SystemSolver<T>::take(SolveSettings&& settings) noexcept {
   Sequence& now = *sequence_;
-  const bool other = settings.preconditioner != settings_.preconditioner ||
-                     settings.parts != settings_.parts || settings.combine != settings_.combine ||
+  const bool other = any_differs(Remakes::preconditioner, settings_, settings) ||
+                     settings.parts != settings_.parts ||
                      settings.preconditioning != settings_.preconditioning;
-  // The choice of type auto was told of both, and has measured iterations of the method.
-  const bool measured =
-      settings.method != settings_.method ||
-      (settings.expected_iterations != settings_.expected_iterations && now.all_iterations == 0);
+  const bool measured = any_differs(Remakes::choice, settings_, settings) ||
+                        (now.all_iterations == 0 && any_differs(Remakes::first_choice, settings_, settings));
   settings_ = std::move(settings);
   solver_.reset(), multi_solver_.reset();
   name_method();
@@ -70,6 +69,7 @@ void SystemSolver<T>::take(SolveSettings&& settings) noexcept {
 template <class T>
 void SystemSolver<T>::set(SolveSettings settings) {
   require_idle("set()");
+  settings = with_names(std::move(settings));
   require(settings);
   take(std::move(settings));
 }
@@ -85,8 +85,8 @@ template <class T>
 void SystemSolver<T>::set_null_space(VectorBlock<const T> N) {
   require_idle("set_null_space()");
   if (N.count > 0 && settings_.method != detail::automatic_method && !find_solver(settings_.method).symmetric)
-    throw BadArgument(
-        fmt::format("a null space is for methods cg, fcg and minres; the method is {}", settings_.method));
+    throw BadArgument(fmt::format("a null space is for methods cg, fcg and minres; the method is {}",
+                                  settings_.method.name()));
   null_space_ = N;
   solver_.reset(), multi_solver_.reset();
 }
@@ -100,7 +100,7 @@ void SystemSolver<T>::stage(std::string_view what) const {
 // once, so a short solve loses nothing.
 template <class T>
 bool SystemSolver<T>::has_policy(const SolveSettings& settings, const SystemMatrix<T>& matrix) {
-  if (settings.policy) return true;
+  if (settings.policy != "by-format") return settings.policy == "auto";
   return settings.schedule.empty() && settings.expected_iterations == 0 && matrix.may_begin_in_csr();
 }
 
@@ -146,7 +146,7 @@ auto SystemSolver<T>::set_up_matrix(SystemMatrix<T>& matrix, std::int64_t column
                                                        : Changes::schedule;
   if (changes == Changes::none) return changes;
   if (matrix.in_use()) {
-    if (changes == Changes::policy && !settings_.policy) return Changes::none;
+    if (changes == Changes::policy && settings_.policy != "auto") return Changes::none;
     throw BadArgument(
         "a solve is running with this matrix, so that another one cannot change its format and order; leave "
         "policy and schedule out of it");

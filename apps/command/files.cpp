@@ -92,8 +92,8 @@ void CommandFiles::reads(const Problem& problem) {
   add("matrix.generate.mesh", problem.matrix.mesh);
   add(problem.rhs.from_solution ? "rhs.solution.file" : "rhs.file", problem.rhs.vector.file);
   add("initial_guess.file", problem.initial_guess.file);
-  add("preconditioner.coordinates", problem.preconditioner.coordinates);
-  add("preconditioner.near_null_space", problem.preconditioner.near_null_space);
+  add("preconditioner.coordinates", problem.near_null_space.coordinates);
+  add("preconditioner.near_null_space", problem.near_null_space.vectors);
   add("schedule.machine", problem.schedule.machine);
   add("partition.file", problem.engine.partition_file);
   if (const char* machine = std::getenv("PROTEAN_MACHINE"); machine && *machine)

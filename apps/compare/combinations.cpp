@@ -68,7 +68,7 @@ class CombinationComparer {
     progress_.stage(problem.matrix.file ? "reading the matrix" : "making the matrix");
     system_ = make_system(host_, problem);
     result_.rows = system_.csr.rows(), result_.nonzeros = system_.csr.nonzeros();
-    read_near_null_space(host_, problem.preconditioner, result_.rows);
+    read_near_null_space(host_, problem, result_.rows);
     result_.read_seconds = clock_.total();
     std::vector<Space> spaces = choice_.spaces;
     if (spaces.empty()) spaces.push_back(problem.op.space);
@@ -81,10 +81,10 @@ class CombinationComparer {
  private:
   void require_comparable() {
     Problem& problem = result_.problem;
-    if (!problem.preconditioner.parts.empty())
+    if (!problem.settings.parts.empty())
       throw BadArgument(
           "--preconditioners compares single preconditioners: remove preconditioner.parts from the problem");
-    if (problem.schedule.automatic || !problem.schedule.points.empty())
+    if (problem.settings.policy == "auto" || !problem.settings.schedule.empty())
       result_.notes.emplace_back("`schedule` is not followed; format auto changes by its own rule");
     problem.schedule = {};
     const OutputSpec& output = problem.output;
@@ -179,7 +179,8 @@ class CombinationComparer {
         Combination& one = result_.all[i];
         const std::vector<double>& totals = rounds_[i].total;
         if (!one.ran() || !one.not_run.empty() || totals.size() + 1 != round ||
-            std::accumulate(totals.begin(), totals.end(), 0.0) > enough_seconds || left() < 1.5 * totals.back())
+            std::accumulate(totals.begin(), totals.end(), 0.0) > enough_seconds ||
+            left() < 1.5 * totals.back())
           continue;
         if ((result_.interrupted = result_.interrupted || InterruptGuard::asked())) return;
         progress_.stage(fmt::format("round {} of {}: {}", round, rounds_at_most, one.name(true)));
@@ -223,7 +224,7 @@ class CombinationComparer {
     SolveSettings settings = settings_of(problem, context_, machine.table());
     settings.preconditioner = one.preconditioner, settings.format = one.format;
     settings.preconditioning = preconditioner_options_read_by(one.preconditioner, settings.preconditioning);
-    if (one.format != problem.op.format) settings.parameters = {}, settings.kernel = {};
+    if (one.format != problem.settings.format) settings.parameters = {}, settings.kernel = {};
     const double asked = settings.solver.stopping.max_seconds;
     const double slow = std::max(slow_factor * best_total(), 1.0);
     settings.solver.stopping.max_seconds = std::min({asked, slow, std::max(left(), 0.05)});

@@ -88,13 +88,13 @@ class Comparer {
     require_kernels(spaces);
     note_keys_not_followed();
     stage(problem.matrix.file ? "reading the matrix" : "making the matrix");
-    if (problem.matrix.order != "none")
-      fail(problem.matrix.order_place,
+    if (problem.settings.order != "none")
+      fail(problem.place_of("order"),
            "protean compare takes the matrix as it is; write it in another order with `protean convert "
            "--order`, or remove the key (--set matrix.order=none)");
     const ProblemSystem system = make_system(host, problem);
     result_.rows = system.csr.rows(), result_.nonzeros = system.csr.nonzeros();
-    read_near_null_space(host, problem.preconditioner, result_.rows);
+    read_near_null_space(host, problem, result_.rows);
     result_.read_seconds = clock_.total();
     resolve_method(*host, system.csr);
     symmetric_ = !first_asymmetry(*host, system.csr.pattern, system.csr.values);
@@ -128,19 +128,19 @@ class Comparer {
  private:
   // What method and preconditioner `auto` are in a solve of this matrix.
   void resolve_method(const Context& host, const CsrMatrix<double>& csr) {
-    Problem& problem = result_.problem;
-    const bool automatic = problem.solver.method == "auto";
-    if (!automatic && problem.preconditioner.type != "auto") return;
+    SolveSettings& settings = result_.problem.settings;
+    const bool automatic = settings.method == "auto", open = preconditioner_type(settings) == "auto";
+    if (!automatic && !open) return;
     const detail::MethodTraits traits = detail::method_traits(host, csr);
-    const PreconditionerSpec& M = problem.preconditioner;
     if (automatic)
-      problem.solver.method =
-          detail::choose_method(traits, detail::unsymmetric_preconditioner(M.type, M.parts, M.combine))
+      settings.method =
+          detail::choose_method(traits, detail::unsymmetric_preconditioner(settings.preconditioner,
+                                                                           settings.parts, settings.combine))
               .method;
-    problem.solver.options = options_read_by(problem.solver.method, problem.solver.options);
-    if (M.type == "auto" && traits.not_positive > 0 &&
-        make_solver<double>(problem.solver.method)->needs_symmetric_preconditioner())
-      problem.preconditioner.type = "none";
+    settings.solver = options_read_by(settings.method, settings.solver);
+    if (open && traits.not_positive > 0 &&
+        make_solver<double>(settings.method)->needs_symmetric_preconditioner())
+      settings.preconditioner = "none";
   }
 
   // The choices of the selectors, which are compared, too.
@@ -190,7 +190,7 @@ class Comparer {
 
   // A listed variant to which this preset is equal in this space; null if there is none.
   Variant* find_same(const FormatEntry& preset, const Kernel& kernel, Space space) {
-    if (!preset.preset || !result_.problem.op.parameters.all().empty()) return nullptr;
+    if (!preset.preset || !result_.problem.settings.parameters.all().empty()) return nullptr;
     const auto same =
         std::find_if(result_.variants.begin(), result_.variants.end(), [&](const Variant& other) {
           return other.space == space && other.kernel == kernel.name &&
@@ -234,7 +234,7 @@ class Comparer {
       if (space == (selection_.spaces.empty() ? problem.op.space : selection_.spaces.front()) &&
           !verdict.format.empty())
         always.push_back(&find_format(verdict.format));
-    if (problem.op.format != "auto") always.push_back(&find_format(problem.op.format));
+    if (problem.settings.format != "auto") always.push_back(&find_format(problem.settings.format));
     const ChosenMachine machine = choose_machine({});
     const auto ranked = rank_formats(pattern, machine.model(space), question(space, machine));
     return shortlist(ranked, always, [&](const FormatEntry& entry) {
@@ -278,7 +278,7 @@ class Comparer {
   // Notes the keys of the problem that `protean solve` follows and a comparison does not.
   void note_keys_not_followed() {
     const Problem& problem = result_.problem;
-    if (problem.schedule.automatic || !problem.schedule.points.empty())
+    if (problem.settings.policy == "auto" || !problem.settings.schedule.empty())
       result_.notes.emplace_back(
           "`schedule` is not followed: each format is kept for its whole solve. `protean solve` changes "
           "formats");

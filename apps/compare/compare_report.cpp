@@ -69,7 +69,7 @@ Json variant_json(const Comparison& c, const Variant& v) {
   json["stored_values"] = v.stored_values;
   json["padding"] = padding(c, v);
   json["iterations"] = v.iterations, json["steps"] = v.steps;
-  json["residual"] = {{"norm", norm_name(c.problem.solver.options)},
+  json["residual"] = {{"norm", norm_name(c.problem.settings.solver)},
                       {"true_relative", number(v.true_relative)}};
   json["seconds"] = {{"convert", v.convert.median},     {"setup", v.setup.median},
                      {"per_product", v.product.median}, {"per_iteration", v.per_iteration()},
@@ -178,9 +178,9 @@ Json page_json(const Comparison& c, std::size_t points) {
   Json json = Json::object();
   json["title"] = title(c);
   json["rows"] = c.rows, json["nnz"] = c.nonzeros;
-  json["method"] = c.problem.solver.method;
+  json["method"] = c.problem.settings.method;
   json["rhs"] = rhs_text(c.problem.rhs);
-  json["tolerance"] = c.problem.solver.options.stopping.relative_tolerance;
+  json["tolerance"] = c.problem.settings.solver.stopping.relative_tolerance;
   json["threads"] = c.threads;
   json["copy"] = {rounded(c.copy_bandwidth[0], 4), rounded(c.copy_bandwidth[1], 4)};
   // [bytes a second, what it is]
@@ -323,8 +323,9 @@ std::string compare_table(const Comparison& c) {
   const bool spaces = two_spaces(c);
   std::string text = fmt::format(
       "\n  {}: {} rows, {} nonzeros; {}, preconditioner {}, relative tolerance {:g}, {} {}\n", title(c),
-      grouped(c.rows), grouped(c.nonzeros), c.problem.solver.method, c.problem.preconditioner.type,
-      c.problem.solver.options.stopping.relative_tolerance, c.threads, c.threads == 1 ? "thread" : "threads");
+      grouped(c.rows), grouped(c.nonzeros), c.problem.settings.method,
+      preconditioner_type(c.problem.settings), c.problem.settings.solver.stopping.relative_tolerance,
+      c.threads, c.threads == 1 ? "thread" : "threads");
   text += fmt::format("  rhs: {}\n", rhs_text(c.problem.rhs));
   for (const Space space : {Space::host, Space::device})
     if (copy_rate(c, space) > 0)

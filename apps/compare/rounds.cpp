@@ -173,7 +173,7 @@ void Rounds::solves_within(std::vector<VariantRun>& runs) {
     });
     if (!known && variant.status == "converged") {
       known = &variant;
-      products = static_cast<double>(variant.iterations) * products_of(problem_.solver.method);
+      products = static_cast<double>(variant.iterations) * products_of(problem_.settings.method);
     }
   }
 }
@@ -231,9 +231,9 @@ bool Rounds::admitted(VariantRun& run) const {
   Variant& variant = *run.variant;
   const FormatEntry& entry = *run.entry;
   const SpaceSystem& place = *run.place;
-  variant.parameters =
-      resolve_params(entry, problem_.op.format == entry.id ? problem_.op.parameters : FormatParams{},
-                     &find_kernel(entry, variant.kernel, place.context->space()));
+  variant.parameters = resolve_params(
+      entry, problem_.settings.format == entry.id ? problem_.settings.parameters : FormatParams{},
+      &find_kernel(entry, variant.kernel, place.context->space()));
   const Admission admission =
       admit(entry, *place.context, place.csr.pattern, variant.parameters, sizeof(double));
   variant.predicted_bytes = admission.bytes, variant.stored_values = admission.stored_values;
@@ -269,7 +269,7 @@ std::unique_ptr<Preconditioner<double>> Rounds::setup(VariantRun& run,
   for (bool first = run.setups.empty(), more = true; more; first = false) {
     M.reset();
     (void)clock.lap();
-    M = make_preconditioner(problem_.preconditioner, A);
+    M = make_preconditioner(problem_.settings, A);
     if (M) M->ensure(A);
     A.context()->synchronize();
     const double seconds = clock.lap();
@@ -284,13 +284,13 @@ bool Rounds::solve(VariantRun& run, const AssembledMatrix<double>& A, Preconditi
                    double seconds) {
   const SpaceSystem& place = *run.place;
   Variant& variant = *run.variant;
-  SolverOptions options = problem_.solver.options;
+  SolverOptions options = problem_.settings.solver;
   // Of a comparison of host and device.
   if (place.context->space() == Space::host)
     for (const Option<SolverOptions>& option : solver_options())
       if (option.on_device) option.set(options, option.default_value());
   options.stopping.max_seconds = std::min(options.stopping.max_seconds, std::max(seconds, 0.05));
-  const auto solver = make_solver<double>(problem_.solver.method, options);
+  const auto solver = make_solver<double>(problem_.settings.method, options);
   Vector<double> x(place.context, place.x0.size());
   Recorder recorder([&](const IterationInfo& info) {
     if (progress_.shown()) progress_.iteration(info, options.stopping);
@@ -305,7 +305,7 @@ bool Rounds::solve(VariantRun& run, const AssembledMatrix<double>& A, Preconditi
     return false;
   }
   if (report.reason == StopReason::time_limit &&
-      options.stopping.max_seconds < problem_.solver.options.stopping.max_seconds) {
+      options.stopping.max_seconds < problem_.settings.solver.stopping.max_seconds) {
     // Its time is not the time of a solve, so it is not compared with others.
     variant.not_run = "budget";
     end(variant, "failed",

@@ -74,7 +74,7 @@ std::optional<double> break_even(const Variant& variant, const Variant& referenc
 
 void judge(Comparison& comparison, std::string_view automatic) {
   std::vector<Variant>& variants = comparison.variants;
-  const auto products = static_cast<std::int64_t>(products_of(comparison.problem.solver.method));
+  const auto products = static_cast<std::int64_t>(products_of(comparison.problem.settings.method));
   for (std::size_t i = 0; i < variants.size(); ++i) {
     Variant& variant = variants[i];
     if (variant.format == automatic && variant.kernel == "native" && comparison.automatic < 0)

@@ -180,7 +180,7 @@ CsrMatrix<double> matrix_of(const InspectArguments& arguments, const ContextPtr&
   files.reads(problem);
   files.require_inputs();
   name = problem.matrix.file ? problem.matrix.file.given : problem.matrix.kind;
-  question = {choice_options(problem, Space::host), problem.solver.options.stopping.relative_tolerance};
+  question = {choice_options(problem, Space::host), problem.settings.solver.stopping.relative_tolerance};
   return make_matrix_data(host, problem.matrix);
 }
 

@@ -24,6 +24,7 @@
 #include "operators/policy/policy_options.hpp"
 #include "preconditioners/options.hpp"
 #include "solvers/options.hpp"
+#include "systems/options.hpp"
 
 namespace protean::apps {
 namespace {
@@ -50,8 +51,7 @@ class ProblemReader {
     check_device_options();
     check_preconditioner();
     if (const Node* node = top.find("schedule")) read_schedule(*node);
-    check_expected_iterations();
-    check_selector();
+    check_choice();
     if (const Node* node = top.find("output")) read_output(*node);
     read_engine(top, root.place);
     return std::move(problem_);
@@ -102,8 +102,7 @@ class ProblemReader {
     matrix.scale_place = section.has("scale") ? section.find("scale")->place : node.place;
     if (matrix.scale == 0)
       fail(matrix.scale_place, "matrix.scale is 0; it must be another number, for example -1");
-    matrix.order = section.word("order");
-    matrix.order_place = section.has("order") ? section.find("order")->place : node.place;
+    read_settings(section, "matrix");
     if (exactly_one(section, "matrix", {"file", "generate"}) == "file") {
       matrix.file = read_path(section, "file");
       matrix.duplicates = section.word("duplicates") == "sum" ? Duplicates::sum : Duplicates::refuse;
@@ -181,8 +180,8 @@ class ProblemReader {
     spec.material.young = section.number("young");
     spec.material.poisson = section.number("poisson");
     spec.assembled = section.word("storage") == "assembled";
-    if (!spec.assembled && problem_.matrix.order != "none")
-      fail(problem_.matrix.order_place,
+    if (!spec.assembled && problem_.settings.order != "none")
+      fail(problem_.place_of("order"),
            "matrix.order puts the rows of an assembled matrix into another order; with storage: element it "
            "must be none");
     problem_.matrix.fem = spec;
@@ -272,10 +271,23 @@ class ProblemReader {
 
   void read_solver(const Node& node) {
     const KeySection section(node, "solver", "solver");
-    SolverSpec& solver = problem_.solver;
-    solver.method = section.word("method");
-    read_options(section, solver_options(), "method", solver.method, solver.options);
+    SolveSettings& settings = problem_.settings;
+    read_settings(section, "solver");
+    read_options(section, solver_options(), "method", settings.method, settings.solver);
     solver_node_ = &node;
+  }
+
+  // Those of the table that are given in this section, except the type of the preconditioner, and format and kernel,
+  // whose names belong to the catalogue of formats.
+  void read_settings(const KeySection& section, std::string_view of) {
+    for (const Setting& one : solve_settings())
+      if (one.section == of && one.name != "format" && one.name != "kernel") read_setting(section, one);
+  }
+  void read_setting(const KeySection& section, const Setting& one) {
+    const Node* const given = section.find(one.key);
+    if (!given) return;
+    one.set(problem_.settings, section.option(one, one.key));
+    problem_.places[one.name] = given->place;
   }
 
   // Reads those options of the table that are given. Each must have an effect with `reader`, which is a method or a
@@ -302,29 +314,27 @@ class ProblemReader {
   void check_device_options() const {
     if (!solver_node_ || problem_.op.space == Space::device) return;
     for (const Option<SolverOptions>& option : solver_options())
-      if (option.on_device && !option.is_default(problem_.solver.options))
+      if (option.on_device && !option.is_default(problem_.settings.solver))
         fail(solver_node_->find(option.name)->value.place,
              fmt::format("solver.{} has no effect on a host; leave it out, or take operator.space: device",
                          option.name));
   }
 
   void read_preconditioner(const Node& node) {
-    PreconditionerSpec& spec = problem_.preconditioner;
+    SolveSettings& settings = problem_.settings;
     const KeySection section(node, "preconditioner", "preconditioner");
     preconditioner_place_ = node.place;
-    spec.type = section.word("type");
-    if (spec.type != "composition") {
+    if (section.word("type") != "composition") {
       PreconditionerPart part = read_preconditioner_part(section);
-      spec.options = part.options;
-      read_near_null_space(section, spec);
+      settings.preconditioner = part.id, settings.preconditioning = part.options;
+      read_near_null_space(section);
       return;
     }
     for (const Node::Entry& entry : node.entries)
       if (entry.key != "type" && entry.key != "combine" && entry.key != "parts")
         fail(entry.place, fmt::format("preconditioner.{} belongs to a part: preconditioner.parts[0].{}",
                                       entry.key, entry.key));
-    for (const Composition one : compositions)
-      if (to_string(one) == section.word("combine")) spec.combine = one;
+    read_setting(section, solve_setting("combine"));
     const Node* const parts = section.find("parts");
     if (!parts || parts->kind != Node::Kind::list || parts->items.empty())
       fail(parts ? parts->place : node.place,
@@ -341,25 +351,27 @@ class ProblemReader {
       if (const std::string type = one.word("type"); type == "composition" || type == "none")
         fail(item.place,
              fmt::format("preconditioner.parts[{}].type is {}; a part is one of the other types", i, type));
-      spec.parts.push_back(read_preconditioner_part(one));
+      settings.parts.push_back(read_preconditioner_part(one));
     }
   }
 
   // Files whose vectors are read with the matrix.
-  void read_near_null_space(const KeySection& section, PreconditionerSpec& spec) const {
+  void read_near_null_space(const KeySection& section) {
+    NearNullSpaceSpec& spec = problem_.near_null_space;
+    const std::string& type = problem_.settings.preconditioner;
     for (const std::string_view key : {"coordinates", "near_null_space"}) {
       const Node* const given = section.find(key);
       if (!given) continue;
-      if (!reads_near_null_space(spec.type))
+      if (!reads_near_null_space(type))
         fail(given->place, fmt::format("{} is for preconditioner.type amg or auto; the type is {}",
-                                       section.path_of(key), spec.type));
-      if (spec.options.setup != AmgSetup::aggregation)
+                                       section.path_of(key), type));
+      if (problem_.settings.preconditioning.setup != AmgSetup::aggregation)
         fail(given->place, fmt::format("{} is for preconditioner.setup aggregation", section.path_of(key)));
       if (spec.coordinates)
         fail(given->place,
              "preconditioner has both 'coordinates' and 'near_null_space'; give one of them: the modes of "
              "rigid bodies are made of coordinates");
-      (key == "coordinates" ? spec.coordinates : spec.near_null_space) = read_path(section, key);
+      (key == "coordinates" ? spec.coordinates : spec.vectors) = read_path(section, key);
     }
   }
 
@@ -376,25 +388,27 @@ class ProblemReader {
 
   // What no run could do, so that nothing is read first.
   void check_preconditioner() const {
-    const PreconditionerSpec& spec = problem_.preconditioner;
-    const std::string& method = problem_.solver.method;
+    const SolveSettings& settings = problem_.settings;
+    const std::string& method = settings.method;
+    const std::string_view type = preconditioner_type(settings);
     const bool needs_symmetric =
         method != "auto" && make_solver<double>(method)->needs_symmetric_preconditioner();
     for (const PreconditionerEntry& entry : preconditioners())
-      if (entry.id == spec.type && needs_symmetric && !entry.symmetric)
+      if (entry.id == type && needs_symmetric && !entry.symmetric)
         fail(preconditioner_place_, fmt::format("solver.method {} needs a symmetric preconditioner, and {} "
                                                 "is not symmetric even if the matrix is; use {} instead, or "
                                                 "method gmres or bicgstab",
-                                                method, spec.type, entry.symmetric_relative));
-    if (spec.type == "composition" && needs_symmetric && !is_symmetric(spec.parts, spec.combine))
+                                                method, type, entry.symmetric_relative));
+    if (type == "composition" && needs_symmetric && !is_symmetric(settings.parts, settings.combine))
       fail(preconditioner_place_, fmt::format("solver.method {} needs a symmetric preconditioner, and this "
                                               "composition is not symmetric even if the matrix is; take "
                                               "combine: symmetric or additive with symmetric parts (ssor for "
                                               "gauss-seidel, ic0 for ilu0), or method gmres or bicgstab",
                                               method));
-    check_solve(spec.options.solve);
-    check_available(spec.type, spec.options.setup), check_partition(spec.options.partition);
-    for (const PreconditionerPart& part : spec.parts)
+    const PreconditionerOptions& options = settings.preconditioning;
+    check_solve(options.solve);
+    check_available(type, options.setup), check_partition(options.partition);
+    for (const PreconditionerPart& part : settings.parts)
       check_solve(part.options.solve), check_available(part.id, part.options.setup),
           check_partition(part.options.partition);
   }
@@ -440,61 +454,61 @@ class ProblemReader {
       fail(variant->place,
            "operator.variant says how element matrices are applied; it needs matrix.generate.storage: "
            "element");
+    SolveSettings& settings = problem_.settings;
     if (const Node* format = section.find("format"))
-      op.format = read_format(*format, "operator.format", {"auto"});
+      settings.format = read_format(*format, "operator.format", {"auto"});
     op.space = section.word("space") == "host" ? Space::host : Space::device;
     op.threads = static_cast<int>(section.integer("threads"));
     op.deterministic = section.yes("deterministic");
-    op.expected_iterations = section.integer("expected_iterations");
-    if (const Node* const expected = section.find("expected_iterations"))
-      expected_iterations_place_ = expected->place;
-    op.selector = section.word("selector");
-    if (const Node* const selector = section.find("selector")) selector_place_ = selector->place;
     if (const Node* kernel = section.find("kernel"))
-      op.kernel = read_kernel(*kernel, "operator.kernel", op.format);
-    op.parameters = read_parameters(section, "operator", op.format);
+      settings.kernel = read_kernel(*kernel, "operator.kernel", settings.format);
+    settings.parameters = read_parameters(section, "operator", settings.format);
+    read_settings(section, "operator");
   }
 
   // They choose a format or an order, and the policy reckons with them; nothing else reads them.
-  void check_expected_iterations() const {
-    if (!expected_iterations_place_ || problem_.matrix.order == "auto" || problem_.schedule.automatic) return;
-    if (problem_.op.format == "auto" && !on_elements()) return;
-    fail(*expected_iterations_place_,
-         fmt::format("operator.expected_iterations is for format auto, matrix.order auto and schedule.policy "
-                     "auto; {}: leave it out",
-                     on_elements() ? "the solve is on element matrices"
-                                   : fmt::format("the format is {}", problem_.op.format)));
-  }
-
-  void check_selector() const {
-    if (!selector_place_ || problem_.schedule.automatic) return;
-    if (problem_.op.format == "auto" && !on_elements()) return;
-    fail(*selector_place_,
-         fmt::format("operator.selector is for format auto and schedule.policy auto; {}: leave it out",
-                     on_elements() ? "the solve is on element matrices"
-                                   : fmt::format("the format is {}", problem_.op.format)));
+  void check_choice() const {
+    const SolveSettings& settings = problem_.settings;
+    const bool chooses = settings.policy == "auto" || (settings.format == "auto" && !on_elements());
+    const auto check = [&](std::string_view setting, bool read, std::string_view readers) {
+      if (read || !problem_.places.contains(setting)) return;
+      fail(problem_.place_of(setting),
+           fmt::format("operator.{} is for {}; {}: leave it out", setting, readers,
+                       on_elements() ? "the solve is on element matrices"
+                                     : fmt::format("the format is {}", settings.format)));
+    };
+    check("expected_iterations", chooses || settings.order == "auto",
+          "format auto, matrix.order auto and schedule.policy auto");
+    check("selector", chooses, "format auto and schedule.policy auto");
   }
 
   void read_schedule(const Node& node) {
     ScheduleSpec& schedule = problem_.schedule;
+    SolveSettings& settings = problem_.settings;
     schedule.place = node.place;
     if (node.kind == Node::Kind::map) {
       const KeySection section(node, "schedule", "schedule");
       if (!section.has("policy"))
         fail(node.place, "schedule needs a list of points, or the key 'policy' with the value auto");
-      (void)section.word("policy");
-      schedule.automatic = true;
+      read_settings(section, "schedule");
       schedule.machine = read_path(section, "machine");
       if (section.has("overlapped"))
-        schedule.overlapped = section.Section::word("overlapped", "true", {"true", "false"}) == "true";
-      read_options(section, policy_options(), "policy", "auto", schedule.policy);
+        settings.overlapped = section.Section::word("overlapped", "true", {"true", "false"}) == "true";
+      read_options(section, policy_options(), "policy", settings.policy, settings.policy_options);
+      if (settings.policy != "auto")
+        for (const Node::Entry& entry : node.entries)
+          if (entry.key != "policy" && entry.key != "machine")
+            fail(entry.place,
+                 fmt::format("schedule.{} is for schedule.policy auto; the policy is {}: leave it out",
+                             entry.key, settings.policy));
       return;
     }
     if (node.kind != Node::Kind::list)
       fail(node.place,
            "schedule must be a list such as [{at_iteration: 20, format: sell-packed}], or {policy: auto}");
     for (std::size_t i = 0; i < node.items.size(); ++i) {
-      schedule.points.push_back(read_point(node.items[i], fmt::format("schedule[{}]", i), on_elements()));
+      problem_.settings.schedule.push_back(
+          read_point(node.items[i], fmt::format("schedule[{}]", i), on_elements()));
       schedule.places.push_back(node.items[i].place);
     }
   }
@@ -593,7 +607,6 @@ class ProblemReader {
   Problem problem_;
   Place preconditioner_place_;
   const Node* solver_node_ = nullptr;
-  std::optional<Place> expected_iterations_place_, selector_place_;
 };
 
 }  // namespace
@@ -607,10 +620,15 @@ std::string rhs_text(const RhsSpec& rhs) {
                      rhs.given ? "" : " (no rhs was given)");
 }
 
-std::unique_ptr<Preconditioner<double>> make_preconditioner(const PreconditionerSpec& spec,
+std::string_view preconditioner_type(const SolveSettings& settings) {
+  return settings.parts.empty() ? std::string_view(settings.preconditioner) : "composition";
+}
+
+std::unique_ptr<Preconditioner<double>> make_preconditioner(const SolveSettings& settings,
                                                             const LinearOperator<double>& A) {
-  return spec.parts.empty() ? protean::make_preconditioner<double>(spec.type, A, spec.options)
-                            : make_composition<double>(A, spec.parts, spec.combine);
+  return settings.parts.empty()
+             ? protean::make_preconditioner<double>(settings.preconditioner, A, settings.preconditioning)
+             : make_composition<double>(A, settings.parts, settings.combine);
 }
 
 Problem parse_problem(std::string_view text, const std::string& file, std::span<const std::string> settings,

@@ -2,6 +2,7 @@
 #pragma once
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -14,10 +15,9 @@
 #include "core/csr.hpp"
 #include "core/generate/generate.hpp"
 #include "operators/assembled_matrix.hpp"
-#include "operators/policy/switch_policy.hpp"
 #include "preconditioners/preconditioner.hpp"
-#include "solvers/format_schedule.hpp"
 #include "solvers/solver.hpp"
+#include "systems/settings.hpp"
 
 namespace protean::apps {
 
@@ -38,8 +38,6 @@ struct MatrixSpec {
   Duplicates duplicates = Duplicates::sum;
   double scale = 1;  // the system solved is (scale A) x = scale b
   Place scale_place;
-  std::string order = "none";  // of rows and columns in the solve; or auto, or one of orderings()
-  Place order_place;
   Place place;
 };
 
@@ -66,44 +64,23 @@ struct RhsSpec {
 // "b = A x, x of random numbers in [-1, 1), seed 1 (no rhs was given)", for people.
 std::string rhs_text(const RhsSpec& rhs);
 
-struct SolverSpec {
-  std::string method = "auto";
-  SolverOptions options;
+// Vectors near the null space of A, of a file; one of the two at most. See read_near_null_space().
+struct NearNullSpaceSpec {
+  FilePath coordinates, vectors;
 };
 
-struct PreconditionerSpec {
-  std::string type = "auto";  // of preconditioners(), or composition
-  PreconditionerOptions options;
-  FilePath coordinates, near_null_space;  // one of them at most
-  std::shared_ptr<const MultiVector<double>>
-      vectors;                                  // to which the options refer; see read_near_null_space()
-  Composition combine = Composition::additive;  // composition
-  std::vector<PreconditionerPart> parts;        // composition
-};
-// Null for none.
-std::unique_ptr<Preconditioner<double>> make_preconditioner(const PreconditionerSpec& spec,
-                                                            const LinearOperator<double>& A);
-
+// Where and how the solve runs.
 struct OperatorSpec {
-  std::string format = "auto";
-  FormatParams parameters;
-  std::string kernel;  // empty: the default one of the format in its space, mostly native
   ElementScatter variant = ElementScatter::automatic;  // only with storage: element
   Space space = Space::host;
-  int threads = 0;                       // 0: OMP_NUM_THREADS, or all processors
-  bool deterministic = false;            // mode of the context
-  std::int64_t expected_iterations = 0;  // only with format auto; 0: not known
-  std::string selector = "model";        // only with format auto or a policy
+  int threads = 0;             // 0: OMP_NUM_THREADS, or all processors
+  bool deterministic = false;  // mode of the context
 };
 
-// Changes of format during a solve: at points that the user names, or decided by a policy.
+// What is written under `schedule`, apart from the settings.
 struct ScheduleSpec {
-  std::vector<SchedulePoint> points;
-  std::vector<Place> places;       // of the points
-  bool automatic = false;          // the policy decides
-  FilePath machine;                // the machine table of the policy; empty: see choose_machine()
-  std::optional<bool> overlapped;  // empty: yes on a host with an idle processor
-  PolicyOptions policy;            // its other options
+  std::vector<Place> places;  // of the points
+  FilePath machine;           // the machine table of the policy; empty: see choose_machine()
   Place place;
 };
 
@@ -125,13 +102,29 @@ struct Problem {
   MatrixSpec matrix;
   RhsSpec rhs;
   VectorSpec initial_guess;
-  SolverSpec solver;
-  PreconditionerSpec preconditioner;
+  // What the sections solver, preconditioner, operator and schedule say about the solve, and matrix.order.
+  SolveSettings settings;
+  std::map<std::string_view, Place> places;  // of the settings of solve_settings() that are given
+  NearNullSpaceSpec near_null_space;
+  std::shared_ptr<const MultiVector<double>>
+      vectors;  // to which the settings refer; see read_near_null_space()
   OperatorSpec op;
   ScheduleSpec schedule;
   OutputSpec output;
   EngineSpec engine;
+
+  // Of a setting; a place without line and column if it is not given.
+  Place place_of(std::string_view setting) const {
+    const auto found = places.find(setting);
+    return found == places.end() ? Place() : found->second;
+  }
 };
+
+// The type of preconditioner in a problem file: the name, or composition.
+std::string_view preconditioner_type(const SolveSettings& settings);
+// Null for none.
+std::unique_ptr<Preconditioner<double>> make_preconditioner(const SolveSettings& settings,
+                                                            const LinearOperator<double>& A);
 
 // Reads a problem from its text and checks everything that can be checked without opening the files it names.
 // `file` is shown in messages, and relative paths begin at its folder; those of `output` that stand on the command line

@@ -11,12 +11,14 @@
 #include "apps/fem/problem.hpp"
 #include "core/error.hpp"
 #include "core/generate/generate.hpp"
+#include "core/option_checks.hpp"
 #include "core/words.hpp"
 #include "formats/choose.hpp"
 #include "formats/compose.hpp"
 #include "operators/policy/policy_options.hpp"
 #include "preconditioners/options.hpp"
 #include "solvers/options.hpp"
+#include "systems/options.hpp"
 
 namespace protean::apps {
 namespace {
@@ -56,24 +58,6 @@ KeyDoc other(std::string_view section, std::string_view name, std::string_view a
   return {section, name, Type::other, std::string(about), otherwise, 0, {}, {}, std::string(allowed)};
 }
 
-Words methods() {
-  Words ids;
-  for (const SolverEntry& entry : solvers()) ids.push_back(entry.id);
-  ids.push_back("auto");
-  return ids;
-}
-Words preconditioner_types() {
-  Words ids;
-  for (const PreconditionerEntry& entry : preconditioners()) ids.push_back(entry.id);
-  ids.push_back("composition");
-  return ids;
-}
-
-Words composition_words() {
-  Words words;
-  for (const Composition one : compositions) words.push_back(to_string(one));
-  return words;
-}
 // The key of an option of the library.
 template <class Options>
 KeyDoc key_of(std::string_view section, const Option<Options>& option) {
@@ -85,8 +69,12 @@ KeyDoc key_of(std::string_view section, const Option<Options>& option) {
   const OptionValue value = option.default_value();
   if (const auto* const word = std::get_if<std::string_view>(&value)) {
     // For a std::string it is a view of that string.
-    key.otherwise = *std::find(option.words.begin(), option.words.end(), *word);
-    key.words.assign(option.words.begin(), option.words.end());
+    const auto found = std::find(option.words.begin(), option.words.end(), *word);
+    if (found != option.words.end()) key.otherwise = *found;
+    if (option.allowed.empty())
+      key.words.assign(option.words.begin(), option.words.end());
+    else
+      key.type = Type::other, key.allowed = option.allowed;
     return key;
   }
   key.type = option.kind == OptionKind::whole ? Type::integer : Type::number;
@@ -101,6 +89,27 @@ KeyDoc key_of(std::string_view section, const Option<Options>& option) {
     if (key.number == 0) key.otherwise = option.zero;
   }
   return key;
+}
+
+// The key of a setting of a solve.
+KeyDoc key_of(const Setting& one) {
+  KeyDoc key = key_of(one.section, one);
+  key.name = one.key;
+  if (key.otherwise.empty()) key.otherwise = "native";
+  if (one.name == "preconditioner") key.words.emplace_back("composition");
+  return key;
+}
+
+// The settings of a section come first in it.
+void add_settings(std::vector<KeyDoc>& keys) {
+  for (const Setting& one : solve_settings()) {
+    const auto before = std::find_if(keys.begin(), keys.end(), [&](const KeyDoc& key) {
+      return key.section == one.section && std::ranges::none_of(solve_settings(), [&](const Setting& other) {
+               return other.section == key.section && other.key == key.name;
+             });
+    });
+    keys.insert(before, key_of(one));
+  }
 }
 
 template <class Options>
@@ -145,7 +154,6 @@ std::vector<KeyDoc> make_table() {
             "A generated matrix instead of a file: {kind: poisson-3d, n: 60}"),
       word("matrix", "duplicates", "sum", {"sum", "refuse"},
            "What happens to entries that a file has more than once"),
-      word("matrix", "order", "none", order_words(), "Order of rows and columns in the solve"),
       number_key("matrix", "scale", 1, -1e300, 1e300, "Solve (scale A) x = scale b; not 0"),
 
       other("matrix.generate", "kind", "a kind, see `protean generate --kinds`", "required",
@@ -181,16 +189,8 @@ std::vector<KeyDoc> make_table() {
       integer("rhs.solution", "random", 0, 0, most, "x: random numbers in [-1, 1) of this seed", "not used"),
       file("initial_guess", "file", "A vector in a file, such as one that --checkpoint has kept"),
       integer("initial_guess", "random", 0, 0, most, "Random numbers in [-1, 1) with this seed", "not used"),
-
-      word("solver", "method", "auto", methods(),
-           "The Krylov method; auto: cg for a symmetric matrix, minres if its diagonal shows that it is "
-           "indefinite, gmres for any other matrix"),
   };
   add_options(keys, "solver", solver_options());
-  keys.push_back(word(
-      "preconditioner", "type", "auto", preconditioner_types(),
-      "The preconditioner; auto: jacobi, in a long solve another one that pays, and none if the diagonal has "
-      "a zero"));
   add_options(keys, "preconditioner", preconditioner_options());
   const std::vector<KeyDoc> others = {
       file("preconditioner", "coordinates",
@@ -198,36 +198,23 @@ std::vector<KeyDoc> make_table() {
            "body modes, and unknowns is 2 or 3 (amg, auto)"),
       file("preconditioner", "near_null_space",
            "Vectors that A maps nearly to zero; coarser levels represent them (amg, auto)"),
-      word("preconditioner", "combine", to_string(Composition::additive), composition_words(),
-           "How the parts are applied (composition)"),
       other("preconditioner", "parts", "list of maps with the keys of preconditioner", none,
             "The preconditioners that it is made of (composition)"),
 
-      other("operator", "format", "auto, or a format of `protean formats`", "auto",
-            "How the matrix is stored; auto begins with csr, and a policy changes the format when that pays"),
       other("operator", "parameters", "map, see `protean formats ID`", none, "Parameters of that format"),
       other("operator", "parts", "list", none, "The parts, each in a format of its own (format sum)"),
-      other("operator", "kernel", "a kernel of the format", "native", "Code of the product"),
       word("operator", "space", "host", {"host", "device"},
            "Where the solve runs; device: a GPU, in a build with CUDA"),
       integer("operator", "threads", 0, 0, 1024, "Threads; 0: OMP_NUM_THREADS, or all processors"),
       word("operator", "deterministic", "false", {"true", "false"}, "The same bits in every run; slower"),
       word("operator", "variant", "automatic", {"automatic", "atomic", "coloured", "gather"},
            "How contributions of elements are added (storage: element)"),
-      integer(
-          "operator", "expected_iterations", 0, 1, 1e9,
-          "Expected number of iterations, for format, order and policy auto; format auto is then chosen before "
-          "the solve",
-          "0"),
-      word("operator", "selector", default_selector, selector_words(),
-           "What chooses the format, or the formats that the policy considers (format and policy auto)"),
       other("operator.parts[]", "format", "a format", "required", "Format of this part"),
       other("operator.parts[]", "take", "a rule, or a map", none,
             "Which entries; the last part takes the rest"),
       other("operator.parts[]", "parameters", "map", none, "Parameters of the format"),
       other("operator.parts[]", "kernel", "a kernel of the format", "native", "Code of the product"),
 
-      word("schedule", "policy", "auto", {"auto"}, "The policy decides; the keys below belong to it"),
       file("schedule", "machine",
            "A table of `protean tune`; otherwise the table of PROTEAN_MACHINE, or the built-in one"),
       other("schedule", "overlapped", "true or false", "true with an idle processor, else false",
@@ -255,6 +242,7 @@ std::vector<KeyDoc> make_table() {
       file("output", "history", "The residual of each iteration as CSV; it grows during the solve"),
   };
   keys.insert(keys.end(), last.begin(), last.end());
+  add_settings(keys);
   return keys;
 }
 
@@ -365,12 +353,12 @@ std::string KeySection::word(std::string_view key) const {
   return Section::word(key, d.otherwise, d.words);
 }
 
-OptionValue KeySection::option(const OptionInfo& option) const {
-  const Node& node = *find(option.name);
-  const std::string path = path_of(option.name);
+OptionValue KeySection::option(const OptionInfo& option, std::string_view key) const {
+  const Node& node = *find(key);
+  const std::string path = path_of(key);
   if (option.kind == OptionKind::number) return read_number(node, path, option.range);
   if (option.kind == OptionKind::word) {
-    const std::string given = word(option.name);
+    const std::string given = word(key);
     return *std::find(option.words.begin(), option.words.end(), given);
   }
   const auto smallest = static_cast<std::int64_t>(option.range.smallest);

@@ -49,8 +49,9 @@ class KeySection : public Section {
   std::int64_t integer(std::string_view key) const;
   std::string word(std::string_view key) const;
   bool yes(std::string_view key) const { return word(key) == "true"; }
-  // The value of an option of the library, which is given.
-  OptionValue option(const OptionInfo& option) const;
+  // The value of an option of the library, which is given under its own name or under `key`.
+  OptionValue option(const OptionInfo& option) const { return this->option(option, option.name); }
+  OptionValue option(const OptionInfo& option, std::string_view key) const;
 
  private:
   const KeyDoc& doc(std::string_view key) const;

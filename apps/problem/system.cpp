@@ -138,10 +138,10 @@ double products_of(std::string_view method) {
 
 ChoiceOptions choice_options(const Problem& problem, Space space) {
   return {.space = space,
-          .expected_iterations = problem.op.expected_iterations,
-          .products_per_iteration = products_of(problem.solver.method),
+          .expected_iterations = problem.settings.expected_iterations,
+          .products_per_iteration = products_of(problem.settings.method),
           .deterministic = problem.op.deterministic,
-          .selector = find_selector(problem.op.selector, space).name()};
+          .selector = find_selector(problem.settings.selector, space).name()};
 }
 
 Vector<double> moved(const ContextPtr& target, const Context& device, Vector<double>&& vector) {
@@ -209,9 +209,11 @@ ProblemSystem make_system(const ContextPtr& host, const Problem& problem, const 
   return system;
 }
 
-void read_near_null_space(const ContextPtr& host, PreconditionerSpec& spec, std::int64_t rows) {
+void read_near_null_space(const ContextPtr& host, Problem& problem, std::int64_t rows) {
+  const NearNullSpaceSpec& spec = problem.near_null_space;
+  PreconditionerOptions& options = problem.settings.preconditioning;
   const bool places = static_cast<bool>(spec.coordinates);
-  const FilePath& file = places ? spec.coordinates : spec.near_null_space;
+  const FilePath& file = places ? spec.coordinates : spec.vectors;
   if (!file) return;
   const VectorColumns read = read_vectors(host, file.path);
   const std::int64_t columns = read.columns, length = columns == 0 ? 0 : read.entries.size() / columns;
@@ -230,26 +232,26 @@ void read_near_null_space(const ContextPtr& host, PreconditionerSpec& spec, std:
     } catch (const BadArgument& error) {
       fail(file.place, fmt::format("preconditioner.near_null_space: '{}': {}", file.path, error.what()));
     }
-    spec.vectors = std::move(copied);
+    problem.vectors = std::move(copied);
   } else {
     if ((columns != 2 && columns != 3) || length * columns != rows)
       fail(file.place,
            fmt::format("preconditioner.coordinates: {}; it must have 2 or 3 columns and a row for each node, "
                        "and the matrix has {} rows, one for each displacement of a node",
                        found, rows));
-    if (spec.options.unknowns != 1 && spec.options.unknowns != columns)
+    if (options.unknowns != 1 && options.unknowns != columns)
       fail(file.place,
            fmt::format("preconditioner.coordinates: {}, and preconditioner.unknowns is {}; leave that out",
-                       found, spec.options.unknowns));
+                       found, options.unknowns));
     try {
-      spec.vectors = std::make_shared<const MultiVector<double>>(rigid_body_modes(host, vectors));
-      (void)detail::near_null_space_of(rows, *spec.vectors);
+      problem.vectors = std::make_shared<const MultiVector<double>>(rigid_body_modes(host, vectors));
+      (void)detail::near_null_space_of(rows, *problem.vectors);
     } catch (const BadArgument& error) {
       fail(file.place, fmt::format("preconditioner.coordinates: '{}': {}", file.path, error.what()));
     }
-    spec.options.unknowns = columns;
+    options.unknowns = columns;
   }
-  spec.options.near_null_space = spec.vectors.get();
+  options.near_null_space = problem.vectors.get();
 }
 
 double relative_error(VectorView<const double> x, VectorView<const double> exact) {

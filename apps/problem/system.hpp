@@ -44,7 +44,7 @@ ProblemSystem make_system(const ContextPtr& host, const Problem& problem, const 
 
 // Reads the file of preconditioner.coordinates or near_null_space, if there is one, and sets the options of the
 // preconditioner, for a matrix of that many rows. Throws BadFile.
-void read_near_null_space(const ContextPtr& host, PreconditionerSpec& spec, std::int64_t rows);
+void read_near_null_space(const ContextPtr& host, Problem& problem, std::int64_t rows);
 
 // Products of an iteration of a method. Each of those that auto takes has one.
 double products_of(std::string_view method);

@@ -63,27 +63,27 @@ Signs signs_of_diagonal(Mat A) {
 
 Problem without_auto(const Problem& problem, Mat A, SolveRecord& record) {
   Problem chosen = problem;
-  const PreconditionerSpec& given = problem.preconditioner;
+  const SolveSettings& given = problem.settings;
   const Signs signs = signs_of_diagonal(A);
-  if (problem.solver.method == detail::automatic_method) {
+  if (problem.settings.method == detail::automatic_method) {
     detail::MethodTraits traits;
     traits.symmetric = looks_symmetric(A);
     traits.not_positive = signs.zero + signs.negative;
     if (!traits.symmetric) traits.difference = detail::products_differ;
     detail::MethodChoice choice = detail::choose_method(
-        traits, detail::unsymmetric_preconditioner(given.type, given.parts, given.combine));
-    chosen.solver.method = choice.method, record.method_reason = std::move(choice.reason);
+        traits, detail::unsymmetric_preconditioner(given.preconditioner, given.parts, given.combine));
+    chosen.settings.method = choice.method, record.method_reason = std::move(choice.reason);
   }
-  record.method = chosen.solver.method;
-  if (given.type != "auto") return chosen;
+  record.method = chosen.settings.method;
+  if (preconditioner_type(given) != "auto") return chosen;
   const bool definite = make_solver<double>(record.method)->needs_symmetric_preconditioner();
   std::string refused;
-  if (signs.zero > 0 && given.options.zero_diagonal == ZeroDiagonal::error)
+  if (signs.zero > 0 && given.preconditioning.zero_diagonal == ZeroDiagonal::error)
     refused = fmt::format("none: {} diagonal entries are 0 or missing", signs.zero);
   else if (signs.negative > 0 && definite)
     refused = fmt::format("none: {} diagonal entries are negative, and {} needs a positive definite one",
                           signs.negative, record.method);
-  chosen.preconditioner.type = record.chosen_preconditioner = refused.empty() ? "jacobi" : "none";
+  chosen.settings.preconditioner = record.chosen_preconditioner = refused.empty() ? "jacobi" : "none";
   record.preconditioner_reason = refused.empty() ? "jacobi, whose setup costs next to nothing" : refused;
   return chosen;
 }

@@ -19,8 +19,8 @@ bool BlockPreconditioner::has(std::string_view type) noexcept {
   return std::find(types.begin(), types.end(), type) != types.end();
 }
 
-void BlockPreconditioner::set_up(Mat A, const PreconditionerSpec& spec, const ContextPtr& host) {
-  A_ = A, name_ = "protean " + spec.type;
+void BlockPreconditioner::set_up(Mat A, const SolveSettings& settings, const ContextPtr& host) {
+  A_ = A, name_ = "protean " + settings.preconditioner.name();
   PetscBool several = PETSC_FALSE;
   PetscInt first = 0;
   must(PetscObjectBaseTypeCompare(protean_types::object(A), MATMPIAIJ, &several));
@@ -28,7 +28,7 @@ void BlockPreconditioner::set_up(Mat A, const PreconditionerSpec& spec, const Co
   Mat own = A;
   if (several) must(MatMPIAIJGetSeqAIJ(A, &own, nullptr, nullptr));
   block_ = make_matrix(find_format("csr"), protean_types::arrays_of(own), host);
-  M_ = make_preconditioner(spec, *block_);
+  M_ = make_preconditioner(settings, *block_);
   try {
     M_->ensure(*block_);
   } catch (const BadMatrix& error) {

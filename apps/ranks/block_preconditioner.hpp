@@ -21,7 +21,7 @@ class BlockPreconditioner {
 
   // Sets up M of the block of this rank. A: not collective; it must live as long as this object. Throws what
   // make_preconditioner() and ensure() throw; BadMatrix says which row of A the numbers count from.
-  void set_up(Mat A, const PreconditionerSpec& spec, const ContextPtr& host);
+  void set_up(Mat A, const SolveSettings& settings, const ContextPtr& host);
   // Makes a PCSHELL compute with it.
   void attach(PC pc);
 

@@ -183,7 +183,8 @@ class RankRun {
   // put 1 in its place.
   void check_diagonal() {
     const Problem& p = chosen_;
-    if (p.preconditioner.type == "none" || p.preconditioner.options.zero_diagonal == ZeroDiagonal::one)
+    if (preconditioner_type(p.settings) == "none" ||
+        p.settings.preconditioning.zero_diagonal == ZeroDiagonal::one)
       return;
     Vec d = nullptr;
     ranks_.all([&] { must(VecDuplicate(b_, &d)), must(MatGetDiagonal(A_, d)); });
@@ -196,7 +197,7 @@ class RankRun {
           throw BadMatrix(fmt::format(
               "row {} (counted from 0) has no diagonal entry, or it is 0; preconditioner {} divides by "
               "it. preconditioner.zero_diagonal: one uses 1 in its place (jacobi)",
-              first + i, p.preconditioner.type));
+              first + i, preconditioner_type(p.settings)));
       must(VecRestoreArrayRead(d, &data));
     });
     ranks_.all([&] { must(VecDestroy(&d)); });
@@ -228,10 +229,10 @@ class RankRun {
       must(KSPGetPC(ksp_, &pc));
       must(PetscObjectTypeCompare(protean_types::object(pc), PCSHELL, &ours));
     });
-    if (!ours || !BlockPreconditioner::has(chosen_.preconditioner.type)) return;
+    if (!ours || !BlockPreconditioner::has(preconditioner_type(chosen_.settings))) return;
     guard_.emplace();
     const Clock since;
-    const double limit = problem().solver.options.stopping.max_seconds;
+    const double limit = problem().settings.solver.stopping.max_seconds;
     int why[2] = {0, 0};  // the time is over; a signal
     ranks_.each([&] {
       const ContextPtr host = Context::host(record_.threads);
@@ -240,7 +241,7 @@ class RankRun {
           why[0] = since.total() >= limit, why[1] = InterruptGuard::asked();
           return why[0] + why[1] > 0;
         });
-        block_.set_up(A_, chosen_.preconditioner, host);
+        block_.set_up(A_, chosen_.settings, host);
       } catch (const detail::WorkEnded&) {}
     });
     ranks_.all([&] {
@@ -254,13 +255,13 @@ class RankRun {
       note_ = fmt::format(
           "Preconditioner {} is that of the rows of each rank, which do not see those of other ranks: more "
           "ranks need more iterations.",
-          chosen_.preconditioner.type);
+          preconditioner_type(chosen_.settings));
   }
 
   void run() {
     if (ranks_.first() && problem().output.history) history_.emplace(problem().output.history.path);
     // The setup of the preconditioner counts.
-    StoppingRule rule = problem().solver.options.stopping;
+    StoppingRule rule = problem().settings.solver.stopping;
     rule.max_seconds = std::max(rule.max_seconds - record_.seconds.setup, 0.0);
     const auto told = [&](const KrylovIteration& now) {
       const IterationInfo info{.iteration = now.iteration,

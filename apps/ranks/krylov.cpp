@@ -12,6 +12,7 @@
 #include "apps/command/interrupt.hpp"
 #include "apps/ranks/block_preconditioner.hpp"
 #include "core/error.hpp"
+#include "core/option_checks.hpp"
 #include "interfaces/petsc/guard.hpp"
 #include "operators/policy/policy_options.hpp"
 #include "preconditioners/options.hpp"
@@ -203,21 +204,23 @@ double norm_of(Vec v, NormType type = NORM_2) {
 
 void require_counterparts(const Problem& p) {
   const Place& place = p.engine.place;
-  if (p.solver.method != "auto" && !find(methods, p.solver.method))
-    refuse(place, fmt::format("solver.method {}", p.solver.method) + ", which takes one of: " +
+  if (p.settings.method != "auto" && !find(methods, p.settings.method))
+    refuse(place, fmt::format("solver.method {}", p.settings.method) + ", which takes one of: " +
                       names_of(methods) + ". Others of PETSc's by petsc_options: '-ksp_type NAME'; this one");
-  require_carried(place, solver_options(), p.solver.options, solver_names, "solver");
-  const auto* const M = find(preconditioner_names, p.preconditioner.type);
+  require_carried(place, solver_options(), p.settings.solver, solver_names, "solver");
+  const std::string_view type = preconditioner_type(p.settings);
+  const auto* const M = find(preconditioner_names, type);
   if (!M)
     fail(place,
          fmt::format(
              "preconditioner.type {} has no counterpart in engine petsc, which takes one of: {}. Others of "
              "PETSc's by petsc_options: '-pc_type NAME'",
-             p.preconditioner.type, names_of(preconditioner_names)));
+             type, names_of(preconditioner_names)));
   // Ours read what they read with engine protean.
-  if (!BlockPreconditioner::has(p.preconditioner.type))
-    require_carried(place, preconditioner_options(), p.preconditioner.options, M->options, "preconditioner");
-  for (const FilePath& file : {p.preconditioner.coordinates, p.preconditioner.near_null_space})
+  if (!BlockPreconditioner::has(type))
+    require_carried(place, preconditioner_options(), p.settings.preconditioning, M->options,
+                    "preconditioner");
+  for (const FilePath& file : {p.near_null_space.coordinates, p.near_null_space.vectors})
     if (file)
       fail(
           file.place,
@@ -227,26 +230,25 @@ void require_counterparts(const Problem& p) {
     fail(place, "operator.space device has no counterpart in engine petsc, whose formats are on the host");
   if (p.op.deterministic)
     fail(place, "operator.deterministic has no counterpart in engine petsc: sums of ranks have any order");
-  if (p.op.expected_iterations != 0)
+  if (p.settings.expected_iterations != 0)
     fail(place, "operator.expected_iterations has no counterpart in engine petsc");
-  if (p.matrix.order != "none")
-    fail(p.matrix.order_place,
+  if (p.settings.order != "none")
+    fail(p.place_of("order"),
          "matrix.order has no counterpart in engine petsc; `partition: graph` puts rows that belong together "
          "on one rank");
-  if (!p.schedule.points.empty())
+  if (!p.settings.schedule.empty())
     fail(p.schedule.place,
          "a list of points in schedule has no counterpart in engine petsc; take schedule: {policy: auto}, "
          "by which each rank decides for itself");
-  if (p.schedule.machine || p.schedule.overlapped)
+  if (p.schedule.machine || p.settings.overlapped)
     fail(p.schedule.place, "schedule.machine and schedule.overlapped have no counterpart in engine petsc");
-  require_carried(p.schedule.place, policy_options(), p.schedule.policy, {}, "schedule");
+  require_carried(p.schedule.place, policy_options(), p.settings.policy_options, {}, "schedule");
   if (p.matrix.fem && !p.matrix.fem->assembled) {
-    if (p.preconditioner.type != "auto" && p.preconditioner.type != "none" &&
-        p.preconditioner.type != "jacobi" && p.preconditioner.type != "chebyshev")
+    if (type != "auto" && type != "none" && type != "jacobi" && type != "chebyshev")
       fail(place, fmt::format("preconditioner.type {} needs the assembled matrix; on element matrices over "
                               "ranks take jacobi, chebyshev or none, or matrix.generate.storage: assembled",
-                              p.preconditioner.type));
-    if (p.schedule.automatic)
+                              type));
+    if (p.settings.policy == "auto")
       fail(p.schedule.place, "schedule changes nothing on element matrices over ranks; leave it out");
     if (p.engine.partition != "rows")
       fail(p.engine.partition_place,
@@ -268,11 +270,11 @@ std::string options_of(const Problem& p, bool policy) {
       add("mat_protean_policy", "true"), add("mat_protean_format", "csr"),
           add("mat_protean_off_diagonal_format", "csr");
     else
-      add("mat_protean_format", p.op.format);
+      add("mat_protean_format", p.settings.format);
     std::vector<std::string> parameters;
-    for (const auto& [name, value] : p.op.parameters.all()) parameters.push_back(name + "=" + value);
+    for (const auto& [name, value] : p.settings.parameters.all()) parameters.push_back(name + "=" + value);
     if (!parameters.empty()) add("mat_protean_parameters", fmt::format("{}", fmt::join(parameters, ",")));
-    if (!p.op.kernel.empty()) add("mat_protean_kernel", p.op.kernel);
+    if (!p.settings.kernel.empty()) add("mat_protean_kernel", p.settings.kernel);
     if (p.op.threads > 0) add("mat_protean_threads", std::to_string(p.op.threads));
   }
   return text + p.engine.options;
@@ -294,12 +296,12 @@ std::string note_on_unused(const Problem& p) {
 }
 
 void configure(KSP ksp, const Problem& p) {
-  const MethodName& method = *find(methods, p.solver.method);
-  const SolverOptions& options = p.solver.options;
+  const MethodName& method = *find(methods, p.settings.method);
+  const SolverOptions& options = p.settings.solver;
   must(KSPSetType(ksp, method.petsc));
   if (method.side == PC_RIGHT) must(KSPSetPCSide(ksp, PC_RIGHT));
   must(KSPSetNormType(ksp, method.norm));
-  if (p.solver.method == "gmres" || p.solver.method == "fgmres") {
+  if (p.settings.method == "gmres" || p.settings.method == "fgmres") {
     must(KSPGMRESSetRestart(ksp, static_cast<PetscInt>(options.restart)));
     if (options.orthogonalization == "mgs") {
       must(KSPGMRESSetOrthogonalization(ksp, KSPGMRESModifiedGramSchmidtOrthogonalization));
@@ -308,11 +310,11 @@ void configure(KSP ksp, const Problem& p) {
       must(KSPGMRESSetCGSRefinementType(ksp, KSP_GMRES_CGS_REFINE_ALWAYS));
     }
   }
-  if (p.solver.method == "fcg") must(KSPFCGSetMmax(ksp, static_cast<PetscInt>(options.directions)));
+  if (p.settings.method == "fcg") must(KSPFCGSetMmax(ksp, static_cast<PetscInt>(options.directions)));
   PC pc = nullptr;
   must(KSPGetPC(ksp, &pc));
-  const std::string& type = p.preconditioner.type;
-  const PreconditionerOptions& M = p.preconditioner.options;
+  const std::string_view type = preconditioner_type(p.settings);
+  const PreconditionerOptions& M = p.settings.preconditioning;
   const PreconditionerName& name = *find(preconditioner_names, type);
   must(PCSetType(pc, name.petsc));
   if (type == "gauss-seidel") must(PCSORSetSymmetric(pc, SOR_LOCAL_FORWARD_SWEEP));

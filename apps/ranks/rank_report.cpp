@@ -176,7 +176,7 @@ void complete(SolveRecord& record, const std::vector<RankRecord>& all) {
     }
   }
   record.format = formats.size() == 1 ? *formats.begin() : "by rank";
-  record.kernel = record.problem.op.kernel.empty() ? "native" : record.problem.op.kernel;
+  record.kernel = record.problem.settings.kernel.empty() ? "native" : record.problem.settings.kernel;
 }
 
 namespace {

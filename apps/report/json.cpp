@@ -11,6 +11,7 @@
 #include "operators/policy/policy_options.hpp"
 #include "preconditioners/options.hpp"
 #include "solvers/options.hpp"
+#include "systems/options.hpp"
 
 namespace protean::apps {
 namespace {
@@ -94,7 +95,6 @@ Json matrix_json(const MatrixSpec& matrix) {
     json["generate"] = generated_json(matrix);
   }
   if (matrix.scale != 1) json["scale"] = matrix.scale;
-  if (matrix.order != "none") json["order"] = matrix.order;
   return json;
 }
 
@@ -107,23 +107,36 @@ Json value_json(const Option<Options>& option, const Options& options) {
   return whole == 0 && !option.zero.empty() ? Json(option.zero) : Json(whole);
 }
 
-Json solver_json(const SolverSpec& solver) {
-  Json json = {{"method", solver.method}};
+// The settings of a section: those that decide what computes, and others if they are not the default. A kernel that is
+// not named is the native one.
+void add_settings(Json& json, const SolveSettings& settings, std::string_view section) {
+  for (const Setting& one : solve_settings()) {
+    const bool always = one.name == "method" || one.name == "preconditioner" || one.name == "format";
+    if (one.section == section && (always || !one.is_default(settings)))
+      json[std::string(one.key)] = value_json(one, settings);
+  }
+  if (section == "operator" && settings.kernel.empty()) json["kernel"] = "native";
+}
+
+Json solver_json(const SolveSettings& settings) {
+  Json json = Json::object();
+  add_settings(json, settings, "solver");
   for (const Option<SolverOptions>& option : solver_options())
-    json[std::string(option.name)] = value_json(option, solver.options);
+    json[std::string(option.name)] = value_json(option, settings.solver);
   return json;
 }
 
 Json operator_json(const Problem& p) {
-  if (p.matrix.fem && !p.matrix.fem->assembled)
-    return {
-        {"variant", to_string(p.op.variant)}, {"space", to_string(p.op.space)}, {"threads", p.op.threads}};
-  return {{"format", p.op.format},
-          {"parameters", parameters_json(p.op.parameters)},
-          {"kernel", p.op.kernel.empty() ? "native" : p.op.kernel},
-          {"space", to_string(p.op.space)},
-          {"threads", p.op.threads},
-          {"deterministic", p.op.deterministic}};
+  Json json = Json::object();
+  if (p.matrix.fem && !p.matrix.fem->assembled) {
+    json["variant"] = to_string(p.op.variant);
+  } else {
+    add_settings(json, p.settings, "operator");
+    json["parameters"] = parameters_json(p.settings.parameters);
+    json["deterministic"] = p.op.deterministic;
+  }
+  json["space"] = to_string(p.op.space), json["threads"] = p.op.threads;
+  return json;
 }
 
 Json point_json(const SchedulePoint& point) {
@@ -143,17 +156,20 @@ Json point_json(const SchedulePoint& point) {
   return entry;
 }
 
-// The policy, or the list of points; null without a schedule.
-Json schedule_json(const ScheduleSpec& schedule) {
+// The policy, or the list of points; null if nothing is said of either.
+Json schedule_json(const Problem& p) {
+  const SolveSettings& settings = p.settings;
   Json json;
-  if (schedule.automatic) {
-    json = {{"policy", "auto"}, {"machine", path(schedule.machine)}};
+  if (!solve_setting("policy").is_default(settings) || p.schedule.machine) {
+    json = Json::object();
+    json["policy"] = settings.policy, json["machine"] = path(p.schedule.machine);
     for (const Option<PolicyOptions>& option : policy_options())
-      json[std::string(option.name)] = value_json(option, schedule.policy);
-    if (schedule.overlapped) json["overlapped"] = *schedule.overlapped;
+      if (settings.policy == "auto")
+        json[std::string(option.name)] = value_json(option, settings.policy_options);
+    if (settings.overlapped) json["overlapped"] = *settings.overlapped;
   }
-  if (!schedule.points.empty()) json = Json::array();
-  for (const SchedulePoint& point : schedule.points) json.push_back(point_json(point));
+  if (!settings.schedule.empty()) json = Json::array();
+  for (const SchedulePoint& point : settings.schedule) json.push_back(point_json(point));
   return json;
 }
 
@@ -166,10 +182,12 @@ Json preconditioner_json(std::string_view type, const PreconditionerOptions& opt
       json[std::string(option.name)] = value_json(option, options);
   return json;
 }
-Json preconditioner_json(const PreconditionerSpec& spec) {
-  if (spec.parts.empty()) return preconditioner_json(spec.type, spec.options);
-  Json json = {{"type", spec.type}, {"combine", to_string(spec.combine)}, {"parts", Json::array()}};
-  for (const PreconditionerPart& part : spec.parts)
+Json preconditioner_json(const SolveSettings& settings) {
+  if (settings.parts.empty()) return preconditioner_json(settings.preconditioner, settings.preconditioning);
+  Json json = {{"type", preconditioner_type(settings)},
+               {"combine", to_string(settings.combine)},
+               {"parts", Json::array()}};
+  for (const PreconditionerPart& part : settings.parts)
     json["parts"].push_back(preconditioner_json(part.id, part.options));
   return json;
 }
@@ -180,15 +198,16 @@ Json problem_json(const Problem& p) {
   Json json = Json::object();
   if (!p.title.empty()) json["title"] = p.title;
   json["matrix"] = matrix_json(p.matrix);
+  add_settings(json["matrix"], p.settings, "matrix");
   if (p.rhs.from_solution)
     json["rhs"] = {{"solution", vector_json(p.rhs.vector, "ones", 1)}};
   else
     json["rhs"] = vector_json(p.rhs.vector, "", 0);
   json["initial_guess"] = vector_json(p.initial_guess, "zero", 0);
-  json["solver"] = solver_json(p.solver);
-  json["preconditioner"] = preconditioner_json(p.preconditioner);
+  json["solver"] = solver_json(p.settings);
+  json["preconditioner"] = preconditioner_json(p.settings);
   json["operator"] = operator_json(p);
-  if (Json schedule = schedule_json(p.schedule); !schedule.is_null()) json["schedule"] = std::move(schedule);
+  if (Json schedule = schedule_json(p); !schedule.is_null()) json["schedule"] = std::move(schedule);
   json["output"] = {{"solution", path(p.output.solution)},
                     {"report", path(p.output.report)},
                     {"history", path(p.output.history)}};

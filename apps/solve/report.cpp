@@ -101,8 +101,8 @@ void add_result(Json& json, const SolveRecord& r) {
   json["restarts"] = result.restarts;
   json["steps"] = {{"how", result.steps}};
   if (!result.steps_reason.empty()) json["steps"]["reason"] = result.steps_reason;
-  json["residual"] = {{"norm", norm_name(r.problem.solver.options)},
-                      {"baseline", baseline_name(r.problem.solver.options.stopping.baseline)},
+  json["residual"] = {{"norm", norm_name(r.problem.settings.solver)},
+                      {"baseline", baseline_name(r.problem.settings.solver.stopping.baseline)},
                       {"true_relative", number(result.true_relative)},
                       {"recurrence_relative", number(result.recurrence_relative)},
                       {"true", number(result.true_residual)},
@@ -169,7 +169,8 @@ void add_costs(Json& json, const SolveRecord& r) {
       if (several) changes.back()["columns"] = one.columns;
     }
   }
-  json["preconditioner"] = {{"type", r.problem.preconditioner.type}, {"bytes", r.preconditioner_bytes}};
+  json["preconditioner"] = {{"type", preconditioner_type(r.problem.settings)},
+                            {"bytes", r.preconditioner_bytes}};
   if (!r.preconditioner_storage.empty()) json["preconditioner"]["storage"] = r.preconditioner_storage;
   if (!r.storage_reason.empty()) json["preconditioner"]["storage_reason"] = r.storage_reason;
   if (!r.preconditioner_reason.empty())
@@ -236,8 +237,8 @@ std::string counted_text(const SolveRecord& r) {
   });
   if (back == 0) return {};
   return fmt::format("{} of at most {} changes (most_switches); {} back to {} {} not count",
-                     std::ssize(r.switches) - back, r.problem.schedule.policy.most_switches, back, first.from,
-                     back == 1 ? "does" : "do");
+                     std::ssize(r.switches) - back, r.problem.settings.policy_options.most_switches, back,
+                     first.from, back == 1 ? "does" : "do");
 }
 
 bool is_written(const SolveRecord& r, const std::string& path) {
@@ -329,7 +330,7 @@ namespace {
 
 // Of gmres, which method auto may give longer cycles.
 std::int64_t restart_of(const SolveRecord& r) {
-  std::int64_t restart = r.problem.solver.options.restart;
+  std::int64_t restart = r.problem.settings.solver.restart;
   for (const MethodChange& one : r.method_changes)
     if (one.action == MethodChange::Action::changed && one.restart > 0) restart = one.restart;
   return restart;
@@ -359,10 +360,11 @@ std::string summary(const SolveRecord& r) {
   row("method",
       fmt::format("{}, preconditioner {}{}",
                   r.method == "gmres" || r.method == "fgmres" ? fmt::format("{}({})", r.method, restart_of(r))
-                  : r.method == "fcg" ? fmt::format("fcg({})", p.solver.options.directions)
-                  : r.method == "idr" ? fmt::format("idr({})", p.solver.options.s)
+                  : r.method == "fcg" ? fmt::format("fcg({})", p.settings.solver.directions)
+                  : r.method == "idr" ? fmt::format("idr({})", p.settings.solver.s)
                                       : r.method,
-                  r.preconditioner_reason.empty() ? p.preconditioner.type : r.chosen_preconditioner,
+                  r.preconditioner_reason.empty() ? std::string(preconditioner_type(p.settings))
+                                                  : r.chosen_preconditioner,
                   figures.empty() ? "" : fmt::format(" ({})", fmt::join(figures, ", "))));
   if (!r.method_reason.empty()) row("", "auto: " + r.method_reason);
   for (const MethodChange& one : r.method_changes) {
@@ -398,8 +400,8 @@ std::string summary(const SolveRecord& r) {
                                         : std::to_string(result.iterations));
   row("residual",
       fmt::format("true {:.3e}, recurrence {:.3e} ({}, relative to {})", result.true_relative,
-                  result.recurrence_relative, norm_name(p.solver.options),
-                  p.solver.options.stopping.baseline == Baseline::rhs ? "b" : "the initial residual"));
+                  result.recurrence_relative, norm_name(p.settings.solver),
+                  p.settings.solver.stopping.baseline == Baseline::rhs ? "b" : "the initial residual"));
   if (r.error) row("error", fmt::format("{:.3e} (2-norm, relative to the known solution)", *r.error));
   const bool device = r.problem.op.space == Space::device;
   row("time", fmt::format("{}read {}, {}convert {}, setup {}, solve {}, total {}",

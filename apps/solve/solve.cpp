@@ -69,17 +69,17 @@ void require_orders(const Problem& problem) {
           BadFile(file, place.line, place.column, fmt::format("{}: {}", key, error.what())).what());
     }
   };
-  require(problem.matrix.order, problem.matrix.order_place, "matrix.order");
-  const ScheduleSpec& schedule = problem.schedule;
-  for (std::size_t i = 0; i < schedule.points.size(); ++i)
-    require(schedule.points[i].to.order, schedule.places[i], fmt::format("schedule[{}].order", i));
+  require(problem.settings.order, problem.place_of("order"), "matrix.order");
+  const std::vector<SchedulePoint>& points = problem.settings.schedule;
+  for (std::size_t i = 0; i < points.size(); ++i)
+    require(points[i].to.order, problem.schedule.places[i], fmt::format("schedule[{}].order", i));
 }
 
 // Format auto without a policy.
 bool chosen_before(const Problem& problem) {
-  const OperatorSpec& op = problem.op;
-  return op.format == "auto" && (op.kernel.empty() || op.kernel == "native") &&
-         problem.schedule.points.empty() && !(problem.matrix.fem && !problem.matrix.fem->assembled);
+  const SolveSettings& settings = problem.settings;
+  return settings.format == "auto" && (settings.kernel.empty() || settings.kernel == "native") &&
+         settings.schedule.empty() && !(problem.matrix.fem && !problem.matrix.fem->assembled);
 }
 
 // One solve in stages. Each stage measures its time and fills its part of the record.
@@ -131,8 +131,8 @@ class SolveRun {
   void make_contexts() {
     const OperatorSpec& op = problem_.op;
     const bool on_device = op.space == Space::device;
-    const auto kernels =
-        op.kernel == to_string(VectorKernels::kokkos) ? VectorKernels::kokkos : VectorKernels::native;
+    const auto kernels = problem_.settings.kernel == to_string(VectorKernels::kokkos) ? VectorKernels::kokkos
+                                                                                      : VectorKernels::native;
     host_ = Context::host(op.threads, {.vector_kernels = on_device ? VectorKernels::native : kernels,
                                        .deterministic = op.deterministic});
     context_ =
@@ -151,7 +151,7 @@ class SolveRun {
       record_.rows = system_.elements->rows(), record_.nonzeros = system_.elements->entries();
       record_.elements = system_.elements->elements();
     }
-    read_near_null_space(host_, record_.problem.preconditioner, record_.rows);
+    read_near_null_space(host_, record_.problem, record_.rows);
     record_.seconds.read = clock_.lap();
   }
 
@@ -172,8 +172,8 @@ class SolveRun {
     } else {
       if (context_ != host_) progress_.stage("copying to the GPU");
       matrix_.emplace(context_, system_.csr, false);
-      matrix_->set_format(problem_.op.format, problem_.op.parameters, problem_.op.kernel);
-      matrix_->set_order(problem_.matrix.order);
+      matrix_->set_format(problem_.settings.format, problem_.settings.parameters, problem_.settings.kernel);
+      matrix_->set_order(problem_.settings.order);
     }
     if (context_ != host_) {
       system_.b = moved(context_, *context_, std::move(system_.b));
@@ -199,7 +199,7 @@ class SolveRun {
     const detail::StopQuestion question(&InterruptGuard::asked);
     solver_->set_up(*matrix_, system_.columns);
     record_.format_reason = matrix_->format_reason(), record_.choice = matrix_->choice();
-    if (problem_.matrix.order != "none")
+    if (problem_.settings.order != "none")
       record_.order = matrix_->order(), record_.order_reason = matrix_->order_reason();
     record_.matrix_bytes = matrix_->bytes();
     if (const AssembledMatrix<double>* const matrix = matrix_->assembled()) {
@@ -227,7 +227,7 @@ class SolveRun {
     if (problem_.output.history) history_.emplace(problem_.output.history.path);
     constexpr double minute = 60;
     observer_.emplace(
-        progress_, problem_.solver.options.stopping, history_ ? &*history_ : nullptr,
+        progress_, problem_.settings.solver.stopping, history_ ? &*history_ : nullptr,
         Checkpoint(*context_, system_.x0, problem_.output.solution.path, minute * arguments_.checkpoint));
     return &*observer_;
   }
@@ -272,7 +272,7 @@ class SolveRun {
      private:
       Progress& progress_;
       const StoppingRule& rule_;
-    } watch(progress_, problem_.solver.options.stopping);
+    } watch(progress_, problem_.settings.solver.stopping);
     const detail::StopQuestion question(&InterruptGuard::asked);
     const std::int64_t rows = record_.rows, k = system_.columns;
     const Space space = context_->space();
@@ -321,7 +321,7 @@ class SolveRun {
     if (record_.result.iterations > 0 && reason != StopReason::interrupted &&
         reason != StopReason::inconsistent)
       record_.note =
-          note_on_null_space(*host_, system_.csr, problem_.solver.options.null_space == "constant");
+          note_on_null_space(*host_, system_.csr, problem_.settings.solver.null_space == "constant");
     add_note(record_.note, note_on_columns_unseen_rows());
     if (problem_.op.space == Space::host)
       add_note(record_.note, note_on_threads(record_.threads, detail::usable_processors()));
@@ -344,7 +344,7 @@ class SolveRun {
       const SolveReport& result =
           system_.columns == 1 ? record_.result : record_.columns.columns[static_cast<std::size_t>(j)];
       note = note_on_unseen_rows(*host_, system_.csr, column(system_.b, j), column(system_.x0, j),
-                                 problem_.solver.options, result);
+                                 problem_.settings.solver, result);
       if (!note.empty() && system_.columns > 1) note = fmt::format("Right-hand side {}: {}", j, note);
     }
     return note;
@@ -413,7 +413,7 @@ class SolveRun {
     if (arguments_.explain && !record_.policy.decides && chosen_before(problem_)) {
       text += explain_choice();
     } else if (arguments_.explain && record_.policy.decides) {
-      record_.policy.selector = problem_.op.selector, record_.policy.columns = system_.columns;
+      record_.policy.selector = problem_.settings.selector, record_.policy.columns = system_.columns;
       Matrix<double>& adaptive = *matrix_->adaptive();
       (void)adaptive.wait_prepared();  // a build that is still running would disturb the times
       record_.policy.real =
@@ -424,10 +424,10 @@ class SolveRun {
     }
     if (arguments_.explain) text += explain_method(record_.method_reason, record_.method_changes);
     if (arguments_.explain && !record_.preconditioner_storage.empty())
-      text += explain_storage(record_.chosen_preconditioner.empty() ? problem_.preconditioner.type
-                                                                    : record_.chosen_preconditioner,
-                              record_.preconditioner_bytes, record_.preconditioner_storage,
-                              record_.storage_reason);
+      text += explain_storage(
+          record_.chosen_preconditioner.empty() ? std::string(preconditioner_type(problem_.settings))
+                                                : record_.chosen_preconditioner,
+          record_.preconditioner_bytes, record_.preconditioner_storage, record_.storage_reason);
     if (arguments_.explain)
       text += explain_preconditioner(record_.preconditioner_reason, record_.preconditioner_changes);
     const OutputSpec& output = problem_.output;
@@ -455,11 +455,9 @@ class SolveRun {
 }  // namespace
 
 bool policy_decides(const Problem& problem) {
-  const OperatorSpec& op = problem.op;
-  const bool plain = op.kernel.empty() || op.kernel == "native";
-  return problem.schedule.automatic ||
-         (op.format == "auto" && plain && op.expected_iterations == 0 && problem.schedule.points.empty() &&
-          !op.deterministic && !(problem.matrix.fem && !problem.matrix.fem->assembled));
+  const SolveSettings& settings = problem.settings;
+  if (settings.policy != "by-format") return settings.policy == "auto";
+  return chosen_before(problem) && settings.expected_iterations == 0 && !problem.op.deterministic;
 }
 
 Problem checked_problem(const SolveArguments& arguments) {

@@ -17,6 +17,7 @@
 #include "core/error.hpp"
 #include "core/generate/generate.hpp"
 #include "core/io/matrix_market.hpp"
+#include "core/option_checks.hpp"
 #include "core/options.hpp"
 #include "core/statistics.hpp"
 #include "core/transfer.hpp"

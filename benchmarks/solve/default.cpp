@@ -92,7 +92,7 @@ nlohmann::json measure(const ContextPtr& host, const ContextPtr& context, const 
   SolveSettings automatic = plain;
   automatic.format = "auto";
   SolveSettings known = automatic, assumed = automatic, policy = automatic;
-  policy.format = "csr", policy.policy = true;
+  policy.format = "csr", policy.policy = "auto";
   assumed.expected_iterations = 300;
   Way ways[] = {{"csr"}, {"auto"}, {"auto, iterations known"}, {"auto, 300 iterations"}, {"policy from csr"}};
   run(ways[0], csr, b, plain);

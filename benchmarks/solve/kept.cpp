@@ -65,7 +65,7 @@ class Bench {
         .method = "cg", .preconditioner = "jacobi", .format = "csr", .context = context_};
     SolveSettings automatic = plain, policy = plain;
     automatic.format = "auto";
-    policy.format = "auto", policy.policy = true;
+    policy.format = "auto", policy.policy = "auto";
     for (int turn = 0; turn < options_.repeat; ++turn) {
       add("csr, kept", kept(plain));
       add("auto, anew in each solve", anew(automatic));

@@ -76,7 +76,7 @@ struct Bench {
     settings.solver.stopping = {.relative_tolerance = options.tolerance,
                                 .max_iterations = static_cast<std::int64_t>(options.iterations)};
     settings.context = context, settings.format = "csr";
-    settings.policy = variant == "policy", settings.machine = table;
+    settings.policy = variant == "policy" ? "auto" : "by-format", settings.machine = table;
     if (variant == "rcm") settings.order = "rcm";
     Vector<double> x(context, csr.rows());
     fill<double>(*context, 0.0, x.view());

@@ -64,14 +64,12 @@ struct protean_matrix {
 };
 
 struct protean_solver {
-  std::string method, preconditioner_id;
-  protean::capi::Settings settings;
+  protean::SolveSettings settings;
   std::shared_ptr<const protean::MultiVector<double>> near_null_space;  // to which the settings refer
   protean::capi::SolverOf<double> f64;
   protean::capi::SolverOf<float> f32;
   protean_monitor monitor = nullptr;
   void* monitor_user = nullptr;
-  std::vector<protean::SchedulePoint> schedule;
   std::atomic<bool> running = false;  // a solve with it
   // Results of the last solve.
   protean::SolveReport report;

@@ -1,17 +1,14 @@
 #include "interfaces/c/options_c.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <cmath>
 #include <string>
 
 #include "core/error.hpp"
 #include "core/option_checks.hpp"
-#include "formats/choose.hpp"
 #include "operators/policy/policy_options.hpp"
 #include "preconditioners/options.hpp"
 #include "solvers/options.hpp"
+#include "systems/options.hpp"
 
 namespace protean::capi {
 
@@ -30,42 +27,49 @@ bool second_of(std::string_view option, std::string_view value, std::string_view
                       std::string(first) + " or " + std::string(second));
   return value == second;
 }
+
 namespace {
 
-constexpr const char* expected_iterations = "expected_iterations";
-constexpr double most_expected = 1e9;
+// The settings of a solve that are options of a solver here.
+std::span<const Option<SolveSettings>> settings_table() {
+  static const auto table = [] {
+    std::vector<Option<SolveSettings>> options;
+    for (const Setting& one : solve_settings())
+      if (one.c_option) options.push_back(one);
+    return options;
+  }();
+  return table;
+}
 
-// Calls body(table, options of the settings, what reads them) for each table, until it returns true.
-template <class Body>
+// Calls body(table, options of the settings, what reads them, its name) for each table, until it returns true.
+template <class Settings, class Body>
 bool any_table(Settings& s, Body body) {
-  return body(solver_options(), s.solver, "method") ||
-         body(preconditioner_options(), s.preconditioner, "preconditioner") ||
-         body(policy_options(), s.policy, "policy");
+  const std::string_view method = s.method, preconditioner = s.preconditioner;
+  return body(solver_options(), s.solver, "method", method) ||
+         body(preconditioner_options(), s.preconditioning, "preconditioner", preconditioner) ||
+         body(policy_options(), s.policy_options, "policy", std::string_view("auto")) ||
+         body(settings_table(), s, "solve", std::string_view());
 }
 
 std::vector<std::string_view> names(bool words) {
   std::vector<std::string_view> found;
-  Settings none;
-  (void)any_table(none, [&](auto table, const auto&, auto) {
+  const SolveSettings none;
+  (void)any_table(none, [&](auto table, const auto&, auto, auto) {
     for (const auto& option : table)
       if ((option.kind == OptionKind::word) == words) found.push_back(option.called_in_c());
     return false;
   });
-  found.emplace_back(words ? "policy" : expected_iterations);
-  if (words) found.emplace_back("selector");
   return found;
 }
 
 // Sets the option of this name to value(option). False: there is none, or not of this kind.
 template <class Value>
-bool set(Settings& settings, std::string_view method, std::string_view preconditioner, std::string_view name,
-         bool word, Value value) {
-  return any_table(settings, [&](auto table, auto& options, std::string_view of) {
+bool set(SolveSettings& settings, std::string_view name, bool word, Value value) {
+  return any_table(settings, [&](auto table, auto& options, std::string_view of, std::string_view reader) {
     for (const auto& option : table) {
       if (option.called_in_c() != name || (option.kind == OptionKind::word) != word) continue;
       const OptionValue given = value(option);
       require_allowed(option, given, name);
-      const std::string_view reader = of == "method" ? method : preconditioner;
       if (is_unread(option, reader, given))
         refuse_unread(unread_text(option, name, of, reader, "leave it out"));
       option.set(options, given);
@@ -80,33 +84,18 @@ bool set(Settings& settings, std::string_view method, std::string_view precondit
 std::vector<std::string_view> number_option_names() { return names(false); }
 std::vector<std::string_view> text_option_names() { return names(true); }
 
-void set_number(Settings& settings, std::string_view method, std::string_view preconditioner,
-                std::string_view name, double value) {
-  if (name == expected_iterations) {
-    if (!(value >= 0 && value <= most_expected) || value != std::floor(value))
-      throw BadArgument(fmt::format("{} is {}; it must be an integer from 0 (not known) to {:g}", name, value,
-                                    most_expected));
-    settings.expected_iterations = static_cast<std::int64_t>(value);
-    return;
-  }
-  if (!set(settings, method, preconditioner, name, false,
+void set_number(SolveSettings& settings, std::string_view name, double value) {
+  if (!set(settings, name, false,
            [&](const OptionInfo& option) { return number_value(option, value, name); }))
     require_name("option", name, number_option_names());
 }
-void set_text(Settings& settings, std::string_view method, std::string_view preconditioner,
-              std::string_view name, std::string_view value) {
-  if (name == "policy")
-    settings.use_policy = second_of(name, value, "none", "auto");
-  else if (name == "selector")
-    require_selector(value), settings.selector = value;
-  else if (!set(settings, method, preconditioner, name, true,
-                [&](const OptionInfo&) { return OptionValue(value); }))
+void set_text(SolveSettings& settings, std::string_view name, std::string_view value) {
+  if (!set(settings, name, true, [&](const OptionInfo&) { return OptionValue(value); }))
     require_name("option with a word", name, text_option_names());
 }
 
-void check_effects(const Settings& settings) {
-  Settings copy = settings;
-  (void)any_table(copy, [](auto table, const auto& options, auto) {
+void check_effects(const SolveSettings& settings) {
+  (void)any_table(settings, [](auto table, const auto& options, auto, auto) {
     for (const auto& option : table)
       if (!option.is_default(options) && !in_use(table, option, options)) {
         const auto& other = *find_option(table, option.with);
@@ -117,7 +106,7 @@ void check_effects(const Settings& settings) {
       }
     return false;
   });
-  if (!settings.use_policy) require_no_policy(settings.policy);
+  if (settings.policy != "auto") require_no_policy(settings.policy_options);
 }
 
 }  // namespace protean::capi

@@ -1,25 +1,12 @@
 // The options of the C interface by name. Private to interfaces/c/.
 #pragma once
-#include <cstdint>
 #include <span>
-#include <string>
 #include <string_view>
 #include <vector>
 
-#include "operators/policy/switch_policy.hpp"
-#include "preconditioners/preconditioner.hpp"
-#include "solvers/solver.hpp"
+#include "systems/settings.hpp"
 
 namespace protean::capi {
-
-struct Settings {
-  SolverOptions solver;
-  PreconditionerOptions preconditioner;
-  PolicyOptions policy;
-  bool use_policy = false;
-  std::int64_t expected_iterations = 0;  // 0: not known
-  std::string selector = "model";        // of format auto
-};
 
 // The ids, or names, of a table in its order.
 template <class Entry>
@@ -45,14 +32,12 @@ std::vector<std::string_view> number_option_names();
 std::vector<std::string_view> text_option_names();
 
 // Set one of them. Throw BadArgument for another name, for a value that it cannot have, and if the method or the
-// preconditioner of the solver does not read it.
-void set_number(Settings& settings, std::string_view method, std::string_view preconditioner,
-                std::string_view name, double value);
-void set_text(Settings& settings, std::string_view method, std::string_view preconditioner,
-              std::string_view name, std::string_view value);
+// preconditioner of the settings does not read it.
+void set_number(SolveSettings& settings, std::string_view name, double value);
+void set_text(SolveSettings& settings, std::string_view name, std::string_view value);
 
 // Where a solve begins: throws BadArgument for the first option that is not its default although other options, or the
 // want of a policy, keep it from having an effect.
-void check_effects(const Settings& settings);
+void check_effects(const SolveSettings& settings);
 
 }  // namespace protean::capi

@@ -245,7 +245,7 @@ protean_status protean_solver_create(const char* method, const char* preconditio
  *   method           restart of gmres, ...
  *   preconditioner   fill of ic and ilu, block_size of block-jacobi (0: auto), omega of ssor, ...
  *   policy           worst_factor, ...: only with policy "auto"
- *   format auto      expected_iterations (operator.expected_iterations of a problem file); 0: not known. With it the
+ *   format auto      expected_iterations (operator.expected_iterations of a problem file); 0: unknown. With it the
  *                    format is chosen before the solve. Without it a policy changes the format during the solve
  * PROTEAN_BAD_ARGUMENT, and nothing changes, for another name (the message lists all), for a value out of range, and if
  * the method or the preconditioner of protean_solver_create() does not read the option (the message says which does).
@@ -256,8 +256,8 @@ protean_status protean_solver_set(protean_solver* solver, const char* option, do
 /* Sets an option whose value is a word, protean_name(PROTEAN_KIND_TEXT_OPTION, i), under the same rules. The names are
  * the keys of the problem file, with two exceptions: triangular_solve (there preconditioner.solve) and diagonal_blocks
  * (preconditioner.blocks). Every method and preconditioner takes "auto" and "none" if they are the default.
- *   policy   "none" or "auto": with auto the format, and on the host the order of the rows, changes during a solve if
- *            that pays
+ *   policy   "auto": the format, and on the host the order of the rows, may change during a solve if that pays; "none":
+ *            nothing changes; "by-format" (default): auto for format auto, none for a named format
  *   selector what chooses the format of format auto: protean_name(PROTEAN_KIND_SELECTOR, i) (default "model") */
 protean_status protean_solver_set_text(protean_solver* solver, const char* option, const char* value);
 

@@ -17,19 +17,6 @@ using namespace protean::capi;
 
 namespace {
 
-// The settings of the solver in the form of every entrance.
-SolveSettings settings_of(const protean_solver& solver) {
-  SolveSettings settings;
-  settings.method = solver.method, settings.solver = solver.settings.solver;
-  settings.preconditioner = solver.preconditioner_id;
-  settings.preconditioning = solver.settings.preconditioner;
-  settings.policy = solver.settings.use_policy, settings.policy_options = solver.settings.policy;
-  settings.schedule = solver.schedule;
-  settings.expected_iterations = solver.settings.expected_iterations;
-  settings.selector = solver.settings.selector;
-  return settings;
-}
-
 // The solver for this precision, with all that was set.
 template <class T>
 SystemSolver<T>& system_of(protean_solver& solver) {
@@ -40,9 +27,9 @@ SystemSolver<T>& system_of(protean_solver& solver) {
     throw BadArgument(std::string("the preconditioner of the caller is not in ") + precision<T> +
                       " precision, the matrix is");
   if (!part.system)
-    part.system = std::make_unique<SystemSolver<T>>(settings_of(solver));
+    part.system = std::make_unique<SystemSolver<T>>(solver.settings);
   else if (!part.told)
-    part.system->set(settings_of(solver));
+    part.system->set(solver.settings);
   part.told = true, part.near_null_space = solver.near_null_space;
   if (part.own_preconditioner) {
     part.own_preconditioner = false;
@@ -88,7 +75,7 @@ std::string line_of(const DecisionRecord& one) {
 
 // Whether solves with it change format or order of the matrix.
 bool changes_matrix(const protean_solver& solver) {
-  return solver.settings.use_policy || !solver.schedule.empty();
+  return solver.settings.policy == "auto" || !solver.settings.schedule.empty();
 }
 
 // The solver and the matrix of a solve, which are in use while it lives. The results of the last solve end with it.
@@ -138,7 +125,7 @@ void keep(protean_solver& solver, SolveOutcome& result) {
 }
 
 void require_one_of_two(const protean_solver& solver) {
-  if (solver.settings.use_policy && !solver.schedule.empty())
+  if (solver.settings.policy == "auto" && !solver.settings.schedule.empty())
     throw BadArgument("policy auto and a schedule exclude each other; call protean_solver_schedule_clear()");
 }
 

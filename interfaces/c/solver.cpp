@@ -46,13 +46,13 @@ void add_point(protean_solver& solver, const char* trigger, double at, const cha
     point.to = {&find_format(format), parse_parameters(parameters), kernel ? kernel : "", false};
   if (order) point.to.order = order;
   if (point.to.entry) (void)resolve_params(*point.to.entry, point.to.params);
-  solver.schedule.push_back(std::move(point));
+  solver.settings.schedule.push_back(std::move(point));
   solver.f64.told = solver.f32.told = false;
 }
 
 // The next solve has them.
-void accept(protean_solver& solver, const Settings& settings) {
-  solver.settings = settings;
+void accept(protean_solver& solver, SolveSettings settings) {
+  solver.settings = std::move(settings);
   solver.f64.told = solver.f32.told = false;
 }
 
@@ -95,14 +95,9 @@ protean_status protean_solver_create(const char* method, const char* preconditio
   return guarded([&] {
     need(solver, "solver");
     auto made = std::make_unique<protean_solver>();
-    made->method = method ? method : "auto";
-    made->preconditioner_id = preconditioner ? preconditioner : "auto";
-    require_name("preconditioner", made->preconditioner_id, ids_of(preconditioners()));
-    for (const PreconditionerEntry& entry : preconditioners())
-      if (entry.id == made->preconditioner_id && !entry.unavailable.empty())
-        throw NotAvailable("preconditioner " + made->preconditioner_id + ": " +
-                           std::string(entry.unavailable));
-    if (made->method != "auto") (void)make_solver<double>(made->method, made->settings.solver);
+    if (method) made->settings.method = method;
+    if (preconditioner) made->settings.preconditioner = preconditioner;
+    check(made->settings);
     *solver = made.release();
   });
 }
@@ -111,30 +106,30 @@ protean_status protean_solver_set(protean_solver* solver, const char* option, do
   return guarded([&] {
     need(solver, "solver"), need(option, "option");
     require_not_running(*solver);
-    Settings settings = solver->settings;
-    set_number(settings, solver->method, solver->preconditioner_id, option, value);
-    accept(*solver, settings);
+    SolveSettings settings = solver->settings;
+    set_number(settings, option, value);
+    accept(*solver, std::move(settings));
   });
 }
 protean_status protean_solver_set_text(protean_solver* solver, const char* option, const char* value) {
   return guarded([&] {
     need(solver, "solver"), need(option, "option"), need(value, "value");
     require_not_running(*solver);
-    Settings settings = solver->settings;
-    set_text(settings, solver->method, solver->preconditioner_id, option, value);
-    accept(*solver, settings);
+    SolveSettings settings = solver->settings;
+    set_text(settings, option, value);
+    accept(*solver, std::move(settings));
   });
 }
 protean_status protean_solver_set_near_null_space(protean_solver* solver, int64_t rows, int64_t vectors,
                                                   const double* values) {
   return guarded([&] {
     require_not_running(*need(solver, "solver"));
-    Settings settings = solver->settings;
+    SolveSettings settings = solver->settings;
     std::shared_ptr<MultiVector<double>> given;
     if (vectors != 0) {
-      if (!reads_near_null_space(solver->preconditioner_id))
+      if (!reads_near_null_space(settings.preconditioner))
         throw BadArgument("vectors near the null space are for preconditioners amg and auto, and " +
-                          solver->preconditioner_id + " does not read them; leave them out");
+                          settings.preconditioner.name() + " does not read them; leave them out");
       constexpr std::int64_t most = 64;
       if (vectors < 0 || vectors > most || rows < 0)
         throw BadArgument("there are " + std::to_string(vectors) + " vectors near the null space of " +
@@ -143,8 +138,8 @@ protean_status protean_solver_set_near_null_space(protean_solver* solver, int64_
       given = std::make_shared<MultiVector<double>>(Context::host(1), rows, vectors);
       std::copy_n(values, rows * vectors, given->data());
     }
-    settings.preconditioner.near_null_space = given.get();
-    accept(*solver, settings);
+    settings.preconditioning.near_null_space = given.get();
+    accept(*solver, std::move(settings));
     solver->near_null_space = std::move(given);
   });
 }
@@ -195,7 +190,7 @@ protean_status protean_solver_schedule_order(protean_solver* solver, const char*
 protean_status protean_solver_schedule_clear(protean_solver* solver) {
   return guarded([&] {
     require_not_running(*need(solver, "solver"));
-    solver->schedule.clear();
+    solver->settings.schedule.clear();
     solver->f64.told = solver->f32.told = false;
   });
 }

@@ -284,8 +284,10 @@ inline void solve(KSP ksp) {
     protean::SolveSettings wanted;
     wanted.method = data.options.method, wanted.solver = data.options.solver, wanted.solver.stopping = rule;
     wanted.preconditioner = "none";  // the PC of the KSP is another one
-    if (data.matrix) {               // a shell of MatCreateProtean() keeps its format
-      wanted.policy = data.options.policy, wanted.policy_options = data.options.policy_options;
+    wanted.policy = "none";
+    if (data.matrix) {  // a shell of MatCreateProtean() keeps its format
+      if (data.options.policy) wanted.policy = "auto";
+      wanted.policy_options = data.options.policy_options;
       wanted.schedule = data.options.schedule;
     }
     if (data.solver) {

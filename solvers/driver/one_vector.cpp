@@ -10,6 +10,7 @@
 
 #include "core/blas1.hpp"
 #include "core/error.hpp"
+#include "core/option_checks.hpp"
 #include "operators/kernel_loading.hpp"
 #include "operators/row_arrays.hpp"
 #include "solvers/driver/course.hpp"

@@ -65,8 +65,8 @@ TEST(FemProblemFile, WhatDoesNotGoTogetherIsRefused) {
   EXPECT_TRUE(has(complaint(hex("n: 3", point(""))), "there is no format 'element'"));
   EXPECT_TRUE(
       has(complaint(hex("storage: element", point(", kernel: native"))), "no meaning with format element"));
-  EXPECT_TRUE(read(hex("storage: element", point(""))).schedule.points[0].to.elements);
-  EXPECT_TRUE(read(hex("storage: element", "schedule: {policy: auto}")).schedule.automatic);
+  EXPECT_TRUE(read(hex("storage: element", point(""))).settings.schedule[0].to.elements);
+  EXPECT_TRUE(read(hex("storage: element", "schedule: {policy: auto}")).settings.policy == "auto");
   EXPECT_TRUE(has(complaint(hex("physics: poison")), "Did you mean 'poisson'"));
   EXPECT_TRUE(has(complaint(hex("young: 2")), "belongs to physics: elasticity"));
   EXPECT_TRUE(has(complaint(hex("mesh: a.msh")), "mesh"));

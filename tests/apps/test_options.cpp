@@ -53,7 +53,7 @@ struct OfSolvers {
   using Options = SolverOptions;
   static constexpr const char *section = "solver", *of = "method", *of_in_c = "method";
   static auto table() { return solver_options(); }
-  static const Options& in(const Problem& p) { return p.solver.options; }
+  static const Options& in(const Problem& p) { return p.settings.solver; }
   static std::vector<std::string_view> readers() {
     std::vector<std::string_view> ids;
     for (const SolverEntry& entry : solvers()) ids.push_back(entry.id);
@@ -71,7 +71,7 @@ struct OfPreconditioners {
   using Options = PreconditionerOptions;
   static constexpr const char *section = "preconditioner", *of = "type", *of_in_c = "preconditioner";
   static auto table() { return preconditioner_options(); }
-  static const Options& in(const Problem& p) { return p.preconditioner.options; }
+  static const Options& in(const Problem& p) { return p.settings.preconditioning; }
   static std::vector<std::string_view> readers() {
     std::vector<std::string_view> ids;
     for (const PreconditionerEntry& entry : preconditioners()) ids.push_back(entry.id);
@@ -95,7 +95,7 @@ struct OfThePolicy {
   using Options = PolicyOptions;
   static constexpr const char *section = "schedule", *of = "policy", *of_in_c = "policy";
   static auto table() { return policy_options(); }
-  static const Options& in(const Problem& p) { return p.schedule.policy; }
+  static const Options& in(const Problem& p) { return p.settings.policy_options; }
   static std::vector<std::string_view> readers() { return {"auto"}; }
   static std::string before(std::string_view reader) { return fmt::format("policy: {}", reader); }
   static SolverHandle c(std::string_view) {

@@ -31,11 +31,11 @@ TEST(ProblemFile, DefaultsAreFilledIn) {
   EXPECT_FALSE(p.rhs.given);
   EXPECT_EQ(p.rhs.vector.seed, 1);
   EXPECT_EQ(p.initial_guess.value, 0);
-  EXPECT_EQ(p.solver.method, "auto");
-  EXPECT_EQ(p.solver.options.stopping.relative_tolerance, 1e-8);
-  EXPECT_EQ(p.preconditioner.type, "auto");
-  EXPECT_EQ(p.op.format, "auto");
-  EXPECT_EQ(p.op.kernel, "");  // the default one of the format
+  EXPECT_EQ(p.settings.method, "auto");
+  EXPECT_EQ(p.settings.solver.stopping.relative_tolerance, 1e-8);
+  EXPECT_EQ(p.settings.preconditioner, "auto");
+  EXPECT_EQ(p.settings.format, "auto");
+  EXPECT_EQ(p.settings.kernel, "");  // the default one of the format
   EXPECT_FALSE(p.output.report);
 }
 
@@ -57,7 +57,7 @@ output: {solution: x.mtx, report: ../r.json, history: h.csv}
   EXPECT_FALSE(p.rhs.from_solution);
   EXPECT_EQ(p.rhs.vector.file.path, "folder/sub/b.mtx");
   EXPECT_EQ(p.initial_guess.seed, 7);
-  const StoppingRule& rule = p.solver.options.stopping;
+  const StoppingRule& rule = p.settings.solver.stopping;
   EXPECT_EQ(rule.relative_tolerance, 1e-6);
   EXPECT_EQ(rule.absolute_tolerance, 2.5e-3);
   EXPECT_EQ(rule.max_iterations, 1000);
@@ -65,46 +65,46 @@ output: {solution: x.mtx, report: ../r.json, history: h.csv}
   EXPECT_EQ(rule.baseline, Baseline::initial_residual);
   EXPECT_TRUE(std::isinf(rule.divergence));
   EXPECT_EQ(rule.stagnation_window, 9);
-  EXPECT_EQ(p.solver.options.restart, 5);
-  EXPECT_EQ(p.solver.options.orthogonalization, "mgs");
-  EXPECT_EQ(p.solver.options.device_steps, "graph");
-  EXPECT_EQ(p.preconditioner.options.zero_diagonal, ZeroDiagonal::one);
+  EXPECT_EQ(p.settings.solver.restart, 5);
+  EXPECT_EQ(p.settings.solver.orthogonalization, "mgs");
+  EXPECT_EQ(p.settings.solver.device_steps, "graph");
+  EXPECT_EQ(p.settings.preconditioning.zero_diagonal, ZeroDiagonal::one);
   EXPECT_EQ(p.op.threads, 3);
   EXPECT_EQ(p.output.report.path, "r.json");
 }
 
 TEST(ProblemFile, PreconditionersHaveTheirOwnKeys) {
-  EXPECT_EQ(problem_of(minimal + "preconditioner: {type: ic, fill: 3}").preconditioner.options.fill, 3);
+  EXPECT_EQ(problem_of(minimal + "preconditioner: {type: ic, fill: 3}").settings.preconditioning.fill, 3);
   EXPECT_EQ(problem_of(minimal + "preconditioner: {type: block-jacobi, block_size: 6}")
-                .preconditioner.options.block_size,
+                .settings.preconditioning.block_size,
             6);
   for (const char* spec : {"{type: block-jacobi}", "{type: block-jacobi, block_size: auto}"})
-    EXPECT_EQ(problem_of(minimal + "preconditioner: " + spec).preconditioner.options,
+    EXPECT_EQ(problem_of(minimal + "preconditioner: " + spec).settings.preconditioning,
               PreconditionerOptions{});
   EXPECT_EQ(problem_of(minimal + "preconditioner: {type: block-jacobi, blocks: equal}")
-                .preconditioner.options.blocks,
+                .settings.preconditioning.blocks,
             DiagonalBlocks::equal);
-  EXPECT_EQ(problem_of(minimal + "preconditioner: {type: ssor, omega: 1.5}").preconditioner.options.omega,
+  EXPECT_EQ(problem_of(minimal + "preconditioner: {type: ssor, omega: 1.5}").settings.preconditioning.omega,
             1.5);
   const Problem p =
       problem_of(minimal + "preconditioner: {type: chebyshev, degree: 7, eigenvalue_ratio: 12}");
-  EXPECT_EQ(p.preconditioner.options.degree, 7);
-  EXPECT_EQ(p.preconditioner.options.eigenvalue_ratio, 12);
-  const PreconditionerSpec composed =
-      problem_of(minimal +
-                 "preconditioner: {type: composition, combine: symmetric, parts: "
-                 "[{type: jacobi}, {type: ssor, omega: 1.5}]}")
-          .preconditioner;
+  EXPECT_EQ(p.settings.preconditioning.degree, 7);
+  EXPECT_EQ(p.settings.preconditioning.eigenvalue_ratio, 12);
+  const SolveSettings composed = problem_of(minimal +
+                                            "preconditioner: {type: composition, combine: symmetric, parts: "
+                                            "[{type: jacobi}, {type: ssor, omega: 1.5}]}")
+                                     .settings;
   EXPECT_EQ(composed.combine, Composition::symmetric);
   EXPECT_EQ(composed.parts, (std::vector<PreconditionerPart>{{"jacobi"}, {"ssor", {.omega = 1.5}}}));
   const Problem swept = problem_of(minimal + "preconditioner: {type: ic0, solve: sweeps, sweeps: 7}");
-  EXPECT_EQ(swept.preconditioner.options.solve, TriangularSolve::sweeps);
-  EXPECT_EQ(swept.preconditioner.options.sweeps, 7);
+  EXPECT_EQ(swept.settings.preconditioning.solve, TriangularSolve::sweeps);
+  EXPECT_EQ(swept.settings.preconditioning.sweeps, 7);
   EXPECT_EQ(problem_of(minimal + "preconditioner: {type: ic}\noperator: {space: device}")
-                .preconditioner.options.solve,
+                .settings.preconditioning.solve,
             TriangularSolve::automatic);
-  EXPECT_EQ(problem_of(minimal + "solver: {method: gmres}\npreconditioner: {type: ilu0}").preconditioner.type,
-            "ilu0");
+  EXPECT_EQ(
+      problem_of(minimal + "solver: {method: gmres}\npreconditioner: {type: ilu0}").settings.preconditioner,
+      "ilu0");
 }
 
 // Without hypre its setup is refused before anything is read; with it, in deterministic mode.
@@ -128,10 +128,11 @@ TEST(ProblemFile, MultigridAndItsSetups) {
   };
   const PreconditionerEntry& entry = preconditioners().back();
   ASSERT_EQ(entry.id, "amg");
-  EXPECT_EQ(problem_of(ours).preconditioner.options, (PreconditionerOptions{.smoother = Smoother::chebyshev,
-                                                                            .strength = 0.25,
-                                                                            .level_format = LevelFormat::csr,
-                                                                            .unknowns = 3}));
+  EXPECT_EQ(problem_of(ours).settings.preconditioning,
+            (PreconditionerOptions{.smoother = Smoother::chebyshev,
+                                   .strength = 0.25,
+                                   .level_format = LevelFormat::csr,
+                                   .unknowns = 3}));
   EXPECT_EQ(refused(ours + "operator: {deterministic: true}"), "not refused");
   EXPECT_EQ(refused(ours + "operator: {space: device}"), "not refused");
   EXPECT_TRUE(has(refused(minimal + "preconditioner: {type: amg, coarsening: pmis}"),
@@ -145,7 +146,7 @@ TEST(ProblemFile, MultigridAndItsSetups) {
     EXPECT_TRUE(has(message, "PROTEAN_HYPRE=ON")) << message;
     return;
   }
-  const PreconditionerOptions options = problem_of(text).preconditioner.options;
+  const PreconditionerOptions options = problem_of(text).settings.preconditioning;
   EXPECT_EQ(options, (PreconditionerOptions{.setup = AmgSetup::classical,
                                             .smoother = Smoother::gauss_seidel,
                                             .coarsening = Coarsening::pmis,
@@ -177,12 +178,12 @@ TEST(ProblemFile, SettingsOverrideAndCreate) {
       problem_of(minimal + "solver: {method: gmres, restart: 5}\ninitial_guess: zero\n",
                  {"solver.restart=17", "operator.format=csr", "initial_guess.random=3",
                   "matrix={generate: {kind: banded, n: 10}}", "solver.relative_tolerance=1e-3"});
-  EXPECT_EQ(p.solver.options.restart, 17);
-  EXPECT_EQ(p.solver.method, "gmres");
-  EXPECT_EQ(p.op.format, "csr");
+  EXPECT_EQ(p.settings.solver.restart, 17);
+  EXPECT_EQ(p.settings.method, "gmres");
+  EXPECT_EQ(p.settings.format, "csr");
   EXPECT_EQ(p.initial_guess.seed, 3);
   EXPECT_EQ(p.matrix.kind, "banded");
-  EXPECT_EQ(p.solver.options.stopping.relative_tolerance, 1e-3);
+  EXPECT_EQ(p.settings.solver.stopping.relative_tolerance, 1e-3);
 }
 
 // Lines of a problem file in which this numeric key has a meaning. The key is the last line.
@@ -213,12 +214,12 @@ std::string problem_with(const KeyDoc& key, const std::string& value) {
 
 // Makes what the problem asks for, which checks its numbers.
 void make_parts(const Problem& p) {
-  if (p.solver.method != "auto") (void)make_solver<double>(p.solver.method, p.solver.options);
+  if (p.settings.method != "auto") (void)make_solver<double>(p.settings.method, p.settings.solver);
   const auto A = make_matrix(find_format("csr"), generate(test::test_context(), "poisson-2d", {{"n", 8}}),
                              test::test_context());
   for (const PreconditionerEntry& entry : preconditioners())
-    if (entry.id == p.preconditioner.type && entry.unavailable.empty())
-      (void)make_preconditioner(p.preconditioner, *A);
+    if (entry.id == p.settings.preconditioner && entry.unavailable.empty())
+      (void)make_preconditioner(p.settings, *A);
 }
 
 TEST(ProblemFile, TheRangesOfTheTableAreThoseThatAreChecked) {
@@ -311,10 +312,10 @@ TEST(ProblemFile, ScheduleOfPointsOrPolicy) {
       "  - {at_residual: 1.0e-3, format: coo, overlapped: false}\n"
       "  - {after_seconds: 1.5, format: csr, overlapped: true}\n";
   const Problem problem = problem_of(text);
-  ASSERT_EQ(problem.schedule.points.size(), 3u);
-  EXPECT_FALSE(problem.schedule.automatic);
-  const SchedulePoint &a = problem.schedule.points[0], &b = problem.schedule.points[1],
-                      &c = problem.schedule.points[2];
+  ASSERT_EQ(problem.settings.schedule.size(), 3u);
+  EXPECT_FALSE(problem.settings.policy == "auto");
+  const SchedulePoint &a = problem.settings.schedule[0], &b = problem.settings.schedule[1],
+                      &c = problem.settings.schedule[2];
   EXPECT_EQ(a.trigger, ScheduleTrigger::iteration);
   EXPECT_EQ(a.at, 20);
   EXPECT_EQ(a.to.entry->id, "sell-c-sigma");
@@ -326,8 +327,8 @@ TEST(ProblemFile, ScheduleOfPointsOrPolicy) {
   EXPECT_FALSE(b.overlapped);
   EXPECT_EQ(c.trigger, ScheduleTrigger::seconds);
   EXPECT_EQ(c.at, 1.5);
-  EXPECT_TRUE(problem_of("matrix: {file: A.mtx}\nschedule: {policy: auto}").schedule.automatic);
-  EXPECT_TRUE(problem_of("matrix: {file: A.mtx}\nschedule: []").schedule.points.empty());
+  EXPECT_TRUE(problem_of("matrix: {file: A.mtx}\nschedule: {policy: auto}").settings.policy == "auto");
+  EXPECT_TRUE(problem_of("matrix: {file: A.mtx}\nschedule: []").settings.schedule.empty());
 }
 
 TEST(ProblemFile, DeepNestingIsRefused) {
@@ -381,20 +382,20 @@ TEST(ProblemFile, PartsOfASum) {
     - {format: bcsr, take: {rule: blocks, rows: 3, cols: 3}, parameters: {cols: 3, rows: 3}, kernel: native}
     - {format: csr}
 )");
-  EXPECT_EQ(p.op.format, "sum");
-  EXPECT_EQ(p.op.parameters.word("parts"),
+  EXPECT_EQ(p.settings.format, "sum");
+  EXPECT_EQ(p.settings.parameters.word("parts"),
             "dia:diagonals + bcsr[cols=3,rows=3]@native:blocks(cols=3,rows=3) + csr");
   // The same as text, and in a point of a schedule.
   EXPECT_EQ(problem_of(minimal, {"operator.format=sum", "operator.parameters.parts=ell:width + csr"})
-                .op.parameters.word("parts"),
+                .settings.parameters.word("parts"),
             "ell:width + csr");
   const Problem changing = problem_of(
       minimal +
       "schedule: [{at_iteration: 3, format: sum, parts: [{format: ell, take: width}, {format: csr}]}]");
-  EXPECT_EQ(changing.schedule.points[0].to.params.word("parts"), "ell:width + csr");
-  EXPECT_EQ(
-      problem_of(minimal + "operator: {format: sum, parts: [{format: csr}]}").op.parameters.word("parts"),
-      "csr");
+  EXPECT_EQ(changing.settings.schedule[0].to.params.word("parts"), "ell:width + csr");
+  EXPECT_EQ(problem_of(minimal + "operator: {format: sum, parts: [{format: csr}]}")
+                .settings.parameters.word("parts"),
+            "csr");
 }
 
 TEST(ProblemFile, MistakesInPartsHaveAPlace) {
@@ -440,8 +441,8 @@ TEST(ProblemKeys, OfThePolicyHaveTheirEffect) {
   const Problem p =
       parse_problem("matrix: {file: A.mtx}\nschedule: {policy: auto, worst_factor: 1.25, most_switches: 7}\n",
                     "p.yaml", {});
-  EXPECT_EQ(p.schedule.policy.worst_factor, 1.25);
-  EXPECT_EQ(p.schedule.policy.most_switches, 7);
+  EXPECT_EQ(p.settings.policy_options.worst_factor, 1.25);
+  EXPECT_EQ(p.settings.policy_options.most_switches, 7);
 }
 
 }  // namespace

@@ -244,7 +244,7 @@ std::vector<Scenario> system_scenarios(Where where) {
   const Case cases[] = {
       {"csr", {.solver = tight, .format = "csr"}},
       {"auto", {.solver = tight, .preconditioner = "ic0", .expected_iterations = 100000}},
-      {"policy", {.solver = tight, .preconditioner = "jacobi", .policy = true}},
+      {"policy", {.solver = tight, .preconditioner = "jacobi", .policy = "auto"}},
       {"sell-c-sigma in order rcm",
        {.solver = tight, .preconditioner = "ssor", .format = "sell-c-sigma", .order = "rcm"}},
       {"order auto", {.solver = tight, .preconditioner = "jacobi", .format = "csr", .order = "auto"}},
@@ -302,7 +302,7 @@ std::vector<Scenario> system_scenarios(Where where) {
       object->system = std::make_unique<LinearSystem<double>>(object->csr, settings);
       object->solve();
       SolveSettings other = settings;
-      other.method = "minres", other.format = "ell", other.schedule = {}, other.policy = false;
+      other.method = "minres", other.format = "ell", other.schedule = {}, other.policy = "by-format";
       other.expected_iterations = 0;
       const auto call = [=] {
         object->system->set(other);

@@ -112,7 +112,7 @@ TEST(BuildsBesideSolves, ByThePolicyOfOneToEightCallers) {
     in_threads(callers, [&](int number) {
       SolveSettings settings{.method = number % 2 == 0 ? "cg" : "minres",
                              .solver = {.stopping = {.relative_tolerance = tolerance}},
-                             .policy = true,
+                             .policy = "auto",
                              .context = Context::host(1 + number % 2),
                              .overlapped = true};
       settings.policy_options.worst_factor = 10;

@@ -35,12 +35,12 @@ void run(Bytes input) {
   }
   try {
     const apps::Problem problem = apps::parse_problem(input.substr(0, end), "folder/problem.yaml", settings);
-    require_in_range(solver_options(), problem.solver.options);
-    require_in_range(preconditioner_options(), problem.preconditioner.options);
-    if (problem.op.format != "auto")
-      (void)resolve_params(find_format(problem.op.format), problem.op.parameters);
-    if (problem.solver.method != "auto")
-      (void)make_solver<double>(problem.solver.method, problem.solver.options);
+    require_in_range(solver_options(), problem.settings.solver);
+    require_in_range(preconditioner_options(), problem.settings.preconditioning);
+    if (problem.settings.format != "auto")
+      (void)resolve_params(find_format(problem.settings.format), problem.settings.parameters);
+    if (problem.settings.method != "auto")
+      (void)make_solver<double>(problem.settings.method, problem.settings.solver);
     (void)apps::text(apps::problem_json(problem));
   } catch (const BadFile& error) {
     const std::string message = error.what();

@@ -48,7 +48,7 @@ std::string in_words(const SolveSettings& s) {
                   s.method, s.preconditioner, to_string(s.preconditioning.refresh), s.format, s.order,
                   s.solver.stopping.relative_tolerance,
                   s.solver.stopping.baseline == Baseline::rhs ? "b" : "r0", s.solver.stopping.max_iterations);
-  if (s.policy) text += ", a policy";
+  if (s.policy == "auto") text += ", a policy";
   for (const SchedulePoint& point : s.schedule)
     text += fmt::format(", {} at {:g}", point.to.name(), point.at);
   if (s.expected_iterations > 0) text += fmt::format(", {} expected iterations", s.expected_iterations);

@@ -105,9 +105,9 @@ class KeptWorld {
         s.order = draw.of({"none", "none", "rcm", "length", "cluster", "auto"});
         break;
       case 7:
-        s.policy = false, s.schedule.clear();
-        if (draw.one_in(3)) s.policy = true;
-        if (!s.policy && draw.one_in(2)) add_schedule(s, place, draw);
+        s.policy = "by-format", s.schedule.clear();
+        if (draw.one_in(3)) s.policy = "auto";
+        if (s.policy != "auto" && draw.one_in(2)) add_schedule(s, place, draw);
         break;
       case 8:
         s.solver.stopping.relative_tolerance =
@@ -156,7 +156,7 @@ class KeptWorld {
     if (what == 2) bad.format = "cssr";
     if (what == 3) bad.order = "rmc";
     if (what == 4) bad.format = "csr", bad.kernel = "nativ";
-    if (what == 5) bad.policy = true, bad.schedule = {{.at = 1, .to = {&find_format("csr")}}};
+    if (what == 5) bad.policy = "auto", bad.schedule = {{.at = 1, .to = {&find_format("csr")}}};
     if (what == 6) bad.context = Context::host(7);
     if (what == 7) bad.check_arrays = false;
     if (what == 8) bad.solver.stopping.relative_tolerance = -1;
@@ -347,7 +347,7 @@ class KeptWorld {
 
   // Whether nothing but the settings says in which format and order a solve computes.
   static bool is_named(const SolveSettings& s) {
-    return !s.policy && s.schedule.empty() && s.format != "auto" && s.order != "auto";
+    return s.policy != "auto" && s.schedule.empty() && s.format != "auto" && s.order != "auto";
   }
   // A kept system owes the bits of a fresh one where neither time nor an earlier solve has a say.
   Owed owed(const KeptSpec& spec) const {

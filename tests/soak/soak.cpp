@@ -168,7 +168,7 @@ class Soak {
     settings.order = of(names_.orders);
     if (several) return settings;
     if (below(4) == 0) {
-      settings.policy = true, settings.overlapped = below(2) == 0;
+      settings.policy = "auto", settings.overlapped = below(2) == 0;
       settings.policy_options.worst_factor = 2;
     } else if (below(4) == 0) {
       SchedulePoint point;

@@ -108,7 +108,7 @@ TEST(AutoFormat, IsCsrForRowsThatAreNotSorted) {
   std::vector<double> b(values.size(), 1.0), x(values.size(), 7.0);
   const auto message = message_of<BadMatrix>([&] {
     (void)solve(csr, {b.data(), csr.rows()}, {x.data(), csr.rows()},
-                {.policy = true, .context = test_context()});
+                {.policy = "auto", .context = test_context()});
   });
   EXPECT_TRUE(has(message, "sorted_copy()")) << message;
   EXPECT_EQ(x[0], 7.0);
@@ -266,7 +266,7 @@ TEST(LinearSystem, OnADeviceAutoBeginsInCsrAndAPolicyStandsBehindIt) {
   CsrMatrix<double> unsorted = one.current();
   unsorted.pattern.col = col.data();
   settings.expected_iterations = 0;
-  for (const bool asked : {false, true}) {
+  for (const char* asked : {"by-format", "auto"}) {
     settings.policy = asked;
     LinearSystem<double> other(upload(context, unsorted), settings);
     const SolveResult stayed = solve(other);
@@ -278,7 +278,7 @@ TEST(LinearSystem, OnADeviceAutoBeginsInCsrAndAPolicyStandsBehindIt) {
       said = said || has(decision.reason, "do not ascend");
     EXPECT_TRUE(said) << "after " << stayed.report.iterations << " iterations";
   }
-  settings.policy = false, settings.expected_iterations = 400;
+  settings.policy = "by-format", settings.expected_iterations = 400;
   LinearSystem<double> chosen(upload(context, unsorted), settings);
   EXPECT_TRUE(has(solve(chosen).format_reason, "do not ascend"));
 }

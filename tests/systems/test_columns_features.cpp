@@ -59,7 +59,7 @@ SchedulePoint point_at_5() {
 }
 
 std::vector<ColumnsFeature> columns_features() {
-  return {{"policy", false, [](SolveSettings& s) { s.policy = true; }},
+  return {{"policy", false, [](SolveSettings& s) { s.policy = "auto"; }},
           {"schedule", false, [](SolveSettings& s) { s.schedule = {point_at_5()}; }},
           {"null space", true, [](SolveSettings& s) { s.solver.null_space = "constant"; }},
           {"preconditioner auto", false, [](SolveSettings& s) { s.preconditioner = "auto"; }}};
@@ -153,7 +153,7 @@ TEST(ColumnsFeatures, EachMethodHasThemOnASimulatedDevice) {
         steering = std::make_unique<FormatSchedule<double>>(A, std::vector<SchedulePoint>{point});
       }
       AutoSwitcher<double>* policy = nullptr;
-      if (asked.policy) {
+      if (asked.policy == "auto") {
         AutoSwitchOptions options = switch_options(*context, {}, {});
         options.goal = 1, options.columns = columns_of_features;
         auto made = std::make_unique<AutoSwitcher<double>>(

@@ -39,7 +39,7 @@ TEST(KeptSettings, ThatAreRefusedChangeNothing) {
        }},
       {"order", [](SolveSettings& s) { s.order = "rmc"; }},
       {"policy and schedule",
-       [](SolveSettings& s) { s.policy = true, s.schedule = {{.at = 1, .to = {&find_format("csr")}}}; }},
+       [](SolveSettings& s) { s.policy = "auto", s.schedule = {{.at = 1, .to = {&find_format("csr")}}}; }},
       {"context", [&](SolveSettings& s) { s.context = other; }},
       {"check_arrays", [](SolveSettings& s) { s.check_arrays = false; }},
   };
@@ -114,7 +114,7 @@ TEST(KeptSettings, AFormatOrAnOrderNamedAgainIsMadeAgain) {
   EXPECT_EQ(result.order, "none");
   EXPECT_EQ(result.format, "coo") << "the format that it had is kept in the other order";
   // A policy knows better: what it has found stays.
-  settings.format = "ell", settings.expected_iterations = 0, settings.policy = true;
+  settings.format = "ell", settings.expected_iterations = 0, settings.policy = "auto";
   system.set(settings);
   ASSERT_EQ(grid.solve(system).format, "ell");
   ASSERT_TRUE(system.matrix().adaptive()->switch_to({.entry = &find_format("csr")}, 0, "the test"));
@@ -122,7 +122,7 @@ TEST(KeptSettings, AFormatOrAnOrderNamedAgainIsMadeAgain) {
   system.set(settings);
   system.set_up();
   EXPECT_EQ(system.matrix().format(), "csr");
-  settings.policy = false;
+  settings.policy = "by-format";
   system.set(settings);
   EXPECT_EQ(grid.solve(system).format, "ell");
 }

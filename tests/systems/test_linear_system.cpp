@@ -76,7 +76,7 @@ TEST_P(AnySequence, OfCallsIsAsAFreshSystem) {
     };
     int solves = 0;
     for (int step = 0; step < 120; ++step) {
-      const bool plain = settings.schedule.empty() && !settings.policy;
+      const bool plain = settings.schedule.empty() && settings.policy != "auto";
       switch (random() % 8) {
         case 0:
           settings.format = pick(formats);
@@ -96,9 +96,9 @@ TEST_P(AnySequence, OfCallsIsAsAFreshSystem) {
           system.update_values(one.values.data());
           break;
         case 5: {
-          settings.schedule.clear(), settings.policy = false;
-          if (random() % 3 == 0) settings.policy = true;
-          if (random() % 3 == 0 && !settings.policy) {
+          settings.schedule.clear(), settings.policy = "by-format";
+          if (random() % 3 == 0) settings.policy = "auto";
+          if (random() % 3 == 0 && settings.policy != "auto") {
             FormatSpec spec{.entry = &find_format("ell")};
             spec.order = pick(orders);
             if (spec.order == "auto") spec.order.clear();
@@ -150,7 +150,7 @@ TEST(LinearSystem, RemembersWhatThePolicyHasLearnt) {
   Sequence one(200);
   const MachineTable table = promise(one, "ell");
   LinearSystem<double> system(one.csr, {.preconditioner = "jacobi",
-                                        .policy = true,
+                                        .policy = "auto",
                                         .machine = &table,
                                         .context = Context::host(1),
                                         .overlapped = false});
@@ -180,7 +180,7 @@ std::string short_solves_that_pay_for_a_change() {
   // A conversion as long as 40 products, in solves of about 25 iterations.
   table.matrices[0].formats[1].convert_seconds = 40e-3;
   SolveSettings settings{.solver = {.stopping = {.relative_tolerance = 1e-2}},
-                         .policy = true,
+                         .policy = "auto",
                          .machine = &table,
                          .context = Context::host(1),
                          .overlapped = false};
@@ -286,7 +286,7 @@ TEST(LinearSystem, ElementMatricesAreSolvedAgainAndAgain) {
                       {"assembly", 9L * 12 * nodes, 6e-4, 1e-3}}}};
   LinearSystem<double> system(
       make_element_operator<double>(context, nodes, groups, {}),
-      {.preconditioner = "jacobi", .policy = true, .machine = &table, .overlapped = false});
+      {.preconditioner = "jacobi", .policy = "auto", .machine = &table, .overlapped = false});
   const std::vector<double> b = sample_vector<double>(nodes, 3);
   std::vector<double> x(b.size());
   int changes = 0;
@@ -326,7 +326,7 @@ TEST(LinearSystem, OperatorsOfTheCallerAreSolvedToo) {
   EXPECT_TRUE(has(message_of<BadArgument>([&] { LinearSystem<double> other(A, {.format = "ell"}); }),
                   "operator tridiagonal is functions of the caller"));
   EXPECT_TRUE(has(message_of<BadArgument>([&] {
-                    LinearSystem<double> other(A, {.policy = true});
+                    LinearSystem<double> other(A, {.policy = "auto"});
                     (void)other.solve({b.data(), n}, {x.data(), n});
                   }),
                   "solve without policy and schedule"));

@@ -415,7 +415,7 @@ TEST_F(MethodChanges, NextToChangesOfFormat) {
   ASSERT_EQ(result.switches.size(), 2u);
   EXPECT_EQ(result.switches[0].iteration, 2);
   EXPECT_EQ(result.switches[1].iteration, 60);
-  settings.schedule.clear(), settings.policy = true;
+  settings.schedule.clear(), settings.policy = "auto";
   SeenIterations seen;
   const SolveResult decided = one.solve(*one.system(settings), &seen);
   expect_solved(one, decided);

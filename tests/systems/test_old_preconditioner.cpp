@@ -201,7 +201,7 @@ TEST(OldPreconditioner, OneSolveHasTheEventsOfAllOfIt) {
 TEST(OldPreconditioner, APolicyDecidesInBothParts) {
   const Course course = course_of_an_aged_solve();
   SolveSettings settings = with_old_amg();
-  settings.policy = true;
+  settings.policy = "auto";
   Aged one(settings);
   Seen seen;
   const SolveResult result = one.grid.solve(one.system, &seen);

@@ -134,7 +134,7 @@ TEST(OneCall, ThePolicyChangesTheFormat) {
                      one.csr.rows(),
                      one.csr.nonzeros(),
                      {{"csr", one.csr.bytes(), 1e-3, 0}, {"ell", one.csr.bytes(), 1e-4, 1e-4}}}};
-  SolveSettings settings{.policy = true, .machine = &table};
+  SolveSettings settings{.policy = "auto", .machine = &table};
   // One thread, and no build beside the solve: with more threads than a busy machine has processors, a measured product
   // is mostly waiting, and may take that for the time of a format.
   settings.context = Context::host(1), settings.overlapped = false;
@@ -169,7 +169,7 @@ TEST(OneCall, AnObserverIsCalledInAnyCase) {
       return info.iteration != end_at;
     }
   };
-  for (const bool policy : {false, true}) {
+  for (const char* policy : {"by-format", "auto"}) {
     SCOPED_TRACE(policy);
     Watch watch;
     SolveResult result = one({.policy = policy, .observer = &watch});
@@ -187,7 +187,7 @@ TEST(OneCall, AnObserverIsCalledInAnyCase) {
 TEST(OneCall, APolicyOutOfRangeIsRefused) {
   Solving one;
   EXPECT_TRUE(has(message_of<BadArgument>([&] {
-                    (void)one({.format = "scr", .policy = true, .policy_options = {.worst_factor = -1}});
+                    (void)one({.format = "scr", .policy = "auto", .policy_options = {.worst_factor = -1}});
                   }),
                   "worst_factor is -1"));
   EXPECT_TRUE(has(message_of<BadArgument>([&] { (void)one({.policy_options = {.worst_factor = 2}}); }),
@@ -210,7 +210,7 @@ TEST(OneCall, RefusesBadNamesBeforeAnyWork) {
                   "Did you mean 'jacobi'?"));
   EXPECT_TRUE(has(message_of<BadArgument>([&] { (void)one({.format = "scr"}); }), "'scr'"));
   EXPECT_TRUE(has(message_of<BadArgument>([&] {
-                    (void)one({.policy = true, .schedule = {{.at = 5, .to = {&find_format("ell")}}}});
+                    (void)one({.policy = "auto", .schedule = {{.at = 5, .to = {&find_format("ell")}}}});
                   }),
                   "exclude each other"));
   std::vector<double> x(one.b.size() - 1);

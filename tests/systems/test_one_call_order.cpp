@@ -209,7 +209,7 @@ TEST(OneCallOrder, ChangesByASchedule) {
   one = in_random_order("poisson-2d", 200);
   const SolveResult policy = one({.preconditioner = "none",
                                   .order = "rcm",
-                                  .policy = true,
+                                  .policy = "auto",
                                   .machine = &table,
                                   .context = Context::host(available_threads())});
   EXPECT_TRUE(policy.converged());

@@ -52,7 +52,7 @@ TEST(SolveHeader, IsEnoughForOneCall) {
   protean::SolveSettings settings{.method = "cg", .preconditioner = "ic0"};
   settings.solver.stopping.relative_tolerance = 1e-10;
   settings.preconditioning.zero_diagonal = protean::ZeroDiagonal::error;
-  settings.policy = true, settings.policy_options.worst_factor = 1.1;
+  settings.policy = "auto", settings.policy_options.worst_factor = 1.1;
   const protean::SolveResult done = protean::solve(line.csr(), b, x, settings);
   EXPECT_TRUE(done.converged()) << protean::to_string(done.report.reason) << done.report.advice;
   EXPECT_LE(line.residual(b.data(), x.data()), 1e-9);

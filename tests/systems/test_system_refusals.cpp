@@ -68,7 +68,8 @@ TEST(LinearSystem, SettingsAreCheckedWithoutAMatrix) {
   EXPECT_TRUE(has(refusal({.format = "ell", .parameters = {{"max_fil", "3"}}}), "max_fil"));
   EXPECT_TRUE(has(refusal({.preconditioner = "ic0", .preconditioning = {.solves = 3}}),
                   "solves is for preconditioner auto; the preconditioner is ic0"));
-  EXPECT_EQ(refusal({.expected_iterations = -1}), "expected_iterations is -1; it must be 0 or more");
+  EXPECT_EQ(refusal({.expected_iterations = -1}),
+            "expected_iterations is -1; it must be 0 for unknown, or a whole number from 1 to 1000000000");
 }
 
 TEST(LinearSystem, AMatrixOfADeviceNeedsTheContextOfThat) {
@@ -137,7 +138,7 @@ TEST(LinearSystem, ASolveWithinASolveChangesNothing) {
   SystemMatrix<double> matrix(test_context(), one.csr);
   matrix.set_format("ell");
   SystemSolver<double> outer, inner(SolveSettings{.method = "gmres"}),
-      changing(SolveSettings{.policy = true});
+      changing(SolveSettings{.policy = "auto"});
   struct Nested final : SolveObserver {
     std::function<void()> call;
     bool on_iteration(const IterationInfo& info) override {

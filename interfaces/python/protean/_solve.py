@@ -223,9 +223,9 @@ def solve(
         The keys of a problem file: ``relative_tolerance`` (1e-8; in float32 1e-4), ``absolute_tolerance``,
         ``max_iterations`` (10000),
         ``restart`` and all others of `options` for the method; ``format`` ("auto"), ``parameters``, ``kernel`` and
-        ``order`` of the matrix where A is no `Matrix`; ``policy`` ("auto", or a dict of its options);
-        ``schedule``, a list such as ``[{"at_iteration": 20, "format": "sell-packed"}]``; ``expected_iterations``;
-        ``selector``, what chooses the format "auto" ("model").
+        ``order`` of the matrix where A is no `Matrix`; ``policy`` ("by-format", "auto", "none", or a dict of its
+        options); ``schedule``, a list such as ``[{"at_iteration": 20, "format": "sell-packed"}]``;
+        ``expected_iterations``; ``selector``, what chooses the format "auto" ("model").
 
     Returns
     -------

@@ -45,8 +45,8 @@ def preconditioners() -> Table:
 def options() -> Table:
     """All options of `solve` and `preconditioner`, with defaults, what they may be, and who reads them.
 
-    Options of section "solver" are keywords. Options of "preconditioner" go into its dict, options of "policy" into
-    ``policy={...}``. They are the keys of a problem file.
+    Options of sections "solve" and "solver" are keywords (combine: in the dict of a composition). Options of
+    "preconditioner" go into its dict, options of "policy" into ``policy={...}``. They are the keys of a problem file.
     """
     return Table(_core.options())
 

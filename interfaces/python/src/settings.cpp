@@ -10,6 +10,7 @@
 #include "operators/policy/policy_options.hpp"
 #include "preconditioners/options.hpp"
 #include "solvers/options.hpp"
+#include "systems/options.hpp"
 
 namespace protean::python {
 namespace {
@@ -44,31 +45,36 @@ std::int64_t whole(nb::handle value, std::string_view called) {
   return std::get<std::int64_t>(checked);
 }
 
-// Sets the option of this name from a table. False: the table has none. `what` reads it: "method", "preconditioner";
-// empty: nobody is asked.
+// `what` reads the option: "method", "preconditioner"; empty: nobody is asked.
 template <class Options>
-bool set_option(std::span<const Option<Options>> table, Options& options, std::string_view name,
-                nb::handle given, std::string_view what, std::string_view reader) {
-  const Option<Options>* const option = find_option(table, name);
-  if (!option) return false;
+void set_value(const Option<Options>& option, Options& options, std::string_view name, nb::handle given,
+               std::string_view what = {}, std::string_view reader = {}) {
   std::string text;
   OptionValue value;
-  if (option->kind == OptionKind::word) {
+  if (option.kind == OptionKind::word) {
     text = word(given, name);
     value = std::string_view(text);
   } else if (nb::isinstance<nb::str>(given)) {
     text = word(given, name);
-    if (option->zero.empty() || text != option->zero)
-      throw BadArgument(std::string(name) + " is '" + text + "'; it must be " + allowed_text(*option));
-    value = option->kind == OptionKind::whole ? OptionValue(std::int64_t{0}) : OptionValue(0.0);
+    if (option.zero.empty() || text != option.zero)
+      throw BadArgument(std::string(name) + " is '" + text + "'; it must be " + allowed_text(option));
+    value = option.kind == OptionKind::whole ? OptionValue(std::int64_t{0}) : OptionValue(0.0);
   } else {
-    value = number_value(*option, number(given, name), name);
+    value = number_value(option, number(given, name), name);
   }
-  require_allowed(*option, value, name);
-  if (!what.empty() && is_unread(*option, reader, value))
-    refuse_unread(unread_text(*option, name, what, reader, "leave it out"));
-  option->set(options, value);
-  return true;
+  require_allowed(option, value, name);
+  if (!what.empty() && is_unread(option, reader, value))
+    refuse_unread(unread_text(option, name, what, reader, "leave it out"));
+  option.set(options, value);
+}
+
+// Sets the option of this name from a table. False: the table has none.
+template <class Options>
+bool set_option(std::span<const Option<Options>> table, Options& options, std::string_view name,
+                nb::handle given, std::string_view what, std::string_view reader) {
+  const Option<Options>* const option = find_option(table, name);
+  if (option) set_value(*option, options, name, given, what, reader);
+  return option != nullptr;
 }
 
 template <class Options>
@@ -135,14 +141,7 @@ void set_preconditioner(Settings& all, nb::handle given) {
           all.near_null_spaces.push_back(std::move(near_null_space));
         }
       } else if (name == "combine") {
-        const std::string wanted = word(value, "combine");
-        std::vector<std::string_view> names;
-        bool known = false;
-        for (const Composition one : compositions) {
-          names.push_back(to_string(one));
-          if (to_string(one) == wanted) settings.combine = one, known = true;
-        }
-        if (!known) refuse_name("combination", wanted, names);
+        set_value(solve_setting("combine"), settings, name, value);
       } else if (name != "type" || word(value, "type") != "composition") {
         refuse_name("key of a composition", name, {"parts", "combine", "type"});
       }
@@ -156,18 +155,11 @@ void set_preconditioner(Settings& all, nb::handle given) {
 
 void set_policy(SolveSettings& settings, nb::handle given) {
   if (given.is_none()) return;
-  if (nb::isinstance<nb::str>(given)) {
-    const std::string wanted = word(given, "policy");
-    if (wanted != "auto" && wanted != "none")
-      throw BadArgument("policy is '" + wanted +
-                        "'; it must be auto, none, or a dict of the policy's options");
-    settings.policy = wanted == "auto";
-    return;
-  }
+  if (nb::isinstance<nb::str>(given)) return set_value(solve_setting("policy"), settings, "policy", given);
   if (!nb::isinstance<nb::dict>(given))
     throw BadArgument("policy is of type " + type_of(given) +
-                      "; it must be None, \"auto\", or a dict of options");
-  settings.policy = true;
+                      "; it must be None, \"auto\", \"none\", or a dict of options");
+  settings.policy = "auto";
   for (const auto& [key, value] : nb::borrow<nb::dict>(given)) {
     const std::string name = word(key, "a key of policy");
     if (name == "overlapped") {
@@ -290,35 +282,27 @@ NamedPreconditioner preconditioner_of(nb::handle given) {
 Settings settings_of(const nb::dict& keywords) {
   Settings all;
   SolveSettings& settings = all.settings;
-  if (keywords.contains("method")) settings.method = word(keywords["method"], "method");
-  if (settings.method != "auto") (void)find_solver(settings.method);
+  if (keywords.contains("method")) set_value(solve_setting("method"), settings, "method", keywords["method"]);
   for (const auto& [key, value] : keywords) {
     const std::string name = word(key, "a keyword");
-    if (name == "method") {
-    } else if (name == "preconditioner") {
+    const auto setting = std::ranges::find(solve_settings(), name, &Setting::name);
+    if (name == "preconditioner") {
       set_preconditioner(all, value);
-    } else if (name == "format") {
-      settings.format = word(value, name);
     } else if (name == "parameters") {
       settings.parameters = parameters_of(value);
-    } else if (name == "kernel") {
-      settings.kernel = word(value, name);
-    } else if (name == "order") {
-      settings.order = word(value, name);
     } else if (name == "policy") {
       set_policy(settings, value);
     } else if (name == "schedule") {
       if (value.is_none()) continue;
       for (const nb::handle point : nb::borrow<nb::sequence>(value))
         settings.schedule.push_back(point_of(nb::cast<nb::dict>(point)));
-    } else if (name == "expected_iterations") {
-      settings.expected_iterations = whole(value, name);
-    } else if (name == "selector") {
-      settings.selector = word(value, name);
-    } else if (!set_option(solver_options(), settings.solver, name, value, "method", settings.method)) {
-      std::vector<std::string_view> names = {
-          "method",   "preconditioner",      "format",  "kernel", "parameters", "order", "policy",
-          "schedule", "expected_iterations", "selector"};
+    } else if (setting != solve_settings().end() && setting->name != "combine") {
+      set_value(*setting, settings, name, value);
+    } else if (!set_option(solver_options(), settings.solver, name, value, "method",
+                           settings.method.name())) {
+      std::vector<std::string_view> names = {"parameters", "schedule"};
+      for (const Setting& one : solve_settings())
+        if (one.name != "combine") names.push_back(one.name);  // in the dict of the preconditioner
       add_names(solver_options(), names);
       refuse_name("option", name, names);
     }

@@ -15,9 +15,9 @@ namespace protean::python {
 //   parameters                      dict: of the format
 //   preconditioner                  a name, or a dict with `type` and its options, near_null_space among them (an array
 //                                   of rows x vectors); a dict with `parts` is a composition
-//   policy                          None, "auto", or a dict of its options
+//   policy                          "by-format" or None, "auto", "none", or a dict of its options, which means "auto"
 //   schedule                        a list of dicts: at_iteration, at_residual or after_seconds, with format or order
-//   expected_iterations             a number; 0: not known
+//   expected_iterations             a number; "unknown" or 0: not known
 //   selector                        what chooses format "auto"
 //
 // Throws BadArgument for another keyword, with the nearest one, and for a value that a key cannot have; an option that

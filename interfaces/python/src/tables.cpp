@@ -3,6 +3,7 @@
 
 #include "common.hpp"
 #include "core/error.hpp"
+#include "core/option_checks.hpp"
 #include "core/statistics.hpp"
 #include "formats/catalogue.hpp"
 #include "formats/choose.hpp"
@@ -12,6 +13,7 @@
 #include "preconditioners/options.hpp"
 #include "settings.hpp"
 #include "solvers/options.hpp"
+#include "systems/options.hpp"
 #if defined(PROTEAN_PYTHON_COMMAND)
 #include "apps/command/command_line.hpp"
 #endif
@@ -89,24 +91,23 @@ nb::object value_of(const OptionValue& value) {
 }
 
 template <class Options>
-void add_options(nb::list& all, std::span<const Option<Options>> table, const char* section) {
-  for (const Option<Options>& option : table) {
-    nb::dict row;
-    row["option"] = text(option.name);
-    row["section"] = section;
-    row["default"] = value_of(option.default_value());
-    row["allowed"] = allowed_text(option);
-    row["readers"] = readers_text(option.readers);
-    row["about"] = text(option.about);
-    all.append(row);
-  }
+void add_option(nb::list& all, const Option<Options>& option, const char* section) {
+  nb::dict row;
+  row["option"] = text(option.name);
+  row["section"] = section;
+  row["default"] = value_of(option.default_value());
+  row["allowed"] = allowed_text(option);
+  row["readers"] = readers_text(option.readers);
+  row["about"] = text(option.about);
+  all.append(row);
 }
 
 nb::list options() {
   nb::list all;
-  add_options(all, solver_options(), "solver");
-  add_options(all, preconditioner_options(), "preconditioner");
-  add_options(all, policy_options(), "policy");
+  for (const Setting& setting : solve_settings()) add_option<SolveSettings>(all, setting, "solve");
+  for (const auto& option : solver_options()) add_option(all, option, "solver");
+  for (const auto& option : preconditioner_options()) add_option(all, option, "preconditioner");
+  for (const auto& option : policy_options()) add_option(all, option, "policy");
   return all;
 }
 
