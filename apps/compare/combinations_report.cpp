@@ -107,7 +107,7 @@ std::string combinations_table(const Combinations& c) {
   const Combination* const best = best_of(c);
   std::string text =
       fmt::format("\n  {}: {} rows, {} nonzeros; method {}, relative tolerance {:g}, {} {}\n  rhs: {}\n",
-                  title_of(c.problem), grouped(c.rows), grouped(c.nonzeros), c.problem.settings.method,
+                  title_of(c.problem), grouped(c.rows), grouped(c.nonzeros), c.problem.settings.method.name(),
                   c.problem.settings.solver.stopping.relative_tolerance, c.threads,
                   c.threads == 1 ? "thread" : "threads", rhs_text(c.problem.rhs));
   for (const std::string& note : c.notes) text += fmt::format("  note: {}\n", note);

@@ -178,7 +178,7 @@ Json page_json(const Comparison& c, std::size_t points) {
   Json json = Json::object();
   json["title"] = title(c);
   json["rows"] = c.rows, json["nnz"] = c.nonzeros;
-  json["method"] = c.problem.settings.method;
+  json["method"] = c.problem.settings.method.name();
   json["rhs"] = rhs_text(c.problem.rhs);
   json["tolerance"] = c.problem.settings.solver.stopping.relative_tolerance;
   json["threads"] = c.threads;
@@ -323,7 +323,7 @@ std::string compare_table(const Comparison& c) {
   const bool spaces = two_spaces(c);
   std::string text = fmt::format(
       "\n  {}: {} rows, {} nonzeros; {}, preconditioner {}, relative tolerance {:g}, {} {}\n", title(c),
-      grouped(c.rows), grouped(c.nonzeros), c.problem.settings.method,
+      grouped(c.rows), grouped(c.nonzeros), c.problem.settings.method.name(),
       preconditioner_type(c.problem.settings), c.problem.settings.solver.stopping.relative_tolerance,
       c.threads, c.threads == 1 ? "thread" : "threads");
   text += fmt::format("  rhs: {}\n", rhs_text(c.problem.rhs));

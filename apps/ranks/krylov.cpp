@@ -205,7 +205,7 @@ double norm_of(Vec v, NormType type = NORM_2) {
 void require_counterparts(const Problem& p) {
   const Place& place = p.engine.place;
   if (p.settings.method != "auto" && !find(methods, p.settings.method))
-    refuse(place, fmt::format("solver.method {}", p.settings.method) + ", which takes one of: " +
+    refuse(place, fmt::format("solver.method {}", p.settings.method.name()) + ", which takes one of: " +
                       names_of(methods) + ". Others of PETSc's by petsc_options: '-ksp_type NAME'; this one");
   require_carried(place, solver_options(), p.settings.solver, solver_names, "solver");
   const std::string_view type = preconditioner_type(p.settings);
