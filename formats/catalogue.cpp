@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <deque>
+#include <string>
 #include <vector>
 
 #include "formats/entries.hpp"
+#include "operators/narrow_values.hpp"
 
 namespace protean {
 namespace {
@@ -45,6 +47,13 @@ class Entries {
     }
     return &entry;
   }
+  // Completes the entries with what they say of others.
+  void name_float_formats() {
+    for (const FormatEntry& entry : entries_)
+      if (!entry.preset && std::any_of(entry.kernels.begin(), entry.kernels.end(), detail::has_float_values))
+        float_formats_ += fmt::format("{}{}", float_formats_.empty() ? "" : ", ", entry.id);
+    for (FormatEntry& entry : entries_) entry.float_formats = float_formats_;
+  }
   // All matrices keep their transpose in this format.
   void keep_transposes_in(const FormatEntry& format) {
     for (FormatEntry& entry : entries_) entry.transposed = &format;
@@ -67,6 +76,7 @@ class Entries {
   std::deque<FormatEntry> entries_;
   std::deque<std::vector<ParamDoc>> params_;
   std::deque<DeviceCode> codes_;
+  std::string float_formats_;
 };
 
 std::vector<const FormatEntry*> make_table() {
@@ -89,6 +99,7 @@ std::vector<const FormatEntry*> make_table() {
 #undef PROTEAN_PRESET
   for (const FormatEntry* entry : table)
     if (entry->id == formats::entries::csr.id) entries.keep_transposes_in(*entry);
+  entries.name_float_formats();
   return table;
 }
 

@@ -22,6 +22,7 @@
 #include "formats/survey.hpp"
 #include "formats/trials.hpp"
 #include "operators/kernel_loading.hpp"
+#include "operators/narrow_values.hpp"
 
 namespace protean {
 namespace {
@@ -245,6 +246,7 @@ ChosenMatrix<T> make_chosen_matrix(const CsrMatrix<T>& csr, const ContextPtr& co
     const CsrMatrix<T> seen = here ? csr : on_host ? *on_host : download(host, *context, csr);
     options.symmetric = !first_asymmetry(*host, seen.pattern, seen.values);
   }
+  if constexpr (sizeof(T) == 8) options.exact_in_float = here && detail::exact_in_float(*context, csr);
   const std::vector<SelectedFormat> ranked = ranked_by(
       SelectorQuestion(context, csr.pattern, on_host ? &on_host->pattern : nullptr, model, options));
   // Which format is the fastest differs between two measurements, and sums have other rounding in each.

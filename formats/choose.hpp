@@ -35,6 +35,7 @@ struct ChoiceOptions {
   bool deterministic = false;            // only kernels with a deterministic mode
   bool symmetric = false;                // values are known to be symmetric to the bit: see survey_formats()
   std::size_t value_bytes = sizeof(double);
+  bool exact_in_float = false;  // float holds all values as they are (parameter `values`): bytes are smaller
   const MachineTable* machine = nullptr;  // of make_chosen_matrix(); null: the built-in one
   // What chooses the format (docs/selectors.md): a selection system of the literature, or our own.
   std::string_view selector = default_selector;

@@ -11,15 +11,18 @@
 #include "core/words.hpp"
 #include "operators/assembled_matrix.hpp"
 #include "operators/layout.hpp"
+#include "operators/narrow_values.hpp"
 
 namespace protean::formats {
 
 // Whether a kernel adds in the order of deterministic mode (Kernel::ordered).
 enum class Sums : bool { own_order, ordered };
+// Whether a matrix with vectors in double may store its values in float (BuildRequest::float_values).
+enum class Values : bool { of_vectors, either };
 
 // A kernel compiled from a class template Format<T> with a constructor from BuildRequest<T>.
 template <template <class> class Format>
-constexpr Kernel native_host_kernel(Sums sums = Sums::own_order) {
+constexpr Kernel native_host_kernel(Sums sums = Sums::own_order, Values values = Values::of_vectors) {
   return {"native",
           true,
           false,
@@ -32,12 +35,13 @@ constexpr Kernel native_host_kernel(Sums sums = Sums::own_order) {
           },
           {},
           true,
-          sums == Sums::ordered};
+          sums == Sums::ordered,
+          values == Values::either ? std::span<const ParamDoc>(values_params) : std::span<const ParamDoc>()};
 }
 
 // Copies an array, each thread an even part. The arrays do not overlap.
-template <class T>
-void copy_array(const Context& context, const T* from, std::int64_t size, T* to) {
+template <class From, class To>
+void copy_array(const Context& context, const From* from, std::int64_t size, To* to) {
   parallel(useful_parts(context, size, 65536), [&](int part, int parts) {
     const Range range = even_range(size, part, parts);
     std::copy(from + range.begin, from + range.end, to + range.begin);

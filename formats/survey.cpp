@@ -15,6 +15,7 @@
 #include "formats/catalogue.hpp"
 #include "formats/engines/rows/rows.hpp"
 #include "operators/kernel_loading.hpp"
+#include "operators/narrow_values.hpp"
 
 namespace protean {
 namespace {
@@ -210,8 +211,8 @@ struct Samples {
 // Asks the admit() of formats about the samples of one matrix.
 class Survey {
  public:
-  Survey(ContextPtr one, const Samples& samples, std::size_t value_bytes)
-      : one_(std::move(one)), samples_(samples), value_bytes_(value_bytes) {}
+  Survey(ContextPtr one, const Samples& samples, Space space, detail::ValueBytes value_bytes)
+      : one_(std::move(one)), samples_(samples), space_(space), value_bytes_(value_bytes) {}
 
   // The bytes returned are scaled to the whole matrix.
   Admission ask(const FormatEntry& entry) const {
@@ -232,6 +233,13 @@ class Survey {
     return own;
   }
 
+  // Bytes that the values take less than in the precision of the vectors, as far as the format stores them in float;
+  // make_matrix() decides in the same way. `admission` is that of ask().
+  std::size_t saved(const FormatEntry& entry, const Admission& admission) const {
+    return static_cast<std::size_t>(admission.stored_values) *
+           (value_bytes_.of_vectors - stored_bytes(entry));
+  }
+
   // Seconds that one thread needs for admit() of the whole matrix, after ask() about this format. Of two runs the
   // shorter one counts: in the first, code and tables may not be in the cache. ask() was one, if it took these rows.
   double plan_seconds(const FormatEntry& entry) const {
@@ -241,9 +249,14 @@ class Survey {
   }
 
  private:
+  std::size_t stored_bytes(const FormatEntry& entry) const {
+    const bool floats = value_bytes_.exact_in_float && space_ == Space::host && !entry.traits.uses_source &&
+                        !entry.kernels.empty() && detail::has_float_values(entry.kernels.front());
+    return floats ? sizeof(float) : value_bytes_.of_vectors;
+  }
   double timed(const FormatEntry& entry, Admission* result = nullptr) const {
     const auto begin = std::chrono::steady_clock::now();
-    Admission admission = admit(entry, *one_, samples_.rows.pattern, {}, value_bytes_);
+    Admission admission = admit(entry, *one_, samples_.rows.pattern, {}, stored_bytes(entry));
     const auto taken = std::chrono::steady_clock::now() - begin;
     if (result) *result = std::move(admission);
     return std::chrono::duration<double>(taken).count();
@@ -254,22 +267,24 @@ class Survey {
     if (&sample == &samples_.rows)
       asked_seconds_ = timed(entry, &admission);
     else
-      admission = admit(entry, *one_, sample.pattern, {}, value_bytes_);
-    admission.bytes = static_cast<std::size_t>(std::llround(
-        static_cast<double>(admission.bytes) * samples_.bytes / csr_bytes(sample.pattern, value_bytes_)));
+      admission = admit(entry, *one_, sample.pattern, {}, stored_bytes(entry));
+    const double scale = samples_.bytes / csr_bytes(sample.pattern, value_bytes_.of_vectors);
+    admission.bytes = static_cast<std::size_t>(std::llround(static_cast<double>(admission.bytes) * scale));
+    admission.stored_values = std::llround(static_cast<double>(admission.stored_values) * scale);
     return admission;
   }
 
   ContextPtr one_;
   const Samples& samples_;
-  std::size_t value_bytes_;
+  Space space_;
+  detail::ValueBytes value_bytes_;
   mutable double asked_seconds_ = 0;  // of the last question about samples_.rows; 0: it was about other rows
 };
 
 std::vector<SwitchTarget> ask_all(const ContextPtr& one, const Samples& samples, Space space,
-                                  bool deterministic, std::size_t value_bytes, const CostModel* model,
+                                  bool deterministic, detail::ValueBytes value_bytes, const CostModel* model,
                                   std::span<const std::string_view> named = {}) {
-  const Survey survey(one, samples, value_bytes);
+  const Survey survey(one, samples, space, value_bytes);
   std::vector<SwitchTarget> surveyed;
   for (const FormatEntry* entry : catalogue()) {
     detail::checkpoint();  // a solve that has ended does not wait for its survey
@@ -293,8 +308,9 @@ std::vector<SwitchTarget> ask_all(const ContextPtr& one, const Samples& samples,
     SwitchTarget format;
     format.spec.entry = entry;
     format.admitted = admission.ok;
+    const std::size_t saved = admission.ok ? survey.saved(*entry, admission) : 0;
     if (admission.ok)
-      format.bytes = admission.bytes;
+      format.bytes = admission.bytes, format.saved_bytes = saved;
     else if (!shares_rows && samples.whole_rows_refused)
       format.why = *samples.whole_rows_refused;
     else
@@ -308,6 +324,8 @@ std::vector<SwitchTarget> ask_all(const ContextPtr& one, const Samples& samples,
     for (const Kernel& kernel : kernels) {
       if (!usable(kernel)) continue;
       format.spec.kernel = &kernel == &kernels.front() ? std::string_view() : kernel.name;
+      if (saved > 0 && !detail::has_float_values(kernel))
+        format.bytes = admission.bytes + saved, format.saved_bytes = 0;
       format.several_bandwidth = several_bandwidth(*entry, format.spec.kernel, space);
       format.one_pass = format.several_bandwidth > 0;
       surveyed.push_back(format);
@@ -348,19 +366,19 @@ PatternSample sample_rows(const ContextPtr& context, const SparsityPattern& patt
 namespace {
 
 std::vector<SwitchTarget> survey(const Source& source, Space space, bool deterministic,
-                                 std::size_t value_bytes, bool symmetric, const CostModel* model,
+                                 detail::ValueBytes value_bytes, bool symmetric, const CostModel* model,
                                  std::span<const std::string_view> named = {}) {
   const SparsityPattern& pattern = source.pattern();
   // One thread: for such small samples, waking others would cost more than it saves.
   const ContextPtr one = Context::host(1);
   std::vector<Block> blocks = choose_blocks(pattern, sampled_entries, sampled_blocks);
   Samples samples{source.take(one, blocks)};
-  samples.bytes = csr_bytes(pattern, value_bytes);
+  samples.bytes = csr_bytes(pattern, value_bytes.of_vectors);
   if (symmetric) {
     const auto rows = static_cast<std::size_t>(pattern.rows),
                nonzeros = static_cast<std::size_t>(pattern.nonzeros);
-    samples.half_bytes = (nonzeros - std::min(rows, nonzeros)) / 2 * (value_bytes + 4) +
-                         (rows + 1) * pattern.row_ptr.width() + rows * value_bytes;
+    samples.half_bytes = (nonzeros - std::min(rows, nonzeros)) / 2 * (value_bytes.of_vectors + 4) +
+                         (rows + 1) * pattern.row_ptr.width() + rows * value_bytes.of_vectors;
   }
   const std::int64_t longest = source.longest_row();
   samples.whole_rows_refused = refusal_of_whole_rows(pattern, longest, space);
@@ -389,7 +407,7 @@ std::vector<SwitchTarget> survey(const Source& source, Space space, bool determi
 
 std::vector<SwitchTarget> survey_named(const SparsityPattern& pattern,
                                        std::span<const std::string_view> named, Space space,
-                                       bool deterministic, std::size_t value_bytes, bool symmetric) {
+                                       bool deterministic, detail::ValueBytes value_bytes, bool symmetric) {
   if (pattern.space != Space::host)
     throw WrongSpace("a pattern in device memory cannot be sampled; give the pattern in host memory");
   if (named.empty()) return {};
@@ -399,13 +417,19 @@ std::vector<SwitchTarget> survey_named(const SparsityPattern& pattern,
 
 std::vector<SwitchTarget> survey_formats(const SparsityPattern& pattern, Space space, bool deterministic,
                                          std::size_t value_bytes, bool symmetric, const CostModel* model) {
+  return survey_on_host(pattern, space, deterministic, value_bytes, symmetric, model);
+}
+
+std::vector<SwitchTarget> survey_on_host(const SparsityPattern& pattern, Space space, bool deterministic,
+                                         detail::ValueBytes value_bytes, bool symmetric,
+                                         const CostModel* model) {
   if (pattern.space != Space::host)
     throw WrongSpace("a pattern in device memory cannot be sampled; give the pattern in host memory");
   return survey(Source(*Context::host(1), pattern), space, deterministic, value_bytes, symmetric, model);
 }
 
 std::vector<SwitchTarget> survey_formats(const Context& context, const SparsityPattern& pattern,
-                                         bool deterministic, std::size_t value_bytes, bool symmetric,
+                                         bool deterministic, detail::ValueBytes value_bytes, bool symmetric,
                                          const CostModel* model) {
   if (pattern.space != context.space())
     throw WrongSpace(fmt::format("a pattern in {} memory cannot be sampled with a context in {} memory",
@@ -461,8 +485,12 @@ std::vector<SwitchTarget> survey_formats(const Matrix<T>& A, const CostModel& mo
   const SparsityPattern pattern = given ? on_host : A.ordered_source().pattern;
   const ContextPtr host = Context::host(1);
   if (!given) detail::count_survey(context);
-  return survey(Source(given ? *host : context, pattern), context.space(), context.deterministic(), sizeof(T),
-                false, &model);
+  detail::ValueBytes value_bytes(sizeof(T));
+  if constexpr (sizeof(T) == 8)
+    value_bytes.exact_in_float =
+        context.space() == Space::host && detail::exact_in_float(context, A.ordered_source());
+  return survey(Source(given ? *host : context, pattern), context.space(), context.deterministic(),
+                value_bytes, false, &model);
 }
 template std::vector<SwitchTarget> survey_formats<float>(const Matrix<float>&, const CostModel&,
                                                          const SparsityPattern&);

@@ -16,6 +16,16 @@
 
 namespace PROTEAN_EXPORT protean {
 
+namespace PROTEAN_HIDDEN detail {
+// Bytes of a value in the precision of the vectors. exact_in_float: the values are known to be exact in float, so
+// formats on the host that can store them so do (parameter `values`).
+struct ValueBytes {
+  std::size_t of_vectors;
+  bool exact_in_float = false;
+  ValueBytes(std::size_t bytes, bool exact = false) noexcept : of_vectors(bytes), exact_in_float(exact) {}
+};
+}  // namespace detail
+
 // A part of a pattern with the same structure: blocks of neighbouring rows from several places, moved
 // together along their diagonals, so that diagonals, blocks and slices are the same as in the whole.
 struct PatternSample {
@@ -50,17 +60,23 @@ std::vector<SwitchTarget> survey_formats(const SparsityPattern& pattern, Space s
 // docs/results/gpu-products.md and by bytes as on the host.
 PROTEAN_HIDDEN double several_bandwidth(const FormatEntry& entry, std::string_view kernel, Space space);
 
+// The first one, for values of which more is known.
+PROTEAN_HIDDEN std::vector<SwitchTarget> survey_on_host(const SparsityPattern& pattern, Space space,
+                                                        bool deterministic, detail::ValueBytes value_bytes,
+                                                        bool symmetric, const CostModel* model);
+
 // The same for a pattern in the memory of the context and formats in that memory. If the pattern is in device memory,
 // the rows of the sample are copied to the host, and the longest row is found on the device.
 PROTEAN_HIDDEN std::vector<SwitchTarget> survey_formats(const Context& context,
                                                         const SparsityPattern& pattern, bool deterministic,
-                                                        std::size_t value_bytes, bool symmetric,
+                                                        detail::ValueBytes value_bytes, bool symmetric,
                                                         const CostModel* model);
 
 // The same for the formats of these ids alone; none without ids.
 PROTEAN_HIDDEN std::vector<SwitchTarget> survey_named(const SparsityPattern& pattern,
                                                       std::span<const std::string_view> named, Space space,
-                                                      bool deterministic = false, std::size_t value_bytes = 8,
+                                                      bool deterministic = false,
+                                                      detail::ValueBytes value_bytes = 8,
                                                       bool symmetric = false);
 
 // The same for the matrix that element matrices would be assembled into. The matrix is not assembled. The pattern of

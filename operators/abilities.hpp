@@ -19,10 +19,12 @@ class HasRows;  // operators/rows.hpp
 template <class T>
 class HasRowArrays;  // operators/row_arrays.hpp
 template <class T>
-class HasOrder;   // operators/order.hpp
-class HasTuning;  // operators/tuning.hpp
-class HasLayout;  // operators/layout.hpp
-class HasParts;   // operators/parts.hpp
+class HasOrder;  // operators/order.hpp
+template <class T>
+class HasGivenMatrix;  // operators/given_matrix.hpp
+class HasTuning;       // operators/tuning.hpp
+class HasLayout;       // operators/layout.hpp
+class HasParts;        // operators/parts.hpp
 
 // One ability: the interface of an operator, or null. The interface belongs to the operator, or to an operator inside
 // of it. It may be used as long as that operator lives; a Matrix replaces the operator inside at a change
@@ -60,6 +62,7 @@ struct Abilities {
   Ability<HasRows<T>> rows;                             // its entries as CSR: called by csr_of()
   Ability<HasRowArrays<T>> row_arrays;                  // where the entries of its rows lie in device memory
   Ability<HasOrder<T>> order;                           // it computes in its own order of the rows
+  Ability<HasGivenMatrix<T>> given_matrix;              // it may compute with rounded values
   Ability<HasTuning> tuning;                            // what it has chosen among its options
   Ability<HasLayout> layout;                            // copies of the arrays of its format
   Ability<HasParts> parts;                              // the matrices that it is a sum of
@@ -71,6 +74,7 @@ struct Abilities {
     f(std::string_view("multi_product"), multi_product);
     f(std::string_view("transposed_product"), transposed_product), f(std::string_view("rows"), rows);
     f(std::string_view("row_arrays"), row_arrays), f(std::string_view("order"), order);
+    f(std::string_view("given_matrix"), given_matrix);
     f(std::string_view("tuning"), tuning), f(std::string_view("layout"), layout);
     f(std::string_view("parts"), parts);
   }

@@ -8,6 +8,7 @@
 #include <charconv>
 #include <cstdio>
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include "core/device_checks.hpp"
@@ -17,6 +18,7 @@
 #include "core/words.hpp"
 #include "operators/kernel_admission.hpp"
 #include "operators/measured_params.hpp"
+#include "operators/narrow_values.hpp"
 #if defined(PROTEAN_HAVE_CUDA)
 #include "core/device/copy.hpp"
 #endif
@@ -116,7 +118,7 @@ Admission admit(const FormatEntry& entry, const Context& context, const Sparsity
   const Kernel& kernel = find_kernel(entry, {}, context.space());
   return admission_of(entry, kernel, context, pattern,
                       params_for(entry, kernel, context, pattern, resolve_params(entry, params)),
-                      value_bytes);
+                      detail::stored_value_bytes(params, value_bytes));
 }
 
 Admission detail::admit_kernel(const FormatEntry& entry, const Context& context,
@@ -128,7 +130,7 @@ Admission detail::admit_kernel(const FormatEntry& entry, const Context& context,
                                          pattern.rows, pattern.cols));
   return admission_of(entry, kernel, context, pattern,
                       params_for(entry, kernel, context, pattern, resolve_params(entry, params, &kernel)),
-                      value_bytes);
+                      detail::stored_value_bytes(params, value_bytes));
 }
 
 std::string detail::why_not_on_host(const FormatEntry& entry) {
@@ -170,6 +172,7 @@ void check_name(const FormatEntry& entry, std::span<const ParamDoc> docs, const 
   std::vector<std::string_view> names;
   for (const ParamDoc& doc : docs) names.push_back(doc.name);
   if (std::find(names.begin(), names.end(), name) != names.end()) return;
+  if (name == values_param.name) throw BadArgument(detail::no_values_param(entry, kernel));
   if (const std::string_view owner = owner_of_param(entry, name); kernel && !owner.empty())
     throw BadArgument(fmt::format("parameter {} of format {} belongs to kernel {}; the kernel is {}", name,
                                   entry.id, owner, kernel->name));
@@ -270,7 +273,7 @@ template <class T>
 void AssembledMatrix<T>::require_same_pattern(const CsrMatrix<T>& csr) const {
   check_values(csr);
   if (!entry_.traits.uses_source) return pattern_.require(*this->context(), csr.pattern);
-  const SparsityPattern used = to_csr().pattern;
+  const SparsityPattern used = arrays_in_use().pattern;
   if (!detail::same_arrays(used, csr.pattern))
     PatternMark(*this->context(), used).require(*this->context(), csr.pattern);
 }
@@ -289,10 +292,51 @@ void AssembledMatrix<T>::update_values(const CsrMatrix<T>& csr, SamePattern) {
 
 template <class T>
 void AssembledMatrix<T>::take_values(const CsrMatrix<T>& csr) {
+  take_values_in(csr, float_values_for(csr));
+}
+
+template <class T>
+void AssembledMatrix<T>::take_values_in(const CsrMatrix<T>& csr, bool float_values) {
   const detail::DeviceScope scope(*this->context());
   transposed_.reset(), transposed_bytes_ = 0;
-  do_update_values(csr);
+  const bool before = std::exchange(float_values_, float_values);
+  try {
+    do_update_values(csr);
+  } catch (...) {
+    float_values_ = before;
+    throw;
+  }
+  note_rounding(csr);
   ++revision_.values;
+}
+
+template <class T>
+bool AssembledMatrix<T>::float_values_for(const CsrMatrix<T>& csr) const {
+  if (in_full_) return false;
+  try {
+    return detail::stores_floats(entry_, params_, *this->context(), csr);
+  } catch (const FormatRefused& error) { throw BadMatrix(error.reason()); }
+}
+
+template <class T>
+void AssembledMatrix<T>::note_rounding(const CsrMatrix<T>& csr) {
+  rounds_values_ = false;
+  if constexpr (sizeof(T) == 8)
+    rounds_values_ = float_values_ && params_.word(values_param.name) == "float" &&
+                     !detail::exact_in_float(*this->context(), csr);
+}
+
+template <class T>
+void AssembledMatrix<T>::store_in_full(const CsrMatrix<T>& csr) {
+  check_values(csr);
+  if (float_values_) take_values_in(csr, false);
+  in_full_ = true;
+}
+
+template <class T>
+std::string_view AssembledMatrix<T>::stored_values() const noexcept {
+  if (sizeof(T) == 4) return "float";
+  return !float_values_ ? "double" : rounds_values_ ? "float (rounded)" : "float (exact)";
 }
 
 template <class T>
@@ -388,10 +432,14 @@ std::unique_ptr<AssembledMatrix<T>> make_matrix(const FormatEntry& entry, const 
                                                detail::clock_of(*context)),
                        kernel.name, most_bytes);
   const FormatParams complete = params_for(entry, kernel, *context, csr.pattern, asked);
-  const Admission admission = admission_of(entry, kernel, *context, csr.pattern, complete, sizeof(T));
+  const bool float_values = detail::stores_floats(entry, complete, *context, csr);
+  const Admission admission =
+      admission_of(entry, kernel, *context, csr.pattern, complete, float_values ? sizeof(float) : sizeof(T));
   if (!admission.ok) throw FormatRefused(entry.id, admission.reason, admission.bytes);
   // The arrays that it shares with its source are allocated already.
-  const std::size_t shared = entry.traits.uses_source ? std::min(admission.bytes, csr.bytes()) : 0;
+  const std::size_t shared = entry.traits.uses_source
+                                 ? std::min(admission.bytes, float_values ? csr.pattern.bytes() : csr.bytes())
+                                 : 0;
   const std::size_t needed = admission.bytes - shared;
   const std::size_t most = most_bytes > 0          ? most_bytes
                            : needed < small_matrix ? unlimited_memory
@@ -400,7 +448,7 @@ std::unique_ptr<AssembledMatrix<T>> make_matrix(const FormatEntry& entry, const 
     throw OutOfMemory(fmt::format("format {} needs {} for this matrix; {} {}", entry.id, human_bytes(needed),
                                   human_bytes(most), most_bytes > 0 ? "may be used for it" : "are free"),
                       needed);
-  const BuildRequest<T> request{csr, complete, context, entry, kernel.name, admission, asked};
+  const BuildRequest<T> request{csr, complete, context, entry, kernel.name, admission, asked, float_values};
   std::unique_ptr<AssembledMatrix<T>> made;
   if constexpr (sizeof(T) == 8)
     made = kernel.make_f64(request);

@@ -91,6 +91,9 @@ struct BuildRequest {
   std::string_view kernel;
   const Admission& admission;
   const FormatParams& asked;
+  // Whether values are stored in float although T is double. Only if the kernel has parameter
+  // `values` (docs/precision.md).
+  bool float_values = false;
 };
 
 template <class T>
@@ -164,6 +167,8 @@ struct FormatEntry {
   // The format in which a matrix keeps A^T for products with it: csr, from the catalogue. Null for an entry that is not
   // from the catalogue; its matrices have no such products, unless they are symmetric_only.
   const FormatEntry* transposed = nullptr;
+  // The layouts with a kernel that has parameter `values`, from the catalogue: "csr, dia". Empty as above.
+  std::string_view float_formats = {};
 };
 
 // A matrix built from CSR. Its arrays lie in the context's space.
@@ -178,11 +183,14 @@ class AssembledMatrix : public LinearOperator<T>,
         entry_(request.entry),
         params_(request.asked),
         kernel_(request.kernel),
-        nonzeros_(request.csr.nonzeros()) {
+        nonzeros_(request.csr.nonzeros()),
+        float_values_(request.float_values) {
     if (!entry_.traits.uses_source) pattern_ = PatternMark(*request.context, request.csr.pattern);
+    note_rounding(request.csr);
   }
 
-  // The matrix from which it was built: the exact inverse of the construction, sorted, without padding.
+  // The matrix from which it was built: the exact inverse of the construction, sorted, without padding. If values are
+  // rounded (rounds_values()) they are those that products read.
   virtual CsrMatrix<T> to_csr() const = 0;
   CsrMatrix<T> rows_as_csr() const final { return to_csr(); }
   // Bytes of all arrays and workspace of this format, shared ones included.
@@ -197,6 +205,16 @@ class AssembledMatrix : public LinearOperator<T>,
   void update_values(const CsrMatrix<T>& csr, SamePattern same);
   // Throws whatever update_values(csr) throws before it changes anything.
   void require_same_pattern(const CsrMatrix<T>& csr) const;
+  // Stores values in the precision of the vectors from now on, also after update_values(): csr has the values that were
+  // given last. For a matrix with parameter values float. If it throws OutOfMemory, the matrix is as before. Not safe
+  // while another thread computes products.
+  void store_in_full(const CsrMatrix<T>& csr);
+
+  // Whether values are stored in float although T is double (parameter `values`), and whether that rounds any.
+  bool float_values() const noexcept { return float_values_; }
+  bool rounds_values() const noexcept { return rounds_values_; }
+  // "float (exact)", "float (rounded)" or "double"; of T = float "float".
+  std::string_view stored_values() const noexcept;
 
   // Products with A^T (HasTransposedProduct says what they keep).
   std::string_view no_transposed_product() const noexcept final;
@@ -214,11 +232,15 @@ class AssembledMatrix : public LinearOperator<T>,
   // queued by a library says that it does not heed the stop.
   Recording recording() const noexcept override { return {true, 1 + revision_.values, bytes(), true}; }
   void check_arrays() const final {
-    if (entry_.traits.uses_source) protean::check_arrays(to_csr());
+    if (entry_.traits.uses_source) protean::check_arrays(arrays_in_use());
   }
 
  protected:
+  // Called after float_values() has become what it is to be for these values. If it throws, the matrix has its old
+  // values.
   virtual void do_update_values(const CsrMatrix<T>& csr) = 0;
+  // Of a format with the trait uses_source: the arrays that it uses.
+  virtual CsrMatrix<T> arrays_in_use() const { return to_csr(); }
   // If the arrays of the format are A^T in CSR, sorted: a view of them, which is valid until update_values(). Otherwise
   // empty; A^T is then made of to_csr().
   virtual CsrMatrix<T> own_transpose() const { return {}; }
@@ -226,6 +248,9 @@ class AssembledMatrix : public LinearOperator<T>,
  private:
   void check_values(const CsrMatrix<T>& csr) const;
   void take_values(const CsrMatrix<T>& csr);
+  void take_values_in(const CsrMatrix<T>& csr, bool float_values);
+  bool float_values_for(const CsrMatrix<T>& csr) const;
+  void note_rounding(const CsrMatrix<T>& csr);
   bool is_own_transpose() const noexcept { return entry_.traits.symmetric_only; }
   const AssembledMatrix& transposed() const;
 
@@ -233,7 +258,9 @@ class AssembledMatrix : public LinearOperator<T>,
   FormatParams params_;
   std::string_view kernel_;
   std::int64_t nonzeros_;
-  PatternMark pattern_;  // of arrays that may be gone; empty if the matrix computes with them
+  bool float_values_, rounds_values_ = false;
+  bool in_full_ = false;  // store_in_full() was called
+  PatternMark pattern_;   // of arrays that may be gone; empty if the matrix computes with them
   Revision revision_;
   mutable std::mutex transposed_mutex_;  // of the next two while products are computed
   mutable std::unique_ptr<AssembledMatrix>

@@ -5,6 +5,7 @@
 
 #include "core/permutation.hpp"
 #include "core/vector.hpp"
+#include "operators/given_matrix.hpp"
 #include "operators/multi_product.hpp"
 #include "operators/order.hpp"
 #include "operators/row_arrays.hpp"
@@ -106,6 +107,7 @@ class InOrder final : public Wrapper<T>,
     constexpr std::string_view why = "its vectors are in another order than the rows";
     if (set.rows) set.rows = Ability<HasRows<T>>::refused(why);
     if (set.row_arrays) set.row_arrays = Ability<HasRowArrays<T>>::refused(why);
+    if (set.given_matrix) set.given_matrix = Ability<HasGivenMatrix<T>>::refused(why);
     if (set.order) set.order = Ability<HasOrder<T>>::refused("its vectors stay in one order");
   }
   void do_apply(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const override {

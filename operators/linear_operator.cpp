@@ -7,6 +7,7 @@
 #include "core/blas1.hpp"
 #include "core/device_checks.hpp"
 #include "core/error.hpp"
+#include "operators/given_matrix.hpp"
 #include "operators/layout.hpp"
 #include "operators/multi_product.hpp"
 #include "operators/order.hpp"

@@ -30,6 +30,7 @@
 #include "core/permutation.hpp"
 #include "formats/catalogue.hpp"
 #include "formats/choose.hpp"
+#include "operators/narrow_values.hpp"
 
 namespace protean::apps {
 namespace {
@@ -276,7 +277,10 @@ class Tuner {
         malloc_trim(0);  // a solve converts once, into memory it has not used before
 #endif
         Clock clock;
-        A = make_matrix(*variant.entry, source, context, {}, variant.kernel);
+        // The table is of values in double; predictions count the bytes of others.
+        A = make_matrix(*variant.entry, source, context,
+                        detail::as_admitted(*variant.entry, variant.kernel, context->space(), {}),
+                        variant.kernel);
         context->synchronize();
         converts.push_back(clock.lap());
         double spent = 0;

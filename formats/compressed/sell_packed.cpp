@@ -37,6 +37,7 @@
 //   order  auto, natural or sorted: whether the rows of a window are sorted by length. Sorting saves padding,
 //          but neighbouring rows no longer lie together. auto takes what costs less, for each window.
 //   percent  on a device, for matrices of 2^20 entries and more: the most bytes, in percent of those of csr.
+//   values   how values are stored next to vectors in double: auto, double or float (docs/precision.md). On the host.
 // Wins: on stencils, finite elements and meshes: matrices whose neighbouring rows have neighbouring columns
 //   and similar lengths.
 // Refuses: when more than 4 values are stored for an entry, because a few rows are much longer than the
@@ -61,6 +62,7 @@
 #include "formats/compressed/sell_packed.hpp"
 #include "formats/compressed/sell_packed_layout.hpp"
 #include "formats/compressed/sell_packed_multi.hpp"
+#include "formats/engines/view/stored_values.hpp"
 #include "formats/entries.hpp"
 #include "formats/host_support.hpp"
 #include "operators/multi_product.hpp"
@@ -132,14 +134,14 @@ class SellPacked final : public AssembledMatrix<T>,
       starts_.push_back(starts_.back()), starts_.back() += part.extent();
     code_ = Buffer<std::uint32_t>(request.context, starts_.back().words);
     places_ = Buffer<unsigned char>(request.context, starts_.back().places);
-    values_ = Buffer<T>(request.context, starts_.back().slots * packed::height);
+    values_ = StoredValues<T>(request.context, starts_.back().slots * packed::height, request.float_values);
     if (request.context->deterministic())
       entries_ = Buffer<unsigned char>(request.context, starts_.back().slots);
     parallel(parts(), [&](int p, int) {
       const Plan::Part& part = plan.parts[p];
       std::copy(part.code.begin(), part.code.end(), code_.data() + starts_[p].words);
       std::copy(part.places.begin(), part.places.end(), places_.data() + starts_[p].places);
-      fill(p, request.csr);
+      values_.visit([&](auto* values) { fill(p, request.csr, values); });
       if (!entries_.empty()) mark_entries(p, request.csr.pattern);
     });
   }
@@ -174,34 +176,44 @@ class SellPacked final : public AssembledMatrix<T>,
   }
 
   void diagonal(VectorView<T> d) const override {
-    parallel(parts(), [&](int p, int) { read_diagonal(part(p), d); });
+    values_.visit([&](const auto* values) {
+      parallel(parts(), [&](int p, int) { read_diagonal(part(p, values), d); });
+    });
   }
 
   std::vector<LayoutArray> layout() const override {
-    return {layout_array("code", code_), layout_array("places", places_), layout_array("values", values_)};
+    return {layout_array("code", code_), layout_array("places", places_), values_.layout("values")};
   }
 
   void do_apply_dot(VectorView<const T> x, VectorView<T> y, T* result) const override {
     PartialSums<T> sums(parts());
-    parallel(parts(), [&](int part, int) {
-      sums[part] = packed::product(this->part(part), T(1), x.data, T(0), y.data, true);
+    values_.visit([&](const auto* values) {
+      parallel(parts(), [&](int part, int) {
+        sums[part] = packed::product(this->part(part, values), T(1), x.data, T(0), y.data, true);
+      });
     });
     *result = sums.total();
   }
 
   void do_multi_apply(T alpha, MultiVectorView<const T> X, T beta, MultiVectorView<T> Y) const override {
     const MultiTask<T> task(*this->context(), alpha, X, beta, Y);
-    parallel(parts(), [&](int part, int) { packed::multi_product(this->part(part), task); });
+    values_.visit([&](const auto* values) {
+      parallel(parts(), [&](int part, int) { packed::multi_product(this->part(part, values), task); });
+    });
   }
 
  protected:
   void do_apply(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const override {
-    parallel(parts(),
-             [&](int part, int) { packed::product(this->part(part), alpha, x.data, beta, y.data, false); });
+    values_.visit([&](const auto* values) {
+      parallel(parts(), [&](int part, int) {
+        packed::product(this->part(part, values), alpha, x.data, beta, y.data, false);
+      });
+    });
   }
 
   void do_update_values(const CsrMatrix<T>& csr) override {
-    parallel(parts(), [&](int p, int) { fill(p, csr); });
+    values_.rewrite(this->float_values(),
+                    [&](auto* values) { parallel(parts(), [&](int p, int) { fill(p, csr, values); }); });
   }
 
  private:
@@ -211,9 +223,10 @@ class SellPacked final : public AssembledMatrix<T>,
   };
 
   int parts() const noexcept { return static_cast<int>(borders_.size()) - 1; }
-  packed::Part<T> part(int p) const noexcept {
+  template <class V>
+  packed::Part<V> part(int p, const V* values) const noexcept {
     return {code_.data() + starts_[p].words,
-            values_.data() + starts_[p].slots * packed::height,
+            values + starts_[p].slots * packed::height,
             borders_[p],
             borders_[p + 1],
             entries_.data() + (entries_.empty() ? 0 : starts_[p].slots),
@@ -235,56 +248,60 @@ class SellPacked final : public AssembledMatrix<T>,
     }
   }
 
-  void fill(int p, const CsrMatrix<T>& csr) {
+  template <class V>
+  void fill(int p, const CsrMatrix<T>& csr, V* values) const {
     packed::fill_values(code_.data() + starts_[p].words, places_.data() + starts_[p].places, csr.pattern,
-                        csr.values, borders_[p], borders_[p + 1],
-                        values_.data() + starts_[p].slots * packed::height);
+                        csr.values, borders_[p], borders_[p + 1], values + starts_[p].slots * packed::height);
   }
 
   // Calls act(part, row, entries by column) for every row, in parallel.
   template <class Act>
   void for_each_row(Act act) const {
-    parallel(parts(), [&](int p, int) {
-      const auto part = this->part(p);
-      std::array<std::vector<Entry>, packed::height> lanes;
-      const unsigned char* order = nullptr;
-      std::int64_t first = 0, position = 0;
-      packed::decode(
-          part.code, part.values, part.begin, part.end,
-          [&](std::int64_t row, const unsigned char* bytes) { first = row, order = bytes; },
-          [&](std::int64_t s, unsigned) {
-            position = s;
-            for (auto& lane : lanes) lane.clear();
-          },
-          [&](const auto& columns, unsigned mask, const T* values) {
-            for (int l = 0; l < packed::height; ++l)
-              if (mask >> l & 1) lanes[l].push_back({columns[l], values[l]});
-          },
-          [&] {
-            for (int l = 0; l < packed::height && first + position + l < part.end; ++l) {
-              sort_and_drop_padding(lanes[l]);
-              act(p, first + (order ? order[position + l] : position + l), lanes[l]);
-            }
-          });
+    values_.visit([&](const auto* values) {
+      parallel(parts(), [&](int p, int) { rows_of_part(this->part(p, values), p, act); });
     });
+  }
+  template <class V, class Act>
+  static void rows_of_part(const packed::Part<V>& part, int p, Act& act) {
+    std::array<std::vector<Entry>, packed::height> lanes;
+    const unsigned char* order = nullptr;
+    std::int64_t first = 0, position = 0;
+    packed::decode(
+        part.code, part.values, part.begin, part.end,
+        [&](std::int64_t row, const unsigned char* bytes) { first = row, order = bytes; },
+        [&](std::int64_t s, unsigned) {
+          position = s;
+          for (auto& lane : lanes) lane.clear();
+        },
+        [&](const auto& columns, unsigned mask, const V* values) {
+          for (int l = 0; l < packed::height; ++l)
+            if (mask >> l & 1) lanes[l].push_back({columns[l], values[l]});
+        },
+        [&] {
+          for (int l = 0; l < packed::height && first + position + l < part.end; ++l) {
+            sort_and_drop_padding(lanes[l]);
+            act(p, first + (order ? order[position + l] : position + l), lanes[l]);
+          }
+        });
   }
 
   // Most groups are skipped because of their base and reach, without a look at their values.
-  static void read_diagonal(const packed::Part<T>& part, VectorView<T> d) {
+  template <class V>
+  static void read_diagonal(const packed::Part<V>& part, VectorView<T> d) {
     const unsigned char* order = nullptr;
-    const T* values = part.values;
+    const V* values = part.values;
     std::int64_t first = 0, lowest = 0, highest = 0;
     std::array<std::int64_t, packed::height> row{};
-    std::array<T, packed::height> found{};
-    const auto empty = [](const T& value) {
-      static constexpr T zero = 0;
-      return std::memcmp(&value, &zero, sizeof(T)) == 0;
+    std::array<V, packed::height> found{};
+    const auto empty = [](const V& value) {
+      static constexpr V zero = 0;
+      return std::memcmp(&value, &zero, sizeof(V)) == 0;
     };
     packed::walk(
         part.code, part.begin, part.end,
         [&](std::int64_t window_row, const unsigned char* bytes) { first = window_row, order = bytes; },
         [&](std::int64_t s, unsigned) {
-          found.fill(T(0));
+          found.fill(V(0));
           lowest = part.end, highest = -1;
           for (int l = 0; l < packed::height; ++l) {
             row[l] = first + s + l < part.end ? first + (order ? order[s + l] : s + l) : -1;
@@ -293,7 +310,7 @@ class SellPacked final : public AssembledMatrix<T>,
         },
         [&](packed::Kind kind, const std::uint32_t* words, unsigned live) {
           const packed::Reach reach = packed::reach(kind, words);
-          const T* const group = values;
+          const V* const group = values;
           values += reach.run * packed::height;
           const auto base = static_cast<std::int32_t>(words[0]);
           if (kind != packed::wide && (base > highest || base + reach.span + reach.run <= lowest)) return;
@@ -334,7 +351,7 @@ class SellPacked final : public AssembledMatrix<T>,
   std::vector<Extent> starts_{Extent{}};  // where each part begins in code, slots and places; then the end
   Buffer<std::uint32_t> code_;
   Buffer<unsigned char> places_;
-  Buffer<T> values_;
+  StoredValues<T> values_;
   Buffer<unsigned char> entries_;
 };
 
@@ -374,7 +391,7 @@ Admission admit(const Context& context, const SparsityPattern& pattern, const Fo
   return admission;
 }
 
-constexpr Kernel kernels[] = {native_host_kernel<SellPacked>(Sums::ordered)};
+constexpr Kernel kernels[] = {native_host_kernel<SellPacked>(Sums::ordered, Values::either)};
 constexpr ParamDoc params[] = {
     {"order",
      "rows of a window (256 on the host, 1024 on the device): sorted by length, as they are, or what is "

@@ -158,10 +158,10 @@ struct Lines {
   }
 };
 
-template <class T, bool past_caches, class RowPtr>
+template <class T, bool past_caches, class RowPtr, class V>
 void FillOf(const std::uint32_t* code, const unsigned char* places, const RowPtr* row_ptr,
-            const SparsityPattern& pattern, const T* from, std::int64_t begin, std::int64_t end, T* values) {
-  Lines<T, past_caches> lines{values};
+            const SparsityPattern& pattern, const T* from, std::int64_t begin, std::int64_t end, V* values) {
+  Lines<V, past_caches> lines{values};
   constexpr std::int64_t line = 64 / sizeof(T);
   Sources sources;
   for (std::int64_t first = begin; first < end; first += window) {
@@ -189,8 +189,8 @@ void FillOf(const std::uint32_t* code, const unsigned char* places, const RowPtr
           for (; run > 0; --run, ++number)
             lines.Put([&](int l) HWY_ATTR {
               const bool stored = number < rows.length[l];
-              const T value = window_from[stored ? rows.begin[l] + number : rows.any];
-              return stored ? value : T(0);
+              const auto value = static_cast<V>(window_from[stored ? rows.begin[l] + number : rows.any]);
+              return stored ? value : V(0);
             });
         });
         continue;
@@ -203,20 +203,20 @@ void FillOf(const std::uint32_t* code, const unsigned char* places, const RowPtr
              --run, source += height)
           lines.Put([&](int l) HWY_ATTR {
             const bool stored = source[l] != no_source;
-            const T value = slice_from[stored ? source[l] : 0];
-            return stored ? value : T(0);
+            const auto value = static_cast<V>(slice_from[stored ? source[l] : 0]);
+            return stored ? value : V(0);
           });
       });
     }
   }
 }
 
-template <class T>
+template <class T, class V>
 void Fill(const std::uint32_t* code, const unsigned char* places, const SparsityPattern& pattern,
-          const T* from, std::int64_t begin, std::int64_t end, T* to) {
+          const T* from, std::int64_t begin, std::int64_t end, V* to) {
   // More than second-level caches hold.
   const bool past_caches =
-      (pattern.row_ptr[end] - pattern.row_ptr[begin]) * static_cast<std::int64_t>(sizeof(T)) > 4 << 20;
+      (pattern.row_ptr[end] - pattern.row_ptr[begin]) * static_cast<std::int64_t>(sizeof(V)) > 4 << 20;
   pattern.row_ptr.visit([&](auto* row_ptr) HWY_ATTR {
     if (past_caches)
       FillOf<T, true>(code, places, row_ptr, pattern, from, begin, end, to);
@@ -233,6 +233,10 @@ void FillF32(const std::uint32_t* code, const unsigned char* places, const Spars
              const float* from, std::int64_t begin, std::int64_t end, float* to) {
   Fill(code, places, pattern, from, begin, end, to);
 }
+void FillF64F32(const std::uint32_t* code, const unsigned char* places, const SparsityPattern& pattern,
+                const double* from, std::int64_t begin, std::int64_t end, float* to) {
+  Fill(code, places, pattern, from, begin, end, to);
+}
 
 }  // namespace
 }  // namespace HWY_NAMESPACE
@@ -243,6 +247,7 @@ HWY_AFTER_NAMESPACE();
 namespace protean::formats::packed {
 HWY_EXPORT(FillF64);
 HWY_EXPORT(FillF32);
+HWY_EXPORT(FillF64F32);
 
 void fill_values(const std::uint32_t* code, const unsigned char* places, const SparsityPattern& pattern,
                  const double* from, std::int64_t begin, std::int64_t end, double* values) {
@@ -251,6 +256,10 @@ void fill_values(const std::uint32_t* code, const unsigned char* places, const S
 void fill_values(const std::uint32_t* code, const unsigned char* places, const SparsityPattern& pattern,
                  const float* from, std::int64_t begin, std::int64_t end, float* values) {
   HWY_DYNAMIC_DISPATCH(FillF32)(code, places, pattern, from, begin, end, values);
+}
+void fill_values(const std::uint32_t* code, const unsigned char* places, const SparsityPattern& pattern,
+                 const double* from, std::int64_t begin, std::int64_t end, float* values) {
+  HWY_DYNAMIC_DISPATCH(FillF64F32)(code, places, pattern, from, begin, end, values);
 }
 }  // namespace protean::formats::packed
 #endif

@@ -9,6 +9,7 @@
 
 #include "formats/compressed/sell_packed_layout.hpp"
 #include "formats/engines/view/ordered-inl.hpp"
+#include "formats/simd_load-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace protean::formats::packed {
@@ -28,9 +29,10 @@ struct Eight {
     for (int i = 0; i < registers; ++i) e.v[i] = hn::Zero(D());
     return e;
   }
-  static HWY_INLINE Eight load(const T* from) {
+  template <class V>
+  static HWY_INLINE Eight load(const V* from) {
     Eight e;
-    for (int i = 0; i < registers; ++i) e.v[i] = hn::LoadU(D(), from + i * lanes);
+    for (int i = 0; i < registers; ++i) e.v[i] = formats::HWY_NAMESPACE::load_values(D(), from + i * lanes);
     return e;
   }
   static HWY_INLINE Eight all(T value) {
@@ -172,8 +174,8 @@ HWY_INLINE Eight<T> permute(std::uint32_t index, unsigned mask, const T* low, co
 #endif
 
 // Values are read once and in order, but the hardware's prefetch stops at each 4 KiB page.
-template <class T>
-HWY_INLINE Eight<T> next_values(const T*& values) {
+template <class T, class V>
+HWY_INLINE Eight<T> next_values(const V*& values) {
   hwy::Prefetch(reinterpret_cast<const char*>(values) + 4096);
   const auto v = Eight<T>::load(values);
   values += height;
@@ -181,19 +183,19 @@ HWY_INLINE Eight<T> next_values(const T*& values) {
 }
 
 // Adds the next values times x to `to`. In deterministic mode there is only one sum, and it is added to that.
-template <bool ordered, class T>
-HWY_INLINE void AddSlot(Eight<T>& sum, Eight<T>& to, const T*& values, const unsigned char*& entries,
+template <bool ordered, class T, class V>
+HWY_INLINE void AddSlot(Eight<T>& sum, Eight<T>& to, const V*& values, const unsigned char*& entries,
                         const Eight<T>& x) {
   if constexpr (ordered)
-    sum.add_fused(*entries++, next_values(values), x);
+    sum.add_fused(*entries++, next_values<T>(values), x);
   else
-    to.add_product(next_values(values), x);
+    to.add_product(next_values<T>(values), x);
 }
 
-template <class T, bool with_dot, bool ordered = false>
-T ProductOf(const Part<T>& part, T alpha, const T* HWY_RESTRICT x, T beta, T* HWY_RESTRICT y) {
+template <class T, bool with_dot, bool ordered = false, class V>
+T ProductOf(const Part<V>& part, T alpha, const T* HWY_RESTRICT x, T beta, T* HWY_RESTRICT y) {
   const std::uint32_t* code = part.code;
-  const T* values = part.values;
+  const V* values = part.values;
   const unsigned char* entries = part.entries;
   const auto scale = Eight<T>::all(alpha), keep = Eight<T>::all(beta);
   auto dots = Eight<T>::zero();
@@ -276,16 +278,22 @@ T ProductOf(const Part<T>& part, T alpha, const T* HWY_RESTRICT x, T beta, T* HW
   return dot_of_rest;
 }
 
+template <class T, class V>
+T Product(const Part<V>& part, T alpha, const T* x, T beta, T* y, bool with_dot) {
+  if (part.ordered) return ProductOf<T, false, true>(part, alpha, x, beta, y);
+  return with_dot ? ProductOf<T, true>(part, alpha, x, beta, y)
+                  : ProductOf<T, false>(part, alpha, x, beta, y);
+}
 double ProductF64(const Part<double>& part, double alpha, const double* x, double beta, double* y,
                   bool with_dot) {
-  if (part.ordered) return ProductOf<double, false, true>(part, alpha, x, beta, y);
-  return with_dot ? ProductOf<double, true>(part, alpha, x, beta, y)
-                  : ProductOf<double, false>(part, alpha, x, beta, y);
+  return Product(part, alpha, x, beta, y, with_dot);
 }
 float ProductF32(const Part<float>& part, float alpha, const float* x, float beta, float* y, bool with_dot) {
-  if (part.ordered) return ProductOf<float, false, true>(part, alpha, x, beta, y);
-  return with_dot ? ProductOf<float, true>(part, alpha, x, beta, y)
-                  : ProductOf<float, false>(part, alpha, x, beta, y);
+  return Product(part, alpha, x, beta, y, with_dot);
+}
+double ProductF32F64(const Part<float>& part, double alpha, const double* x, double beta, double* y,
+                     bool with_dot) {
+  return Product(part, alpha, x, beta, y, with_dot);
 }
 
 }  // namespace HWY_NAMESPACE
@@ -296,6 +304,7 @@ HWY_AFTER_NAMESPACE();
 namespace protean::formats::packed {
 HWY_EXPORT(ProductF64);
 HWY_EXPORT(ProductF32);
+HWY_EXPORT(ProductF32F64);
 
 double product(const Part<double>& part, double alpha, const double* x, double beta, double* y,
                bool with_dot) {
@@ -303,6 +312,10 @@ double product(const Part<double>& part, double alpha, const double* x, double b
 }
 float product(const Part<float>& part, float alpha, const float* x, float beta, float* y, bool with_dot) {
   return HWY_DYNAMIC_DISPATCH(ProductF32)(part, alpha, x, beta, y, with_dot);
+}
+double product(const Part<float>& part, double alpha, const double* x, double beta, double* y,
+               bool with_dot) {
+  return HWY_DYNAMIC_DISPATCH(ProductF32F64)(part, alpha, x, beta, y, with_dot);
 }
 }  // namespace protean::formats::packed
 #endif

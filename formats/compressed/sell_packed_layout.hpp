@@ -195,6 +195,9 @@ void fill_values(const std::uint32_t* code, const unsigned char* places, const S
                  const double* from, std::int64_t begin, std::int64_t end, double* values);
 void fill_values(const std::uint32_t* code, const unsigned char* places, const SparsityPattern& pattern,
                  const float* from, std::int64_t begin, std::int64_t end, float* values);
+// The same rounded to float.
+void fill_values(const std::uint32_t* code, const unsigned char* places, const SparsityPattern& pattern,
+                 const double* from, std::int64_t begin, std::int64_t end, float* values);
 
 // Larger than every column of a matrix.
 constexpr std::int32_t no_column = 0x7fffffff;
@@ -310,11 +313,12 @@ class Encoder {
   bool at_the_end_ = false;  // the end of x changed a code of this slice
 };
 
-// One part of a product: whole windows, rows begin .. end - 1.
-template <class T>
+// One part of a product: whole windows, rows begin .. end - 1. V: the type of the values, of which products are in
+// double or in the same type.
+template <class V>
 struct Part {
   const std::uint32_t* code;
-  const T* values;
+  const V* values;
   std::int64_t begin, end;
   // entries: the lanes of each slot of an ordered code that hold entries. ordered: add as in deterministic
   // mode: fused, nothing if there is no entry, no dot product.
@@ -326,5 +330,6 @@ struct Part {
 double product(const Part<double>& part, double alpha, const double* x, double beta, double* y,
                bool with_dot);
 float product(const Part<float>& part, float alpha, const float* x, float beta, float* y, bool with_dot);
+double product(const Part<float>& part, double alpha, const double* x, double beta, double* y, bool with_dot);
 
 }  // namespace protean::formats::packed

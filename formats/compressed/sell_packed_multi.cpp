@@ -1,4 +1,5 @@
 // Products of sell-packed with several vectors, compiled for each instruction set by Highway. See multi_rows.hpp.
+#include <type_traits>
 #include <vector>
 
 #include "formats/simd.hpp"
@@ -21,10 +22,10 @@ using namespace formats::HWY_NAMESPACE;
 using lanes::HWY_NAMESPACE::few_widths;
 
 // Where a reader of sell-packed is.
-template <class T>
+template <class V>
 struct PackedPlace {
   const std::uint32_t* code;
-  const T* values;
+  const V* values;
   const unsigned char* entries;
 };
 
@@ -34,13 +35,15 @@ template <class T>
 struct DecodedSlice {
   std::vector<Decoded> groups;  // mask: also without the rows that have ended
   const T* values = nullptr;
+  std::vector<T> widened;  // the values, if they are stored in float and the vectors are in double
   const unsigned char* entries = nullptr;  // for each slot, in deterministic mode
 };
 
 // Reads a slice and moves `at` behind it.
-template <class T>
-HWY_NOINLINE void decode_slice(bool ordered, PackedPlace<T>& at, DecodedSlice<T>& slice) {
-  slice.groups.clear(), slice.values = at.values, slice.entries = at.entries;
+template <class T, class V>
+HWY_NOINLINE void decode_slice(bool ordered, PackedPlace<V>& at, DecodedSlice<T>& slice) {
+  const V* const first = at.values;
+  slice.groups.clear(), slice.entries = at.entries;
   for (bool last = false; !last;) {
     const ChunkHeader header = read_header(at.code);
     at.code += header_words, last = header.last;
@@ -53,6 +56,10 @@ HWY_NOINLINE void decode_slice(bool ordered, PackedPlace<T>& at, DecodedSlice<T>
         at.values += group.run * height, at.entries += ordered ? group.run : 0;
       }
   }
+  if constexpr (std::is_same_v<T, V>)
+    slice.values = first;
+  else
+    slice.widened.assign(first, at.values), slice.values = slice.widened.data();
 }
 
 // Adds the slots of a slice to the sums of its rows, for W vectors from `first` on.
@@ -71,9 +78,9 @@ HWY_INLINE void packed_slice(const MultiTask<T>& t, std::int64_t first, const De
     }
 }
 
-template <class How, class T>
-void packed_rows(How, const Part<T>& part, const MultiTask<T>& t) {
-  PackedPlace<T> at{part.code, part.values, part.entries};
+template <class How, class T, class V>
+void packed_rows(How, const Part<V>& part, const MultiTask<T>& t) {
+  PackedPlace<V> at{part.code, part.values, part.entries};
   DecodedSlice<T> slice;
   for (std::int64_t top = part.begin; top < part.end; top += window) {
     const unsigned char* order = nullptr;
@@ -92,8 +99,8 @@ void packed_rows(How, const Part<T>& part, const MultiTask<T>& t) {
   }
 }
 
-template <class T>
-void packed_rows_of(const Part<T>& part, const MultiTask<T>& t) {
+template <class T, class V>
+void packed_rows_of(const Part<V>& part, const MultiTask<T>& t) {
   with_how(t, [&](auto how) {
     if constexpr (decltype(how)::few_widths)  // registers of at most 256 bits
       packed::PROTEAN_NARROW::packed_rows(how, part, t);
@@ -104,6 +111,7 @@ void packed_rows_of(const Part<T>& part, const MultiTask<T>& t) {
 
 void multi_f64(const Part<double>& part, const MultiTask<double>& t) { packed_rows_of(part, t); }
 void multi_f32(const Part<float>& part, const MultiTask<float>& t) { packed_rows_of(part, t); }
+void multi_f32_f64(const Part<float>& part, const MultiTask<double>& t) { packed_rows_of(part, t); }
 
 }  // namespace
 }  // namespace HWY_NAMESPACE
@@ -115,6 +123,7 @@ namespace protean::formats::packed {
 namespace {
 HWY_EXPORT(multi_f64);
 HWY_EXPORT(multi_f32);
+HWY_EXPORT(multi_f32_f64);
 }  // namespace
 
 void multi_product(const Part<double>& part, const MultiTask<double>& task) {
@@ -122,6 +131,9 @@ void multi_product(const Part<double>& part, const MultiTask<double>& task) {
 }
 void multi_product(const Part<float>& part, const MultiTask<float>& task) {
   HWY_DYNAMIC_DISPATCH(multi_f32)(part, task);
+}
+void multi_product(const Part<float>& part, const MultiTask<double>& task) {
+  HWY_DYNAMIC_DISPATCH(multi_f32_f64)(part, task);
 }
 
 }  // namespace protean::formats::packed

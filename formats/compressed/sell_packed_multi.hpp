@@ -8,5 +8,6 @@ namespace protean::formats::packed {
 // The rows of a part. A padded lane adds nothing.
 void multi_product(const Part<double>& part, const MultiTask<double>& task);
 void multi_product(const Part<float>& part, const MultiTask<float>& task);
+void multi_product(const Part<float>& part, const MultiTask<double>& task);
 
 }  // namespace protean::formats::packed

@@ -15,6 +15,7 @@
 // Bytes: diagonals (v rows + 4 + ceil(rows / 8)) + 16, with v bytes a value.
 // Parameters:
 //   max_fill  the most stored values an entry.
+//   values   how values are stored next to vectors in double: auto, double or float (docs/precision.md). On the host.
 // Wins: on stencils. Little more than a value is read for each entry, and x needs no gather.
 // Refuses: when rows diagonals > max_fill nonzeros.
 // Source: Y. Saad, SPARSKIT: a basic tool kit for sparse matrix computations, RIACS 90-20, 1990; N. Bell, M.
@@ -38,11 +39,11 @@ class Dia final : public HackMatrix<T>, public HasArrayView<DiaView<T>> {
 
   std::size_t bytes() const noexcept override { return this->array_bytes() + this->ptr_.bytes(); }
   DiaView<T> array_view() const noexcept override {
-    return {this->rows(), this->cols(), this->off_.size(), this->off_.data(), this->values_.data()};
+    return {this->rows(), this->cols(), this->off_.size(), this->off_.data(), this->row_view().values};
   }
 
   std::vector<LayoutArray> layout() const override {
-    return {layout_array("off", this->off_), layout_array("values", this->values_),
+    return {layout_array("off", this->off_), this->lines_.layout("values"),
             layout_array("entries", this->entries_), layout_array("ptr", this->ptr_)};
   }
 };
@@ -61,7 +62,8 @@ constexpr ParamDoc params[] = {{.name = "max_fill",
                                 .default_value = "4",
                                 .smallest = 1,
                                 .largest = 1'000'000}};
-constexpr Kernel kernels[] = {native_host_kernel<Dia>(Sums::ordered), PROTEAN_KOKKOS_KERNEL(dia)};
+constexpr Kernel kernels[] = {native_host_kernel<Dia>(Sums::ordered, Values::either),
+                              PROTEAN_KOKKOS_KERNEL(dia)};
 
 }  // namespace
 

@@ -18,6 +18,7 @@
 // Parameters:
 //   hack      rows in a hack. Short hacks store less fill, long hacks read fewer offsets.
 //   max_fill  the most stored values per entry.
+//   values    how values are stored next to vectors in double: auto, double or float (docs/precision.md). On the host.
 // Wins: when parts of the matrix are diagonal, or the diagonals of a stencil begin and end within the matrix.
 // Refuses: when hack diagonals > max_fill nonzeros.
 // Source: D. Barbieri, V. Cardellini, A. Fanfarillo, S. Filippone, Three storage formats for sparse matrices
@@ -41,7 +42,7 @@ class Hdi final : public HackMatrix<T> {
 
   std::vector<LayoutArray> layout() const override {
     return {layout_array("hack_ptr", this->ptr_), layout_array("off", this->off_),
-            layout_array("values", this->values_), layout_array("entries", this->entries_)};
+            this->lines_.layout("values"), layout_array("entries", this->entries_)};
   }
 };
 
@@ -63,7 +64,7 @@ constexpr ParamDoc params[] = {
      .default_value = "4",
      .smallest = 1,
      .largest = 1'000'000}};
-constexpr Kernel kernels[] = {native_host_kernel<Hdi>(Sums::ordered)};
+constexpr Kernel kernels[] = {native_host_kernel<Hdi>(Sums::ordered, Values::either)};
 
 }  // namespace
 

@@ -9,9 +9,9 @@
 //   row_ptr  [rows + 1] int32 or int64: nondecreasing, row_ptr[0] = 0, row_ptr[rows] = nnz.
 //   col      [nnz] int32: distinct within a row. On the host in any order, which is the order of the sum;
 //            ascending on a device and in deterministic mode.
-//   values   [nnz].
-// Bytes: (v + 4) nnz + p (rows + 1), with v bytes a value and p = 4 or 8 bytes a row pointer. Nothing is
-//   copied: a view of the caller's arrays must outlive the matrix.
+//   values   [nnz]. With values float: a copy in float.
+// Bytes: (v + 4) nnz + p (rows + 1), with v bytes a value and p = 4 or 8 bytes a row pointer. Nothing except values
+//   in float is copied: a view of the caller's arrays must outlive the matrix.
 // Parameters:
 //   balance  how the work is divided among the threads.
 //            rows   whole rows, nearly the same number of rows + entries for each thread. Any number of
@@ -24,6 +24,7 @@
 //            In deterministic mode rows are never cut.
 //            Kernel naive does not use it: each thread has the same number of rows, and adds the entries of a row
 //            one after another (naive-csr of Mpakos et al., IPDPS 2023). It is what others are compared with.
+//   values   how values are stored next to vectors in double: auto, double or float (docs/precision.md). On the host.
 // Wins: when there are few products, or the matrix has no regularity.
 // Refuses: never.
 // Source: Y. Saad, Iterative Methods for Sparse Linear Systems, 2nd ed., SIAM 2003, section 3.4,
@@ -69,6 +70,33 @@ class Csr final : public CsrInShares<T>, public HasMultiProduct<T> {
                             request.context->deterministic())),
         prefetch_(worth_prefetching(request.csr.pattern, sizeof(T))) {
     this->set_shares(shares_);
+    if (request.float_values) round_values(request.csr);
+  }
+  CsrMatrix<T> to_csr() const override {
+    if (floats_.empty()) return csr_;
+    const auto values = std::make_shared<Buffer<T>>(this->context(), this->nonzeros());
+    copy_array(*this->context(), floats_.data(), floats_.size(), values->data());
+    return {csr_.pattern, values->data(), values};
+  }
+  std::size_t bytes() const noexcept override {
+    return floats_.empty() ? csr_.bytes() : csr_.pattern.bytes() + floats_.bytes();
+  }
+  std::vector<LayoutArray> layout() const override {
+    std::vector<LayoutArray> arrays = CsrInShares<T>::layout();
+    if (!floats_.empty()) arrays.back() = layout_array("values", floats_);
+    return arrays;
+  }
+  void diagonal(VectorView<T> d) const override {
+    CsrInShares<T>::diagonal(d);
+    if (floats_.empty()) return;
+    for (std::int64_t i = 0; i < d.size; ++i) d.data[i] = static_cast<float>(d.data[i]);
+  }
+  void do_apply_dot(VectorView<const T> x, VectorView<T> y, T* result) const override {
+    *result = run(T(1), x, T(0), y, true);
+  }
+  std::string_view no_multi_product() const noexcept override {
+    return floats_.empty() ? std::string_view()
+                           : "format csr with values in float has a product with one vector only";
   }
   // A row that is cut belongs to the share in which it ends.
   void do_multi_apply(T alpha, MultiVectorView<const T> X, T beta, MultiVectorView<T> Y) const override {
@@ -82,10 +110,36 @@ class Csr final : public CsrInShares<T>, public HasMultiProduct<T> {
     });
   }
 
+ protected:
+  void do_apply(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const override {
+    run(alpha, x, beta, y, false);
+  }
+  void do_update_values(const CsrMatrix<T>& csr) override {
+    if (this->float_values())
+      round_values(csr);
+    else
+      floats_ = {};
+    CsrInShares<T>::do_update_values(csr);
+  }
+  CsrMatrix<T> arrays_in_use() const override { return csr_; }
+
  private:
+  T run(T alpha, VectorView<const T> x, T beta, VectorView<T> y, bool with_dot) const {
+    return floats_.empty() ? this->run_on(csr_.values, alpha, x, beta, y, with_dot)
+                           : this->run_on(floats_.data(), alpha, x, beta, y, with_dot);
+  }
+  void round_values(const CsrMatrix<T>& csr) {
+    if (floats_.empty()) floats_ = Buffer<float>(this->context(), csr.nonzeros());
+    parallel(useful_parts(*this->context(), csr.nonzeros(), 65536), [&](int part, int parts) {
+      const Range range = even_range(csr.nonzeros(), part, parts);
+      for (std::int64_t k = range.begin; k < range.end; ++k) floats_[k] = static_cast<float>(csr.values[k]);
+    });
+  }
+
   using CsrInShares<T>::csr_;
   std::vector<RowShare> shares_;
   bool prefetch_;
+  Buffer<float> floats_;  // the values, if they are stored in float; the pattern is that of csr_
 };
 
 // The loop of a textbook: each thread has the same number of rows, and adds the entries of a row one after another.
@@ -134,8 +188,8 @@ constexpr ParamDoc params[] = {{.name = "balance",
                                 .default_value = "auto",
                                 .choices = "auto|rows|merge|blocks"}};
 
-constexpr Kernel kernels[] = {native_host_kernel<Csr>(Sums::ordered), naive(), PROTEAN_KOKKOS_KERNEL(csr),
-                              PROTEAN_MKL_KERNEL(csr)};
+constexpr Kernel kernels[] = {native_host_kernel<Csr>(Sums::ordered, Values::either), naive(),
+                              PROTEAN_KOKKOS_KERNEL(csr), PROTEAN_MKL_KERNEL(csr)};
 
 }  // namespace
 

@@ -110,16 +110,17 @@ std::vector<RankedFormat> rank_by_cost(const Context& context, const SparsityPat
                                        bool likely_only) {
   const double products = options.products();
   const CostModel* const likely = likely_only ? &model : nullptr;
+  const detail::ValueBytes value_bytes(options.value_bytes, options.exact_in_float);
   // On the host formats of either space are asked about.
-  const auto surveyed = pattern.space == Space::host
-                            ? survey_formats(pattern, options.space, options.deterministic,
-                                             options.value_bytes, options.symmetric, likely)
-                            : survey_formats(context, pattern, options.deterministic, options.value_bytes,
-                                             options.symmetric, likely);
+  const auto surveyed =
+      pattern.space == Space::host
+          ? survey_on_host(pattern, options.space, options.deterministic, value_bytes, options.symmetric,
+                           likely)
+          : survey_formats(context, pattern, options.deterministic, value_bytes, options.symmetric, likely);
   CostQuery query = sizes_of(pattern, options);
   query.row_changes = row_changes(context, pattern);
   for (const SwitchTarget& format : surveyed)
-    if (format.spec.name() == "sell-packed") query.packed_bytes = format.bytes;
+    if (format.spec.name() == "sell-packed") query.packed_bytes = format.bytes + format.saved_bytes;
 
   std::vector<RankedFormat> ranked;
   // Of a matrix without entries nothing can be predicted.

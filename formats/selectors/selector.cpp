@@ -150,8 +150,8 @@ std::vector<Candidate> candidates(const SelectorQuestion& question, std::span<co
   const ChoiceOptions& options = question.options();
   std::vector<Candidate> result{{&find_format("csr"), question.csr_bytes()}};
   for (const SwitchTarget& format :
-       survey_named(question.pattern(), known, options.space, options.deterministic, options.value_bytes,
-                    options.symmetric))
+       survey_named(question.pattern(), known, options.space, options.deterministic,
+                    {options.value_bytes, options.exact_in_float}, options.symmetric))
     if (format.admitted && format.spec.kernel.empty() && format.spec.entry->id != "csr")
       result.push_back({format.spec.entry, static_cast<double>(format.bytes)});
   return result;

@@ -20,6 +20,8 @@ namespace {
 
 // Relative rounding error of the values of inexact formats: the coarsest number type has 8 bits.
 constexpr double rounding_of_inexact_values = 0x1p-7;
+// The same for values in float. Either matrix may have such values.
+constexpr double rounding_of_floats = 0x1p-23;
 // Bytes per entry, in addition to the result, that a device needs to sort the entries of a matrix into another order;
 // and bytes per row that it needed before to find the order.
 constexpr std::size_t sorting_bytes = 24;
@@ -85,8 +87,8 @@ void Builds<T>::leave_in_parent() {
   const Build<T>* const old = next_.release();
   if (!old || !forked_from(old->process)) return;
   std::unique_ptr<Build<T>> lost(new Build<T>{old->spec, old->reason, old->iteration, old->overlapped,
-                                              old->exact, old->on_elements, old->begun, old->order,
-                                              old->reorders});
+                                              old->exact, old->rounds, old->on_elements, old->begun,
+                                              old->order, old->reorders});
   lost->why = "the process was forked, and the thread that builds is in the parent";
   lost->state.store(Preparation::failed, std::memory_order_release);
   next_ = std::move(lost);
@@ -192,7 +194,10 @@ void Builds<T>::make(Build<T>& build) const {
   const CsrMatrix<T>& from = build.permuted ? build.permuted->matrix() : source;
   auto matrix = make_matrix(*spec.entry, from, context, spec.params, spec.kernel, budget(bytes_in_use));
   if (!matrix) throw Error(fmt::format("the maker of format {} returned no matrix", spec.entry->id));
-  ProductCheck<T> check(context, source, build.exact ? 0 : rounding_of_inexact_values);
+  ProductCheck<T> check(context, source,
+                        !build.exact   ? rounding_of_inexact_values
+                        : build.rounds ? rounding_of_floats
+                                       : 0);
   if (build.on_elements) check.allow_rounding_of(*A_.elements());
   // The kernel of a library may start its own threads, which would not have the low priority of background work.
   if (matrix->kernel() == "native")

@@ -38,6 +38,8 @@ std::size_t permuted_bytes(const CsrMatrix<T>& source) {
 // source; then its to_csr() returns a handle without copying.
 template <class T>
 std::size_t own_bytes(const AssembledMatrix<T>& matrix, const CsrMatrix<T>& source) {
+  if (matrix.float_values() && matrix.entry().traits.uses_source)
+    return matrix.bytes() - std::min(matrix.bytes(), source.pattern.bytes());
   const bool shared = matrix.entry().traits.uses_source && matrix.to_csr().values == source.values;
   return matrix.bytes() - (shared ? std::min(matrix.bytes(), source.bytes()) : 0);
 }
@@ -51,6 +53,7 @@ struct Build {
   const std::int64_t iteration;  // at which it began
   const bool overlapped;
   const bool exact;        // the running and the new matrix have the values of the source
+  const bool rounds;       // one of them may have them in float
   const bool on_elements;  // the running operator is element matrices
   const double begun;
   const std::string order;       // of the new matrix

@@ -11,6 +11,7 @@
 #include "operators/matrix/matrix.hpp"
 #include "operators/matrix/numbering.hpp"
 #include "operators/matrix/running.hpp"
+#include "operators/narrow_values.hpp"
 
 namespace protean {
 
@@ -22,7 +23,7 @@ bool Matrix<T>::runs(const FormatSpec& spec) const {
   if (!spec.entry) throw BadArgument("a format is asked for without naming one");
   const Kernel& kernel = find_kernel(*spec.entry, spec.kernel, this->context()->space());
   return current_ && spec.entry == &current_->entry() && kernel.name == current_->kernel() &&
-         resolve_params(*spec.entry, spec.params, &kernel) == current_->params();
+         resolve_params(*spec.entry, with_values(spec).params, &kernel) == current_->params();
 }
 
 template <class T>
@@ -37,10 +38,21 @@ void Matrix<T>::let_change(MatrixOptions options) {
   ++changes_;  // products go another way from here on
 }
 
+// Values stay in float in the next format, or in full, if that has the parameter.
+template <class T>
+FormatSpec Matrix<T>::with_values(FormatSpec spec) const {
+  if (!spec.entry || !may_round() || spec.params.has(values_param.name)) return spec;
+  if (detail::has_float_values(find_kernel(*spec.entry, spec.kernel, this->context()->space())))
+    spec.params.set(std::string(values_param.name), left_rounding().empty() ? "float" : "double");
+  return spec;
+}
+
 // After a change that is done.
 template <class T>
 void Matrix<T>::note_change(bool new_storage) noexcept {
   ++changes_;
+  in_full_.store(nullptr, std::memory_order_release);
+  for (auto& given : given_) given.reset();
   if (!new_storage) return;
   ++form_;
   running_->forget_times();
@@ -150,7 +162,7 @@ auto Matrix<T>::begin(const FormatSpec& spec, std::string reason, std::int64_t i
     return (current_ ? detail::own_bytes(*current_, ordered_source()) : 0) +
            (numbering_->source() ? detail::permuted_bytes(source_) : 0);
   };
-  FormatSpec wanted = spec;
+  FormatSpec wanted = with_values(spec);
   if (!spec.entry && !spec.elements && !spec.order.empty() && current_)
     wanted.entry = &current_->entry(), wanted.params = current_->params(), wanted.kernel = current_->kernel();
   const std::string& present = numbering_->id();
@@ -163,6 +175,7 @@ auto Matrix<T>::begin(const FormatSpec& spec, std::string reason, std::int64_t i
       .iteration = iteration,
       .overlapped = overlapped,
       .exact = running_is_exact() && (!spec.entry || spec.entry->traits.exact_values),
+      .rounds = may_round(),
       .on_elements = on_elements(),
       .begun = now(),
       .order = order,

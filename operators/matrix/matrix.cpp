@@ -10,6 +10,7 @@
 #include "operators/matrix/build.hpp"
 #include "operators/matrix/numbering.hpp"
 #include "operators/matrix/running.hpp"
+#include "operators/narrow_values.hpp"
 
 namespace protean {
 namespace {
@@ -144,9 +145,66 @@ const LinearOperator<T>& Matrix<T>::running() const noexcept {
   return *other_;
 }
 
+// What products are computed with: in the order of the running matrix.
+template <class T>
+const LinearOperator<T>& Matrix<T>::multiplier() const noexcept {
+  const LinearOperator<T>* const in_full = in_full_.load(std::memory_order_acquire);
+  return in_full ? *in_full : running();
+}
+
+// Whether values may be rounded, now or by new values.
+template <class T>
+bool Matrix<T>::may_round() const noexcept {
+  if (sizeof(T) == 4 || !current_) return false;
+  const auto& params = current_->params().all();
+  const auto values = params.find(values_param.name);
+  return values != params.end() && values->second == "float";
+}
+
+// Csr of the source as it was given; null if the running matrix has its values.
+template <class T>
+const LinearOperator<T>* Matrix<T>::given_in(bool own_order) const {
+  if (!current_ || !current_->rounds_values()) return nullptr;
+  const std::lock_guard lock(given_mutex_);
+  auto& given = given_[own_order && !numbering_->is_callers()];
+  if (!given)
+    given =
+        make_matrix(*current_->entry().transposed, own_order ? ordered_source() : source_, this->context());
+  return given.get();
+}
+
+template <class T>
+const LinearOperator<T>* Matrix<T>::given_matrix() const {
+  return in_full_.load(std::memory_order_acquire) ? nullptr : given_in(false);
+}
+
+template <class T>
+void Matrix<T>::leave_rounding(std::string why) const {
+  const LinearOperator<T>* const given = given_in(true);
+  if (!given) return;
+  const std::lock_guard lock(given_mutex_);
+  if (why_left_rounding_.empty()) why_left_rounding_ = std::move(why);
+  in_full_.store(given, std::memory_order_release);
+}
+
+template <class T>
+std::string Matrix<T>::left_rounding() const {
+  const std::lock_guard lock(given_mutex_);
+  return why_left_rounding_;
+}
+
+template <class T>
+void Matrix<T>::store_in_full() {
+  if (!current_ || !current_->float_values() || left_rounding().empty()) return;
+  current_->store_in_full(ordered_source());
+  note_change(false);
+}
+
 template <class T>
 const LinearOperator<T>& Matrix<T>::computing() const noexcept {
-  return may_change() || !numbering_->is_callers() ? static_cast<const LinearOperator<T>&>(*this) : running();
+  return may_change() || may_round() || !numbering_->is_callers()
+             ? static_cast<const LinearOperator<T>&>(*this)
+             : running();
 }
 
 template <class T>
@@ -175,7 +233,7 @@ bool Matrix<T>::running_is_exact() const noexcept {
 // Whether entries are read from the source. Arrays that are watched are read only if check_arrays() looks at them.
 template <class T>
 bool Matrix<T>::reads_source() const noexcept {
-  return running_is_exact() && source_assembled() && (may_change() || !source_.watch);
+  return running_is_exact() && source_assembled() && (may_change() || may_round() || !source_.watch);
 }
 
 template <class T>
@@ -197,20 +255,20 @@ void Matrix<T>::measure_products_of(std::int64_t vectors) noexcept {
 template <class T>
 void Matrix<T>::do_apply(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const {
   numbering_->outside().multiply(x, beta, y, [&](VectorView<const T> px, VectorView<T> py) {
-    running_->timed(1, [&] { running().apply(alpha, px, beta, py); });
+    running_->timed(1, [&] { multiplier().apply(alpha, px, beta, py); });
   });
 }
 
 template <class T>
 void Matrix<T>::do_apply_dot(VectorView<const T> x, VectorView<T> y, T* result) const {
   numbering_->outside().multiply(x, T(0), y, [&](VectorView<const T> px, VectorView<T> py) {
-    running_->timed(1, [&] { apply_dot<T>(running(), px, py, result); });
+    running_->timed(1, [&] { apply_dot<T>(multiplier(), px, py, result); });
   });
 }
 
 template <class T>
 std::string_view Matrix<T>::no_multi_product() const noexcept {
-  if (const Ability<HasMultiProduct<T>> multi = running().abilities().multi_product)
+  if (const Ability<HasMultiProduct<T>> multi = multiplier().abilities().multi_product)
     return multi->no_multi_product();
   return other_ ? "the operator in its order has no product with several vectors"
                 : "its present format has no product with several vectors";
@@ -219,7 +277,7 @@ std::string_view Matrix<T>::no_multi_product() const noexcept {
 template <class T>
 void Matrix<T>::do_multi_apply(T alpha, MultiVectorView<const T> X, T beta, MultiVectorView<T> Y) const {
   numbering_->outside().multiply(X, beta, Y, [&](MultiVectorView<const T> px, MultiVectorView<T> py) {
-    running_->timed(px.columns, [&] { multi_apply<T>(running(), alpha, px, beta, py); });
+    running_->timed(px.columns, [&] { multi_apply<T>(multiplier(), alpha, px, beta, py); });
   });
 }
 
@@ -244,7 +302,7 @@ std::size_t Matrix<T>::transposed_bytes() const noexcept {
 template <class T>
 void Matrix<T>::do_apply_transposed(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const {
   numbering_->outside().multiply(x, beta, y, [&](VectorView<const T> px, VectorView<T> py) {
-    apply_transposed<T>(running(), alpha, px, beta, py);
+    apply_transposed<T>(multiplier(), alpha, px, beta, py);
   });
 }
 
@@ -305,12 +363,17 @@ void Matrix<T>::change(Abilities<T>& set) const noexcept {
   else if (set.row_arrays)
     set.row_arrays = Ability<HasRowArrays<T>>::refused(
         "its rows are in another order than the vectors; in_order() has them");
+  if (all)
+    set.given_matrix = this;
+  else if (set.given_matrix)
+    set.given_matrix = Ability<HasGivenMatrix<T>>::refused(
+        "its rows are in another order than the vectors; in_order() has it");
   set.order = this;
 }
 
 template <class T>
 void Matrix<T>::check_arrays() const {
-  if (may_change()) protean::check_arrays(source_);
+  if (may_change() || may_round()) protean::check_arrays(source_);
   if (!may_change() || !source_.watch) running().check_arrays();
 }
 
@@ -338,13 +401,13 @@ Permutation Matrix<T>::order() const {
 
 template <class T>
 const LinearOperator<T>& Matrix<T>::in_order() const noexcept {
-  return may_change() ? static_cast<const LinearOperator<T>&>(*running_) : running();
+  return may_change() || may_round() ? static_cast<const LinearOperator<T>&>(*running_) : running();
 }
 
 template <class T>
 void Matrix<T>::count_in_order(std::int64_t more) const noexcept {
   in_order().count_products(more);
-  if (may_change()) this->count_products(more);
+  if (may_change() || may_round()) this->count_products(more);
 }
 
 template <class T>

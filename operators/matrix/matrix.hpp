@@ -7,6 +7,7 @@
 #include <functional>
 #include <limits>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -18,6 +19,7 @@
 #include <protean/core/permutation.hpp>
 #include <protean/operators/assembled_matrix.hpp>
 #include <protean/operators/elements/element_operator.hpp>
+#include <protean/operators/given_matrix.hpp>
 #include <protean/operators/linear_operator.hpp>
 #include <protean/operators/multi_product.hpp>
 #include <protean/operators/order.hpp>
@@ -94,6 +96,10 @@ enum class Preparation : unsigned char { none, running, ready, failed };
 //   auto B = make_matrix(find_format("csr"), ordered.matrix(), context);
 //   Matrix<double> A(csr, "rcm", std::move(ordered), std::move(B));
 //
+// Values in float: a start with parameter `values` float may round them. The source keeps those that were given: the
+// entries, the diagonal and given_matrix() are theirs, and solvers end by them. Later formats get the same parameter if
+// they have it. leave_rounding() ends this, and takes products from the source until store_in_full().
+//
 // Threads: several threads may compute products at once (in an order one after another, except within solves). All
 // other members that are not const belong to one thread and must not run at the same time as a product;
 // SolveObserver::on_iteration(), between two iterations, is the place to call them. A change of format does not change
@@ -112,7 +118,8 @@ class Matrix final : public Wrapper<T>,
                      public HasTransposedProduct<T>,
                      public HasRows<T>,
                      public HasRowArrays<T>,
-                     public HasOrder<T> {
+                     public HasOrder<T>,
+                     public HasGivenMatrix<T> {
  public:
   // `source` is the matrix from which other formats are built. It is a handle: the arrays are shared, and only
   // update_values() may change them. `start` is the first running matrix, made from source. Throws BadArgument for
@@ -266,8 +273,16 @@ class Matrix final : public Wrapper<T>,
   RowArrays<T> row_arrays() const noexcept override;
   void keep_rows(bool kept) const noexcept override { rows_kept_.store(kept, std::memory_order_relaxed); }
   // While the matrix may change, later changes of format read the source, even if the running matrix does not use its
-  // arrays.
+  // arrays. Solves read it, too, if values are asked for in float.
   void check_arrays() const override;
+  // With the source as it was given.
+  const LinearOperator<T>* given_matrix() const override;
+  void leave_rounding(std::string why) const override;
+  // Why leave_rounding() was called; empty if it was not.
+  std::string left_rounding() const;
+  // After leave_rounding(): stores all values of the running matrix as they were given, and computes with them again.
+  // No solve may use the matrix meanwhile. Throws OutOfMemory.
+  void store_in_full();
   // The source, if it has the values of the running matrix. Otherwise the entries are computed again in the space of
   // the context, which takes the memory of the matrix in CSR, and 4 bytes per entry meanwhile (on a device 28). Throws
   // BadArgument for an operator of the caller that cannot give its entries (csr_of()), OutOfMemory.
@@ -292,6 +307,10 @@ class Matrix final : public Wrapper<T>,
   PROTEAN_HIDDEN void make_parts();
 
   PROTEAN_HIDDEN bool running_is_exact() const noexcept;
+  PROTEAN_HIDDEN bool may_round() const noexcept;
+  PROTEAN_HIDDEN const LinearOperator<T>& multiplier() const noexcept;
+  PROTEAN_HIDDEN const LinearOperator<T>* given_in(bool own_order) const;
+  PROTEAN_HIDDEN FormatSpec with_values(FormatSpec spec) const;
   PROTEAN_HIDDEN bool reads_source() const noexcept;
   PROTEAN_HIDDEN CsrMatrix<T> rows_in_order() const;
   PROTEAN_HIDDEN RowArrays<T> rows_of_running() const noexcept;
@@ -321,6 +340,11 @@ class Matrix final : public Wrapper<T>,
   std::uint64_t changes_ = 1;  // 1 + number of changes of format or values
   std::vector<SwitchRecord> history_;
   std::vector<FailedSwitch> failures_;
+  mutable std::mutex given_mutex_;  // of the next two while products are computed
+  // Format csr of the source: in the caller's order, and in the order of the running matrix. Made when they are needed.
+  mutable std::unique_ptr<AssembledMatrix<T>> given_[2];
+  mutable std::string why_left_rounding_;
+  mutable std::atomic<const LinearOperator<T>*> in_full_{nullptr};  // in the place of the running matrix
   bool source_settled_ = false;  // on a device: the queued work that fills the source's arrays has ended
 };
 

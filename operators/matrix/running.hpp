@@ -4,6 +4,8 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <string>
+#include <utility>
 
 #include "operators/matrix/matrix.hpp"
 
@@ -18,7 +20,8 @@ class Running final : public Wrapper<T>,
                       public HasMultiProduct<T>,
                       public HasTransposedProduct<T>,
                       public HasRows<T>,
-                      public HasRowArrays<T> {
+                      public HasRowArrays<T>,
+                      public HasGivenMatrix<T> {
  public:
   explicit Running(const Matrix<T>& A) : Wrapper<T>(A.context(), A.shape()), A_(A) {}
   const LinearOperator<T>& inner() const noexcept override { return A_; }
@@ -60,33 +63,37 @@ class Running final : public Wrapper<T>,
   }
   void do_apply_dot(VectorView<const T> x, VectorView<T> y, T* result) const override {
     A_.count_products(1);
-    timed(1, [&] { apply_dot<T>(A_.running(), x, y, result); });
+    timed(1, [&] { apply_dot<T>(A_.multiplier(), x, y, result); });
   }
   std::string_view no_multi_product() const noexcept override { return A_.no_multi_product(); }
   void do_multi_apply(T alpha, MultiVectorView<const T> X, T beta, MultiVectorView<T> Y) const override {
     A_.count_products(X.columns);
-    timed(X.columns, [&] { multi_apply<T>(A_.running(), alpha, X, beta, Y); });
+    timed(X.columns, [&] { multi_apply<T>(A_.multiplier(), alpha, X, beta, Y); });
   }
   std::string_view no_transposed_product() const noexcept override { return A_.no_transposed_product(); }
   void prepare_transposed() const override { A_.prepare_transposed(); }
   std::size_t transposed_bytes() const noexcept override { return A_.transposed_bytes(); }
   void do_apply_transposed(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const override {
     A_.count_products(1);
-    apply_transposed<T>(A_.running(), alpha, x, beta, y);
+    apply_transposed<T>(A_.multiplier(), alpha, x, beta, y);
   }
   CsrMatrix<T> rows_as_csr() const override { return A_.rows_in_order(); }
   RowArrays<T> row_arrays() const noexcept override { return A_.rows_of_running(); }
   void keep_rows(bool keep) const noexcept override { A_.keep_rows(keep); }
+  const LinearOperator<T>* given_matrix() const override {
+    return A_.given_matrix() ? A_.given_in(true) : nullptr;
+  }
+  void leave_rounding(std::string why) const override { A_.leave_rounding(std::move(why)); }
 
  protected:
   void change(Abilities<T>& set) const noexcept override {
     set.diagonal = this, set.apply_dot = this, set.multi_product = this, set.transposed_product = this,
-    set.rows = this, set.row_arrays = this;
+    set.rows = this, set.row_arrays = this, set.given_matrix = this;
     set.order = Ability<HasOrder<T>>::refused("its vectors are in the order of the matrix already");
   }
   void do_apply(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const override {
     A_.count_products(1);
-    timed(1, [&] { A_.running().apply(alpha, x, beta, y); });
+    timed(1, [&] { A_.multiplier().apply(alpha, x, beta, y); });
   }
 
  private:

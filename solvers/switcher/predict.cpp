@@ -51,7 +51,7 @@ CostQuery Prices<T>::query(const std::string& order) const {
   for (const Candidate& candidate : s_.candidates) {
     if (candidate.seen.order != order) continue;
     const std::size_t bytes = candidate.seen.bytes;
-    if (candidate.format == "sell-packed") query.packed_bytes = bytes;
+    if (candidate.format == "sell-packed") query.packed_bytes = bytes + candidate.target.saved_bytes;
     if (candidate.format != "csr" || A.source_assembled()) continue;
     query.csr_bytes = bytes;
     query.nonzeros =

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <random>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "operators/assembled_matrix.hpp"
+#include "operators/narrow_values.hpp"
 #include "support/fake_device.hpp"
 
 namespace protean::test {
@@ -29,6 +31,14 @@ inline FormatParams random_params(const FormatEntry& format, std::mt19937& rando
         words.back() += c;
     params.set(std::string(doc.name), words[random() % words.size()]);
   }
+  return params;
+}
+
+// The same with parameter `values` of a kernel that has it.
+inline FormatParams random_params(const FormatEntry& format, const Kernel& kernel, std::mt19937& random) {
+  FormatParams params = random_params(format, random);
+  constexpr std::string_view words[] = {"auto", "double", "float"};
+  if (detail::has_float_values(kernel)) params.set("values", std::string(words[random() % 3]));
   return params;
 }
 

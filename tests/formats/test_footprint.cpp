@@ -53,7 +53,7 @@ TEST_P(Table9, HllIsSlicesOf32RowsInOrder) {
 }
 
 TEST_P(Table9, HdiKeepsOneOffsetADiagonalNotOneAnEntry) {
-  const std::int64_t ours = allocated("hdi", {{"hack", "32"}});
+  const std::int64_t ours = allocated("hdi", {{"hack", "32"}, {"values", "double"}});
   const std::int64_t hacks = (rows_ + 31) / 32, diagonals = stored_ / 32;
   ASSERT_EQ(stored_ % 32, 0);
   // Ours: an offset and 32 bits, which mark the entries, for each diagonal, and 8 bytes for each offset of a

@@ -5,11 +5,14 @@
 #include <limits>
 #include <set>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "core/generate/generate.hpp"
 #include "formats/catalogue.hpp"
 #include "gtest/gtest.h"
 #include "operators/kernel_admission.hpp"
+#include "operators/narrow_values.hpp"
 #include "support/battery.hpp"
 #include "support/oracle.hpp"
 #include "support/space.hpp"
@@ -23,7 +26,14 @@ struct Case {
   const Kernel* kernel;
   Space space;
   const BatteryMatrix* matrix;
+  std::string_view values = {};  // of parameter `values`; empty: its default
 };
+
+// The words of parameter `values` next to the default, of kernels that have it.
+std::vector<std::string_view> words_of_values(const Kernel& kernel) {
+  if (!detail::has_float_values(kernel)) return {""};
+  return {"", "double", "float"};
+}
 
 const std::set<std::string> for_presets = {"t8",       "empty_rows_50", "power_law_500",
                                            "one_1x1",  "row_1x100",     "cols_5x0",
@@ -64,7 +74,9 @@ std::vector<Case> cases() {
     const std::vector<const BatteryMatrix*> matrices = matrices_of(*format);
     for (const Space space : {Space::host, Space::device})
       for (const Kernel& kernel : kernels_in(*format, space))
-        for (const BatteryMatrix* matrix : matrices) list.push_back({format, &kernel, space, matrix});
+        for (const std::string_view values : words_of_values(kernel))
+          for (const BatteryMatrix* matrix : matrices)
+            list.push_back({format, &kernel, space, matrix, values});
   }
   return list;
 }
@@ -84,6 +96,35 @@ class Format : public testing::TestWithParam<Case> {
     if (!context_) GTEST_SKIP() << no_device;
   }
 
+  FormatParams params() const {
+    return GetParam().values.empty() ? FormatParams()
+                                     : FormatParams{{"values", std::string(GetParam().values)}};
+  }
+  // Parameter values: double is for vectors in double.
+  template <class T>
+  static bool has_values_of() {
+    return sizeof(T) == 8 || GetParam().values != "double";
+  }
+  // The matrix, with values that float rounds if they are to be stored in float.
+  template <class T>
+  CsrMatrix<T> given() const {
+    if constexpr (sizeof(T) == 4) {
+      return convert_values<float>(test_context(), GetParam().matrix->matrix);
+    } else {
+      CsrMatrix<T> csr = GetParam().matrix->matrix;
+      if (GetParam().values != "float") return csr;
+      csr = deep_copy(test_context(), csr);
+      for (std::int64_t k = 0; k < csr.nonzeros(); ++k) const_cast<T*>(csr.values)[k] /= 3;
+      return csr;
+    }
+  }
+  // What is stored of it: the rounded matrix is the reference of products.
+  template <class T>
+  static CsrMatrix<T> stored(const CsrMatrix<T>& csr) {
+    if (GetParam().values != "float" || sizeof(T) == 4) return csr;
+    return convert_values<T>(test_context(), convert_values<float>(test_context(), csr));
+  }
+
   // The matrix in this format, or null after a documented refusal. A test that has seen nothing else says so, and is
   // counted apart (tests/summary.py).
   template <class T>
@@ -91,7 +132,7 @@ class Format : public testing::TestWithParam<Case> {
     const FormatEntry& format = *GetParam().format;
     const CsrMatrix<T> source = placed(context_, csr);
     try {
-      return make_matrix(format, source, context_, {}, GetParam().kernel->name);
+      return make_matrix(format, source, context_, params(), GetParam().kernel->name);
     } catch (const FormatRefused& refusal) {
       RecordProperty("refused", refusal.reason());
       EXPECT_FALSE(refusal.reason().empty());
@@ -105,14 +146,15 @@ class Format : public testing::TestWithParam<Case> {
   }
 
   Admission admit(const SparsityPattern& pattern, std::size_t value_bytes) const {
-    return protean::admit(*GetParam().format, *context_, pattern, {}, value_bytes);
+    return protean::admit(*GetParam().format, *context_, pattern, params(), value_bytes);
   }
 
   template <class T>
   void check_products() {
-    const CsrMatrix<T> csr = scalar<T>();
-    const auto matrix = make(csr);
+    if (!has_values_of<T>()) return;
+    const auto matrix = make(given<T>());
     if (!matrix) return;
+    const CsrMatrix<T> csr = stored(given<T>());
     const T nan = std::numeric_limits<T>::quiet_NaN();
     const auto x = sample_vector<T>(csr.cols(), 1);
     const auto y0 = sample_vector<T>(csr.rows(), 2);
@@ -162,14 +204,6 @@ class Format : public testing::TestWithParam<Case> {
   template <class T>
   void check_transposed();
 
-  template <class T>
-  CsrMatrix<T> scalar() const {
-    if constexpr (sizeof(T) == 8)
-      return GetParam().matrix->matrix;
-    else
-      return convert_values<float>(test_context(), GetParam().matrix->matrix);
-  }
-
   ContextPtr context_;
 };
 
@@ -179,9 +213,10 @@ TEST_P(Format, ProductsAreRightInFloat) { check_products<float>(); }
 
 template <class T>
 void Format::check_transposed() {
-  const CsrMatrix<T> csr = scalar<T>();
-  const auto matrix = make(csr);
+  if (!has_values_of<T>()) return;
+  const auto matrix = make(given<T>());
   if (!matrix) return;
+  const CsrMatrix<T> csr = stored(given<T>());
   EXPECT_EQ(no_transposed_product<T>(*matrix), "");
   for (T alpha : {T(1), T(0), T(-0.75)})
     for (T beta : {T(0), T(1), T(2.5)})
@@ -195,8 +230,8 @@ TEST_P(Format, TransposedProductsAreRightInFloat) { check_transposed<float>(); }
 // What a matrix keeps for these products is what its context has allocated, and new values drop it.
 TEST_P(Format, TransposedBytesAreThoseOfTheAllocator) {
   if (GetParam().kernel->name != "native" || GetParam().format->traits.uses_source) return;
-  const CsrMatrix<double> source = placed(context_, GetParam().matrix->matrix);
-  const auto matrix = make(GetParam().matrix->matrix);
+  const CsrMatrix<double> source = placed(context_, given<double>());
+  const auto matrix = make(given<double>());
   if (!matrix) return;
   EXPECT_EQ(matrix->transposed_bytes(), 0u) << "before the first product";
   matrix->update_values(source);  // some keep what they need for it
@@ -212,40 +247,43 @@ TEST_P(Format, TransposedBytesAreThoseOfTheAllocator) {
 }
 
 TEST_P(Format, ToCsrIsTheInverseAndBytesAreAsAdmitted) {
-  const CsrMatrix<double>& csr = GetParam().matrix->matrix;
-  const auto matrix = make(csr);
+  const auto matrix = make(given<double>());
   if (!matrix) return;
+  const CsrMatrix<double> csr = stored(given<double>());
   const FormatEntry& format = matrix->entry();
   const CsrMatrix<double> back = fetched(context_, matrix->to_csr());
   EXPECT_NO_THROW(validate_sorted(*test_context(), back.pattern));
   if (format.traits.exact_values) { EXPECT_TRUE(identical(csr, back)); }
   const Kernel& first = kernels_in(format, GetParam().space).front();
   if (GetParam().kernel == &first && (first.name == "native" || first.admit)) {
-    EXPECT_EQ(matrix->bytes(), admit(placed(context_, csr).pattern, 8).bytes);
+    EXPECT_EQ(matrix->bytes(), admit(placed(context_, csr).pattern, matrix->float_values() ? 4 : 8).bytes);
+    if (GetParam().values == "float") { EXPECT_TRUE(matrix->float_values()); }
+    if (GetParam().values == "double") { EXPECT_FALSE(matrix->float_values()); }
   }
 }
 
 // What a matrix says of its bytes is what its context has allocated for it; the caller's arrays, where they are used in
 // place, are counted too. The first matrix is there for what a context allocates once.
 TEST_P(Format, BytesAreThoseOfTheAllocator) {
-  const CsrMatrix<double> source = placed(context_, GetParam().matrix->matrix);
+  const CsrMatrix<double> source = placed(context_, given<double>());
   const FormatEntry& format = *GetParam().format;
   const std::string_view kernel = GetParam().kernel->name;
   if (kernel == "kokkos" || kernel == "mkl" || kernel.starts_with("cusparse"))
     return;  // libraries allocate, too
   try {
-    (void)make_matrix(format, source, context_, {}, kernel);
+    (void)make_matrix(format, source, context_, params(), kernel);
   } catch (const FormatRefused& refusal) { return RecordProperty("refused", refusal.reason()); }
   const std::size_t before = allocated_bytes(*context_);
-  const auto matrix = make_matrix(format, source, context_, {}, kernel);
-  const std::size_t shared = format.traits.uses_source ? source.bytes() : 0;
+  const auto matrix = make_matrix(format, source, context_, params(), kernel);
+  const std::size_t used = matrix->float_values() ? source.pattern.bytes() : source.bytes();
+  const std::size_t shared = format.traits.uses_source ? used : 0;
   EXPECT_EQ(matrix->bytes(), allocated_bytes(*context_) - before + shared);
 }
 
 TEST_P(Format, DiagonalIsRight) {
-  const CsrMatrix<double>& csr = GetParam().matrix->matrix;
-  const auto matrix = make(csr);
+  const auto matrix = make(given<double>());
   if (!matrix) return;
+  const CsrMatrix<double> csr = stored(given<double>());
   const std::int64_t n = std::min(csr.rows(), csr.cols());
   std::vector<double> expected(n);
   extract_diagonal(*test_context(), csr, expected.data());
@@ -255,14 +293,14 @@ TEST_P(Format, DiagonalIsRight) {
 }
 
 TEST_P(Format, NewValuesInTheSamePattern) {
-  const CsrMatrix<double>& csr = GetParam().matrix->matrix;
+  const CsrMatrix<double> csr = given<double>();
   const auto matrix = make(csr);
   if (!matrix) return;
   const auto x = sample_vector<double>(csr.cols(), 3);
   const Placed<double> px(context_, x);
   const double nan = std::numeric_limits<double>::quiet_NaN();
   const Revision built = matrix->revision();
-  EXPECT_TRUE(transposed_is_right(*matrix, csr, 1.0, 0.0)) << "transposed";
+  EXPECT_TRUE(transposed_is_right(*matrix, stored(csr), 1.0, 0.0)) << "transposed";
   CsrMatrix<double> changed;
   // Two updates: each is a revision of its own, and every result of the matrix is one of the newest values.
   for (int update = 1; update <= 2; ++update) {
@@ -270,9 +308,11 @@ TEST_P(Format, NewValuesInTheSamePattern) {
     changed = deep_copy(test_context(), csr);
     for (std::int64_t k = 0; k < csr.nonzeros(); ++k)
       const_cast<double*>(changed.values)[k] = csr.values[k] * (1 + update) + 1;
+    const CsrMatrix<double> source = placed(context_, changed);
+    changed = stored(changed);
     const Revision before = matrix->revision();
     const Recording recorded = matrix->recording();
-    matrix->update_values(placed(context_, changed));
+    matrix->update_values(source);
     EXPECT_GT(matrix->revision().values, before.values);
     EXPECT_EQ(built.pattern, matrix->revision().pattern);
     EXPECT_NE(recorded.version, matrix->recording().version);
@@ -305,7 +345,7 @@ TEST_P(Format, NewValuesInTheSamePattern) {
 INSTANTIATE_TEST_SUITE_P(Catalogue, Format, testing::ValuesIn(cases()), [](const auto& instance) {
   const Case& one = instance.param;
   return words(one.format->id) + "__" + std::string(to_string(one.space)) + "_" + words(one.kernel->name) +
-         "__" + one.matrix->name;
+         "__" + one.matrix->name + (one.values.empty() ? "" : "__" + std::string(one.values));
 });
 
 TEST(Catalogue, EntriesAreComplete) {

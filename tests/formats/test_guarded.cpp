@@ -259,7 +259,7 @@ unsigned Guarded::check_random_shapes(unsigned first, unsigned last, unsigned th
     SCOPED_TRACE("seed " + std::to_string(seed));
     auto [shape, random] = random_shape(seed);
     const CsrMatrix<double> csr = suitable(shape);
-    const FormatParams params = random_params(*GetParam().format, random);
+    FormatParams params = random_params(*GetParam().format, *GetParam().kernel, random);
     const Border border = random() % 2 ? Border::end : Border::begin;
     const bool wide = random() % 4 == 0, ordered = random() % 4 == 0 && GetParam().kernel->ordered;
     const int threads = static_cast<int>(std::array{1, 2, 3, 5, 8}[random() % 5]);
@@ -271,8 +271,10 @@ unsigned Guarded::check_random_shapes(unsigned first, unsigned last, unsigned th
       built += check_own_arrays(csr, params, border, wide);
     else if (seed % 3 == 1)
       built += check(csr, context, params, border, wide);
-    else
+    else {
+      if (params.has("values")) params.set("values", "auto");  // double is for vectors in double
       built += check(convert_values<float>(test_context(), csr), context, params, border, wide);
+    }
   }
   return built;
 }

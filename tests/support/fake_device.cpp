@@ -13,6 +13,7 @@
 #include "core/words.hpp"
 #include "formats/catalogue.hpp"
 #include "operators/multi_product.hpp"
+#include "operators/narrow_values.hpp"
 #include "support/split_link.hpp"
 
 namespace protean::test {
@@ -137,8 +138,9 @@ class FakeMatrix final : public AssembledMatrix<T>, public HasApplyDot<T>, publi
  public:
   explicit FakeMatrix(const BuildRequest<T>& request) : AssembledMatrix<T>(request) {
     const Inside inside(*request.context);
-    inner_ = make_matrix(find_format(request.entry.id), tagged(request.csr, Space::host), inside.context_,
-                         request.asked);
+    const FormatEntry& format = find_format(request.entry.id);
+    inner_ = make_matrix(format, tagged(request.csr, Space::host), inside.context_,
+                         detail::as_admitted(format, {}, Space::host, request.asked));
   }
   CsrMatrix<T> to_csr() const override {
     const detail::DeviceWork work(*this->context());

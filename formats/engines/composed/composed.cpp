@@ -18,6 +18,7 @@
 #include "core/words.hpp"
 #include "formats/catalogue.hpp"
 #include "operators/kernel_admission.hpp"
+#include "operators/narrow_values.hpp"
 
 namespace protean {
 namespace {
@@ -349,9 +350,9 @@ class SumOfFormats final : public AssembledMatrix<T>, public HasParts {
       parts_.emplace_back();
       if (!is_stored(plan, i)) continue;
       try {
-        parts_.back() =
-            make_matrix(entry, plan.cut->part_of(request.context, request.csr, static_cast<int>(i)),
-                        request.context, part.parameters, part.kernel);
+        parts_.back() = make_matrix(
+            entry, plan.cut->part_of(request.context, request.csr, static_cast<int>(i)), request.context,
+            detail::as_admitted(entry, part.kernel, request.context->space(), part.parameters), part.kernel);
       } catch (const FormatRefused& refused) {
         throw FormatRefused(request.entry.id, name_of(plan, i) + ": " + refused.reason(), refused.bytes());
       }

@@ -15,6 +15,7 @@
 #include "formats/engines/diagonals/diagonals.hpp"
 #include "formats/engines/view/ordered-inl.hpp"
 #include "formats/simd_gather-inl.hpp"
+#include "formats/simd_load-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace protean::formats::HWY_NAMESPACE {
@@ -63,11 +64,11 @@ HWY_INLINE void inner(D d, Block<in_blocks, View, Lines, T>& b, T& dot) {
     }
     hn::Vec<D> sum[U];
     for (int u = 0; u < U; ++u) sum[u] = hn::Zero(d);
-    const T* const values = behind(b.view.values, b.r);
+    const auto* const values = behind(b.view.values, b.r);
     const T* const x = behind(job.x, b.r);  // null if the matrix has no columns
     for (auto l = b.lines; l.more(); l.next())
       for (int u = 0; u < U; ++u) {
-        const auto value = hn::LoadU(d, values + l.at + u * N);
+        const auto value = load_values(d, values + l.at + u * N);
         if constexpr (in_blocks)
           sum[u] = hn::MulAdd(value, take(d, job.x + l.shift(), first_of_block + u * N), sum[u]);
         else
@@ -103,7 +104,7 @@ void edge(const View& view, const LineProduct<T>& job, std::int64_t h, std::int6
   std::fill_n(sum, end - begin, T(0));
   for (auto l = view.lines(h); l.more(); l.next()) {
     const std::int64_t first = std::max(begin, l.begin()), last = std::min(end, l.end());
-    const T* const values = view.values + l.at;
+    const auto* const values = view.values + l.at;
     if constexpr (View::in_blocks) {
       if (first >= last) continue;
       // Block after block: a division in every row would take longer than the product.
@@ -122,8 +123,8 @@ void edge(const View& view, const LineProduct<T>& job, std::int64_t h, std::int6
 }
 
 // Rows [begin, end) of hack h.
-template <class T>
-void rows_of_hack(const HackView<T>& view, const LineProduct<T>& job, std::int64_t h, std::int64_t begin,
+template <class V, class T>
+void rows_of_hack(const HackView<V>& view, const LineProduct<T>& job, std::int64_t h, std::int64_t begin,
                   std::int64_t end, bool with_dot, T& dot) {
   if (view.inside(h, begin, end))
     whole<false>(view, job, view.lines(h), begin, end, with_dot, dot);
@@ -174,9 +175,9 @@ void ordered(const View& view, const LineProduct<T>& job, std::int64_t begin, st
     for (auto l = view.lines(h); l.more(); l.next()) {
       if (!l.stores_some(r, r + count)) continue;
       const unsigned bits = view.entries[l.byte(i)];
-      const T* const values = view.values + l.at + r;
+      const auto* const values = view.values + l.at + r;
       const auto add = [&](std::int64_t j) HWY_ATTR {
-        sums[j] = std::fma(values[j], job.x[View::in_blocks ? l.col(r + j) : r + l.shift() + j], sums[j]);
+        sums[j] = std::fma(T{values[j]}, job.x[View::in_blocks ? l.col(r + j) : r + l.shift() + j], sums[j]);
       };
       if (bits == 255)
         for (std::int64_t j = 0; j < byte; ++j) add(j);
@@ -234,6 +235,10 @@ PROTEAN_RUN(segments_f32, SegmentView, float)
 PROTEAN_RUN(blocks_f64, BlockLineView, double)
 PROTEAN_RUN(blocks_f32, BlockLineView, float)
 #undef PROTEAN_RUN
+double hacks_f32_f64(const HackView<float>& view, const LineProduct<double>& job, std::int64_t begin,
+                     std::int64_t end) {
+  return run(view, job, begin, end);
+}
 
 }  // namespace
 }  // namespace protean::formats::HWY_NAMESPACE
@@ -367,6 +372,11 @@ Admission admit_stored(std::int64_t stored, std::size_t bytes, const SparsityPat
   PROTEAN_LINE_PRODUCT(View, T) { return HWY_DYNAMIC_DISPATCH(name)(view, product, begin, end); }
 PROTEAN_DISPATCH(hacks_f64, HackView, double)
 PROTEAN_DISPATCH(hacks_f32, HackView, float)
+HWY_EXPORT(hacks_f32_f64);
+double line_product(const HackView<float>& view, const LineProduct<double>& product, std::int64_t begin,
+                    std::int64_t end) {
+  return HWY_DYNAMIC_DISPATCH(hacks_f32_f64)(view, product, begin, end);
+}
 PROTEAN_DISPATCH(bands_f64, BandView, double)
 PROTEAN_DISPATCH(bands_f32, BandView, float)
 PROTEAN_DISPATCH(segments_f64, SegmentView, double)

@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <type_traits>
 #include <vector>
 
 #include "core/behind.hpp"
 #include "core/bisect.hpp"
 #include "formats/engines/diagonals/diagonal_view.hpp"
 #include "formats/engines/view/row_view.hpp"
+#include "formats/engines/view/stored_values.hpp"
 
 namespace protean::formats {
 
@@ -34,6 +36,9 @@ PROTEAN_LINE_PRODUCT(SegmentView, double);
 PROTEAN_LINE_PRODUCT(SegmentView, float);
 PROTEAN_LINE_PRODUCT(BlockLineView, double);
 PROTEAN_LINE_PRODUCT(BlockLineView, float);
+// Values in float, everything else in double.
+double line_product(const HackView<float>& view, const LineProduct<double>& product, std::int64_t begin,
+                    std::int64_t end);
 
 // The diagonals of hack h are off[ptr[h]] .. off[ptr[h+1] - 1]. admit() finds them and passes them to the
 // maker as its plan.
@@ -143,8 +148,14 @@ class LineMatrix : public RowViewMatrix<T, Derived>, public HasApplyDot<T> {
     *result = run({T(1), T(0), x.data, y.data, true, false});
   }
   void multiply(T alpha, const T* x, T beta, T* y) const { run({alpha, beta, x, y, false, false}); }
+  // f(the view with which products are computed).
+  template <class F>
+  auto visit_view(F&& f) const {
+    return f(self().row_view());
+  }
 
  protected:
+  // values: of values_; a derived class may keep its values in memory of its own (visit_view()).
   LineMatrix(const BuildRequest<T>& request, std::int64_t values, std::int64_t bit_bytes)
       : RowViewMatrix<T, Derived>(request),
         values_(request.context, values),
@@ -211,41 +222,53 @@ class LineMatrix : public RowViewMatrix<T, Derived>, public HasApplyDot<T> {
   const Derived& self() const { return static_cast<const Derived&>(*this); }
 
   T run(const LineProduct<T>& product) const {
-    const auto view = self().row_view();
-    const int parts = static_cast<int>(borders_.size()) - 1;
-    PartialSums<T> sums(parts);
-    parallel(parts, [&](int part, int) {
-      sums[part] = line_product(view, product, borders_[part], borders_[part + 1]);
+    return self().visit_view([&](const auto& view) {
+      const int parts = static_cast<int>(borders_.size()) - 1;
+      PartialSums<T> sums(parts);
+      parallel(parts, [&](int part, int) {
+        sums[part] = line_product(view, product, borders_[part], borders_[part + 1]);
+      });
+      return sums.total();
     });
-    return sums.total();
   }
 };
 
-// dia and hdi.
+// dia and hdi. Their values may be in float although T is double.
 template <class T>
 class HackMatrix : public LineMatrix<T, HackMatrix<T>> {
  public:
+  // Of values in the precision of the vectors.
   HackView<T> row_view() const noexcept {
-    HackView<T> view{};
-    view.values = this->values_.data(), view.entries = this->entries_.data();
-    view.rows = this->rows(), view.cols = this->cols();
-    view.height = height_, view.hacks = ptr_.size() - 1, view.bit_bytes = bit_bytes_;
-    view.ptr = ptr_.data(), view.off = off_.data();
-    return view;
+    return lines_.visit([&](const auto* values) {
+      if constexpr (std::is_same_v<decltype(values), const T*>)
+        return view_of(values);
+      else
+        return view_of(static_cast<const T*>(nullptr));
+    });
+  }
+  template <class F>
+  auto visit_view(F&& f) const {
+    return lines_.visit([&](const auto* values) { return f(view_of(values)); });
   }
 
+  CsrMatrix<T> to_csr() const override {
+    return visit_view([&](const auto& view) {
+      return csr_from_view<T>(this->context(), this->rows(), this->cols(), this->nonzeros(), view);
+    });
+  }
   // Faster than through the row view, which reads all entries.
   void diagonal(VectorView<T> d) const override {
-    parallel(useful_parts(*this->context(), d.size), [&](int part, int parts) {
-      const Range range = even_range(d.size, part, parts);
-      for (std::int64_t r = range.begin; r < range.end; ++r) {
-        const std::int64_t h = r / height_;
-        const std::int32_t *first = off_.data() + ptr_[h], *last = off_.data() + ptr_[h + 1];
-        const std::int32_t* found = std::lower_bound(first, last, 0);
-        d.data[r] = found != last && *found == 0
-                        ? this->values_[(found - off_.data()) * height_ + r % height_]
-                        : T(0);
-      }
+    lines_.visit([&](const auto* values) {
+      parallel(useful_parts(*this->context(), d.size), [&](int part, int parts) {
+        const Range range = even_range(d.size, part, parts);
+        for (std::int64_t r = range.begin; r < range.end; ++r) {
+          const std::int64_t h = r / height_;
+          const std::int32_t *first = off_.data() + ptr_[h], *last = off_.data() + ptr_[h + 1];
+          const std::int32_t* found = std::lower_bound(first, last, 0);
+          d.data[r] =
+              found != last && *found == 0 ? T{values[(found - off_.data()) * height_ + r % height_]} : T(0);
+        }
+      });
     });
   }
 
@@ -254,36 +277,47 @@ class HackMatrix : public LineMatrix<T, HackMatrix<T>> {
       : HackMatrix(request, plan_of<Diagonals>(request.admission)) {}
 
   // One pass writes neighbouring values together; the row view would go from one diagonal to the next in each row.
-  void do_update_values(const CsrMatrix<T>& csr) override { write<false>(csr); }
-
-  std::size_t array_bytes() const noexcept {
-    return LineMatrix<T, HackMatrix<T>>::array_bytes() + off_.bytes();
+  void do_update_values(const CsrMatrix<T>& csr) override {
+    lines_.rewrite(this->float_values(), [&](auto* values) { write<false>(csr, values); });
   }
+
+  std::size_t array_bytes() const noexcept { return lines_.bytes() + this->entries_.bytes() + off_.bytes(); }
 
   std::int64_t height_, bit_bytes_;
   Buffer<std::int64_t> ptr_;
   Buffer<std::int32_t> off_;
+  StoredValues<T> lines_;  // in the place of values_
 
  private:
   HackMatrix(const BuildRequest<T>& request, const Diagonals& where)
-      : LineMatrix<T, HackMatrix<T>>(request, where.height * where.count(),
-                                     (where.height + 7) / 8 * where.count()),
+      : LineMatrix<T, HackMatrix<T>>(request, 0, (where.height + 7) / 8 * where.count()),
         height_(where.height),
         bit_bytes_((where.height + 7) / 8),
         ptr_(request.context, static_cast<std::int64_t>(where.ptr.size())),
-        off_(request.context, where.count()) {
+        off_(request.context, where.count()),
+        lines_(request.context, where.height * where.count(), request.float_values) {
     this->borders_ = row_borders(this->rows(), height_, ptr_.size() - 1, this->parts_,
                                  [&](std::int64_t h) { return where.ptr[static_cast<std::size_t>(h)]; });
     std::copy(where.ptr.begin(), where.ptr.end(), ptr_.begin());
     copy_array(*request.context, where.off.data(), where.count(), off_.data());
-    write<true>(request.csr);
+    lines_.visit([&](auto* values) { write<true>(request.csr, values); });
+  }
+
+  template <class V>
+  HackView<V> view_of(const V* values) const noexcept {
+    HackView<V> view{};
+    view.values = values, view.entries = this->entries_.data();
+    view.rows = this->rows(), view.cols = this->cols();
+    view.height = height_, view.hacks = ptr_.size() - 1, view.bit_bytes = bit_bytes_;
+    view.ptr = ptr_.data(), view.off = off_.data();
+    return view;
   }
 
   // A piece of every diagonal, for some rows, is first written to a small array, and then copied as a whole.
   // The diagonals lie far apart, often at multiples of a page, and are too many for the hardware to prefetch
   // their next lines.
-  template <bool structure>
-  void write(const CsrMatrix<T>& csr) {
+  template <bool structure, class V>
+  void write(const CsrMatrix<T>& csr, V* const to) {
     constexpr std::int64_t byte = 8, piece = 4 * byte;
     csr.pattern.row_ptr.visit([&](auto* row_ptr) {
       parallel(static_cast<int>(this->borders_.size()) - 1, [&](int part, int) {
@@ -291,7 +325,6 @@ class HackMatrix : public LineMatrix<T, HackMatrix<T>> {
         // members again after every one.
         const std::int32_t *const off = off_.data(), *const col = csr.pattern.col;
         const T* const from = csr.values;
-        T* const to = this->values_.data();
         std::uint8_t* const entries = this->entries_.data();
         const std::int64_t stride = height_, bit_stride = bit_bytes_, rows = this->rows(),
                            stop = this->borders_[part + 1];
@@ -299,7 +332,7 @@ class HackMatrix : public LineMatrix<T, HackMatrix<T>> {
         const auto places =
             std::make_unique_for_overwrite<std::int32_t[]>(static_cast<std::size_t>(rows + this->cols()));
         std::int32_t* const place = places.get() + rows;
-        std::vector<T> pieces;             // diagonal d begins at d * piece
+        std::vector<V> pieces;             // diagonal d begins at d * piece
         std::vector<std::uint8_t> packed;  // their entry bits
         for (std::int64_t r = this->borders_[part]; r < stop;) {
           const std::int64_t h = r / stride, top = h * stride, first = ptr_[h], count = ptr_[h + 1] - first;
@@ -311,26 +344,27 @@ class HackMatrix : public LineMatrix<T, HackMatrix<T>> {
           for (std::int64_t i = r - top; i < last; i += piece) {
             const std::int64_t tall = std::min(piece, last - i);
             for (std::int64_t j = 0; j < tall; j += byte) {
-              T* const line = behind(pieces.data(), j);
+              V* const line = behind(pieces.data(), j);
               std::uint8_t* const bits = behind(packed.data(), j / byte);
               const std::int64_t row = top + i + j, filled = std::min({byte, tall - j, rows - row});
               if (filled == byte && row_ptr[row + byte] - row_ptr[row] == byte * count) {
                 // Every row has an entry on every diagonal: no place has to be looked up.
                 const T* const source = from + row_ptr[row];
                 for (std::int64_t d = 0; d < count; ++d) {
-                  for (std::int64_t g = 0; g < byte; ++g) line[d * piece + g] = source[g * count + d];
+                  for (std::int64_t g = 0; g < byte; ++g)
+                    line[d * piece + g] = static_cast<V>(source[g * count + d]);
                   if constexpr (structure) bits[d * (piece / byte)] = 255;
                 }
                 continue;
               }
               for (std::int64_t d = 0; d < count; ++d) {
-                std::fill_n(line + d * piece, byte, T(0));
+                std::fill_n(line + d * piece, byte, V(0));
                 if constexpr (structure) bits[d * (piece / byte)] = 0;
               }
               for (std::int64_t g = 0; g < filled; ++g)
                 for (std::int64_t k = row_ptr[row + g], end = row_ptr[row + g + 1]; k < end; ++k) {
                   const std::int64_t d = place[col[k] - row - g];
-                  line[d * piece + g] = from[k];
+                  line[d * piece + g] = static_cast<V>(from[k]);
                   if constexpr (structure) bits[d * (piece / byte)] |= static_cast<std::uint8_t>(1u << g);
                 }
             }

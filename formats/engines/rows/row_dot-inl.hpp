@@ -20,6 +20,8 @@
 #include "hwy/cache_control.h"
 #include "hwy/highway.h"
 
+#include "formats/simd_load-inl.hpp"
+
 HWY_BEFORE_NAMESPACE();
 namespace protean::formats::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
@@ -72,19 +74,19 @@ HWY_INLINE T add_product(T a, T b, T sum) {
 constexpr int most_unrolled = 10;
 
 // The sum of values[k] x[col[k]] for k < length, one after another.
-template <int length, class T>
-HWY_INLINE T short_dot(const T* HWY_RESTRICT values, const std::int32_t* HWY_RESTRICT col,
+template <int length, class T, class V>
+HWY_INLINE T short_dot(const V* HWY_RESTRICT values, const std::int32_t* HWY_RESTRICT col,
                        const T* HWY_RESTRICT x) {
   if constexpr (length == 0)
     return T(0);
   else
-    return add_product(values[length - 1], x[col[length - 1]], short_dot<length - 1>(values, col, x));
+    return add_product(T{values[length - 1]}, x[col[length - 1]], short_dot<length - 1>(values, col, x));
 }
 
 // The sum of values[k] x[col[k]] for begin <= k < end. The order of the additions depends on end - begin
 // only. Fewer than `shortest` entries are added one by one.
-template <int shortest = 4, class T, class P>
-HWY_INLINE T row_dot(const T* HWY_RESTRICT values, const std::int32_t* HWY_RESTRICT col,
+template <int shortest = 4, class T, class P, class V>
+HWY_INLINE T row_dot(const V* HWY_RESTRICT values, const std::int32_t* HWY_RESTRICT col,
                      const T* HWY_RESTRICT x, P k, P end) {
   const RowTag<T> d;
   constexpr P lanes = static_cast<P>(hn::MaxLanes(RowTag<T>()));
@@ -92,11 +94,11 @@ HWY_INLINE T row_dot(const T* HWY_RESTRICT values, const std::int32_t* HWY_RESTR
   if (end - k >= shortest) {
     auto even = hn::Zero(d), odd = hn::Zero(d);
     for (; k + 2 * lanes <= end; k += 2 * lanes) {
-      even = hn::MulAdd(hn::LoadU(d, values + k), pick(x, col + k), even);
-      odd = hn::MulAdd(hn::LoadU(d, values + k + lanes), pick(x, col + k + lanes), odd);
+      even = hn::MulAdd(load_values(d, values + k), pick(x, col + k), even);
+      odd = hn::MulAdd(load_values(d, values + k + lanes), pick(x, col + k + lanes), odd);
     }
     if (k + lanes <= end) {
-      even = hn::MulAdd(hn::LoadU(d, values + k), pick(x, col + k), even);
+      even = hn::MulAdd(load_values(d, values + k), pick(x, col + k), even);
       k += lanes;
     }
     sum = hn::GetLane(hn::SumOfLanes(d, hn::Add(even, odd)));
@@ -111,20 +113,20 @@ constexpr bool has_masks = hn::MaxLanes(RowTag<double>()) == 4;
 // The same, with `chunk` entries at a time, a multiple of 4: the last chunk is computed as a whole, and what belongs to
 // the rows that follow is set to zero. So the only branch is on the number of chunks; it is rarely mispredicted if rows
 // of varying length have few chunks. Reads up to chunk - 1 entries from `end` on.
-template <int chunk, class T, class P>
-HWY_INLINE T masked_row_dot(const T* HWY_RESTRICT values, const std::int32_t* HWY_RESTRICT col,
+template <int chunk, class T, class P, class V>
+HWY_INLINE T masked_row_dot(const V* HWY_RESTRICT values, const std::int32_t* HWY_RESTRICT col,
                             const T* HWY_RESTRICT x, P k, P end) {
   const RowTag<T> d;
   constexpr P lanes = static_cast<P>(hn::MaxLanes(RowTag<T>()));
   auto sum = hn::Zero(d);
   for (; end - k > chunk; k += chunk)
     for (P j = 0; j < chunk; j += lanes)
-      sum = hn::MulAdd(hn::LoadU(d, values + k + j), pick(x, col + k + j), sum);
+      sum = hn::MulAdd(load_values(d, values + k + j), pick(x, col + k + j), sum);
   for (P j = 0; j < chunk; j += lanes) {
     const auto inside = hn::FirstN(d, static_cast<std::size_t>(end - k - j > 0 ? end - k - j : 0));
     // Only products are masked: x may be infinite in columns in which this row has no entry.
-    sum =
-        hn::Add(sum, hn::IfThenElseZero(inside, hn::Mul(hn::LoadU(d, values + k + j), pick(x, col + k + j))));
+    sum = hn::Add(sum,
+                  hn::IfThenElseZero(inside, hn::Mul(load_values(d, values + k + j), pick(x, col + k + j))));
   }
   return hn::GetLane(hn::SumOfLanes(d, sum));
 }

@@ -30,8 +30,8 @@ enum class Way { by_length, masked, plain_sums, simd };
 
 constexpr int masked_chunk = 8;
 
-template <bool with_dot, bool plain, bool scattered = false, class T, class P>
-HWY_INLINE void finish_row(const RowsWork<T, P>& w, std::int64_t r, T sum, ShareCarry<T>& carry) {
+template <bool with_dot, bool plain, bool scattered = false, class T, class P, class V>
+HWY_INLINE void finish_row(const RowsWork<T, P, V>& w, std::int64_t r, T sum, ShareCarry<T>& carry) {
   const std::int64_t to = scattered ? w.target[r] : r;
   if constexpr (plain)
     w.y[to] = sum;
@@ -42,8 +42,8 @@ HWY_INLINE void finish_row(const RowsWork<T, P>& w, std::int64_t r, T sum, Share
 
 // The rows from r on as long as they have `length` entries. Returns the next row. The code for one length has no other
 // branches than the one that asks for the next length.
-template <int length, bool with_dot, bool plain, class T, class P>
-HWY_INLINE std::int64_t rows_of_length(const RowsWork<T, P>& w, std::int64_t r, std::int64_t row_end, P& k,
+template <int length, bool with_dot, bool plain, class T, class P, class V>
+HWY_INLINE std::int64_t rows_of_length(const RowsWork<T, P, V>& w, std::int64_t r, std::int64_t row_end, P& k,
                                        ShareCarry<T>& carry) {
   do {
     if (w.prefetch) prefetch_ahead(k, w.values, w.col);
@@ -53,8 +53,8 @@ HWY_INLINE std::int64_t rows_of_length(const RowsWork<T, P>& w, std::int64_t r, 
   return r;
 }
 
-template <class T, class P, bool with_dot, bool plain, Way way, bool scattered = false>
-ShareCarry<T> product_of_share(const RowsWork<T, P>& w, const RowShare& share) {
+template <class T, class P, class V, bool with_dot, bool plain, Way way, bool scattered = false>
+ShareCarry<T> product_of_share(const RowsWork<T, P, V>& w, const RowShare& share) {
   constexpr int shortest = way == Way::plain_sums ? 16 : 4;
   P k = static_cast<P>(share.k_begin), prefetched = k;
   ShareCarry<T> carry;
@@ -98,8 +98,8 @@ ShareCarry<T> product_of_share(const RowsWork<T, P>& w, const RowShare& share) {
 }
 
 // The same for rows of a list. Entries do not follow one another, so the hardware's prefetcher must do.
-template <class T, class P>
-ShareCarry<T> product_of_list(const RowsWork<T, P>& w, const RowShare& share, bool with_dot) {
+template <class T, class P, class V>
+ShareCarry<T> product_of_list(const RowsWork<T, P, V>& w, const RowShare& share, bool with_dot) {
   ShareCarry<T> carry;
   P k = static_cast<P>(share.k_begin);
   for (std::int64_t p = share.row_begin; p < share.row_end; ++p) {
@@ -119,8 +119,8 @@ ShareCarry<T> product_of_list(const RowsWork<T, P>& w, const RowShare& share, bo
 }
 
 // A share of whole rows, in deterministic mode.
-template <class T, class P>
-void ordered_share(const RowsWork<T, P>& w, const RowShare& share) {
+template <class T, class P, class V>
+void ordered_share(const RowsWork<T, P, V>& w, const RowShare& share) {
   P k = static_cast<P>(share.k_begin), prefetched = k;
   for (std::int64_t p = share.row_begin; p < share.row_end; ++p) {
     const std::int64_t r = w.list ? w.list[p] : p;
@@ -132,22 +132,22 @@ void ordered_share(const RowsWork<T, P>& w, const RowShare& share) {
   }
 }
 
-template <class T, class P>
-ShareCarry<T> product(const RowsWork<T, P>& w, const RowShare& share, bool with_dot) {
+template <class T, class P, class V>
+ShareCarry<T> product(const RowsWork<T, P, V>& w, const RowShare& share, bool with_dot) {
   if (w.ordered) {
     ordered_share(w, share);
     return {};
   }
   if (w.list) return product_of_list(w, share, with_dot);
   if (w.target)
-    return with_dot ? product_of_share<T, P, true, false, Way::simd, true>(w, share)
-                    : product_of_share<T, P, false, false, Way::simd, true>(w, share);
+    return with_dot ? product_of_share<T, P, V, true, false, Way::simd, true>(w, share)
+                    : product_of_share<T, P, V, false, false, Way::simd, true>(w, share);
   const auto run = [&](auto constant) {
     constexpr Way way = decltype(constant)::value;
-    if (with_dot && w.beta == T(0)) return product_of_share<T, P, true, true, way>(w, share);
-    if (with_dot) return product_of_share<T, P, true, false, way>(w, share);
-    if (w.alpha == T(1) && w.beta == T(0)) return product_of_share<T, P, false, true, way>(w, share);
-    return product_of_share<T, P, false, false, way>(w, share);
+    if (with_dot && w.beta == T(0)) return product_of_share<T, P, V, true, true, way>(w, share);
+    if (with_dot) return product_of_share<T, P, V, true, false, way>(w, share);
+    if (w.alpha == T(1) && w.beta == T(0)) return product_of_share<T, P, V, false, true, way>(w, share);
+    return product_of_share<T, P, V, false, false, way>(w, share);
   };
   if constexpr (sizeof(P) == 8) {  // a matrix far larger than any cache
     return run(std::integral_constant<Way, Way::simd>());
@@ -159,14 +159,16 @@ ShareCarry<T> product(const RowsWork<T, P>& w, const RowShare& share, bool with_
   }
 }
 
-#define PROTEAN_ROWS_KERNEL(name, T, P)                                               \
-  ShareCarry<T> name(const RowsWork<T, P>& w, const RowShare& share, bool with_dot) { \
-    return product<T, P>(w, share, with_dot);                                         \
+#define PROTEAN_ROWS_KERNEL(name, T, P, V)                                               \
+  ShareCarry<T> name(const RowsWork<T, P, V>& w, const RowShare& share, bool with_dot) { \
+    return product<T, P, V>(w, share, with_dot);                                         \
   }
-PROTEAN_ROWS_KERNEL(rows_product_f64_p32, double, std::int32_t)
-PROTEAN_ROWS_KERNEL(rows_product_f64_p64, double, std::int64_t)
-PROTEAN_ROWS_KERNEL(rows_product_f32_p32, float, std::int32_t)
-PROTEAN_ROWS_KERNEL(rows_product_f32_p64, float, std::int64_t)
+PROTEAN_ROWS_KERNEL(rows_product_f64_p32, double, std::int32_t, double)
+PROTEAN_ROWS_KERNEL(rows_product_f64_p64, double, std::int64_t, double)
+PROTEAN_ROWS_KERNEL(rows_product_f32_p32, float, std::int32_t, float)
+PROTEAN_ROWS_KERNEL(rows_product_f32_p64, float, std::int64_t, float)
+PROTEAN_ROWS_KERNEL(rows_product_f64_p32_f32, double, std::int32_t, float)
+PROTEAN_ROWS_KERNEL(rows_product_f64_p64_f32, double, std::int64_t, float)
 #undef PROTEAN_ROWS_KERNEL
 
 }  // namespace
@@ -189,15 +191,17 @@ std::int64_t row_of_length_on_device(const Context& context, const SparsityPatte
                                      std::int64_t length);
 #endif
 
-#define PROTEAN_ROWS_PRODUCT(name, T, P)                                                         \
-  HWY_EXPORT(name);                                                                              \
-  ShareCarry<T> rows_product(const RowsWork<T, P>& work, const RowShare& share, bool with_dot) { \
-    return HWY_DYNAMIC_DISPATCH(name)(work, share, with_dot);                                    \
+#define PROTEAN_ROWS_PRODUCT(name, T, P, V)                                                         \
+  HWY_EXPORT(name);                                                                                 \
+  ShareCarry<T> rows_product(const RowsWork<T, P, V>& work, const RowShare& share, bool with_dot) { \
+    return HWY_DYNAMIC_DISPATCH(name)(work, share, with_dot);                                       \
   }
-PROTEAN_ROWS_PRODUCT(rows_product_f64_p32, double, std::int32_t)
-PROTEAN_ROWS_PRODUCT(rows_product_f64_p64, double, std::int64_t)
-PROTEAN_ROWS_PRODUCT(rows_product_f32_p32, float, std::int32_t)
-PROTEAN_ROWS_PRODUCT(rows_product_f32_p64, float, std::int64_t)
+PROTEAN_ROWS_PRODUCT(rows_product_f64_p32, double, std::int32_t, double)
+PROTEAN_ROWS_PRODUCT(rows_product_f64_p64, double, std::int64_t, double)
+PROTEAN_ROWS_PRODUCT(rows_product_f32_p32, float, std::int32_t, float)
+PROTEAN_ROWS_PRODUCT(rows_product_f32_p64, float, std::int64_t, float)
+PROTEAN_ROWS_PRODUCT(rows_product_f64_p32_f32, double, std::int32_t, float)
+PROTEAN_ROWS_PRODUCT(rows_product_f64_p64_f32, double, std::int64_t, float)
 #undef PROTEAN_ROWS_PRODUCT
 
 namespace {

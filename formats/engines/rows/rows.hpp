@@ -11,6 +11,7 @@
 #pragma once
 #include <algorithm>
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include "formats/engines/rows/csr.hpp"
@@ -28,11 +29,12 @@ struct RowShare {
   bool operator==(const RowShare&) const = default;
 };
 
-template <class T, class P>
+// V: the type of the values, which become numbers of type T before anything is computed with them.
+template <class T, class P, class V = T>
 struct RowsWork {
   const P* row_ptr;
   const std::int32_t* col;
-  const T* values;
+  const V* values;
   T alpha;
   const T* x;
   T beta;
@@ -63,9 +65,14 @@ ShareCarry<float> rows_product(const RowsWork<float, std::int32_t>& work, const 
 ShareCarry<float> rows_product(const RowsWork<float, std::int64_t>& work, const RowShare& share,
                                bool with_dot);
 
+ShareCarry<double> rows_product(const RowsWork<double, std::int32_t, float>& work, const RowShare& share,
+                                bool with_dot);
+ShareCarry<double> rows_product(const RowsWork<double, std::int64_t, float>& work, const RowShare& share,
+                                bool with_dot);
+
 // All shares, in parallel. Returns x . y when `with_dot`.
-template <class T, class P>
-T run_shares(const RowsWork<T, P>& work, std::int64_t rows, const std::vector<RowShare>& shares,
+template <class T, class P, class V>
+T run_shares(const RowsWork<T, P, V>& work, std::int64_t rows, const std::vector<RowShare>& shares,
              bool with_dot) {
   const int parts = static_cast<int>(shares.size());
   PartialSums<ShareCarry<T>> carries(parts);
@@ -172,12 +179,22 @@ class CsrInShares : public CsrHolder<T>, public HasApplyDot<T> {
   // Calls f(RowsWork<T, P>) with the type P of the row pointers.
   template <class F>
   T with_work(T alpha, VectorView<const T> x, T beta, VectorView<T> y, F&& f) const {
+    return with_work_on(csr_.values, alpha, x, beta, y, std::forward<F>(f));
+  }
+  // The same for other values of the entries.
+  template <class V, class F>
+  T with_work_on(const V* values, T alpha, VectorView<const T> x, T beta, VectorView<T> y, F&& f) const {
     return csr_.pattern.row_ptr.visit([&](auto* row_ptr) {
-      return f(RowsWork<T, std::remove_const_t<std::remove_pointer_t<decltype(row_ptr)>>>{
-          row_ptr, csr_.pattern.col, csr_.values, alpha, x.data, beta, y.data,
-          this->context()->deterministic(), prefetch_, alike_, list_, nullptr,
-          uneven_ ? csr_.nonzeros() : 0});
+      return f(RowsWork<T, std::remove_const_t<std::remove_pointer_t<decltype(row_ptr)>>, V>{
+          row_ptr, csr_.pattern.col, values, alpha, x.data, beta, y.data, this->context()->deterministic(),
+          prefetch_, alike_, list_, nullptr, uneven_ ? csr_.nonzeros() : 0});
     });
+  }
+
+  template <class V>
+  T run_on(const V* values, T alpha, VectorView<const T> x, T beta, VectorView<T> y, bool with_dot) const {
+    return with_work_on(values, alpha, x, beta, y,
+                        [&](const auto& work) { return run_shares(work, csr_.rows(), shares_, with_dot); });
   }
 
   // What a layout shows: the arrays of csr and the arrays of the format.
@@ -191,8 +208,7 @@ class CsrInShares : public CsrHolder<T>, public HasApplyDot<T> {
 
  private:
   T run(T alpha, VectorView<const T> x, T beta, VectorView<T> y, bool with_dot) const {
-    return with_work(alpha, x, beta, y,
-                     [&](const auto& work) { return run_shares(work, csr_.rows(), shares_, with_dot); });
+    return run_on(csr_.values, alpha, x, beta, y, with_dot);
   }
 
   std::vector<RowShare> shares_;

@@ -22,6 +22,7 @@
 #include "formats/compose.hpp"
 #include "operators/kernel_admission.hpp"
 #include "operators/multi_product.hpp"
+#include "operators/narrow_values.hpp"
 #include "operators/parts.hpp"
 #include "operators/tuning.hpp"
 
@@ -303,8 +304,11 @@ class SplitMatrix final : public AssembledMatrix<T>,
                                  device_part_.parameters, device_part_.kernel);
     if (its.pattern.rows > 0) {
       const std::shared_ptr<Buffer<T>> values = host_values(source_, its);
-      parts.host = make_matrix<T>(find_format(host_part_.format), {its.pattern, values->data(), values},
-                                  host_, host_part_.parameters, host_part_.kernel);
+      parts.host =
+          make_matrix<T>(find_format(host_part_.format), {its.pattern, values->data(), values}, host_,
+                         detail::as_admitted(find_format(host_part_.format), host_part_.kernel, Space::host,
+                                             host_part_.parameters),
+                         host_part_.kernel);
       if (!its.columns.empty()) {
         const auto count = static_cast<std::int64_t>(its.columns.size());
         parts.columns = Buffer<std::int32_t>(context, count);

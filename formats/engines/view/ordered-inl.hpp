@@ -26,10 +26,10 @@ HWY_INLINE void store_ordered(T alpha, T sum, T beta, T& y) {
 }
 
 // Adds values[k] x[col[k]] for k < end to `sum`, one after another.
-template <class T, class P>
-HWY_INLINE T ordered_dot(const T* HWY_RESTRICT values, const std::int32_t* HWY_RESTRICT col,
+template <class T, class P, class V>
+HWY_INLINE T ordered_dot(const V* HWY_RESTRICT values, const std::int32_t* HWY_RESTRICT col,
                          const T* HWY_RESTRICT x, P k, P end, T sum = T(0)) {
-  for (; k < end; ++k) sum = std::fma(values[k], x[col[k]], sum);
+  for (; k < end; ++k) sum = std::fma(T{values[k]}, x[col[k]], sum);
   return sum;
 }
 

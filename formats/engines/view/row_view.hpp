@@ -79,7 +79,7 @@ void ordered_product_of_view(const Context& context, const View& view, std::int6
   for_rows_of_view(context, view, nonzeros, [&](std::int64_t p, std::int64_t row) {
     T sum = 0;
     view.for_entries(
-        p, [&](std::int32_t col, std::int64_t place) { sum = std::fma(view.values[place], x[col], sum); });
+        p, [&](std::int32_t col, std::int64_t place) { sum = std::fma(T{view.values[place]}, x[col], sum); });
     const T scaled = alpha * sum;
     y[row] = beta == T(0) ? scaled : std::fma(beta, y[row], scaled);
   });
