@@ -9,6 +9,7 @@
 //   z := M^-1 r, r . z               -         -            1 + 1 (+ M, + 2 if M cannot fuse the dot) x, p := z + beta
 //   p               3 + 2     4 + 2        3 + 2
 //   sum                              10        12           12 and more
+#include "core/blas1.hpp"
 #include "solvers/forms.hpp"
 #include "solvers/methods.hpp"
 
@@ -82,6 +83,29 @@ class Cg final : public StepsOf<L> {
   std::span<const LaneGuard> tested(bool first) const noexcept {
     return std::span(guards).subspan(first ? 1 : 0);
   }
+  // r := the residual anew, and z and p change by what M^-1 makes of the difference, so that p remains z + beta p of
+  // the step before. Of one lane. G. Sleijpen and H. van der Vorst, Computing 56 (1996) 141, "reliable updates".
+  void renew(const System& s, Input from) {
+    const Context& context = s.context();
+    const View r = lanes_.vector(r_), p = lanes_.vector(p_), q = lanes_.vector(q_);
+    if (from.data != q.data) copy<T>(context, from, q);
+    if (s.general_preconditioner()) {
+      const View z = lanes_.vector(z_);
+      copy<T>(context, q, r);
+      axpby<T>(context, T(-1), z, T(1), p);
+      lanes_.precondition(s, r, z);
+      axpby<T>(context, T(1), z, T(1), p);
+      lanes_.dot_pair(r, r, z, at(rr()));
+      return;
+    }
+    // q := the new r less the old one
+    axpby<T>(context, T(-1), r, T(1), q);
+    axpby<T>(context, T(1), q, T(1), r);
+    if (s.d.size > 0) multiply<T>(context, s.d, q, q);
+    axpby<T>(context, T(1), q, T(1), p);
+    lanes_.precondition(s, r, q);
+    lanes_.dot_pair(r, r, q, at(rr()));
+  }
   Input residual() noexcept { return lanes_.vector(r_); }
   CgState<T> state() noexcept { return {lanes_.vector(r_), lanes_.vector(p_), at(0)}; }
 
@@ -101,6 +125,8 @@ class OneCg final : public OneVector<T, Cg>, public HasCgState<T> {
  public:
   using OneVector<T, Cg>::OneVector;
   CgState<T> cg_state() noexcept override { return this->steps_.state(); }
+  bool renews() const noexcept override { return true; }
+  void renew(const System<T>& s, VectorView<const T> r) override { this->steps_.renew(s, r); }
 };
 
 constinit const SolverEntry cg =

@@ -170,6 +170,11 @@ class Method {
   virtual void begin(const System<T>& system, VectorView<const T> r) = 0;
   // The scalars of signals() are final before the last operation that step() queues.
   virtual void step(const System<T>& system) = 0;
+  // Whether renew() may be called between two steps.
+  virtual bool renews() const noexcept { return false; }
+  // r replaces the residual of the recurrence, which has other rounding errors. The method goes on in its direction: no
+  // step is lost, as it would be by begin(). r may be scratch().
+  virtual void renew(const System<T>&, VectorView<const T>) {}
   // The vectors of n entries that the method keeps from one call to the next: all that begin(), step() and finish()
   // will read before they write it. They are permuted when the order of the rows changes between two steps. ahead:
   // the device may have computed more steps than phase() says. Then the list has the vectors of all phases, and some

@@ -49,6 +49,10 @@ struct SolveReport {
   // How often the method started again from b - A x: because the recurrence residual was too small, the method broke
   // down, new values came, or a cycle of the method was complete.
   std::int64_t restarts = 0;
+  // How often b - A x was computed with the values that were given because products were with values rounded to float
+  // (HasGivenMatrix), after the beginning; and why the solve went on with the given values. Empty: it did not.
+  std::int64_t corrections = 0;
+  std::string left_rounding;
   // Norms by SolverOptions::residual_norm; true_residual belongs to the returned x.
   double rhs_norm = 0, initial_residual = 0;
   double recurrence_residual = 0, true_residual = 0;

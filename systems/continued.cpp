@@ -62,6 +62,8 @@ StopReason used_up(const StoppingRule& rule, const SolveReport& first, double se
 SolveReport joined(const StoppingRule& rule, const SolveReport& first, SolveReport second, double seconds) {
   SolveReport& all = second;
   all.iterations += first.iterations, all.restarts += first.restarts + 1;
+  all.corrections += first.corrections;
+  if (all.left_rounding.empty()) all.left_rounding = first.left_rounding;
   all.graphs_recorded += first.graphs_recorded, all.graphs_made += first.graphs_made;
   all.seconds = seconds, all.initial_residual = first.initial_residual;
   if (rule.baseline == Baseline::initial_residual) {

@@ -212,6 +212,8 @@ std::string LinearSystem<T>::describe() const {
     text += fmt::format("format          {}, kernel {}, {}\n",
                         with_reason(matrix.format(), matrix.format_reason()), matrix.kernel(),
                         human_bytes(matrix.bytes()));
+    if (const std::string values = matrix.values(); values.starts_with("float ("))
+      text += fmt::format("values          {}\n", with_reason(values, matrix.values_reason()));
     text += fmt::format("order           {}\n", with_reason(matrix.order(), matrix.order_reason()));
   } else {
     text += fmt::format("format          {}, made by the first solve\norder           {}\n", wanted.format,

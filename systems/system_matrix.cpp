@@ -15,6 +15,7 @@
 #include "core/watch.hpp"
 #include "formats/catalogue.hpp"
 #include "operators/multi_product.hpp"
+#include "operators/narrow_values.hpp"
 #include "systems/seconds.hpp"
 
 namespace protean {
@@ -176,6 +177,7 @@ template <class T>
 auto SystemMatrix<T>::settle(const SolveForecast& forecast,
                              const std::function<void(std::string_view)>& stage) -> Seconds {
   if (!of_csr() || (in_use() && !made_.format.empty())) return {};
+  if (matrix_) matrix_->store_in_full();  // if an earlier solve has left values in float
   const bool columns = forecast.several_columns && wanted_.format == "auto";
   if (settled() && (!columns || column_by_column<T>(*assembled()).empty())) return {};
   // A policy that has left csr for a format without a product of several vectors begins in csr again, with what it
@@ -414,6 +416,30 @@ std::string_view SystemMatrix<T>::order() const {
 template <class T>
 const CsrMatrix<T>& SystemMatrix<T>::source() const noexcept {
   return of_csr() && order() != "none" ? matrix_->ordered_source() : csr_;
+}
+
+template <class T>
+std::string SystemMatrix<T>::values() const {
+  if (!assembled()) return {};
+  // While the matrix is in float that a solve has left, products are with the values that were given.
+  const bool left = assembled()->rounds_values() && !matrix_->left_rounding().empty();
+  return std::string(left ? "double" : assembled()->stored_values());
+}
+
+template <class T>
+std::string SystemMatrix<T>::values_reason() const {
+  const AssembledMatrix<T>* const now = assembled();
+  if (!now || sizeof(T) == 4) return {};
+  if (const std::string why = matrix_->left_rounding(); !why.empty())
+    return "values in float were left: " + why;
+  if (now->rounds_values())
+    return "as values: float asks for; b - A x is computed with the values that were given";
+  if (now->float_values()) return "float holds every value as it is, so products have the same bits";
+  if (!now->params().has(values_param.name)) return "this format and kernel have no others";
+  if (now->params().word(values_param.name) == "double") return "as values: double asks for";
+  if (context_->space() == Space::device) return "on a device there are no others yet";
+  if (now->entry().traits.uses_source) return "format csr computes with the arrays that it was given";
+  return "float would round some of them";
 }
 
 template <class T>

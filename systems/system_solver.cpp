@@ -171,6 +171,7 @@ template <class T>
 void SystemSolver<T>::describe(SystemMatrix<T>& matrix, SolveOutcome& result) {
   result.format = matrix.format(), result.kernel = matrix.kernel(), result.order = matrix.order();
   result.format_reason = matrix.format_reason(), result.choice = matrix.choice();
+  result.values = matrix.values(), result.values_reason = matrix.values_reason();
   result.order_reason = matrix.order_reason();
   result.method = method_, result.method_reason = method_reason_;
   const Sequence& now = *sequence_;

@@ -99,6 +99,8 @@ void add_result(Json& json, const SolveRecord& r) {
   if (!r.note.empty()) json["note"] = r.note;
   json["iterations"] = result.iterations;
   json["restarts"] = result.restarts;
+  if (result.corrections > 0) json["corrections"] = result.corrections;
+  if (!result.left_rounding.empty()) json["left_rounding"] = result.left_rounding;
   json["steps"] = {{"how", result.steps}};
   if (!result.steps_reason.empty()) json["steps"]["reason"] = result.steps_reason;
   json["residual"] = {{"norm", norm_name(r.problem.settings.solver)},
@@ -134,6 +136,8 @@ void add_costs(Json& json, const SolveRecord& r) {
                       {"deterministic", r.problem.op.deterministic},
                       {"parameters", parameters_json(r.parameters)},
                       {"products", r.products}};
+  if (!r.values.empty()) json["operator"]["values"] = r.values;
+  if (!r.values_reason.empty()) json["operator"]["values_reason"] = r.values_reason;
   if (!r.parts.empty()) json["operator"]["parts"] = Json::array();
   for (const PartShare& part : r.parts) {
     Json& one = json["operator"]["parts"].emplace_back(
@@ -426,6 +430,12 @@ std::string summary(const SolveRecord& r) {
                             device ? fmt::format("on the GPU, steps: {}", result.steps)
                                    : fmt::format("{} {}", r.threads, r.threads == 1 ? "thread" : "threads"),
                             p.op.deterministic ? ", deterministic" : ""));
+  if (r.values.starts_with("float (") || !result.left_rounding.empty())
+    row("values", fmt::format("{}: {}{}", r.values, r.values_reason,
+                              result.corrections > 0
+                                  ? fmt::format(" ({} {})", result.corrections,
+                                                result.corrections == 1 ? "correction" : "corrections")
+                                  : ""));
   if (!r.parts.empty()) row("", "parts: " + text_of(r.parts));
   if (!r.tuning.choices.empty()) {
     std::vector<std::string> choices;

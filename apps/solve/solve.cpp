@@ -237,6 +237,7 @@ class SolveRun {
     record_.seconds.order = result.order_seconds, record_.seconds.convert = result.convert_seconds;
     record_.seconds.setup = result.setup_seconds;
     record_.method = result.method, record_.method_reason = result.method_reason;
+    record_.values = result.values, record_.values_reason = result.values_reason;
     keep_preconditioner();  // type auto may have changed
     record_.storage_reason = result.storage_reason;
     record_.method_changes = std::move(result.method_changes);

@@ -43,6 +43,7 @@ struct SolveRecord {
   std::int64_t elements = 0;            // number of element matrices; 0: none
   int threads = 0;
   std::string format, kernel, format_reason;  // format_reason: empty when the user named the format
+  std::string values, values_reason;          // how values are stored at the end; empty without a matrix
   ChoiceRecord choice;                        // of format auto
   std::string kernel_note;                    // what a user of this kernel should know
   VectorKernels vector_kernels = VectorKernels::native;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/multi_blas1.hpp"
+#include "operators/given_matrix.hpp"
 #include "solvers/diagnosis.hpp"
 #include "solvers/driver/columns.hpp"
 #include "solvers/driver/followed_order.hpp"
@@ -90,7 +91,9 @@ class ColumnResiduals {
       copy_columns<T>(context(), method_.x(), copies, own);
       x = copies, vectors_ = method_.free(narrow, true);
     }
-    method_.product(system().A, x, vectors_, own_lanes(own));
+    const HasGivenMatrix<T>* const rounds = system().A.abilities().given_matrix.get();
+    const LinearOperator<T>* const given = rounds ? rounds->given_matrix() : nullptr;
+    method_.product(given ? *given : system().A, x, vectors_, own_lanes(own));
     multi_residual<T>(context(), system().B, vectors_, from_b, workspace_.squares.data());
     ColumnNorms found = norms(from_b);
     for (const ColumnPair pair : from_b) project(vectors_, pair.to);

@@ -324,6 +324,13 @@ class ColumnsRun final : private Inquiry<T> {
     return method_.go_on(c.lane, missed);
   }
 
+  bool leaves_rounding(const std::string& why) override {
+    const HasGivenMatrix<T>* const rounds = system_.A.abilities().given_matrix.get();
+    if (!rounds || !rounds->given_matrix()) return false;
+    rounds->leave_rounding(why);
+    return true;
+  }
+
   Evidence<T> evidence(const Course<T>& of) override {
     const auto& c = static_cast<const Column<T>&>(of);
     TakenOut<T>& out = taken_out();

@@ -61,7 +61,10 @@ Next Course<T>::follow(bool new_values, bool cycle_ended, Inquiry<T>& ask) {
   // At the limit it does not go on for that reason.
   if (broke && !goes_on && steps_since_begin_ > 1)
     reason_ = StopReason::max_iterations, detail_ = fmt::format("{} iterations", report_.iterations);
-  if (reason_ != StopReason::running && !goes_on) return end_for_a_cause(reason_, std::move(detail_), ask);
+  if (reason_ != StopReason::running && !goes_on) {
+    if (leave_rounding(reason_, detail_, ask)) return begin_again(false);
+    return end_for_a_cause(reason_, std::move(detail_), ask);
+  }
   reason_ = StopReason::running;
   const std::string detail = std::exchange(detail_, {});
   if (new_values) return begin_again(false);
@@ -71,11 +74,13 @@ Next Course<T>::follow(bool new_values, bool cycle_ended, Inquiry<T>& ask) {
         return end(none->reason, std::move(none->detail));
     return begin_again(true);
   }
-  if (verdict_.reached && truth <= 2 * verdict_.residual && ask.resumes(*this)) {
+  const bool renews = verdict_.reached && ask.renews(*this);
+  if (!renews && verdict_.reached && truth <= 2 * verdict_.residual && ask.resumes(*this)) {
     control_->aim_lower(verdict_.residual, truth);
     return Next::step;
   }
-  if (restart_helps()) return begin_again(false);
+  if (restart_helps()) return renews ? Next::renew : begin_again(false);
+  if (leave_rounding(StopReason::stagnation, "corrections no longer help", ask)) return begin_again(false);
   return end_for_a_cause(
       broke ? StopReason::breakdown : StopReason::stagnation,
       fmt::format("{}{}the residual of the recurrence is {:.3g}, that of b - A x is {:.3g}, and restarts no "
@@ -84,13 +89,45 @@ Next Course<T>::follow(bool new_values, bool cycle_ended, Inquiry<T>& ask) {
       ask);
 }
 
-// Of two unplanned restarts at least one must reduce the true residual by a tenth or more.
+template <class T>
+Next Course<T>::correct(Inquiry<T>& ask) {
+  if (const StopReason good = control_->satisfied(report_.true_residual); converged(good)) return end(good);
+  if (!restart_helps() && leave_rounding(StopReason::stagnation, "corrections no longer help", ask))
+    return begin_again(false);
+  return Next::renew;
+}
+
+// Of two unplanned restarts, or corrections, at least one must reduce the true residual by a tenth or more.
 template <class T>
 bool Course<T>::restart_helps() noexcept {
   const double truth = report_.true_residual;
   fruitless_ = truth < 0.9 * smallest_restart_ ? 0 : fruitless_ + 1;
   smallest_restart_ = std::min(smallest_restart_, truth);
   return fruitless_ < 2;
+}
+
+// Rounded values may be why a solve cannot go on: as a matrix that is indefinite only after it was rounded.
+template <class T>
+bool Course<T>::leave_rounding(StopReason for_what, const std::string& detail, Inquiry<T>& ask) {
+  switch (for_what) {
+    case StopReason::stagnation:
+    case StopReason::divergence:
+    case StopReason::breakdown:
+    case StopReason::indefinite_operator:
+    case StopReason::not_finite:
+    case StopReason::inconsistent:
+      break;
+    default:
+      return false;
+  }
+  if (!std::isfinite(report_.true_residual)) return false;
+  std::string why = fmt::format("{} at iteration {}{}{}", to_string(for_what), report_.iterations,
+                                detail.empty() ? "" : ": ", detail);
+  if (!ask.leaves_rounding(why)) return false;
+  report_.left_rounding = std::move(why);
+  reason_ = StopReason::running, detail_.clear();
+  fruitless_ = 0, smallest_restart_ = std::numeric_limits<double>::infinity();
+  return true;
 }
 
 template <class T>

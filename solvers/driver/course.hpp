@@ -7,12 +7,14 @@
 //                     begun()            called when the method has begun again, if that is what comes next.
 // After the end:      conclude()         looks at x and at M, and writes the advice.
 #pragma once
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "solvers/diagnosis.hpp"
 #include "solvers/iteration_control.hpp"
@@ -44,6 +46,11 @@ class Inquiry {
   virtual Evidence<T> evidence_for_caller() = 0;
   // Whether the next step can follow the last one now that x was looked at. Otherwise the method must begin again.
   virtual bool resumes(const Course<T>& of) = 0;
+  // Whether products are with rounded values (HasGivenMatrix), and the method can go on after b - A x with the given
+  // ones has replaced its residual.
+  virtual bool renews(const Course<T>&) { return false; }
+  // Has A compute with the given values from now on. False: it does already.
+  virtual bool leaves_rounding(const std::string&) { return false; }
 
  protected:
   ~Inquiry() = default;
@@ -52,6 +59,7 @@ class Inquiry {
 enum class Next : unsigned char {
   step,   // the next step follows the last one
   begin,  // the method begins again from b - A x
+  renew,  // the method goes on with b - A x as its residual
   end
 };
 
@@ -88,7 +96,13 @@ class Course {
   // The method has begun from b - A x, whose norm is in the report.
   void begun() noexcept {
     steps_since_begin_ = 0, waits_ = false;
-    begun_from_ = report_.true_residual;
+    begun_from_ = largest_ = report_.true_residual;
+  }
+  // The method goes on with the residual that is in the report.
+  void renewed() noexcept {
+    largest_ = report_.true_residual;
+    control_->restart(report_.true_residual, report_.iterations);
+    verdict_.reached = false;
   }
 
   // That many steps were done since the last call. The verdict is on the last one; of no steps, on the state after the
@@ -96,16 +110,29 @@ class Course {
   void stepped(std::int64_t steps, Verdict verdict) {
     report_.iterations += steps, steps_since_begin_ += steps;
     report_.recurrence_residual = verdict.residual;
+    largest_ = std::max(largest_, verdict.residual);
     verdict_ = std::move(verdict);
   }
   // residuals: of the recurrence, of the last steps. go_on: the observer says so. seconds: since the solve began.
   void judge(std::span<const double> residuals, bool go_on, double seconds);
+  // Whether the residual of a recurrence with rounded products is to be replaced by b - A x: it has become this part of
+  // the largest one since the last time. What rounding has added to b - A x by then is a rounding of float times the
+  // change of x since then, which is smaller each time.
+  bool asks_for_correction() const noexcept {
+    constexpr double part = 0.1;
+    return !stops() && verdict_.residual < part * largest_;
+  }
+  // Products are not rounded: the next question comes when the residual has fallen as much again.
+  void needs_no_correction() noexcept { largest_ = verdict_.residual; }
   // Whether the method must not go on as it is, whatever b - A x says.
   bool stops() const noexcept { return reason_ != StopReason::running; }
   // Whether b - A x decides what comes next. cycle_ended: no step is left before the method must begin again.
   bool asks_for_truth(bool cycle_ended) const noexcept { return stops() || verdict_.reached || cycle_ended; }
   // ||b - A x|| is in the report. new_values: A has others since the last step, and the recurrence is worthless.
   Next follow(bool new_values, bool cycle_ended, Inquiry<T>& ask);
+
+  // The same if asks_for_correction(), and the driver has asked renews().
+  Next correct(Inquiry<T>& ask);
 
   // After the end, when x is the caller's: bad is an entry of x that is not finite. Whatever the residual says, such an
   // x is no solution.
@@ -116,6 +143,7 @@ class Course {
   Next end_for_a_cause(StopReason reason, std::string detail, Inquiry<T>& ask);
   Next begin_again(bool planned);
   bool restart_helps() noexcept;
+  bool leave_rounding(StopReason for_what, const std::string& detail, Inquiry<T>& ask);
   void ask_for_symmetry(const Evidence<T>& evidence, std::string& detail);
 
   StoppingRule rule_;
@@ -130,6 +158,7 @@ class Course {
   bool asked_for_solution_ = false;  // whether x exists at all, between two cycles
   std::int64_t steps_since_begin_ = 0;
   double begun_from_ = 0;  // the true residual when the method began last
+  double largest_ = 0;     // residual of the recurrence since b - A x was its residual
   double smallest_restart_ = std::numeric_limits<double>::infinity();
   int fruitless_ = 0;
 };

@@ -11,6 +11,7 @@
 #include "core/blas1.hpp"
 #include "core/error.hpp"
 #include "core/option_checks.hpp"
+#include "operators/given_matrix.hpp"
 #include "operators/kernel_loading.hpp"
 #include "operators/row_arrays.hpp"
 #include "solvers/driver/course.hpp"
@@ -159,6 +160,16 @@ class OneVectorRun final : private Inquiry<T> {
         if (next == Next::end) return;
         if (new_values) take_new_values();
         if (next == Next::begin) begin_method();
+        if (next == Next::renew) renew_method();
+      } else if (course_.asks_for_correction()) {
+        if (!renews(course_)) {
+          course_.needs_no_correction();
+        } else {
+          compute_true_residual();
+          const Next next = course_.correct(*this);
+          if (next == Next::end) return;
+          next == Next::begin ? begin_method() : renew_method();
+        }
       }
       Verdict verdict = steps_->next(course_.control(), room());
       course_.stepped(1, std::move(verdict));
@@ -170,6 +181,13 @@ class OneVectorRun final : private Inquiry<T> {
     method_.begin(system(), method_.scratch());
     measure(method_, system());
     course_.begun();
+  }
+
+  // The same for its residual alone.
+  void renew_method() {
+    method_.renew(system(), method_.scratch());
+    measure(method_, system());
+    course_.renewed();
   }
 
   void take_new_values() {
@@ -194,11 +212,20 @@ class OneVectorRun final : private Inquiry<T> {
     course_.stepped(more, std::move(last));
   }
 
+  // What products are with if they are with rounded values; null if not.
+  const HasGivenMatrix<T>* rounding() const noexcept { return system().A.abilities().given_matrix.get(); }
+  const LinearOperator<T>* given_matrix() const {
+    const HasGivenMatrix<T>* const rounds = rounding();
+    return rounds ? rounds->given_matrix() : nullptr;
+  }
+
   // scratch := b - A x and its norm
   void compute_true_residual() {
     const VectorView<T> r = method_.scratch();
     copy<T>(context(), system().b, r);
-    system().A.apply(T(-1), system().x, T(1), r);
+    const LinearOperator<T>* const given = given_matrix();
+    (given ? *given : system().A).apply(T(-1), system().x, T(1), r);
+    if (given && course_.report().iterations > 0) ++written().corrections;
     written().true_residual = measured_norm(r);
     // A method begins without the part that no step can reduce.
     project(r);
@@ -237,6 +264,12 @@ class OneVectorRun final : private Inquiry<T> {
     return {of, method_.scratch(), method_.spare(), workspace_.number};
   }
   bool resumes(const Course<T>&) override { return method_.signals().resumable; }
+  bool renews(const Course<T>&) override { return method_.renews() && given_matrix(); }
+  bool leaves_rounding(const std::string& why) override {
+    if (!given_matrix()) return false;
+    rounding()->leave_rounding(why);
+    return true;
+  }
 
   SolveReport report() {
     in_order_.bring_back();

@@ -72,6 +72,10 @@ class Report:
     """What to do if it has not converged."""
     iterations: int
     restarts: int
+    corrections: int
+    """How often b - A x was computed with the given values because products were with values rounded to float."""
+    left_rounding: str
+    """Why the solve went on with the given values; empty if it did not."""
     rhs_norm: float
     initial_residual: float
     recurrence_residual: float
@@ -89,6 +93,9 @@ class Report:
     kernel: str
     order: str
     format_reason: str
+    values: str
+    """How values were stored at the end: "double", "float (exact)" or "float (rounded)"."""
+    values_reason: str
     choice: dict[str, str]
     """Of format ``auto``: what it wanted, why that was refused (empty if it was not), what it took. Else empty."""
     order_reason: str
@@ -156,6 +163,8 @@ class Report:
             lines.append(self.detail)
         if self.format_reason:
             lines.append(f"format: {self.format_reason}")
+        if self.values.startswith("float (") or self.left_rounding:
+            lines.append(f"values: {self.values}: {self.values_reason}")
         if self.order_reason:
             lines.append(f"order: {self.order_reason}")
         if self.method_reason:

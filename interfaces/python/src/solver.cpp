@@ -33,6 +33,8 @@ void put(nb::dict& into, const SolveReport& report) {
   into["reason"] = text(to_string(report.reason));
   into["iterations"] = report.iterations;
   into["restarts"] = report.restarts;
+  into["corrections"] = report.corrections;
+  into["left_rounding"] = report.left_rounding;
   into["rhs_norm"] = report.rhs_norm;
   into["initial_residual"] = report.initial_residual;
   into["recurrence_residual"] = report.recurrence_residual;
@@ -151,6 +153,8 @@ void put_common(nb::dict& into, const Result& result) {
   into["kernel"] = result.kernel;
   into["order"] = result.order;
   into["format_reason"] = result.format_reason;
+  into["values"] = result.values;
+  into["values_reason"] = result.values_reason;
   nb::dict choice;
   if (!result.choice.taken.empty())
     choice["wanted"] = result.choice.wanted, choice["refused"] = result.choice.refused,
