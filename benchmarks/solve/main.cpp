@@ -7,6 +7,7 @@ int run_host(Arguments&);
 int run_default(Arguments&);
 int run_order(Arguments&);
 int run_loaded(Arguments&);
+int run_values(Arguments&);
 #if defined(PROTEAN_HAVE_FEM)
 int run_kept(Arguments&);
 int run_elements(Arguments&);
@@ -40,6 +41,7 @@ int main(int argc, char** argv) {
        {"default", run_default, "what format auto costs and saves in a whole solve"},
        {"order", run_order, "what an order of the rows saves, everything counted"},
        {"loaded", run_loaded, "Jacobi-CG on processors that also do other work, next to other libraries"},
+       {"values", run_values, "what values in float gain next to vectors in double"},
        {"kept", run_kept, "what a kept system saves over a sequence of solves with new values", "FEM"},
        {"elements", run_elements, "element matrices against assembled formats, by degree", "FEM"},
        {"element-start", run_element_start, "from element matrices in memory to the solution", "FEM"},

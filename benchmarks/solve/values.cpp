@@ -1,0 +1,148 @@
+// What values in float gain next to vectors in double (parameter `values` of formats): the bytes of the matrix, the
+// time of a product, and the time and iterations of a whole solve by Jacobi-CG, which ends by the values that were
+// given. Both run in one process, after a warm-up, in alternation. A matrix that float holds exactly has the same
+// products; another one is rounded, and its solve corrects its residual on the way.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "benchmarks/common/clock.hpp"
+#include "benchmarks/common/options.hpp"
+#include "benchmarks/common/report.hpp"
+#include "benchmarks/common/sources.hpp"
+#include "benchmarks/common/vectors.hpp"
+#include "benchmarks/solve/contestants.hpp"
+#include "core/vector.hpp"
+#include "formats/catalogue.hpp"
+#include "operators/narrow_values.hpp"
+#include "systems/linear_system.hpp"
+#include "systems/system_matrix.hpp"
+
+namespace protean::bench {
+namespace {
+
+struct Options {
+  std::string folder, json;
+  std::vector<std::string> only, formats = {"csr", "sell-packed", "dia"};
+  int threads = 2;
+  double seconds = 2, tolerance = 1e-8;
+};
+
+// One matrix with values in one precision.
+struct Way {
+  explicit Way(const CsrMatrix<double>& csr, const SolveSettings& settings)
+      : system(csr, settings), x(settings.context, csr.rows()), y(settings.context, csr.rows()) {
+    std::ranges::copy(waves(csr.rows(), 0.5), x.data());
+    system.set_up();
+  }
+  double product() {
+    const auto begin = Clock::now();
+    system.matrix().assembled()->apply(x, y);
+    return seconds_since(begin);
+  }
+  void solve(const Vector<double>& b) {
+    std::fill_n(y.data(), y.size(), 0.0);
+    const auto begin = Clock::now();
+    result = system.solve(b.view(), y.view());
+    solves.push_back(seconds_since(begin));
+  }
+  LinearSystem<double> system;
+  Vector<double> x, y;
+  SolveResult result;
+  std::vector<double> products, solves;
+};
+
+}  // namespace
+
+int run_values(Arguments& arguments) {
+  Options options;
+  arguments.read({shared::folder(options.folder),
+                  shared::only(options.only),
+                  shared::formats(options.formats, "formats with values in float"),
+                  shared::threads(options.threads),
+                  {"--tolerance", &options.tolerance, "relative, of the solves", above(0)},
+                  shared::seconds(options.seconds, "time for the products, and for the solves, of a matrix"),
+                  shared::json(options.json)});
+  const auto context = Context::host(options.threads);
+  Report report("values", options.threads, options.json);
+  report["tolerance"] = options.tolerance;
+  std::map<std::string, std::vector<double>> product_ratios, solve_ratios;
+  bool all_right = true;
+  fmt::print("{:24} {:12} {:16} {:>13} {:>19} {:>15} {:>19}\n", "matrix", "format", "values", "MB",
+             "product, us", "iterations", "solve, ms");
+  for (const Source& source : sources_named(options.only)) {
+    const auto csr = load(context, source, options.folder);
+    if (!csr || !is_symmetric(context, *csr)) continue;
+    Vector<double> b(context, csr->rows()), d(context, csr->rows());
+    extract_diagonal(*context, *csr, d.data());
+    if (std::any_of(d.data(), d.data() + d.size(), [](double entry) { return !(entry > 0); })) continue;
+    std::ranges::copy(waves(b.size(), 0.5), b.data());
+    for (const std::string& format : options.formats) {
+      SolveSettings settings{
+          .method = "cg", .preconditioner = "jacobi", .format = format, .context = context};
+      settings.solver.stopping.relative_tolerance = options.tolerance;
+      std::vector<std::unique_ptr<Way>> ways;
+      try {
+        for (const char* const word : {"double", "float"}) {
+          settings.parameters = {{"values", word}};
+          ways.push_back(std::make_unique<Way>(*csr, settings));
+        }
+      } catch (const FormatRefused&) { continue; }
+      for (auto& way : ways) (void)way->product(), way->solve(b), way->solves.clear();
+      let_threads_park();
+      for (const auto begin = Clock::now();
+           seconds_since(begin) < options.seconds || ways[0]->products.size() < 9;)
+        for (auto& way : ways) way->products.push_back(way->product());
+      for (const auto begin = Clock::now();
+           seconds_since(begin) < options.seconds || ways[0]->solves.size() < 3;)
+        for (auto& way : ways) way->solve(b);
+      nlohmann::json entry{{"matrix", source.name},
+                           {"format", format},
+                           {"rows", csr->rows()},
+                           {"nonzeros", csr->nonzeros()},
+                           {"ways", nlohmann::json::array()}};
+      for (auto& way : ways) {
+        const SolveReport& done = way->result.report;
+        if (done.converged() &&
+            !(relative_residual(*csr, b.data(), way->y.data()) <= 1.01 * options.tolerance))
+          all_right = false;
+        entry["ways"].push_back({{"values", way->result.values},
+                                 {"bytes", way->system.matrix().bytes()},
+                                 {"product_seconds", median(way->products)},
+                                 {"solve_seconds", median(way->solves)},
+                                 {"iterations", done.iterations},
+                                 {"corrections", done.corrections},
+                                 {"left_rounding", done.left_rounding},
+                                 {"reason", to_string(done.reason)}});
+      }
+      Way &full = *ways[0], &narrow = *ways[1];
+      fmt::print("{:24} {:12} {:16} {:5.1f} -> {:5.1f} {:8.1f} -> {:7.1f} {:6} -> {:5} {:8.2f} -> {:7.2f}\n",
+                 source.name, format, narrow.result.values,
+                 1e-6 * static_cast<double>(full.system.matrix().bytes()),
+                 1e-6 * static_cast<double>(narrow.system.matrix().bytes()), 1e6 * median(full.products),
+                 1e6 * median(narrow.products), full.result.report.iterations,
+                 narrow.result.report.iterations, 1e3 * median(full.solves), 1e3 * median(narrow.solves));
+      std::fflush(stdout);
+      product_ratios[format].push_back(median(full.products) / median(narrow.products));
+      solve_ratios[format].push_back(median(full.solves) / median(narrow.solves));
+      report["matrices"].push_back(entry);
+      report.write();
+    }
+  }
+  for (const auto& [format, ratios] : product_ratios) {
+    report["geometric_mean"][format] = {{"product", geometric_mean(ratios)},
+                                        {"solve", geometric_mean(solve_ratios[format])}};
+    fmt::print("{}: products of {} matrices {:.2f} times as fast in float, solves {:.2f}\n", format,
+               ratios.size(), geometric_mean(ratios), geometric_mean(solve_ratios[format]));
+  }
+  report.write();
+  if (!all_right) fmt::print("a solve that is called converged has a larger residual\n");
+  return all_right ? 0 : 1;
+}
+
+}  // namespace protean::bench
