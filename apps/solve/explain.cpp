@@ -223,25 +223,25 @@ std::string columns_text(std::int64_t columns) {
 
 std::string explain_names(const Problem& problem) {
   std::vector<std::string> named, open;
-  const OperatorSpec& op = problem.op;
+  const SolveSettings& settings = problem.settings;
   const auto add = [&](bool may_change, std::string what) {
     (may_change ? open : named).push_back(std::move(what));
   };
-  const ScheduleSpec& schedule = problem.schedule;
-  if (schedule.automatic)
+  const std::string_view method = settings.method.name(), type = preconditioner_type(settings);
+  if (settings.policy == "auto")
     open.push_back("the format, which policy auto changes");
-  else if (!schedule.points.empty())
+  else if (!settings.schedule.empty())
     open.push_back("the format, which the schedule changes at its points");
   else if (problem.matrix.fem && !problem.matrix.fem->assembled)
     named.push_back("the element matrices");
-  else if (op.format != "auto")
-    named.push_back("format " + op.format);
+  else if (settings.format != "auto")
+    named.push_back("format " + settings.format);
   else if (policy_decides(problem))
     open.push_back("format auto");
   else
     named.push_back("format auto after its choice before the solve");
-  add(problem.solver.method == "auto", "method " + problem.solver.method);
-  add(problem.preconditioner.type == "auto", "preconditioner " + problem.preconditioner.type);
+  add(method == "auto", fmt::format("method {}", method));
+  add(type == "auto", fmt::format("preconditioner {}", type));
   const auto list = [](const std::vector<std::string>& of) {
     return of.empty() ? std::string("nothing") : fmt::format("{}", fmt::join(of, ", "));
   };

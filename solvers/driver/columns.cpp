@@ -325,7 +325,7 @@ class ColumnsRun final : private Inquiry<T> {
   }
 
   bool leaves_rounding(const std::string& why) override {
-    const HasGivenMatrix<T>* const rounds = system_.A.abilities().given_matrix.get();
+    const HasGivenMatrix<T>* const rounds = system().A.abilities().given_matrix.get();
     if (!rounds || !rounds->given_matrix()) return false;
     rounds->leave_rounding(why);
     return true;
