@@ -52,29 +52,17 @@ std::vector<Setting> make_table() {
                            .about =
                                "The Krylov method; auto: cg for a symmetric matrix, minres if its diagonal "
                                "shows that it is indefinite, gmres for any other matrix"}),
-       "solver",
-       "method",
-       {},
-       false,
-       Remakes::choice},
+       "solver", "method", false, Remakes::choice},
       {option<&S::preconditioner>(
            {.name = "preconditioner",
             .words = types,
             .about =
                 "The preconditioner; auto: jacobi, in a long solve another one that pays, and none if the "
                 "diagonal has a zero"}),
-       "preconditioner",
-       "type",
-       {},
-       false,
-       Remakes::preconditioner},
+       "preconditioner", "type", false, Remakes::preconditioner},
       {option<&S::combine>(
            {.name = "combine", .words = combinations, .about = "How the parts are applied (composition)"}),
-       "preconditioner",
-       "combine",
-       {},
-       false,
-       Remakes::preconditioner},
+       "preconditioner", "combine", false, Remakes::preconditioner},
       {option<&S::format>({.name = "format",
                            .words = formats,
                            .allowed = "auto, or a format of `protean formats`",
@@ -94,28 +82,18 @@ std::vector<Setting> make_table() {
             .zero = "unknown",
             .about = "Expected number of iterations, for format, order and policy auto; format auto is then "
                      "chosen before the solve"}),
-       "operator",
-       "expected_iterations",
-       {},
-       true,
-       Remakes::first_choice},
+       "operator", "expected_iterations", true, Remakes::first_choice},
       {option<&S::selector>({.name = "selector",
                              .words = selectors,
                              .about = "What chooses the format, or the formats that the policy considers "
                                       "(format and policy auto)"}),
-       "operator",
-       "selector",
-       {},
-       true},
+       "operator", "selector", true},
       {option<&S::policy>({.name = "policy",
                            .words = policies,
                            .about =
                                "Whether a policy may change format and order during the solve; by-format: "
                                "auto for format auto, else none"}),
-       "schedule",
-       "policy",
-       {},
-       true},
+       "schedule", "policy", true},
   };
 }
 
