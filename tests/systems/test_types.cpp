@@ -54,8 +54,9 @@ template <class Options>
 OptionValue another_value(const Option<Options>& option) {
   for (const std::string_view word : option.words)
     if (option.default_value() != OptionValue(word)) return word;
-  if (option.kind == OptionKind::number) return (option.range.smallest + option.range.largest) / 2;
-  const auto smallest = static_cast<std::int64_t>(option.range.smallest);
+  const auto& [least, most, open_below, open_above] = option.range;
+  if (option.kind == OptionKind::number) return most > 1e100 ? least + 1 : (least + most) / 2;
+  const auto smallest = static_cast<std::int64_t>(least);
   return option.default_value() == OptionValue(smallest) ? smallest + 1 : smallest;
 }
 
