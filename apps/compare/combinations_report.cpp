@@ -6,6 +6,7 @@
 
 #include "apps/command/build_info.hpp"
 #include "apps/compare/combinations.hpp"
+#include "apps/compare/suite_json.hpp"
 #include "apps/compare/verdict.hpp"
 #include "apps/report/csv.hpp"
 #include "apps/report/json.hpp"
@@ -143,12 +144,7 @@ std::string combinations_table(const Combinations& c) {
 
 std::string combinations_json(const std::vector<Combinations>& all, const std::vector<std::string>& broken,
                               bool suite) {
-  if (!suite) return all.empty() ? std::string("{}\n") : protean::apps::text(all_json(all.front()));
-  Json json = Json::object();
-  json["suite"] = Json::array();
-  for (const Combinations& c : all) json["suite"].push_back(all_json(c));
-  json["broken"] = broken;
-  return protean::apps::text(json);
+  return protean::apps::text(suite_json(all, broken, suite, all_json));
 }
 
 std::string combinations_csv(const std::vector<Combinations>& all) {

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "apps/command/build_info.hpp"
+#include "apps/compare/suite_json.hpp"
 #include "apps/report/csv.hpp"
 #include "apps/report/json.hpp"
 #include "apps/report/progress.hpp"
@@ -369,13 +370,10 @@ std::vector<SelectorSummary> selector_summaries(const std::vector<Comparison>& c
 
 std::string compare_json(const std::vector<Comparison>& comparisons, const std::vector<std::string>& broken,
                          bool suite) {
-  if (!suite) return comparisons.empty() ? std::string("{}\n") : text(comparison_json(comparisons.front()));
-  Json json = Json::object();
-  json["suite"] = Json::array();
-  for (const Comparison& c : comparisons) json["suite"].push_back(comparison_json(c));
-  json["broken"] = broken;
-  if (const auto summaries = selector_summaries(comparisons); !summaries.empty())
-    json["selectors"] = summary_json(summaries);
+  Json json = suite_json(comparisons, broken, suite, comparison_json);
+  if (suite)
+    if (const auto summaries = selector_summaries(comparisons); !summaries.empty())
+      json["selectors"] = summary_json(summaries);
   return text(json);
 }
 
