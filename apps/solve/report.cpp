@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "apps/report/json.hpp"
 #include "apps/report/output.hpp"
@@ -42,6 +43,18 @@ Json decision_json(const DecisionRecord& d) {
             {"low", number(d.remaining.low)},
             {"likely", number(d.remaining.likely)},
             {"high", number(d.remaining.high)}}}};
+}
+
+// What changes of the method and of the preconditioner have in common.
+template <class Change>
+Json change_json(const Change& one) {
+  return {{"iteration", one.iteration},
+          {"seconds", one.seconds},
+          {"relative_residual", number(one.relative_residual)},
+          {"action", to_string(one.action)},
+          {"from", one.from},
+          {"to", one.to},
+          {"reason", one.reason}};
 }
 
 Json candidate_json(const CandidateRecord& c) {
@@ -162,13 +175,7 @@ void add_costs(Json& json, const SolveRecord& r) {
   if (!r.method_reason.empty()) {
     Json& changes = json["solver"]["changes"] = Json::array();
     for (const MethodChange& one : r.method_changes) {
-      changes.push_back({{"iteration", one.iteration},
-                         {"seconds", one.seconds},
-                         {"relative_residual", number(one.relative_residual)},
-                         {"action", to_string(one.action)},
-                         {"from", one.from},
-                         {"to", one.to},
-                         {"reason", one.reason}});
+      changes.push_back(change_json(one));
       if (one.restart > 0) changes.back()["restart"] = one.restart;
       if (several) changes.back()["columns"] = one.columns;
     }
@@ -185,17 +192,12 @@ void add_costs(Json& json, const SolveRecord& r) {
   if (!r.preconditioner_reason.empty()) {
     Json& changes = json["preconditioner"]["changes"] = Json::array();
     for (const PreconditionerChange& one : r.preconditioner_changes) {
-      changes.push_back({{"iteration", one.iteration},
-                         {"seconds", one.seconds},
-                         {"relative_residual", number(one.relative_residual)},
-                         {"action", to_string(one.action)},
-                         {"from", one.from},
-                         {"to", one.to},
-                         {"reason", one.reason},
-                         {"setup_seconds", one.setup_seconds},
-                         {"application_seconds", one.application_seconds},
-                         {"gained_seconds", number(one.gained_seconds)}});
-      if (several) changes.back()["columns"] = one.columns;
+      Json change = change_json(one);
+      change["setup_seconds"] = one.setup_seconds;
+      change["application_seconds"] = one.application_seconds;
+      change["gained_seconds"] = number(one.gained_seconds);
+      if (several) change["columns"] = one.columns;
+      changes.push_back(std::move(change));
     }
   }
   if (!r.kernel_note.empty()) json["operator"]["note"] = r.kernel_note;
