@@ -144,9 +144,9 @@ class Deterministic : public testing::TestWithParam<Way> {
         EXPECT_TRUE(same_bits(reference(csr, alpha, x, beta, y0), y))
             << "alpha " << alpha << " beta " << beta;
       }
-      EXPECT_EQ(
-          matrix->bytes(),
-          admit(*GetParam().format, *context_of(threads), csr.pattern, matrix->params(), sizeof(T)).bytes);
+      EXPECT_EQ(matrix->bytes(), admit(*GetParam().format, *context_of(threads), csr.pattern,
+                                       matrix->params(), matrix->float_values() ? sizeof(float) : sizeof(T))
+                                     .bytes);
       if constexpr (sizeof(T) == 8) { EXPECT_TRUE(identical(csr, matrix->to_csr())); }
       for (const T beta : {T(0), T(1.3)}) {
         std::vector<T> w = beta == T(0) ? std::vector<T>(w0.size(), poisonous) : w0;

@@ -291,7 +291,9 @@ class Parameters : public testing::TestWithParam<Case> {
     ++built_;
     EXPECT_TRUE(identical(csr, fetched(context_, matrix->to_csr())));
     if (GetParam().kernel == "native") {
-      EXPECT_EQ(matrix->bytes(), admit(format, *context_, source.pattern, matrix->params(), sizeof(T)).bytes);
+      EXPECT_EQ(matrix->bytes(), admit(format, *context_, source.pattern, matrix->params(),
+                                       matrix->float_values() ? sizeof(float) : sizeof(T))
+                                     .bytes);
     }
 
     const auto x = sample_vector<T>(csr.cols(), 1), y0 = sample_vector<T>(csr.rows(), 2);
