@@ -1,4 +1,4 @@
-// `protean compare` with a problem in a folder of its own.
+// `protean compare` with a problem in a separate folder.
 #pragma once
 #include <nlohmann/json.hpp>
 

@@ -28,7 +28,7 @@ PROBE = """
     page: document.body.scrollWidth - document.body.clientWidth,
     table: $("table").scrollWidth - $("table").parentElement.clientWidth});
   const out = {first: heads(), shown: rows().length, layout: layout(), window: window.innerWidth};
-  // The verdict where all is clear, where nothing is, and where no solve was finished.
+  // The verdict if all is clear, if nothing is, and if no solve was finished.
   const kept_problem = JSON.stringify(shown_problem), verdict = change => {
     const p = JSON.parse(kept_problem);
     change(p), problem(p);
@@ -125,7 +125,7 @@ def check(seen, suite):
     assert "No clear difference between" in seen["tied"][0] and "times as fast" not in seen["tied"][0], seen["tied"]
     assert seen["cut"][0] == "No solve was finished. The fastest product has fast.", seen["cut"]
     assert seen["cut"][1].index("fast: product") < seen["cut"][1].index("slow: product"), seen["cut"]
-    # What a user came for is there at once and fits; where there are many formats, the fastest.
+    # What a user came for is there at once and fits; if there are many formats, the fastest ones.
     assert seen["first"][:7] == ["format", "total", "solve", "conversion", "setup", "iterations",
                                  "break-even"], seen["first"]
     assert seen["window"] == 1200 and seen["layout"]["table"] <= 0 and seen["layout"]["page"] <= 0, seen["layout"]

@@ -269,7 +269,7 @@ TEST_F(Outputs, FullDiskIsAnError) {
   EXPECT_TRUE(std::filesystem::is_character_file("/dev/full"));
 }
 
-// The limit on the size of a file is that of a disk which has room for small files only.
+// The limit on the size of a file acts like a disk that has room only for small files.
 TEST_F(Outputs, EachIsWrittenWhateverBecomesOfTheOthers) {
   write("p.yaml", "matrix: {generate: {kind: poisson-2d, n: 60}}\nsolver: {relative_tolerance: 1.0e-3}\n");
   write("h.csv", "old"), write("r.json", "{\"status\": \"old\"}");

@@ -1,4 +1,4 @@
-// The command beside problem files: a bare matrix, options for keys, `help problem`, lines of a monitor, files that
+// The command without problem files: a bare matrix, options for keys, `help problem`, lines of a monitor, files that
 // grow, checkpoints, `-`, endings of outputs, man pages and completion.
 #include <algorithm>
 #include <chrono>
@@ -191,7 +191,7 @@ TEST_F(CommandOptions, AHistoryThatGrewIsCompleteAtTheEnd) {
             Json::parse(files().at("r.json"))["iterations"].get<long>() + 2);
 }
 
-// Also where the solve computes in another order of the rows.
+// Also if the solve computes in another order of the rows.
 TEST_F(CommandOptions, ACheckpointOfAnOrderedSolve) {
   const std::string change = "schedule: [{at_iteration: 3, order: rcm, overlapped: false}]\n";
   for (const auto& [more, option] :
@@ -222,7 +222,7 @@ TEST_F(CommandOptions, ACheckpointIsKeptAndContinued) {
   EXPECT_EQ(files().size(), 2u) << "no temporary file stays";
   EXPECT_NE(files().at("x.mtx").find("of a solve that goes on"), std::string::npos);
   std::filesystem::rename(work_ / "x.mtx", work_ / "x0.mtx");
-  // The error of cg falls in each iteration; that of x = 0 is 1.
+  // The error of cg falls in each iteration; the error of x = 0 is 1.
   EXPECT_EQ(
       run({"solve", "p.yaml", "--initial-guess", "x0.mtx", "--max-iterations", "0", "--report", "r.json"})
           .code,

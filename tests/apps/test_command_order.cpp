@@ -30,7 +30,7 @@ TEST_F(Command, ConvertsBothWays) {
   EXPECT_EQ(run({"solve", "p.yaml"}).code, 0);
 }
 
-// The path 1 - 3 - 2 - 4 in the order of the path, and where each row was.
+// The path 1 - 3 - 2 - 4 in the order of the path, and the old place of each row.
 TEST_F(Command, ConvertsIntoAnOrder) {
   write("a.mtx",
         "%%MatrixMarket matrix coordinate real symmetric\n4 4 7\n1 1 11\n2 2 22\n3 3 33\n4 4 44\n3 1 13\n3 2 "

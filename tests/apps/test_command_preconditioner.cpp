@@ -55,7 +55,8 @@ TEST_F(Command, ReportsThePreconditioner) {
 
 // The report has each option that the preconditioner reads, so that it says what was solved.
 // Of a body of 6 x 6 x 6 elements, whose nodes with the smallest x are fixed and removed. amg takes fewer iterations
-// with the coordinates of the nodes, and with the translations given as vectors as many as with unknowns: 3 alone.
+// with the coordinates of the nodes, and with the translations given as vectors the same number as with only unknowns:
+// 3.
 TEST_F(Command, VectorsNearTheNullSpaceOfAnElasticBody) {
   write("p.yaml",
         "matrix: {generate: {kind: elasticity-3d, n: 6}}\nrhs: {value: 1}\n"

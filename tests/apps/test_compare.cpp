@@ -15,7 +15,7 @@
 namespace protean::test {
 namespace {
 
-// Compares each field of the CSV with that of the report.
+// Compares each field of the CSV with the field of the report.
 void expect_same_numbers(const std::string& csv, const Json& report) {
   std::istringstream lines(csv);
   const auto fields = [](const std::string& line) {
@@ -149,7 +149,7 @@ TEST_F(Compare, CountsEverything) {
   EXPECT_LT(page.size(), 200'000u);
 }
 
-// The roofs that `protean tune` has measured are drawn beside the copy bandwidth of the run.
+// The roofs that `protean tune` has measured are drawn next to the copy bandwidth of the run.
 TEST_F(Compare, DrawsTheRoofsOfTheMachineTable) {
   write("p.yaml", "matrix: {generate: {kind: poisson-2d, n: 20}}\n");
   write("m.yaml",
@@ -224,7 +224,7 @@ TEST_F(Compare, TakesTheFormatsThatAutoConsidersAndThatOfTheProblem) {
   EXPECT_EQ(compared({"--formats", "all"}).size(), catalogue().size());
 }
 
-// A format that needs a GPU is a row among others, and an error where it is alone.
+// A format that needs a GPU is a row among others, and an error if it is the only format.
 TEST_F(Compare, AFormatWithoutKernelsOnTheHostIsRefusedWithTheReason) {
   write("p.yaml", "matrix: {generate: {kind: poisson-2d, n: 10}}\n");
   const Outcome both = run({"compare", "p.yaml", "--formats", "split,csr", "--report", "r.json"});
@@ -348,7 +348,7 @@ TEST_F(Compare, AMatrixWithoutEntriesHasNoFiguresThatAreNotNumbers) {
     for (const char* word : {"nan", " inf", ",inf"}) EXPECT_EQ(text.find(word), std::string::npos) << text;
 }
 
-// Each selector is asked, what it takes is compared, and its regret is that of the times in the same report.
+// Each selector is asked, its choice is compared, and its regret follows from the times in the same report.
 TEST_F(Compare, JudgesSelectorsByTheMeasuredTimes) {
   write("a.yaml",
         "matrix: {generate: {kind: poisson-2d, n: 40}}\noperator: {expected_iterations: 100000}\n"

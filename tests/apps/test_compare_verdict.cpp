@@ -142,8 +142,8 @@ TEST(Verdict, RanksWhatWasMeasuredWhereTheBudgetEndedSolves) {
 }
 
 TEST(Bandwidth, IsThatOfRegulyAndGiles) {
-  // 5 rows, 9 entries of 8 bytes, indices of 4: formulas (2), (3) and (4). (3) is 32 times that of floats: a
-  // line of 128 bytes for each of value, index and entry of x, and for each of row pointer and y.
+  // 5 rows, 9 entries of 8 bytes, indices of 4: formulas (2), (3) and (4). (3) is 32 times the value for floats: a line
+  // of 128 bytes for each of value, index and entry of x, and for each of row pointer and y.
   EXPECT_DOUBLE_EQ(apps::worst_bytes(5, 9), 32 * (9 * (2 * 4 + 4) + 5 * (4 + 4)));
   EXPECT_DOUBLE_EQ(apps::effective_bytes(5, 9), 9 * (2 * 8 + 4) + 5 * (8 + 4));
   EXPECT_DOUBLE_EQ(apps::minimum_bytes(5, 9), 9 * (8 + 4) + 5 * (2 * 8 + 4));

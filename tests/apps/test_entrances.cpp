@@ -30,12 +30,12 @@ struct System {
 
 // What an entrance says of a solve.
 struct Said {
-  std::string refused;  // empty where it was solved
+  std::string refused;  // empty if it was solved
   std::string format, order, reason;
   std::vector<double> residuals;
 };
 
-// may_change: measured times decide where preconditioner auto changes, but not before its first look.
+// may_change: measured times decide at which iteration preconditioner auto changes, but not before its first look.
 void expect_same(const Said& said, const Said& expected, const std::string& entrance,
                  bool may_change = false) {
   constexpr std::size_t first_look = 16;

@@ -60,7 +60,7 @@ TEST(Launch, IsReadFromTheEnvironmentOfTheLauncher) {
 
 class WithoutRanks : public CommandTest {};
 
-// A command that was installed without PETSc says what to install and build, in which order, and where to.
+// A command that was installed without PETSc says what to install and build, in which order, and into which folder.
 TEST_F(WithoutRanks, SaysWhatToDoInWhichOrder) {
   write("p.yaml", "matrix: {generate: {kind: poisson-2d, n: 4}}\nengine: petsc\n");
   std::filesystem::create_directory(folder_ / "bin");

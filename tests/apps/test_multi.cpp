@@ -54,7 +54,7 @@ TEST_F(MultiCommand, EachColumnHasAnEntryInTheReport) {
   EXPECT_NE(slurp(work_ / "X.mtx").find("196 5\n"), std::string::npos);
 }
 
-// The steps are those of one right-hand side, and their restarts.
+// The steps are the steps of one right-hand side, with the same restarts.
 TEST_F(MultiCommand, GmresHasItsRestartInEachColumn) {
   problem("{random: 3, columns: 3}", "output: {report: r.json}\n");
   ASSERT_EQ(

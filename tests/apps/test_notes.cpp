@@ -63,8 +63,8 @@ TEST_F(Notes, OfRowsThatTheNormDoesNotSee) {
   }
 }
 
-// Unknowns of 1e11 and of 1 with coefficients of one size: the diagonal does not tell them apart. One step of cg solves
-// the large ones.
+// Unknowns of 1e11 and of 1 with coefficients of one size: the diagonal does not distinguish them. One step of cg
+// solves the large ones.
 TEST_F(Notes, OfFieldsOfDifferentSizes) {
   std::string matrix = "%%MatrixMarket matrix coordinate real symmetric\n40 40 40\n",
               b = "%%MatrixMarket matrix array real general\n40 1\n";
@@ -87,7 +87,7 @@ TEST_F(Notes, OfFieldsOfDifferentSizes) {
       << report()["note"];
 }
 
-// Prescribed values by rows of the identity beside stiff ones: no residual sees them, and they are met.
+// Prescribed values by rows of the identity next to stiff rows: no residual sees them, and they are met.
 TEST_F(Notes, OfSmallRowsThatAreMetThereAreNone) {
   std::string matrix = "%%MatrixMarket matrix coordinate real symmetric\n40 40 77\n",
               b = "%%MatrixMarket matrix array real general\n40 1\n";
@@ -160,7 +160,7 @@ TEST_F(Notes, InspectShowsRowsThatTheLargestHide) {
   EXPECT_EQ(sizes["below_tolerance"], 132);
   EXPECT_DOUBLE_EQ(sizes["smallest"].get<double>(), 6);
   EXPECT_NEAR(sizes["largest"].get<double>(), 1e30, 1e16);
-  // A problem file has a tolerance of its own.
+  // A problem file has its own tolerance.
   write("p.yaml", "matrix: {file: penalty.mtx}\nsolver: {relative_tolerance: 1.0e-40}\n");
   EXPECT_EQ(
       Json::parse(run({"inspect", "p.yaml", "--json"}).out)["structure"]["row_sizes"]["below_tolerance"], 0);

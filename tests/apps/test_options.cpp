@@ -36,7 +36,7 @@ using SolverHandle = std::unique_ptr<protean_solver, decltype(&protean_solver_fr
 SolverHandle c_solver(std::string_view method, std::string_view preconditioner) {
   protean_solver* made = nullptr;
   (void)protean_solver_create(std::string(method).c_str(), std::string(preconditioner).c_str(), &made);
-  return {made, protean_solver_free};  // null where this build does not have it
+  return {made, protean_solver_free};  // null if this build does not have it
 }
 
 protean_status c_set(protean_solver* solver, const OptionInfo& option, const OptionValue& value) {
@@ -150,7 +150,7 @@ std::vector<OptionValue> bad_values(const OptionInfo& option) {
   return values;
 }
 
-// What the call throws; empty where it does not.
+// What the call throws; empty if it does not.
 template <class Call>
 std::string refusal(Call call) {
   try {

@@ -198,7 +198,7 @@ TEST_F(PolicyCommand, WhatIsWrongIsRefused) {
   write_problem("{policy: auto, worst_factor: 0.5}");
   EXPECT_EQ(finish(start({"solve", "p.yaml"})).code, 2);
   write_problem("[]");
-  // Format auto has a policy of its own, unless the number of iterations is known.
+  // Format auto has its own policy, unless the number of iterations is known.
   EXPECT_EQ(finish(start({"solve", "p.yaml", "--explain"})).code, 0);
   outcome = finish(start({"solve", "p.yaml", "--explain", "--set", "operator.format=csr"}));
   EXPECT_EQ(outcome.code, 0);

@@ -107,7 +107,7 @@ TEST(Formats, JsonDescribesTheWholeCatalogue) {
     EXPECT_EQ(!runs_in.empty() && runs_in[0] == "host", detail::why_not_on_host(format).empty())
         << entry["id"];
     EXPECT_EQ(entry["parameters"].size(), settable_params(format).size());
-    // Kernel -> spaces where it keeps a fixed order. On a host sums of other formats have none.
+    // Kernel -> spaces in which it keeps a fixed order. On a host sums of other formats have no such kernel.
     const auto spaces = entry["deterministic_mode"].value("native", nlohmann::json::array());
     const bool on_host = std::find(spaces.begin(), spaces.end(), "host") != spaces.end();
     EXPECT_EQ(on_host, format.family != "composed") << entry["id"];

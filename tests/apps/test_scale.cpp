@@ -35,7 +35,7 @@ class Scale : public CommandTest {
   std::string out_;
 };
 
-// -2 on the diagonal, 1 beside it: x = -1 is wrong by its sign alone where only one side is scaled.
+// -2 on the diagonal, 1 next to it: if only one side is scaled, x = -1 is wrong just by its sign.
 const std::string negative =
     "%%MatrixMarket matrix coordinate real general\n3 3 7\n"
     "1 1 -2\n1 2 1\n2 1 1\n2 2 -2\n2 3 1\n3 2 1\n3 3 -2\n";

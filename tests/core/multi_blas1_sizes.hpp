@@ -20,7 +20,7 @@ class MultiBlas1 : public testing::TestWithParam<Space> {
   ContextPtr context_;
 };
 
-// Sizes around the chunks of sums (1024 rows), and widths around those of registers.
+// Sizes around the chunks of sums (1024 rows), and widths around the widths of registers.
 inline const std::vector<std::int64_t> sizes = {0, 1, 2, 77, 1023, 1024, 1025, 5000};
 
 inline const std::vector<std::int64_t> widths = {1, 2, 3, 4, 8, 12, 17};

@@ -81,7 +81,7 @@ inline void add_grid(Edges& edges, std::int32_t first, std::int32_t a, std::int3
     }
 }
 
-// The same graph `copies` times beside each other.
+// The same graph `copies` times side by side.
 inline CsrMatrix<double> repeated(const CsrMatrix<double>& a, std::int32_t copies) {
   Edges edges;
   for (std::int32_t c = 0; c < copies; ++c)

@@ -188,7 +188,7 @@ void check_blocks(const Context& ctx, std::int64_t n, std::int64_t columns) {
       yy, n, [&](auto i) { return static_cast<long double>(y[i]) * y[i]; }, "block_axpy");
 }
 
-// Over the kernels of vector operations; those that are not in this build are skipped by name.
+// Over the kernels of vector operations; kernels that are not in this build are skipped by name.
 class Blas1 : public testing::TestWithParam<VectorKernels> {
  protected:
   void SetUp() override {

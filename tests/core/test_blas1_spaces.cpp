@@ -1,5 +1,5 @@
 // The vector operations of each kind of kernels in each space against the native ones of the host, from the same
-// vectors and scalars. test_blas1.cpp compares those with sums in long double.
+// vectors and scalars. test_blas1.cpp compares these with sums in long double.
 #include <cmath>
 #include <limits>
 

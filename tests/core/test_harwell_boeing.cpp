@@ -310,7 +310,7 @@ TEST(HarwellBoeing, RightHandSidesAreReadAsVectors) {
   File file = small();
   file.lines = "6 1 1 1 2", file.formats += "            (3F8.3)";
   file.right_sides = "FGX                        2             0\n";
-  // Guesses and solutions begin on lines of their own.
+  // Guesses and solutions begin on separate lines.
   file.values += "   1.000   2.000   3.000\n   4.000\n";
   for (const char* more : {"9", "8"}) file.values += fmt::format("{0:>8}{0:>8}{0:>8}\n{0:>8}\n", more);
   const std::string path = folder / "a.rua";

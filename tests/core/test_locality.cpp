@@ -93,8 +93,8 @@ TEST(ForecastOrder, ForetellsTheLevelsOfASearch) {
   }
 }
 
-// A pattern in device memory gives the same forecast; where an order would pay the levels are those of a deep search,
-// so that parts of up to deep_rows rows are known.
+// A pattern in device memory gives the same forecast; if an order would pay, the levels are the levels of a deep
+// search, so that parts of up to deep_rows rows are known.
 TEST(ForecastOrder, OfAPatternOnADeviceIsThatOfTheHostWithADeepSearch) {
   const auto small_parts = repeated(generate(test_context(), "poisson-2d", {{"n", 60}}), 30),
              mesh = generate(test_context(), "poisson-3d", {{"n", 40}}),

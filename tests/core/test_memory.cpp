@@ -115,7 +115,7 @@ TEST_F(AvailableMemory, NestedGroupsOfVersion1) {
   EXPECT_EQ(available(), 57 * MiB) << "the parent's limit does not hold for its children";
 }
 
-// Without a namespace of groups the path is that of the host, and the mount begins at the container's group.
+// Without a namespace of groups the path is the path on the host, and the mount begins at the container's group.
 TEST_F(AvailableMemory, ContainersWhosePathIsTheHosts) {
   mounted("35 31 0:32 /docker/abc /sys/fs/cgroup/memory ro - cgroup cgroup rw,memory");
   file("/proc/self/cgroup", "4:memory:/docker/abc\n");

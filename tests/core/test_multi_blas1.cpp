@@ -304,7 +304,7 @@ TEST(MultiSums, HaveTheSameBitsForAnyNumberOfThreads) {
     if (update_squares.empty()) update_squares = of_update.fetch(), updates = updated.fetch();
     EXPECT_EQ(of_update.fetch(), update_squares) << threads;
     EXPECT_EQ(updated.fetch(), updates) << threads;
-    // Of the groups of GMRES: X as a group of its own, so the same dots, and vectors from them.
+    // For the groups of GMRES: X as a separate group, so the same dot products, and vectors from them.
     Placed<double> dots(context, std::vector<double>(static_cast<std::size_t>(w)));
     const MultiVectorBlock<const double> group{X.view().data, n, w, n * w, 1, Space::host};
     multi_block_dot<double>(*context, group, Y.read(), running.data(), dots.data());

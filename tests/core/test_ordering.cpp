@@ -58,8 +58,8 @@ TEST(ReverseCuthillMcKee, OfAPathIsThePath) {
   }
 }
 
-// One entry without a mirror makes a pattern unsymmetric, whichever row it is in. Then the neighbours of a
-// row include those of the transpose. Without them a search from another row does not reach the same rows.
+// One entry without a mirror makes a pattern unsymmetric, whichever row it is in. Then the neighbours of a row include
+// its neighbours in the transpose. Without them a search from another row does not reach the same rows.
 TEST(ReverseCuthillMcKee, OneEntryWithoutMirrorInAnyRowIsSeen) {
   for (std::int32_t without = 0; without < 6; ++without) {
     SCOPED_TRACE("row " + std::to_string(without));
@@ -249,7 +249,7 @@ std::vector<std::int32_t> by_definition(const SparsityPattern& pattern) {
   const auto before = [&](std::int32_t i, std::int32_t j) {
     return std::pair(pattern.row_length(i), i) < std::pair(pattern.row_length(j), j);
   };
-  // The rows of a part in the order of a search, and where its last level begins.
+  // The rows of a part in the order of a search, and the beginning of its last level.
   const auto search = [&](std::int32_t start, int number) {
     std::vector<std::int32_t> queue = {start};
     found_by[start] = number;
@@ -323,7 +323,7 @@ TEST(ReverseCuthillMcKee, DoesNotDependOnTheThreadsWhereAnUnsymmetricPatternHasM
   }
 }
 
-// Cancelled while threads search parts of their own, and while all share one.
+// Cancelled while threads search separate parts, and while all share one.
 TEST(ReverseCuthillMcKee, EndsWhenItIsCancelled) {
   Edges edges;
   for (std::int32_t k = 0; k < 2000; ++k) add_path(edges, 300 * k, 300);

@@ -36,7 +36,7 @@ class OrderOnADevice : public testing::Test {
   static std::vector<std::int32_t> of_host(const CsrMatrix<double>& a) {
     return reverse_cuthill_mckee(*test_context(), a.pattern);
   }
-  // The device finds it itself, and it is that of the host to the last row.
+  // The device finds the order itself, and it is the order of the host to the last row.
   void expect_found(const CsrMatrix<double>& a) const {
     const FoundOrder there = found(a);
     EXPECT_TRUE(there.on_device) << there.handed_over;
@@ -165,7 +165,7 @@ TEST_F(OrderOnADevice, IsThatOfTheHostForManyPartsWithLongRows) {
   expect_found(shuffled(graph_of(26000, edges), 6));
 }
 
-// One part is deep: the levels are as many as it has, whatever the others are.
+// One part is deep: the number of levels is its number, whatever the others are.
 TEST_F(OrderOnADevice, IsThatOfTheHostWhereOnePartIsDeep) {
   Edges edges;
   add_path(edges, 0, 1500);

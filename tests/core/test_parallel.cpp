@@ -43,7 +43,7 @@ std::set<long> threads_of_this_process() {
   return numbers;
 }
 
-// f in a thread of its own, which has workers of its own and ends with them.
+// f in a separate thread, which has its own workers and ends with them.
 template <class F>
 void in_thread(F f) {
   std::thread(f).join();

@@ -117,7 +117,7 @@ TEST(Pbin, ArraysThatAreNoMatrixAreRefused) {
             std::string::npos);
 }
 
-// The checksums are those of the bad row pointers.
+// The checksums fit the bad row pointers.
 TEST(Pbin, RowPointersBelowZeroAreRefused) {
   const Folder folder;
   const auto a = generate(test_context(), "poisson-2d", {{"n", 100}});

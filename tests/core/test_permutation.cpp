@@ -82,7 +82,7 @@ TEST(PermutationOfMatrices, MovesEveryEntryAndNewValues) {
   }
 }
 
-// P A P^T of a matrix in device memory is that of the host to the last bit, and new values find their places.
+// P A P^T of a matrix in device memory equals the result of the host to the last bit, and new values find their places.
 template <class T>
 void expect_permuted_as_on_the_host(const ContextPtr& device, const CsrMatrix<T>& a, unsigned seed) {
   std::vector<std::int32_t> order(static_cast<std::size_t>(a.rows()));

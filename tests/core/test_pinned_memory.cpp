@@ -41,7 +41,7 @@ TEST(PinnedMemory, IsKeptForTheNextUserAndNeverShared) {
     const PinnedMemory large(context, 90000);
     std::memset(large.data(), 3, 90000);
   }
-  // More pieces at once than are kept, in three rounds; those of a round are all different.
+  // More pieces at once than are kept, in three rounds; the pieces of a round are all different.
   for (int round = 0; round < 3; ++round) {
     std::vector<std::unique_ptr<PinnedMemory>> pieces;
     std::set<void*> seen;

@@ -17,7 +17,7 @@ namespace {
 
 using detail::quota_processors;
 
-// System files below a folder of their own.
+// System files below a separate folder.
 class Files {
  public:
   Files() {

@@ -145,7 +145,7 @@ TEST(Statistics, KnowBlocksAndSymmetryOfElasticity) {
   EXPECT_EQ(s.longest, 81);
 }
 
-// As many entries above the diagonal as below, and none of them has a mirror.
+// As many entries above the diagonal as below, and no entry has a mirror.
 TEST(Statistics, CountsAloneDoNotMakeAPatternSymmetric) {
   const std::int32_t row_ptr[] = {0, 2, 3, 5}, col[] = {0, 1, 1, 0, 2};  // (0, 1) and (2, 0)
   const double values[] = {2, 1, 2, 1, 2};
@@ -154,7 +154,7 @@ TEST(Statistics, CountsAloneDoNotMakeAPatternSymmetric) {
   EXPECT_EQ(asymmetry(*test_context(), a), 0.5);
 }
 
-// Only entries above the diagonal are compared with their mirrors, and a lower triangle has none of them.
+// Only entries above the diagonal are compared with their mirrors, and a lower triangle has no such entries.
 TEST(Statistics, ALowerTriangleIsNotSymmetric) {
   const ContextPtr context = test_context();
   for (const std::int64_t n : {2, 3000})  // one thread and two

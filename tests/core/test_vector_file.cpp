@@ -110,7 +110,7 @@ TEST_F(VectorFile, WhatIsNoVectorIsRefused) {
       EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
     }
   }
-  // As several vectors, too, where the product of the two lengths has no number of 64 bits.
+  // Also for several vectors, if the product of the two lengths does not fit into 64 bits.
   write("x.npy", npy("<f8", "(281474976710656, 281474976710656)", values));
   EXPECT_THROW((void)read_vectors(test_context(), path("x.npy")), BadFile);
   write("x.npy", npy<double>("<f8", "(2,)", {1, std::nan("")}));

@@ -52,7 +52,7 @@ for item in items:
             wrong.append(f"README.md claims {figure}x, docs/results/{page} has {on_page[0]}")
 if found != len(CLAIMS):
     wrong.append(f"README.md has {found} claims, CLAIMS has {len(CLAIMS)}")
-# The picture: its milliseconds are those of the table of the same solve.
+# The picture: its milliseconds are in the table of the same solve.
 picture = root / "docs/images/switching.svg"
 if picture.exists():
     page = (root / "docs/results/switching.md").read_text()

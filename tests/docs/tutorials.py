@@ -104,7 +104,7 @@ for row in re.findall(r"^\| [^|]+\| `(\w+: [^`|]+)` ", (root / "docs" / "how-to.
 # The last column: a keyword of solve().
 keywords = re.findall(r"\| `(\w+=[^`|]+)` \|$", (root / "docs" / "how-to.md").read_text(), re.M) if packages else []
 for keyword in keywords:
-    # A chain of springs, which is free where it shall be singular.
+    # A chain of springs, which is free if it is to be singular.
     code = (
         "import numpy as np, protean\n"
         "A = 2 * np.eye(40) - np.eye(40, k=1) - np.eye(40, k=-1)\n"

@@ -83,7 +83,7 @@ std::string failed_cuda_call() { return cuda_call_has_failed() ? first.load() : 
 
 }  // namespace protean::test
 
-// What the compiler of CUDA puts in place of a launch, which no header declares for other compilers.
+// What the compiler of CUDA makes of a launch, which no header declares for other compilers.
 extern "C" cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void** arguments,
                                           std::size_t shared_bytes, cudaStream_t stream);
 

@@ -1,10 +1,10 @@
 // Preloaded into the command (LD_PRELOAD): the n-th call of the system about files of one folder fails, is shortened,
-// or kills the process. What it does is said by environment variables:
-//   PROTEAN_FAULT_FOLDER  only files under this folder count; nothing fails where it is not set
+// or kills the process. Environment variables say what it does:
+//   PROTEAN_FAULT_FOLDER  only files under this folder count; nothing fails if it is not set
 //   PROTEAN_FAULT_AT      the number of the call, from 1
 //   PROTEAN_FAULT_KIND    the number of an error (errno): this call fails with it; "from:ERRNO": so do all later ones;
 //                         "short": a read or write takes half of the bytes (at least one); "kill": SIGKILL before it
-//   PROTEAN_FAULT_LOG     a file that has a line for each call: its number and name, and "!" where the fault was
+//   PROTEAN_FAULT_LOG     a file that has a line for each call: its number and name, and "!" at the fault
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/file.h>
@@ -105,7 +105,7 @@ std::size_t half(std::size_t bytes) {
 }  // namespace
 
 #define SHOWN extern "C" __attribute__((visibility("default")))
-// A call that has a result below 0 where it fails.
+// A call that has a result below 0 if it fails.
 #define FAULTY(result_type, name, parameters, arguments, counted)                 \
   SHOWN result_type name parameters {                                             \
     static const auto original = real<result_type(*) parameters>(#name);          \
@@ -145,7 +145,7 @@ FAULTY(int, lstat, (const char* path, struct stat* status), (path, status), coun
 FAULTY(int, fstat, (int file, struct stat* status), (file, status), counts(file))
 FAULTY(int, faccessat, (int at, const char* path, int mode, int flags), (at, path, mode, flags), counts(path))
 
-// Closing takes place even where it fails.
+// Closing takes place even if it fails.
 SHOWN int close(int file) {
   static const auto original = real<int (*)(int)>("close");
   const bool fails = fate("close", counts(file)) == Fate::fails;

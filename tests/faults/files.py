@@ -45,7 +45,7 @@ def complain(run, what, text):
 
 
 def check(bench, run, kind, at):
-    """One run with one fault. Returns False where the fault was never reached."""
+    """One run with one fault. Returns False if the fault was never reached."""
     bench.fresh(run)
     what = f"call {at}, {kind}"
     try:
@@ -108,7 +108,7 @@ exit $code
 
 
 def mounted(bench, name, size, prepare, words, code, message):
-    """A command on a small file system of its own, in a mount namespace that ends with it."""
+    """A command on a separate small file system, in a mount namespace that ends with it."""
     folder = bench.folder / "mounted"
     script = MOUNTED.format(folder=folder, size=size, inputs=bench.inputs, prepare=prepare,
                             command=" ".join([bench.protean, *words]))

@@ -83,7 +83,7 @@ class Bench:
                               timeout=run.seconds, env=self.environment(**fault))
 
     def fault_of_log(self):
-        """The name of the call in which the fault was; None where it was never reached."""
+        """The name of the call in which the fault was; None if it was never reached."""
         lines = self.log.read_text().splitlines() if self.log.exists() else []
         return next((line.split()[1] for line in lines if line.endswith("!")), None)
 
@@ -96,7 +96,7 @@ class Bench:
         self.complete[run.name] = {name: (self.here / name).read_bytes() for name in run.outputs}
 
     def wrong_output(self, run, name):
-        """What is wrong with an output after a fault or a kill; empty where nothing is."""
+        """What is wrong with an output after a fault or a kill; empty if nothing is."""
         path = self.here / name
         if not path.exists():
             return "" if name in ("r.json", "page.html") else f"{name} is gone"

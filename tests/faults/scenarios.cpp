@@ -294,7 +294,7 @@ std::vector<Scenario> solve_scenarios(Where where) {
   for (const PreconditionerEntry& entry : preconditioners()) {
     if (!entry.make_f64) continue;
     const std::string id(entry.id);
-    // auto takes the one that was the fastest when it measured, so its answers are those of one or another.
+    // auto takes the way that was the fastest when it measured, so its answers are the answers of one or the other.
     const bool comparable = id != "auto";
     const auto answer_of = [comparable](const Preconditioner<double>& M) {
       const std::vector<double> answer = applied(M);
@@ -314,8 +314,8 @@ std::vector<Scenario> solve_scenarios(Where where) {
                                     return answer_of(**M);
                                   }};
                    }});
-    // With new values. Where the setup fails, M is what it was or refuses to be applied, but for chebyshev and amg,
-    // which compute with A itself.
+    // With new values. If the setup fails, M is what it was or refuses to be applied, except chebyshev and amg, which
+    // compute with A itself.
     const bool kept = id != "chebyshev" && id != "amg" && comparable;
     all.push_back({"new values for " + id, context,
                    [=] {

@@ -64,8 +64,8 @@ class Program {
   const std::vector<double>& x() const { return x_; }
 
  private:
-  // Throws what the trial expects where memory was missing; a status of another kind is a failure of the test. `made`
-  // is what the call should have made: null where it failed.
+  // Throws what the trial expects if memory was missing; a status of another kind is a failure of the test. `made` is
+  // what the call should have made: null if it failed.
   void must(protean_status status, const void* made = this_is_no_handle) {
     if (status == PROTEAN_OK) return;
     const std::string text = protean_last_error();

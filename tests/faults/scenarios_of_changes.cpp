@@ -150,7 +150,7 @@ Scenario leave_elements(Where where, bool overlapped) {
           rounding};
 }
 
-// The policy, with a clock that counts its readings: the decisions are the same each time, but for what fails.
+// The policy, with a clock that counts its readings: the decisions are the same each time, except for the failures.
 Scenario policy(Where where, bool overlapped) {
   const ContextPtr context = context_at(where);
   return {std::string("policy, ") + (overlapped ? "beside the solve" : "the solve waits"), context,

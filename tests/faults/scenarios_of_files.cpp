@@ -1,4 +1,4 @@
-// Reading and writing files while memory runs out: the old file or the new one, and nothing beside it.
+// Reading and writing files while memory runs out: the old file or the new one stays, and nothing else.
 #include <memory>
 
 #include "core/io/atomic_file.hpp"

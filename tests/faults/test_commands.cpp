@@ -64,7 +64,7 @@ class CommandsWithoutMemory : public testing::TestWithParam<Command> {
   }
   void TearDown() override { munmap(fired_, sizeof(bool)); }
 
-  // The exit code; -1 where a signal has ended the command. The n-th allocation of the command fails; 0: none.
+  // The exit code; -1 if a signal has ended the command. The n-th allocation of the command fails; 0: none.
   int run(std::vector<std::string> words, std::int64_t n = 0) {
     words.insert(words.begin(), "protean");
     std::vector<char*> argv;

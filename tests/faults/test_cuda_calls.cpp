@@ -75,7 +75,7 @@ TEST_P(CudaCalls, FailOneByOne) {
 }
 
 // Every call fails from one on. The call of the library says so, so does the same call again, and all objects can be
-// destroyed. A changed format may be the only thing that fails where the rest of the solve needs no more calls.
+// destroyed. A changed format may be the only thing that fails if the rest of the solve needs no more calls.
 TEST_P(CudaCalls, OfADeviceThatDisappears) {
   std::int64_t lost = 0;
   for (const Scenario& scenario : GetParam().scenarios(Where::device)) {
@@ -135,7 +135,7 @@ TEST(CudaCallsAreWrapped, InThisProgram) {
   EXPECT_FALSE(cuda_call_has_failed());
 }
 
-// A context of its own: each call of its creation fails, and then it is made.
+// A new context: each call of its creation fails, and then it is made.
 TEST(CudaCallsOfAContext, FailOneByOne) {
   if (!test_context(Space::device)) GTEST_SKIP() << no_device;
   std::int64_t failed = 0;

@@ -1,5 +1,5 @@
-// Builds beside the solve with callers in several threads, with signals, and in a child of fork(). Made to be run under
-// ThreadSanitizer, too (preset tsan).
+// Builds next to the solve with callers in several threads, with signals, and in a child of fork(). Made to be run
+// under ThreadSanitizer, too (preset tsan).
 #include <signal.h>
 #include <sys/time.h>
 #include <sys/wait.h>
@@ -65,8 +65,8 @@ struct Between final : SolveObserver {
   }
 };
 
-// One solve with an operator of its own, on the shared arrays, with builds that are begun, adopted, cancelled and
-// replaced at random iterations. Returns the number of changes.
+// One solve with its own operator, on the shared arrays, with builds that are begun, adopted, cancelled and replaced at
+// random iterations. Returns the number of changes.
 std::size_t solve_with_builds(int threads, unsigned seed) {
   static const std::vector<const FormatEntry*> formats = one_of_each_engine(Space::host);
   const ContextPtr context = Context::host(threads);
@@ -106,7 +106,7 @@ TEST(BuildsBesideSolves, OfOneToEightCallers) {
   EXPECT_GT(changes, 20u);
 }
 
-// The policy with builds beside the solve, each caller with a system and a context of its own on the same arrays.
+// The policy with builds next to the solve, each caller with its own system and context on the same arrays.
 TEST(BuildsBesideSolves, ByThePolicyOfOneToEightCallers) {
   for (int callers = 1; callers <= 8; ++callers)
     in_threads(callers, [&](int number) {
@@ -264,7 +264,7 @@ TEST(BuildsBesideSolves, AChildOfForkIsToldThatTheBuildIsInItsParent) {
     if (A.adopt_prepared(iteration)) return 3;
     if (A.failures().size() != 1) return 4;
     if (A.failures()[0].why.find("the process was forked") == std::string::npos) return 5;
-    // It can build by itself, both ways.
+    // It can build, both ways.
     if (!A.switch_to({.entry = &find_format("ell"), .params = {}}, iteration)) return 6;
     A.prepare({.entry = &find_format("csr")}, "", iteration);
     if (A.wait_prepared() != Preparation::ready || !A.adopt_prepared(iteration)) return 7;

@@ -11,7 +11,7 @@
 
 namespace protean::test {
 
-// One object of the library and one call of it, made anew for each trial.
+// One object of the library and one call of it; each trial makes a new one.
 struct Trial {
   // The call, in which something fails. It may throw what Faults::names() knows and nothing else, or do without and go
   // on.
@@ -42,7 +42,7 @@ class Faults {
   // Whether this exception says what has happened.
   virtual bool names(const std::exception& error) const = 0;
   // Whether each n is tried. Otherwise all up to 40 are, and from there on each n is 5 % larger than the one before,
-  // but for the environment variable PROTEAN_FAULTS=all.
+  // unless the environment has PROTEAN_FAULTS=all.
   virtual bool every() const = 0;
 };
 
@@ -52,7 +52,7 @@ Faults& failing_buffers();
 Faults& failing_news();
 
 // Tries the scenario with the n-th step failing for n = 1, 2, ... until the call ends before that. Adds a failure to
-//   the test where the call throws what does not say what has happened,
+//   the test if the exception of the call does not say what has happened,
 //   the object cannot be used afterwards, or has another answer than without a failure,
 //   memory is not given back: buffers of the host and of the context, and blocks of operator new.
 // Returns how many trials had a fault.
@@ -60,7 +60,7 @@ std::int64_t fail_each(const Scenario& scenario, Faults& faults);
 
 // Whether PROTEAN_FAULTS is "all".
 bool all_faults_are_wanted();
-// Where the answer differs by more than the tolerance of the scenario; empty where it does not.
+// The place at which the answer differs by more than the tolerance of the scenario; empty if it does not.
 std::string difference(const Scenario& scenario, const std::vector<double>& got,
                        const std::vector<double>& wanted);
 

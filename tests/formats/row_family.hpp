@@ -12,7 +12,7 @@ namespace protean::test {
 
 using Numbers = std::vector<double>;
 
-// An array of the layout; nothing when the format has none of this name.
+// An array of the layout; empty if the format has no array of this name.
 inline std::optional<Numbers> array_of(const AssembledMatrix<double>& matrix, std::string_view name) {
   const auto* shown = dynamic_cast<const HasLayout*>(&matrix);
   if (!shown) return std::nullopt;

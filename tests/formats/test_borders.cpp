@@ -56,7 +56,7 @@ TEST(PackedBorders, ColumnsAFewAroundSixteenBitsApart) {
       }
       expect_right(from_columns(cols, rows),
                    std::to_string(distance) + " apart, " + std::to_string(stretches) + " groups");
-      // The same where the lanes with near columns are the last ones.
+      // The same if the lanes with near columns are the last ones.
       std::reverse(rows.begin(), rows.end());
       expect_right(from_columns(cols, rows),
                    std::to_string(distance) + " apart, " + std::to_string(stretches) + " groups, turned");

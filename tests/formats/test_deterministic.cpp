@@ -118,7 +118,7 @@ class Deterministic : public testing::TestWithParam<Way> {
     }
   }
 
-  // A symmetric matrix where the format holds no others.
+  // A symmetric matrix if the format holds no others.
   template <class T>
   static CsrMatrix<T> suitable(const CsrMatrix<T>& csr) {
     const bool symmetric = GetParam().format->traits.symmetric_only && csr.rows() == csr.cols();

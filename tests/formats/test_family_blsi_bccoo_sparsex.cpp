@@ -89,7 +89,7 @@ TEST(Bits, BlsiRefusesMoreThan64Bits) {
   EXPECT_NE(refused.reason.find("64"), std::string::npos);
 }
 
-// Exactly one word an entry tells where it lies: there is no other array.
+// Exactly one word per entry gives its place: there is no other array.
 bool one_word_an_entry(const Matrix& matrix) {
   const auto layout = dynamic_cast<const HasLayout&>(matrix).layout();
   return layout.size() == 2 && layout[0].numbers.size() == static_cast<std::size_t>(matrix.nonzeros()) &&
@@ -228,7 +228,7 @@ TEST(Bits, BccooPlusOfMoreSlicesThanColumns) {
 }
 
 bool has(const Matrix& matrix, std::string_view name) { return !array_of(matrix, name).name.empty(); }
-// One bit a block tells its block row: there is neither a row index nor a pointer for each block row.
+// One bit per block gives its block row: there is neither a row index nor a pointer for each block row.
 bool flags_tell_rows(const Matrix& matrix) {
   return has(matrix, "flags") && !has(matrix, "block_row") && !has(matrix, "block_ptr") &&
          layout_numbers(matrix, "flags").size() * 8 == layout_numbers(matrix, "block_col").size();
@@ -315,7 +315,7 @@ std::vector<Unit> units_of(const Matrix& matrix, int part_rows) {
   }
   return units;
 }
-// The entries that the units say, with the values in their order, are those of the matrix.
+// The entries that the units describe, with the values in their order, are the entries of the matrix.
 void expect_lossless(const CsrMatrix<double>& csr, const Matrix& matrix, int part_rows) {
   const Numbers values = layout_numbers(matrix, "values");
   std::vector<Triplet<double>> list;
@@ -363,7 +363,7 @@ TEST(Bits, SparsexLosesNothing) {
     }
 }
 
-// Each kind is found where it is, in steps of 1 and 2.
+// Each kind is found in its place, in steps of 1 and 2.
 TEST(Bits, SparsexFindsEachKind) {
   struct Line {
     int kind, down, right;
@@ -385,7 +385,7 @@ TEST(Bits, SparsexFindsEachKind) {
   }
   for (const int height : {2, 3, 4, 6, 8}) {
     SCOPED_TRACE(height);
-    // Two columns: neither rows nor columns of 6 and more are runs of 4, but for the higher blocks.
+    // Two columns: neither rows nor columns of 6 and more are runs of 4, except in the higher blocks.
     std::vector<Triplet<double>> list;
     for (int i = 0; i < 10; ++i)
       for (int r = 0; r < height; ++r)
@@ -479,7 +479,7 @@ TEST(BitsOnADevice, ProductsHaveTheirLaunchesAndAFixedOrder) {
   }
 }
 
-// A host takes any number of lanes, a GPU only those of a warp.
+// A host takes any number of lanes, a GPU only the lanes of a warp.
 TEST(BitsOnADevice, BccooTakesALaneForEachThreadOfAWarp) {
   const ContextPtr context = test_context(Space::device);
   if (!context) GTEST_SKIP() << no_device;

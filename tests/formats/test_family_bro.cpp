@@ -236,7 +236,7 @@ TEST(Bro, EllOnT8) {
   EXPECT_EQ(array(*matrix, "col_ptr"), (Numbers{0, 5, 13}));
   EXPECT_EQ(array(*matrix, "bit_alloc"), (Numbers{3, 1, 1, 1, 1, 3, 3, 2, 1, 1, 1, 1, 1}));
   EXPECT_EQ(array(*matrix, "symbol_ptr"), (Numbers{0, 1, 2}));
-  // One symbol a row, 32 bytes, where SELL-4 has 208 bytes of columns.
+  // One symbol per row, 32 bytes; SELL-4 has 208 bytes of columns.
   EXPECT_EQ(symbols_named(*matrix, "symbols"),
             (std::vector<std::uint32_t>{0b0011000u << 25, 0b0101111u << 25, 0b1000000u << 25, 0,
                                         0b0011001100000u << 19, 0b0010010111111u << 19,
@@ -336,7 +336,7 @@ bool codes_coordinates(const AssembledMatrix<double>& matrix, const CsrMatrix<do
   return decode_coordinates(matrix, "", 32, 32) == rows_of(csr) &&
          std::equal(col.begin(), col.end(), csr.pattern.col, csr.pattern.col + csr.nonzeros());
 }
-// The first entries of each row in slices as wide as hyb's ELLPACK; the others where `tail` finds them.
+// The first entries of each row in slices as wide as hyb's ELLPACK; the others in the place that `tail` gives.
 bool cuts_as_hyb(const AssembledMatrix<double>& matrix, const CsrMatrix<double>& csr,
                  const std::function<std::vector<Columns>(const AssembledMatrix<double>&)>& tail) {
   const std::int64_t K = std::ssize(array(*build("hyb", csr), "ell_values")) / csr.rows();
@@ -393,7 +393,7 @@ TEST(Bro, EachFormatHasItsPropertyAndNoNeighbourHasIt) {
   }
 }
 
-// The bits of an index, beside values. On a band they are few.
+// The bits of an index, without values. On a band they are few.
 TEST(Bro, IndicesTakeFewBits) {
   std::vector<Triplet<double>> triplets;
   constexpr std::int32_t rows = 4096;

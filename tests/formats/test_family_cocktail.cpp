@@ -145,8 +145,8 @@ TEST(Cocktail, DiagonalsAreDenseAboveTheRatioOfTheSpeeds) {
   const Machine slow{.bandwidth = {{"dia", 0.1}, {"bdia", 0.1}}},
       between{.bandwidth = {{"dia", 0.75}, {"bdia", 0.75}}};
   EXPECT_EQ(slow.plan(stencil).find("diagonals"), std::string::npos);
-  // Between: e_d > n_d g_f / g_d. At 0.75 of the bandwidth the border is above 80 percent: the main diagonal and those
-  // beside it are full to 92 percent and more.
+  // Between: e_d > n_d g_f / g_d. At 0.75 of the bandwidth the border is above 80 percent: the main diagonal and its
+  // neighbours are full to 92 percent and more.
   EXPECT_NE(between.plan(stencil).find("diagonals"), std::string::npos);
 }
 
@@ -213,7 +213,7 @@ TEST(Cocktail, BlocksLieTogetherOnAHost) {
   EXPECT_EQ(matrix->bytes(), alone->bytes());
 }
 
-// All in one format of blocks or diagonals, where that is the fastest.
+// All in one format of blocks or diagonals, if that is the fastest.
 TEST(Cocktail, TheWholeMatrixMayBeOfBlocksOrDiagonals) {
   const auto csr = blocks_of_twelve();
   const Machine fast_blocks{.bandwidth = {{"bcsr", 3}}},
@@ -226,7 +226,7 @@ TEST(Cocktail, TheWholeMatrixMayBeOfBlocksOrDiagonals) {
       << dia;
 }
 
-// A diagonal and three scattered entries a row: in two parts where nothing else counts.
+// A diagonal and three scattered entries a row: in two parts if nothing else counts.
 CsrMatrix<double> diagonal_and_scattered() {
   std::vector<Triplet<double>> list;
   for (std::int32_t r = 0; r < 300; ++r) {
@@ -352,12 +352,12 @@ TEST(Cocktail, APlanCutsOnce) {
       const auto plan =
           formats::plan_cocktail(*test_context(), battery_matrix(name).pattern, params, 8, tools);
       EXPECT_EQ(tools.cuts, 1) << name;
-      // Of diagonals 2; of blocks 8 sizes of the paper and 3, and twice 2 beside diagonals.
+      // For diagonals 2; for blocks 8 sizes of the paper and 3, and twice 2 next to diagonals.
       EXPECT_LE(tools.passes, blocks ? 17 : 2) << name;
     }
 }
 
-// Scattered entries have no blocks, which a sample of the rows tells.
+// Scattered entries have no blocks, which a sample of the rows shows.
 TEST(Cocktail, ASampleTellsThatThereAreNoBlocks) {
   const CountingTools tools;
   const FormatParams params = resolve_params(find_format("cocktail"), {});
@@ -392,7 +392,7 @@ TEST(Cocktail, WhatIsForbiddenIsNotTaken) {
     EXPECT_EQ(nothing.find(format), std::string::npos) << nothing;
 }
 
-// CSR where u max nnz(i) / g_CSR < n / g_COO. Here COO has 0.91 to 0.95 of the speed of CSR.
+// CSR if u max nnz(i) / g_CSR < n / g_COO. Here COO has 0.91 to 0.95 of the speed of CSR.
 TEST(Cocktail, CsrAgainstCooIsAQuestionOfBalance) {
   const auto matrix = [](std::int32_t longest) {
     std::vector<Triplet<double>> list;
@@ -413,7 +413,7 @@ TEST(Cocktail, CsrAgainstCooIsAQuestionOfBalance) {
   EXPECT_EQ(machine.plan(uneven, {}, one), "csr:rest(15996)");
 }
 
-// A measurement during which csr was disturbed gives a rate far above those of the sizes beside it.
+// A measurement during which csr was disturbed gives a rate far above the rates of the neighbouring sizes.
 TEST(Cocktail, NoRateOfTheTableStandsOut) {
   const double disturbed[] = {1.48, 1.80, 2.01, 1.46, 7.69, 1.65}, falling[] = {3.2, 1.9, 1.8, 1.4, 1.0, 0.2};
   EXPECT_EQ(formats::stands_out(disturbed, 4), 1);
@@ -427,7 +427,7 @@ TEST(Cocktail, NoRateOfTheTableStandsOut) {
 }
 
 #if defined(PROTEAN_HAVE_CUDA)
-// The counts of a GPU and the plans made of them are those of the host.
+// The counts of a GPU and the plans made of them agree with the host.
 TEST(Cocktail, CountsOnADeviceAreThoseOfAHost) {
   const ContextPtr context = test_context(Space::device);
   if (!context) GTEST_SKIP() << no_device;

@@ -186,7 +186,7 @@ TEST(Coordinates, AlignedCooRefusesPaddingAndSaysHowMuch) {
   EXPECT_EQ(layout_numbers(*matrix, "col").size(), 15u * 64);
 }
 
-// Padding adds nothing, not even where x is infinite; rows that do not use the NaN stay finite.
+// Padding adds nothing, not even if x is infinite; rows that do not use the NaN stay finite.
 TEST(Coordinates, PaddingOfAlignedCooReadsNothing) {
   const auto matrix = build("aligned-coo", t8(), {{"length", "6"}});
   Numbers x(8, 1.0), y(8);
@@ -325,8 +325,8 @@ TEST_F(CoordinatesOnADevice, CscTwoPassHasTwoLaunchesAndAFixedOrder) {
   EXPECT_TRUE(repeats(*on_device("csc-two-pass", csr)));
 }
 
-// Threads for columns, however many entries there are: 400,000 empty columns more make its grid larger, but not that of
-// csc, which divides the entries.
+// Threads for columns, however many entries there are: 400,000 more empty columns make its grid larger, but not the
+// grid of csc, which divides the entries.
 TEST_F(CoordinatesOnADevice, CscAtomicHasThreadsForEachColumn) {
   const CsrMatrix<double> csr = long_rows();
   CsrMatrix<double> wide = csr;
@@ -347,7 +347,7 @@ TEST_F(CoordinatesOnADevice, CscAtomicHasThreadsForEachColumn) {
 TEST_F(CoordinatesOnADevice, LongRowsAreRight) {
   std::vector<CsrMatrix<double>> matrices{long_rows(), battery_matrix("one_full_row_300")};
   {
-    std::vector<Triplet<double>> triplets;  // rows of hundreds of thousands of entries beside short ones
+    std::vector<Triplet<double>> triplets;  // rows of hundreds of thousands of entries next to short ones
     for (std::int32_t c = 0; c < 300000; ++c)
       triplets.push_back({3, c, 0.5 + c % 3}), triplets.push_back({9, c, 1.0 - c % 5});
     for (std::int32_t r = 20; r < 40; ++r) triplets.push_back({r, r, 2.0});

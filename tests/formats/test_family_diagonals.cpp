@@ -46,7 +46,7 @@ TEST(GoldenDiagonals, DddNaiveStoresNoCorners) {
   EXPECT_EQ(part(values, 25, 33), (Numbers{11, 22, 0, 0, 55, 66, 77, 88}));
   EXPECT_EQ(part(values, 51, 55), (Numbers{0, 26, 0, 0}));
   EXPECT_EQ(matrix->bytes(), 8u * 55 + 12 * 10 + 8 + 55 / 8 + 2 * 10);
-  // Off its corners a dense band is that of dia.
+  // Except at its corners a dense band is stored as in dia.
   EXPECT_EQ(layout_numbers(*build("ddd-naive", clspmv_b()), "values"), (Numbers{1, 2, 3, 4, 5, 6, 7, 8, 9}));
 }
 
@@ -168,8 +168,7 @@ TEST(GoldenDiagonals, ScatteredEntriesMultiplyNoOtherX) {
   const auto csr = t8();
   Numbers x(8, 1), y(8);
   x[0] = std::numeric_limits<double>::infinity();
-  // Column 0 is used by the rows 0, 4 and 5; that of row 5 is scattered. Segment 1 has diagonal -4, where row 4 uses
-  // it.
+  // Rows 0, 4 and 5 use column 0; the entry of row 5 is scattered. Segment 1 has diagonal -4, on which row 4 uses it.
   build("crsd", csr, {{"rows", "4"}})->apply({x.data(), 8}, {y.data(), 8});
   for (std::size_t r = 0; r < 8; ++r) EXPECT_EQ(std::isfinite(y[r]), r != 0 && r != 4 && r != 5) << r;
   // dia has fill in rows 1, 2 and 3 on the diagonals -1, -2 and -3.

@@ -196,7 +196,7 @@ TEST(GoldenLanes, ALongRowLiesInManyUnits) {
     const Numbers row = rows_of(*matrix);
     EXPECT_GT(std::count(row.begin(), row.end(), 5000.0), 2000) << format;
     EXPECT_TRUE(std::is_sorted(row.begin(), row.end())) << format;
-    // Units begin anew with row 4096.
+    // A new unit begins with row 4096.
     EXPECT_EQ((std::find(row.begin(), row.end(), 4096.0) - row.begin()) % 32, 0) << format;
     Numbers y = y0;
     matrix->apply(2.0, {x.data(), cols}, -1.0, {y.data(), rows});
@@ -224,7 +224,7 @@ TEST(LaneNeighbours, EachPropertyHoldsOfItsFormatAlone) {
   struct Difference {
     const char* format;
     std::vector<const char*> neighbours;
-    std::function<bool(const Matrix&, const Matrix&)> property;  // of the matrix of T8 and that of `far`
+    std::function<bool(const Matrix&, const Matrix&)> property;  // of the matrices of T8 and of `far`
   };
   const Difference differences[] = {
       {"argcsr",
@@ -248,7 +248,7 @@ TEST(LaneNeighbours, EachPropertyHoldsOfItsFormatAlone) {
        [&](const Matrix& A, const Matrix& B) { return has(A, "delta") && has(B, "delta"); }},
       {"adell-plus",
        {"argcsr", "adell", "coadell", "brc"},
-       // Codes columns only where that takes fewer bytes.
+       // Codes columns only if that takes fewer bytes.
        [&](const Matrix& A, const Matrix& B) { return has(A, "delta") && !has(B, "delta"); }},
       {"brc",
        {"argcsr", "adell", "coadell", "adell-plus", "sell-c-sigma"},

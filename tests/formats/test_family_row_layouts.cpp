@@ -1,5 +1,5 @@
-// Row formats with a layout of their own: strips of rows, and tiles of equal numbers of entries. Their arrays on T8,
-// and for each the property by which it differs from its neighbours, which do not have it.
+// Row formats with their own layout: strips of rows, and tiles of equal numbers of entries. Their arrays on T8, and for
+// each the property by which it differs from its neighbours, which do not have it.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -316,8 +316,8 @@ TEST(FamilyTiles, ANaNStaysInItsRows) {
   }
 }
 
-// Rows that threads share: a row longer than the part of a thread, rows without entries beside it, and a part that
-// begins with a row. Sums are exact here, so the results are those of csr.
+// Rows that threads share: a row longer than the part of a thread, rows without entries next to it, and a part that
+// begins with a row. Sums are exact here, so the results equal the results of csr.
 TEST(FamilyTiles, ThreadsShareRows) {
   std::vector<Triplet<double>> list;
   const auto columns = [](std::int32_t r) { return r == 40 ? 9000 : r % 7 == 3 || r > 300 ? 0 : 1 + r % 40; };
@@ -352,7 +352,7 @@ struct Difference {
   std::function<bool(const Matrix&)> property;
 };
 
-// One pointer for each strip, and the row in its strip beside each column.
+// One pointer for each strip, and the row in its strip next to each column.
 bool has_strips(const Matrix& matrix) {
   const auto strips = array_of(matrix, "strip_ptr"), packed = array_of(matrix, "packed");
   if (!strips || !packed || strips->size() != 5 || packed->size() != 24) return false;
@@ -363,7 +363,7 @@ bool has_strips(const Matrix& matrix) {
   return true;
 }
 
-// Columns of 16 bits that count from the first column of their block; together they are those of T8.
+// Columns of 16 bits that count from the first column of their block; together they are the columns of T8.
 bool has_partitions(const Matrix& matrix) {
   const auto first = array_of(matrix, "first_col"), col = array_of(matrix, "col"),
              block_ptr = array_of(matrix, "block_ptr");

@@ -1,5 +1,5 @@
-// Formats on the arrays of csr with a map of rows of their own: the rules of the literature for threads a row, the
-// tables on T8, and for each format the property that no neighbour has.
+// Formats on the arrays of csr with their own map of rows: the rules of the literature for threads a row, the tables on
+// T8, and for each format the property that no neighbour has.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -114,7 +114,7 @@ TEST(RowFamily, TheLongestRow) {
   if (device) { EXPECT_EQ(formats::longest_row(*device, upload(device, two_giant_rows()).pattern), 30000); }
 }
 
-// A kernel's parameters appear only where the kernel is.
+// The parameters of a kernel appear only where the kernel is.
 TEST(RowFamily, ThreadsARowAreNoParameterOfTheHostsKernel) {
   for (const char* id : in_groups) {
     EXPECT_FALSE(build(id, t8())->params().has("T")) << id;
@@ -236,7 +236,7 @@ TEST(RowFamily, RangesOfEqualEntriesOnT8) {
 
 TEST(RowFamily, LengthsInPlaceOfPointersOnT8) {
   const auto matrix = build("csr-wang", t8());
-  // The last row of a group of 32 ends where the group ends.
+  // The last row of a group of 32 ends at the end of the group.
   EXPECT_EQ(array_of(*matrix, "length"), (Numbers{2, 5, 1, 0, 3, 8, 2}));
   EXPECT_EQ(type_of(*matrix, "length"), "uint16");
   EXPECT_EQ(array_of(*matrix, "group_ptr"), (Numbers{0, 24}));
@@ -257,7 +257,7 @@ TEST(RowFamily, LengthsInPlaceOfPointersOnT8) {
   }
 }
 
-// In no matrix are lengths larger than the pointers that they stand for, not even where they have four bytes.
+// In no matrix are lengths larger than the pointers that they stand for, not even if they have four bytes.
 TEST(RowFamily, LengthsInPlaceOfPointersAreNeverLargerThanCsr) {
   std::vector<CsrMatrix<double>> all;
   for (const BatteryMatrix& one : battery()) all.push_back(one.matrix);

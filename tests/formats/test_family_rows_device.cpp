@@ -15,8 +15,8 @@
 namespace protean::test {
 namespace {
 
-// On a device the tables are the same as on the host, where the bytes show it, and products with every row length are
-// right for all parameters.
+// On a device the tables are the same as on the host, as the bytes show, and products with every row length are right
+// for all parameters.
 TEST(RowFamilyOnADevice, GiantRows) {
   const ContextPtr context = test_context(Space::device);
   if (!context) GTEST_SKIP() << no_device;

@@ -1,4 +1,4 @@
-// What tells the formats of rows apart, and products of rows of any length.
+// What distinguishes the formats of rows, and products of rows of any length.
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -145,8 +145,8 @@ TEST(RowFamily, GiantRowsForAnyNumberOfThreads) {
     }
 }
 
-// More rows than a processor remembers the lengths of, empty ones among them: entries are multiplied eight at a time,
-// also those of the rows that follow, and never beyond the arrays.
+// More rows than a processor remembers the lengths of, including empty ones: entries are multiplied eight at a time,
+// including entries of the following rows, and never beyond the arrays.
 template <class T>
 void expect_right_products_of_uneven_rows() {
   constexpr std::int64_t rows = 30011, cols = 5000;
@@ -217,7 +217,7 @@ TEST(RowFamily, AcsrAndAdaptiveCutAGiantRowAndTheOthersDoNot) {
 TEST(RowFamily, OnlyTablesAreAllocated) {
   const CsrMatrix<double> csr = two_giant_rows();
   for (const Form& form : forms()) {
-    if (!find_format(form.format).traits.uses_source) continue;  // csr-wang has arrays of its own
+    if (!find_format(form.format).traits.uses_source) continue;  // csr-wang has its own arrays
     SCOPED_TRACE(form.format);
     const std::size_t before = allocated_bytes();
     const auto A = build(form.format, csr, form.params);

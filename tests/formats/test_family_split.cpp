@@ -123,7 +123,7 @@ TEST_P(Split, PartsInOtherFormats) {
     }
 }
 
-// The first rows to the GPU, the others to the host, each row whole; a row more or less where a half would be cut.
+// The first rows to the GPU, the others to the host, each row whole; a row more or less if a half would be cut.
 TEST_P(Split, RowsAreCutByEntries) {
   const CsrMatrix<double> csr = battery_matrix("t8");  // rows of 2 4 1 0 4 6 3 4 entries, or the like
   const auto there = placed(context_, csr);
@@ -250,7 +250,7 @@ TEST_P(Split, SolvesAndSolvesAgain) {
     }
 }
 
-// As a format of a running solve, built in the foreground and beside it.
+// As a format of a running solve, built in the foreground and next to it.
 TEST_P(Split, ASolveChangesToItAndAway) {
   const CsrMatrix<double> csr = generate(test_context(), "poisson-2d", {{"n", 12}});
   const CsrMatrix<double> source = placed(context_, csr);

@@ -28,11 +28,11 @@ using formats::SplitSpeed;
 
 using formats::SplitTimes;
 
-// Products on a fake device, whose clock is that of a machine of known speeds: the rows that each part has, and the
+// Products on a fake device, whose clock simulates a machine of known speeds: the rows that each part has, and the
 // results while they move.
 class SplitMoves : public testing::Test {
  protected:
-  // Rows of 3 entries but the first and the last, so that rows tell entries.
+  // Rows of 3 entries except the first and the last, so that rows give entries.
   static constexpr std::int64_t rows = 6000;
   SplitMoves() : csr_(tridiagonal(rows)), context_(fake_device_context()) {}
 
@@ -100,7 +100,7 @@ TEST_F(SplitMoves, ToWhereBothPartsTakeTheSameTime) {
   EXPECT_FALSE(A->recording().allowed) << "the host computes a part";
 }
 
-// As on a machine with a fast GPU: the host is left out, and the product is that of the GPU's format, which is
+// As on a machine with a fast GPU: the host is left out, and the product is the product of the GPU's format, which is
 // recorded.
 TEST_F(SplitMoves, AllRowsToAFastGpu) {
   const SplitClock clock(machine({1e-6, 1e-10}, {5e-5, 1e-7}));

@@ -63,7 +63,7 @@ std::vector<Found> entries(const AssembledMatrix<double>& matrix) {
     return row_ptr.empty() ? 0 : row_ptr.size() - 1;
   };
   if (matrix.name() == "shec") {
-    // The rows of an ELLPACK segment are as many as have a length of its power of two.
+    // An ELLPACK segment has all rows with a length of its power of two.
     std::map<int, std::size_t> rows_of_class;
     const CsrMatrix<double> whole = matrix.to_csr();
     for (std::int64_t r = 0; r < matrix.rows(); ++r)
@@ -293,8 +293,8 @@ TEST(SumsOfParts, EllDiaOnT8) {
   EXPECT_EQ(diagonal, Numbers(dia.begin(), dia.begin() + 8));
 }
 
-// The offsets that are stored as diagonals are those with more than `fill` percent of their places filled, of at least
-// half of the rows, between low and high.
+// The offsets that are stored as diagonals are the offsets with more than `fill` percent of their places filled, of at
+// least half of the rows, between low and high.
 bool stores_dense_diagonals(const AssembledMatrix<double>& matrix, const CsrMatrix<double>& csr,
                             std::int64_t fill, std::int64_t low, std::int64_t high) {
   Numbers expected;
@@ -328,14 +328,14 @@ TEST(SumsOfParts, HdcTakesAllDenseDiagonalsAndEllDiaThreeAtMost) {
     more_than_three = more_than_three || array(*hdc, "dia_off").size() > 3;
   }
   EXPECT_TRUE(more_than_three);
-  // A stored zero is an entry, and a place without entry is none.
+  // A stored zero is an entry, and a place without entry is not.
   const auto csr = csr_from_triplets<double>(
       test_context(), 3, 3, std::vector<Triplet<double>>{{0, 0, 1}, {1, 1, 0}, {2, 2, 3}, {2, 0, 0}});
   for (const char* id : {"hdc", "ell-dia"})
     EXPECT_TRUE(identical(csr, build(id, csr, tolerant(id))->to_csr())) << id;
 }
 
-// The diagonals of few entries are found by sorting them, those of many by counting.
+// The diagonals of few entries are found by sorting them, the diagonals of many entries by counting.
 TEST(SumsOfParts, DenseDiagonalsOfFewEntries) {
   const std::int64_t n = 1500;
   std::vector<Triplet<double>> entries;
@@ -354,7 +354,7 @@ TEST(SumsOfParts, DenseDiagonalsOfFewEntries) {
   EXPECT_EQ(array(*build("hdc", few, FormatParams{{"fill", "3"}}), "dia_off"), (Numbers{0, 7}));
 }
 
-// Fill of diagonals reads x where a row has no entry; in the other formats padding does not.
+// Fill of diagonals reads x in columns in which a row has no entry; in the other formats padding does not.
 TEST(SumsOfParts, ANaNInXReachesOnlyRowsThatUseItButForFillOfDiagonals) {
   for (const char* id : ids) {
     const auto matrix = build(id, t8(), tolerant(id));

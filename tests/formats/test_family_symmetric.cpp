@@ -1,5 +1,5 @@
 // Symmetric sparse skyline: its arrays on T8 made symmetric, the property by which it differs from its neighbours, what
-// it refuses, solves with it, and its kernels on a GPU. The contract runs on symmetric matrices of its own
+// it refuses, solves with it, and its kernels on a GPU. The contract runs on separate symmetric matrices
 // (support/symmetric.hpp).
 #include <cmath>
 #include <cstdint>
@@ -288,7 +288,7 @@ TEST(SymmetricNative, TakesSlicesWhereManyRowsAreAlike) {
   EXPECT_EQ(queued(small, "native"), queued(small, "rows"));
 }
 
-// The survey sees patterns only, so it must be told that values are symmetric.
+// The survey sees only patterns, so it must be informed that values are symmetric.
 TEST(FamilySymmetric, TheSurveySeesItWhereValuesAreKnownToBeSymmetric) {
   const CsrMatrix<double> csr = generate(test_context(), "poisson-3d", {{"n", 30}});
   const auto surveyed = [&](bool symmetric) -> std::optional<std::size_t> {

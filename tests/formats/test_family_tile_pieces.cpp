@@ -51,7 +51,7 @@ TEST(GoldenTiled, TileCompositeByDegreeOnT8) {
                                                         66, 67, 22, 23, 25, 26, 11, 12, 51, 55, 77, 87}));
   EXPECT_EQ(matrix->bytes(), 24u * 12 + 12 * 12 + 9 * 8 + 3 * 4 + 6 * 12 + 8 * 12);
   EXPECT_TRUE(identical(t8(), matrix->to_csr()));
-  // One tile of the columns with the most entries, the same as all of them in one.
+  // One tile of the columns with the most entries gives the same as all columns in one tile.
   EXPECT_EQ(
       layout_numbers(*build("tile-composite", t8(), {{"tile", "2"}, {"tiles", "1"}}), "tile_work").size(),
       2u);
@@ -111,7 +111,7 @@ CsrMatrix<double> skewed() {
 }
 
 // Every entry once, in the window of columns of its tile; the pieces of a tile are ranked; a workload is CSR, without
-// padding, where its longest piece has at least as many entries as it has pieces, else ELLPACK.
+// padding, if its longest piece has at least as many entries as it has pieces, else ELLPACK.
 bool has_ranked_workloads(const Matrix& A, std::int64_t nonzeros) {
   if (!has(A, "work_piece")) return false;
   const auto numbers = [&](const char* name) { return layout_numbers(A, name); };
@@ -161,7 +161,7 @@ TEST(Tiled, TileCompositeAndVslDifferFromTheirNeighbours) {
     EXPECT_FALSE(has_padded_channels(*made(other))) << other;
 }
 
-// A piece repeats its last column where it is padded: a NaN of x reaches the rows that use it.
+// A piece repeats its last column in its padding: a NaN of x reaches the rows that use it.
 TEST(Tiled, PaddingOfPiecesReadsNoOtherColumn) {
   const auto csr = skewed();
   for (const auto& [format, columns] :

@@ -185,7 +185,7 @@ TEST(GoldenTiled, DeferredOnT8) {
   EXPECT_EQ(layout_numbers(*build("tilespmv-deferred-coo", t8()), "rest_col"), Numbers{});
 }
 
-// The authors' product of deferred entries: a csr5 matrix of them beside the CSR arrays.
+// The authors' product of deferred entries: a csr5 matrix of them next to the CSR arrays.
 TEST(GoldenTiled, DeferredAsCsr5) {
   const FormatParams all{{"th", "50"}, {"rest", "csr5"}};
   const auto csr5 = build("csr5", t8()), matrix = build("tilespmv-deferred-coo", t8(), all);

@@ -18,7 +18,7 @@ struct Printed {
 
 class Table9 : public testing::TestWithParam<Printed> {
  protected:
-  // The bytes that the format allocates, which are those that it predicted.
+  // The bytes that the format allocates, which are the bytes that it predicted.
   std::int64_t allocated(const char* id, const FormatParams& params) {
     const FormatEntry& entry = find_format(id);
     const Admission admission = admit(entry, *test_context(), csr_.pattern, params, sizeof(double));

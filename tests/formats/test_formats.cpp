@@ -1,6 +1,6 @@
 // The contract of a storage format, for every format x kernel x space x scalar type on every matrix of the
-// battery. The arrays and the code of a preset are those of its base, so it is tested on a few matrices only. A new
-// line in formats/catalogue.def is tested here without a change.
+// battery. A preset has the arrays and the code of its base, so it is tested on only a few matrices. A new line in
+// formats/catalogue.def is tested here without a change.
 #include <cmath>
 #include <limits>
 #include <set>
@@ -262,8 +262,8 @@ TEST_P(Format, ToCsrIsTheInverseAndBytesAreAsAdmitted) {
   }
 }
 
-// What a matrix says of its bytes is what its context has allocated for it; the caller's arrays, where they are used in
-// place, are counted too. The first matrix is there for what a context allocates once.
+// What a matrix says of its bytes is what its context has allocated for it; the caller's arrays, if they are used in
+// place, are also counted. The first matrix is there for what a context allocates once.
 TEST_P(Format, BytesAreThoseOfTheAllocator) {
   const CsrMatrix<double> source = placed(context_, given<double>());
   const FormatEntry& format = *GetParam().format;
@@ -302,7 +302,7 @@ TEST_P(Format, NewValuesInTheSamePattern) {
   const Revision built = matrix->revision();
   EXPECT_TRUE(transposed_is_right(*matrix, stored(csr), 1.0, 0.0)) << "transposed";
   CsrMatrix<double> changed;
-  // Two updates: each is a revision of its own, and every result of the matrix is one of the newest values.
+  // Two updates: each is a separate revision, and every result of the matrix belongs to the newest values.
   for (int update = 1; update <= 2; ++update) {
     SCOPED_TRACE(update);
     changed = deep_copy(test_context(), csr);

@@ -105,7 +105,7 @@ TEST(UnsortedRows, CsrComputesWithThemInPlaceAndOthersRefuse) {
   EXPECT_THROW(make_matrix(find_format("csr"), csr, Context::host(2, {.deterministic = true})), BadMatrix);
 }
 
-// Also where a thread's rows begin, and where only one row is not sorted.
+// Also at the beginning of a thread's rows, and if only one row is not sorted.
 TEST(UnsortedRows, AreFound) {
   const CsrMatrix<double> sorted = battery_matrix("random_257");
   std::vector<std::int32_t> col(sorted.pattern.col, sorted.pattern.col + sorted.nonzeros());

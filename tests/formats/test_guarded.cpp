@@ -144,7 +144,7 @@ std::pair<CsrMatrix<double>, std::mt19937> random_shape(unsigned seed) {
 }
 
 // While this lives, all parts of a parallel region run in the calling thread, in order. Who runs a part does not change
-// what it reads and writes, and most of the time of small matrices is that of threads that wake up and wait.
+// what it reads and writes, and small matrices spend most of the time in threads that wake up and wait.
 class PartsInThisThread {
  public:
   explicit PartsInThisThread(const ContextPtr& context)
@@ -167,7 +167,7 @@ class Guarded : public testing::TestWithParam<Way> {
   static unsigned check_random_shapes(unsigned first, unsigned last, unsigned threaded);
   // Two thirds of the shapes are rectangular.
   static bool symmetric_only() { return GetParam().format->traits.symmetric_only; }
-  // Of a symmetric one where the format holds no others.
+  // Of a symmetric one if the format holds no others.
   template <class T>
   static CsrMatrix<T> suitable(const CsrMatrix<T>& csr) {
     return symmetric_only() ? symmetric_of(csr) : csr;
@@ -292,7 +292,7 @@ TEST_P(GuardedOurs, InEveryInstructionSet) {
       hwy::GetChosenTarget().DeInit();  // the next product chooses again
     }
   } restored;
-  // The first and best one is that of OnRandomShapes, with these seeds and more.
+  // OnRandomShapes is the first and best one, with these seeds and more.
   const std::vector<std::int64_t> targets = hwy::SupportedAndGeneratedTargets();
   ASSERT_FALSE(targets.empty());
   for (const std::int64_t target : std::span(targets).subspan(1)) {

@@ -73,7 +73,7 @@ TEST(Measured, WhatIsRefusedIsPassedOver) {
   EXPECT_EQ(none.next, 0u);
 }
 
-// Slices that are measured decide between bccoo and bccoo-plus: with one slice the arrays are those of bccoo.
+// Slices that are measured decide between bccoo and bccoo-plus: with one slice the arrays are the arrays of bccoo.
 TEST(Measured, SlicesChooseBetweenBccooAndBccooPlus) {
   const CsrMatrix<double>& csr = battery_matrix("random_257");
   FormatParams given{{"rows", "1"}, {"cols", "1"}, {"slices", "measured"}, {"max_fill_percent", "10000"}};

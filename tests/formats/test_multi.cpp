@@ -178,7 +178,7 @@ TEST_P(Multi, OnePass) {
 // What is written for a column depends on that column alone: not on its neighbours, whatever they hold, nor on how many
 // there are.
 TEST_P(Multi, AColumnKeepsItsBitsInAnyCompany) {
-  if (!one_pass(*GetParam().format, GetParam().space)) return;  // each column is a product of its own
+  if (!one_pass(*GetParam().format, GetParam().space)) return;  // each column is a separate product
   const double nan = std::numeric_limits<double>::quiet_NaN(), inf = std::numeric_limits<double>::infinity();
   std::vector<std::pair<std::string, CsrMatrix<double>>> matrices;
   for (const char* name : {"random_257", "power_law_500", "empty_rows_50"})
@@ -215,7 +215,7 @@ TEST_P(Multi, AColumnKeepsItsBitsInAnyCompany) {
   }
 }
 
-// In deterministic mode the bits are those of the product of one vector, in every format and with any number of
+// In deterministic mode the bits equal the bits of the product of one vector, in every format and with any number of
 // threads.
 TEST_P(Multi, DeterministicBitsAreThoseOfOneVector) {
   if (GetParam().space == Space::device) GTEST_SKIP() << "a GPU promises the same bits in every run only";

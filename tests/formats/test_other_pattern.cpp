@@ -1,5 +1,5 @@
 // New values with another pattern of as many entries: every format refuses them and goes on as before, on the host, on
-// a simulated device, and on a GPU where there is one.
+// a simulated device, and on a GPU if there is one.
 #include <algorithm>
 #include <cstring>
 #include <limits>
@@ -116,8 +116,7 @@ TEST_P(WithAnotherPattern, IsRefusedAndNothingChanges) {
       EXPECT_THROW(A->require_same_pattern(elsewhere.view()), ShapeMismatch);
       EXPECT_EQ(A->revision(), before);
       if (!format()
-               .traits
-               .uses_source) {  // the matrix has arrays of its own, so these may be used for another one
+               .traits.uses_source) {  // the matrix has its own arrays, so these may be used for another one
         given.write(other.matrix);
         EXPECT_THROW(A->update_values(given.view()), ShapeMismatch) << "at the same addresses";
         EXPECT_EQ(A->revision(), before);
@@ -125,7 +124,7 @@ TEST_P(WithAnotherPattern, IsRefusedAndNothingChanges) {
       }
     }
     expect_product(csr);
-    // The same pattern in other arrays, of the caller and of the library, and in those that were given.
+    // The same pattern in other arrays, of the caller and of the library, and in the arrays that were given.
     CsrMatrix<double> doubled = deep_copy(test_context(), csr);
     for (std::int64_t k = 0; k < csr.nonzeros(); ++k) const_cast<double*>(doubled.values)[k] *= 2;
     const Arrays elsewhere(context_, doubled);
@@ -157,7 +156,7 @@ INSTANTIATE_TEST_SUITE_P(Places, PatternMarks, testing::Values(Place::host, Plac
                                                                                    : "gpu");
                          });
 
-// The number is that of the pattern alone: in either space, with row pointers of either width, by any threads.
+// The number depends only on the pattern: in either space, with row pointers of either width, by any threads.
 TEST_P(PatternMarks, HashesDependOnThePatternOnly) {
   const ContextPtr context = context_in(GetParam());
   if (!context) GTEST_SKIP() << no_device;

@@ -1,5 +1,5 @@
-// What a preset promises beside the contract of its base: its fixed parameters, and the property by which it differs
-// from its neighbours. Each property is also shown not to hold of the neighbour.
+// What a preset promises in addition to the contract of its base: its fixed parameters, and the property by which it
+// differs from its neighbours. Each property is also shown not to hold for the neighbour.
 #include <algorithm>
 #include <functional>
 #include <numeric>
@@ -132,7 +132,7 @@ TEST(Presets, HaveABaseAndNoParametersThatItFixes) {
     EXPECT_EQ(base.preset, nullptr) << "the base of a preset is no preset";
     std::set<std::string_view> names;
     for (const ParamDoc& doc : settable_params(base)) names.insert(doc.name);
-    // Parameters of a device kernel are known where the build has device code.
+    // Parameters of a device kernel are known if the build has device code.
     const bool device_code = !entry->preset->device_kernel.empty() && !base.device;
     for (const FixedParam& one : entry->preset->fixed) {
       if (device_code && names.count(one.name) == 0) continue;

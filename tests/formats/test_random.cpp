@@ -5,7 +5,7 @@
 // infinities. Environment:
 //
 //   PROTEAN_MATRICES_SEED=7      that seed instead of the usual ones
-//   PROTEAN_MATRICES_COUNT=5000  so many seeds instead of the usual number
+//   PROTEAN_MATRICES_COUNT=5000  this many seeds instead of the usual number
 #include <array>
 #include <cmath>
 #include <cstdlib>
@@ -226,7 +226,7 @@ std::vector<Way> ways() {
 
 class RandomMatrices : public testing::TestWithParam<Way> {
  protected:
-  // How much memory a matrix may take: those that fill a hundred thousand columns would only take time.
+  // How much memory a matrix may take: matrices that fill a hundred thousand columns would only take time.
   static constexpr std::size_t most_bytes = 4 << 20;
 
   template <class T>

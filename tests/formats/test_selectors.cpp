@@ -1,4 +1,4 @@
-// Selectors of formats: what all have in common, the trained models against those of scikit-learn, and single rules.
+// Selectors of formats: what all have in common, the trained models against scikit-learn, and single rules.
 #include "formats/selectors/selector.hpp"
 
 #include <gtest/gtest.h>
@@ -225,7 +225,7 @@ TEST(TrainedModels, PredictAsScikitLearnDoes) {
   EXPECT_GE(trained.classifiers.size() * trained.times.size() * stored.at("matrices").size(), 3u * 2u * 50u);
 }
 
-// The features of the training matrices that the tests can make are those that the models were trained with.
+// The features of the training matrices that the tests can make equal the features with which the models were trained.
 TEST(TrainedModels, FeaturesAreThoseOfTheTraining) {
   const json stored = predictions();
   const std::map<std::string, CsrMatrix<double>> made = {
@@ -314,7 +314,7 @@ TEST(Features, OfTheCommonTestMatrix) {
   EXPECT_EQ(f["row_changes"], 7.0 / 8);
 }
 
-// hyb's width is that of the smallest cost over all widths, found here by trying each.
+// hyb's width has the smallest cost over all widths, found here by trying each.
 TEST(LiPmf, TakesTheWidthOfTheFewestBytes) {
   const CsrMatrix<double> csr = battery_matrix("one_full_row_300");
   for (const SelectedFormat& format : ranking(find_selector("li-pmf"), csr.pattern)) {

@@ -54,10 +54,10 @@ TEST_P(Survey, BytesAreNearThoseOfTheWholeMatrix) {
   int admitted = 0;
   for (const SwitchTarget& format : survey_formats(csr_.pattern, Space::host)) {
     const std::string_view id = format.spec.entry->id;
-    // Columns of a sample say nothing, nor does where bccoo-plus cuts them. A sample has one or two groups of argcsr,
-    // and another main diagonal of ell-dia. crsd begins a piece where the diagonals change, which they do more often
-    // between the parts of a sample. tile-composite pads rows of a tile that have about the same length, of which a
-    // sample has fewer.
+    // Columns of a sample say nothing, nor do the places at which bccoo-plus cuts them. A sample has one or two groups
+    // of argcsr, and another main diagonal of ell-dia. crsd begins a piece when the diagonals change, which they do
+    // more often between the parts of a sample. tile-composite pads rows of a tile that have about the same length, of
+    // which a sample has fewer.
     const std::string_view other[] = {"csc",     "tjad", "bccoo-plus",    "argcsr",
                                       "ell-dia", "crsd", "tile-composite"};
     if (!format.spec.kernel.empty() || std::find(std::begin(other), std::end(other), id) != std::end(other))
@@ -185,7 +185,7 @@ TEST(RankFormats, TheChoiceIsTheBestOfThem) {
   EXPECT_GT(known, 5u);
 }
 
-// Formats that the table does not know follow those that it knows, in the order of the catalogue.
+// Formats that the table does not know follow the formats that it knows, in the order of the catalogue.
 TEST(RankFormats, FormatsWithoutTimesComeLast) {
   const MachineTable table{
       "test", {{"a", Space::host, 1000, 7000, {{"csr", 88004, 1e-5, 0}, {"jad", 88004, 2e-5, 1e-5}}}}};

@@ -135,8 +135,8 @@ TEST_P(Promises, NewValuesWithAnyNumberOfThreads) {
     }
 }
 
-// Two threads of a caller begin each product together. Also in a deterministic context, where a product with
-// the old y may need memory of the matrix.
+// Two threads of a caller begin each product together. Also in a deterministic context, in which a product with the old
+// y may need memory of the matrix.
 TEST_P(Promises, SeveralCallersAtOnce) {
   constexpr int rounds = 60;
   std::vector<ContextPtr> contexts{test_context()};

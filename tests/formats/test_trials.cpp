@@ -65,7 +65,7 @@ TEST(Trials, WhatIsRefusedOrUnknownIsNotTried) {
   EXPECT_EQ(Trials({}, 1e5).next(), std::nullopt);
 }
 
-// Whatever the formats are like: each is tried once, the fastest of the tried stays, and where conversions take at most
+// Whatever the formats are like: each is tried once, the fastest of the tried stays, and if conversions take at most
 // 2.5 times as long as predicted, all tries together take at most 2 % of the solve.
 TEST(Trials, RandomFormatsCostLittle) {
   std::mt19937 random(1);
@@ -115,7 +115,7 @@ TEST(ChosenMatrix, ForManyIterationsProductsAreMeasured) {
   EXPECT_NE(chosen.reason.find("products measured, csr 100 %, "), std::string::npos) << chosen.reason;
   EXPECT_EQ(chosen.choice.taken, chosen.matrix->name());
   EXPECT_EQ(chosen.reason.find(chosen.choice.taken + ":"), 0u) << chosen.reason;
-  // What is wanted need not be tried: tries end where nothing can be faster than what was measured.
+  // The wanted format need not be tried: tries end when nothing can be faster than the measured ones.
   EXPECT_NE(chosen.choice.wanted, "csr");
   std::vector<double> x(static_cast<std::size_t>(csr.cols()), 1.25),
       y(static_cast<std::size_t>(csr.rows()), NAN);
@@ -123,7 +123,7 @@ TEST(ChosenMatrix, ForManyIterationsProductsAreMeasured) {
                        VectorView<double>{y.data(), csr.rows()});
   EXPECT_TRUE(product_is_right<double>(csr, 1, x, 0, {}, y));
 
-  // Not where the same bits are asked for, for few iterations, or for several columns, of which one product says
+  // Not if the same bits are asked for, for few iterations, or for several columns, about which one product says
   // little.
   const auto same = Context::host(2, {.deterministic = true});
   for (const std::string& reason :

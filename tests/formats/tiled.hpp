@@ -21,7 +21,7 @@ inline bool has(const Matrix& matrix, std::string_view name) {
   return false;
 }
 
-// A tile with entries where at(row, column) is true.
+// A tile with entries at the places for which at(row, column) is true.
 template <class At>
 TileBits tile(int height, int width, At at) {
   TileBits bits{};

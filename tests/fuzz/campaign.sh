@@ -8,10 +8,10 @@
 #     runs there, or in the sources: at least one process for each target, one for each processor in all. A target that
 #     crashes is begun again until the time is over. A target that is named twice gets twice the processors.
 #
-# LONGEST=N in the environment: inputs of at most so many bytes (4096). Short ones run several times as fast.
+# LONGEST=N in the environment: inputs of at most this many bytes (4096). Short ones run several times as fast.
 #
 # OUT/counts.md has a line for each target: inputs, seconds, inputs a second, crashes, commit. OUT/TARGET has the inputs
-# that reached something new, OUT/crashes those that broke a promise. Exit code 1: there are some.
+# that reached something new, OUT/crashes the inputs that broke a promise. Exit code 1: there are some.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 
@@ -29,7 +29,7 @@ if [ "${1:-}" = pack ]; then
   for program in fuzz_readers fuzz_library; do
     [ -e "$programs/$program" ] || continue
     strip -o "$folder/$program" "$programs/$program"
-    # All but those of glibc, which belong to the loader of the machine.
+    # All libraries except glibc's, which belong to the loader of the machine.
     ldd "$programs/$program" | awk '$2 == "=>" && $3 ~ /^\// {print $3}' |
       grep -vE '/(libc|libm|libdl|libpthread|librt|libresolv)\.so' | while read -r library; do
       cp -Lu "$library" "$folder/"

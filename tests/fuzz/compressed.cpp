@@ -1,5 +1,5 @@
 // gzip and xz data before the same reader. The mutator makes whole streams with right checksums, of changed text and
-// with a changed dictionary, beside streams of changed bytes.
+// with a changed dictionary, and streams of changed bytes.
 #include <lzma.h>
 #include <zlib.h>
 

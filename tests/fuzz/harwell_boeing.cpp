@@ -13,7 +13,7 @@ namespace {
 void run(Bytes input) {
   const std::uint32_t choice = choice_of(input);
   const ReadOptions options = options_of(choice);
-  // The name says what the file should be, also where its first lines are broken.
+  // The name says what the file should be, even if its first lines are broken.
   const auto matrix =
       read_or_refuse([&] { return read_matrix_market_text(one_thread(), "input.rua", input, options); });
   if (matrix) require_valid(*matrix, options.allow_not_finite);

@@ -1,6 +1,6 @@
 // A fuzz target: what is done with any bytes, and a mutator that keeps inputs structurally valid.
-// Each is a constant of this type in <name>.cpp and a line of targets.def. libfuzzer.cpp makes a program of one of
-// them, test_fuzz.cpp runs all of them for a short while without a fuzzer.
+// Each is a constant of this type in <name>.cpp and a line of targets.def. libfuzzer.cpp makes a program of one target,
+// test_fuzz.cpp runs all targets for a short while without a fuzzer.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <string_view>
 
-// Changes bytes at random: that of libFuzzer, or that of test_fuzz.cpp. Returns the new size, at most `most`.
+// Changes bytes at random: the function of libFuzzer, or of test_fuzz.cpp. Returns the new size, at most `most`.
 extern "C" std::size_t LLVMFuzzerMutate(std::uint8_t* data, std::size_t size, std::size_t most);
 
 namespace protean::fuzz {
@@ -17,9 +17,9 @@ using Bytes = std::string_view;
 
 struct Target {
   const char* name;
-  // Ends the process by broken() where a promise of the library does not hold.
+  // Ends the process by broken() if a promise of the library does not hold.
   void (*run)(Bytes input);
-  // As LLVMFuzzerMutate(), which it may call; null where that alone is used.
+  // As LLVMFuzzerMutate(), which it may call; null if only that is used.
   std::size_t (*mutate)(std::uint8_t* data, std::size_t size, std::size_t most, unsigned seed) = nullptr;
 };
 

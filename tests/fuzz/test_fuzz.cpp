@@ -2,7 +2,7 @@
 // promise ends the process; it is printed before. Environment:
 //
 //   PROTEAN_FUZZ_SEED=7         that seed of the changes instead of the usual one
-//   PROTEAN_FUZZ_INPUTS=100000  so many changed inputs for each target
+//   PROTEAN_FUZZ_INPUTS=100000  this many changed inputs for each target
 #include <unistd.h>
 
 #include <algorithm>
@@ -31,7 +31,7 @@ Random& changes() {
 }  // namespace
 }  // namespace protean::fuzz
 
-// What libFuzzer has of its own: a few bytes changed, added or removed.
+// What libFuzzer does itself: a few bytes changed, added or removed.
 extern "C" std::size_t LLVMFuzzerMutate(std::uint8_t* data, std::size_t size, std::size_t most) {
   using namespace protean::fuzz;
   std::string text(reinterpret_cast<const char*>(data), size);
@@ -77,7 +77,7 @@ std::vector<std::string> seeds(const Target& target) {
   return texts;
 }
 
-// The input that runs now, which is printed in the form of a C string where it ends the process, or takes too long.
+// The input that runs now, which is printed in the form of a C string if it ends the process or takes too long.
 std::string printed;
 void (*handler_before)(int) = SIG_DFL;
 void print_input(int signal) {
@@ -106,7 +106,7 @@ class EveryTarget : public testing::TestWithParam<const Target*> {
       printed += "\\x", printed += digits[byte >> 4], printed += digits[byte & 15];
     }
     printed += '\n';
-    // In an array of its own length, so that a sanitizer sees what is read behind it.
+    // In an array of exactly its length, so that a sanitizer sees reads behind it.
     const std::vector<char> bytes(input.begin(), input.end());
     constexpr unsigned longest = 60;  // seconds; other tests may have all processors
     alarm(longest);

@@ -88,7 +88,7 @@ if archive.exists():
         sys.exit(f"pkg-config does not follow a package that was moved: {link}")
     build_and_run("static", flags, link)
     tested += 1
-# Who forgets -std=c++20 is told so before anything else.
+# A program without -std=c++20 gets that message before anything else.
 flags = words(libraries, "--cflags")
 older = subprocess.run([cxx, "-std=c++17", *flags, "-fsyntax-only", "-x", "c++", "-"], check=False, text=True,
                        input="#include <protean/protean.hpp>\n", capture_output=True)

@@ -74,7 +74,7 @@ lists = "docs/abi/symbols.txt" + (" and symbols-cuda.txt" if cuda else "")
 problems += [f"{name}: in {lists}, not in the library" for name in sorted(wanted - found)]
 problems += [f"{name}: in the library, not in {lists}" for name in sorted(found - wanted)]
 
-# The last version, where it is known.
+# The last version, if it is known.
 tag = subprocess.run(["git", "-C", source, "describe", "--tags", "--abbrev=0"], capture_output=True, text=True)
 before = subprocess.run(["git", "-C", source, "show", f"{tag.stdout.strip()}:docs/abi/symbols.txt"],
                         capture_output=True,

@@ -15,7 +15,7 @@ struct ColumnsPlan {
   int solver = 0;          // slot of World::multi_solver()
   std::int64_t count = 0;  // of right-hand sides, 0 or more
   VectorLayout layout = VectorLayout::columns;
-  bool own_rules = false;  // each column has a tolerance of its own
+  bool own_rules = false;  // each column has its own tolerance
 };
 ColumnsPlan draw_columns(Draw& draw);
 std::string describe(const SolvePlan& plan, const ColumnsPlan& columns);

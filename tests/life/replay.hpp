@@ -1,7 +1,7 @@
 // Runs random steps by seed, finds the fewest that still fail, and prints how to repeat them. Environment:
 //
 //   PROTEAN_LIFE_SEED=7         that seed instead of the usual ones
-//   PROTEAN_LIFE_STEPS=5000     so many steps of each seed, or
+//   PROTEAN_LIFE_STEPS=5000     this many steps of each seed, or
 //   PROTEAN_LIFE_STEPS=3,14-20  these steps alone
 #pragma once
 #include <fmt/format.h>
@@ -26,7 +26,7 @@ struct Failure {
   std::vector<std::string> notes;  // what was done, the failing step last
 };
 
-// A world made anew from the seed that goes through these steps.
+// A world made again from the seed that goes through these steps.
 using Life = std::function<std::optional<Failure>(std::uint64_t seed, const StepList& steps)>;
 
 // The steps on one world; step(number) returns what is wrong, or nothing.

@@ -46,7 +46,7 @@ class Watcher final : public SolveObserver {
  private:
   void prepare_or_cancel(std::int64_t iteration) {
     Matrix<T>* const A = A_.adaptive();
-    // Most builds beside the solve are waited for, since these solves are short.
+    // Most builds next to the solve are waited for, since these solves are short.
     if (A && plan_.change == Change::beside && plan_.format % 4 != 0 && iteration == plan_.change_at + 2)
       (void)A->wait_prepared();
     if (!A || (plan_.change != Change::cancelled && plan_.change != Change::left)) return;

@@ -141,7 +141,7 @@ class KeptWorld {
     ++counts["settings"];
     const bool same_preconditioner = next.preconditioner == spec.settings.preconditioner;
     spec.settings = next;
-    // One that is set up anew is of the values of now.
+    // One that is set up again is of the values of now.
     if (!same_preconditioner) spec.lagging = false;
     return {};
   }

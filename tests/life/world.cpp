@@ -296,7 +296,7 @@ std::string Operator<T>::complaint(bool faults) {
     const FailedSwitch& one = failures[failures_seen_++];
     if (one.failure == SwitchFailure::refused || one.failure == SwitchFailure::cancelled) continue;
     if (one.failure == SwitchFailure::out_of_memory && had_faults_) continue;
-    // A build beside the solves can take the allocation that was to fail in another object.
+    // A build next to the solves can take the allocation that was to fail in another object.
     if (one.why.find("the test's allocation failed") != std::string::npos) continue;
     return fmt::format("a change to {} failed: {}: {}", one.to, protean::to_string(one.failure), one.why);
   }

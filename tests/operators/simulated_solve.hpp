@@ -29,7 +29,7 @@ struct World {
   std::function<double(std::int64_t)> residual = [](std::int64_t k) { return std::pow(0.99, k); };
   double goal = 1e-8;
   double permute = 0, predicted_permute = 0;  // seconds in which the vectors of the solve are permuted
-  double record = 0, predicted_record = 0;    // seconds in which steps are recorded anew after each change
+  double record = 0, predicted_record = 0;    // seconds in which steps are recorded again after each change
   double slowdown = 0.3, stretch = 2;         // while a build runs beside the solve
   double noise = 0;                           // relative, of each measured time
   std::uint32_t seed = 1;
@@ -41,7 +41,7 @@ struct Outcome {
   // By how much conversions, permutations and recordings exceeded what they were said to cost at most.
   double beyond_price = 0;
   double beyond_trial = 0;   // trial products slower than the policy reckons with
-  double between_looks = 0;  // the slowdown of the last iteration of each build beside the solve
+  double between_looks = 0;  // the slowdown of the last iteration of each build next to the solve
   double slow_kept = 0;      // iterations in formats measured no slower but truly slower (noise)
   // The largest time above the bound after any iteration and any change: above the largest factor that was granted
   // until then, times the time without changes, and above what breaks the assumptions of the proof: the three times

@@ -106,7 +106,7 @@ inline Solved solve_with(const LinearOperator<double>& A, const CsrMatrix<double
   return solved;
 }
 
-// The solve is that of `plain` but for rounding. Rounding changes the residuals of switched_systems by up to 2e-8 of
+// The solve is that of `plain` except for rounding. Rounding changes the residuals of switched_systems by up to 2e-8 of
 // themselves (all formats, 1 to 4 threads, and values changed by 1e-15). A method that begins again in the middle of
 // the solve changes one of them by 5e-3 at least, also where it needs no more iterations.
 inline void expect_same_course(const Solved& solved, const Solved& plain) {

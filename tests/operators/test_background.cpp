@@ -17,7 +17,7 @@
 namespace protean::test {
 namespace {
 
-// Runs f in a thread of its own, because a thread keeps the low priority after background work.
+// Runs f in a separate thread, because a thread keeps the low priority after background work.
 template <class F>
 void in_thread(F f) {
   std::thread(f).join();

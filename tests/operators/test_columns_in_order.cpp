@@ -180,7 +180,7 @@ class SolvesOfColumns : public ColumnsInAnOrder {
     EXPECT_TRUE(X.gaps_are_untouched());
     return all;
   }
-  // Each column is that of a solve of its own with a matrix that is in no order.
+  // Each column is that of a separate solve with a matrix that is in no order.
   void expect_columns_of_single_solves(const All& all, std::string_view method, std::string_view M_id,
                                        const CsrMatrix<double>& csr) const {
     const auto plain = make_matrix(find_format("csr"), csr, test_context());

@@ -116,7 +116,7 @@ TEST_P(ElementPolicy, ChangesWhenThatPays) {
     options.goal = 1e-9, options.policy.overlapped = overlapped, options.survey_seconds = 0;
     // An allowance so large that other load cannot use it up, but smaller than an assembly of 1000 s.
     options.policy.worst_factor = options.policy.forecast_factor = 1000;
-    // Waits for a build beside the solve. It is called first, so that the wait is not counted.
+    // Waits for a build next to the solve. It is called first, so that the wait is not counted.
     struct Patient final : SolveObserver {
       Matrix<double>& A;
       explicit Patient(Matrix<double>& a) : A(a) {}

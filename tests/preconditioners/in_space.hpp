@@ -1,4 +1,4 @@
-// Tests of preconditioners that run on the host, on a simulated device, and on a GPU where there is one.
+// Tests of preconditioners that run on the host, on a simulated device, and on a GPU if there is one.
 #pragma once
 #include <limits>
 #include <memory>

@@ -1,5 +1,5 @@
 // Multigrid on a device: its cycle is that of the host, kept objects are as new ones, and a setup that fails changes
-// nothing. On a simulated device, and on a GPU where there is one.
+// nothing. On a simulated device, and on a GPU if there is one.
 #include <algorithm>
 #include <atomic>
 #include <cmath>
@@ -259,7 +259,7 @@ TEST_P(AggregationOnDevice, AKeptOneIsAsANewOne) {
   }
 }
 
-// Steps that a solver has recorded compute with the new values, and are recorded anew where arrays have moved.
+// Steps that a solver has recorded compute with the new values, and are recorded again where arrays have moved.
 TEST_P(AggregationOnDevice, SolvesAfterNewValues) {
   const CsrMatrix<double> csr = generated("poisson-3d", 14);
   for (const Smoother smoother : smoothers) {

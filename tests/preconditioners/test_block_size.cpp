@@ -26,7 +26,7 @@
 namespace protean::test {
 namespace {
 
-// A chain of nodes with so many unknowns: the rows of a node have the columns of the node and its neighbours.
+// A chain of nodes with this many unknowns: the rows of a node have the columns of the node and its neighbours.
 CsrMatrix<double> chain(const std::vector<int>& unknowns) {
   std::vector<std::int32_t> first = {0};
   for (const int count : unknowns) first.push_back(first.back() + count);

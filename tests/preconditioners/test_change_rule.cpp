@@ -35,7 +35,7 @@ struct Course {
   ChangeRule rule;
   ChoiceTraits traits{.symmetric = true, .diffusion = true};
   std::function<Truth(const std::string&)> truth = [](const std::string&) { return Truth{}; };
-  // Digits that jacobi has reached after so many iterations.
+  // Digits that jacobi has reached after this many iterations.
   std::function<double(std::int64_t)> jacobi = [](std::int64_t k) { return 0.005 * static_cast<double>(k); };
   std::function<void()> after_each = [] {};
   double unit = 1e-3, look = 4e-3;

@@ -1,4 +1,4 @@
-// chebyshev: its polynomial, its bounds of the eigenvalues, and when it is recorded anew.
+// chebyshev: its polynomial, its bounds of the eigenvalues, and when it is recorded again.
 #include <cmath>
 #include <cstdint>
 #include <numbers>

@@ -1,5 +1,5 @@
 // The coarsest level of multigrid, which alone is M where the matrix has few rows: positive definite for a positive
-// definite matrix, on the host, on a simulated device, and on a GPU where there is one.
+// definite matrix, on the host, on a simulated device, and on a GPU if there is one.
 #include <cmath>
 #include <limits>
 #include <map>

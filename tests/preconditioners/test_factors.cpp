@@ -272,7 +272,7 @@ TEST_P(Factors, BadNewValuesKeepTheOldFactors) {
   }
 }
 
-// New values, other patterns and back: the bits of an object that is made anew.
+// New values, other patterns and back: the bits of an object that is made again.
 TEST_P(Factors, RenewedAsMadeAnew) {
   struct Kind {
     const char* id;

@@ -342,7 +342,7 @@ TEST_P(SubdomainRows, MessagesOfTheHost) {
               "5 of 5 diagonal entries");
 }
 
-// New patterns and values, some of them refused, in any order: the bits of an object that is made anew, and after a
+// New patterns and values, some of them refused, in any order: the bits of an object that is made again, and after a
 // refusal those from before it.
 TEST_P(SubdomainRows, OneObjectForManyPatterns) {
   std::mt19937 random(11);

@@ -2,7 +2,7 @@
 //
 //   soak SOLVES [SEED] [host|device]
 //
-// device: on a GPU, exit status 77 where there is none. After the first thousand (or the first half) memory grows by
+// device: on a GPU, exit status 77 if there is none. After the first thousand (or the first half) memory grows by
 // 1 MB at most (32 MB with a GPU, whose driver keeps memory of its own), buffers of the host and of the GPU hold as
 // many bytes, and at the end as many descriptors and threads are open as then. Reference systems are solved at the
 // beginning, between the others and at the end, each time with the same bits. Formats and preconditioners may refuse

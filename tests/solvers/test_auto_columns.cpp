@@ -339,7 +339,7 @@ TEST(AutoColumns, TheForecastIsThatOfTheColumnWithFurthestToGo) {
   EXPECT_DOUBLE_EQ(seen.last.relative_residual, 5e-3 / 1e-3);
 }
 
-// Where columns end, products are others: they are measured anew, and what was measured before is scaled.
+// Where columns end, products are others: they are measured again, and what was measured before is scaled.
 TEST(AutoColumns, ProductsAreMeasuredAnewWhereColumnsEnd) {
   for (const bool on_device : {false, true}) {
     ColumnsLive live(on_device ? fake_device_context() : Context::host(1));

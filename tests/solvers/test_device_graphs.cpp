@@ -206,7 +206,7 @@ TEST_P(DeviceGraphs, BesideThreadsThatWaitForTheDevice) {
     end = true;
     waiting.join(), making.join();
   });
-  // Each solve records anew; until a recording was disturbed.
+  // Each solve records again; until a recording was disturbed.
   for (int round = 0; round < 20 || (refused == 0 && round < 400); ++round) {
     EXPECT_TRUE(solve(*A, b, x).converged());
     EXPECT_TRUE(solve(*B, B_b, B_x).converged());

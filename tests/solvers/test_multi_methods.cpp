@@ -1,5 +1,5 @@
 // Every method with several right-hand sides, on a host, on a simulated device that runs ahead, and on a GPU: each
-// column must be what a solve of its own gives, whatever happens to the others.
+// column must be what a separate solve gives, whatever happens to the others.
 #include <algorithm>
 #include <cmath>
 #include <limits>

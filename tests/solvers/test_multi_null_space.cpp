@@ -1,4 +1,4 @@
-// Several right-hand sides of a singular system: each column is what a solve of its own gives.
+// Several right-hand sides of a singular system: each column is what a separate solve gives.
 #include <cmath>
 #include <memory>
 #include <string>

@@ -85,8 +85,8 @@ TEST(Observer, OfAZeroRightHandSideIsToldNoResidual) {
   EXPECT_EQ(history.seen[0].relative_residual, 0);
 }
 
-// The recurrence falls to 1e-8 because of one wrong product; the solve then begins anew from the true residual. Its
-// window of stagnation must begin anew with it.
+// The recurrence falls to 1e-8 because of one wrong product; the solve then begins again from the true residual. Its
+// window of stagnation must begin again with it.
 TEST(Solver, AfterARestartFromTheTruthTheWindowOfStagnationBeginsAnew) {
   for (const char* method : {"cg", "bicgstab"}) {
     DenseOperator<double> A(convection_2d(9, 0));

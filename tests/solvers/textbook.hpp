@@ -92,7 +92,7 @@ inline std::vector<Column> flexible_gmres(const Dense& A, const Column& b, int s
   return result;
 }
 
-// A preconditioner that is another one in each call of a solve: reset() begins anew.
+// A preconditioner that is another one in each call of a solve: reset() begins again.
 class VaryingPreconditioner final : public Preconditioner<double> {
  public:
   VaryingPreconditioner(std::int64_t n, Varying apply)

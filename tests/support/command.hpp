@@ -1,4 +1,4 @@
-// Runs the command in a folder of its own and reads its output and its files.
+// Runs the command in a separate folder and reads its output and its files.
 #pragma once
 #include <fcntl.h>
 #include <gtest/gtest.h>

@@ -9,7 +9,7 @@
 
 namespace protean::test {
 
-// The velocities in x and y first, then the pressures. `stabilised`: -1/8 of a Laplacian in place of the zeros for the
+// The velocities in x and y first, then the pressures. `stabilised`: -1/8 of a Laplacian instead of the zeros for the
 // pressure.
 inline CsrMatrix<double> stokes(const ContextPtr& context, std::int32_t cells, bool stabilised = false) {
   std::vector<Triplet<double>> list;

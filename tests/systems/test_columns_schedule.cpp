@@ -250,7 +250,7 @@ TEST(ColumnsSchedule, RandomSequences) {
     const Solved solved = solve_columns(csr, b, settings);
     EXPECT_TRUE(solved.result.converged());
     for (std::size_t j = 0; j < b.size(); ++j) EXPECT_LE(relative_residual(csr, b[j], solved.x[j]), 1.1e-8);
-    // A build beside the solve may be cancelled: the solve ended, or another point came.
+    // A build next to the solve may be cancelled: the solve ended, or another point came.
     for (const ScheduleEvent& event : solved.result.events)
       if (event.action == Action::failed) {
         EXPECT_NE(event.reason.find(": cancelled: "), std::string::npos) << event.reason;

@@ -128,7 +128,7 @@ TEST_F(MethodChanges, AKeptSystemRemembersTheMethod) {
     if (context->space() != Space::host) continue;
     system->update_values(one.csr.values);
     EXPECT_EQ(steps_of(one.solve(*system)), Steps{"cg -> minres"});
-    // Settings begin anew, too.
+    // Settings begin again, too.
     system->set(one.settings("auto", "none"));
     EXPECT_EQ(steps_of(one.solve(*system)), Steps{"cg -> minres"});
     system->set(one.settings("cg", "none"));

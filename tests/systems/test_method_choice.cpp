@@ -155,7 +155,7 @@ TEST_P(MethodChoice, NewValuesAreLookedAt) {
   }
 }
 
-// Another format makes another matrix, whose revisions begin anew.
+// Another format makes another matrix, whose revisions begin again.
 TEST_P(MethodChoice, NewValuesAreSeenInANewFormat) {
   Line good = definite(), bad = unsymmetric();
   SolveSettings settings{.format = "csr", .context = context_};

@@ -165,7 +165,7 @@ TEST_P(NewValues, OfAnotherSizeOrNullAreRefused) {
   }
 }
 
-// A refusal in the middle of a build beside the solve leaves the build alone.
+// A refusal in the middle of a build next to the solve leaves the build alone.
 TEST_P(NewValuesInFormats, ThatAreRefusedCancelNoBuild) {
   const auto given = [&](const CsrMatrix<double>& csr) { return placed(context_, csr); };
   const CsrMatrix<double> source = given(csr_);

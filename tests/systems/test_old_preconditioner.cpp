@@ -90,7 +90,7 @@ TEST(OldPreconditioner, OneSolveHasOneLimitOfIterationsAndOneNumbering) {
       EXPECT_GE(info.seconds, seen.infos[static_cast<std::size_t>(std::max<std::int64_t>(i - 1, 0))].seconds);
       EXPECT_DOUBLE_EQ(info.relative_residual * result.report.rhs_norm, info.residual);
     }
-    // The next one is set up anew, whatever ended this one.
+    // The next one is set up again, whatever ended this one.
     const SolveResult again = one.grid.solve(one.system);
     EXPECT_EQ(again.report.restarts, 0);
     EXPECT_LT(again.report.iterations, course.all);

@@ -53,7 +53,7 @@ mfem::Mesh mixed_mesh(int n) {
 
 using Integrators = std::function<void(mfem::BilinearForm&)>;
 
-// Compares product and right-hand side of the element matrices with those of the assembled system.
+// Compares product and right-hand side of the element matrices with the assembled system.
 void compare(const char* what, mfem::FiniteElementSpace& space, bool symmetric, const Integrators& add) {
   const auto context = protean::Context::host(2);
   mfem::Array<int> essential, boundary(space.GetMesh()->bdr_attributes.Max());
@@ -200,7 +200,7 @@ void drop_in() {
   expect(solver.report().converged() && difference(expected, x) < 1e-10, "element matrices, updated");
 }
 
-// MFEM's own solvers beside ours: the same calls, the same answers.
+// MFEM's own solvers next to ours: the same calls, the same answers.
 template <class Ours, class Theirs>
 void same_calls(const char* what, const mfem::SparseMatrix& A, const mfem::Vector& b, mfem::Solver* M) {
   Ours ours;

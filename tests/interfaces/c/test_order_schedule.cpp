@@ -59,7 +59,7 @@ TEST_F(CApiOrder, AScheduleChangesIt) {
   EXPECT_STREQ(protean_matrix_order(A), "length");
   EXPECT_EQ(seen.orders[3] + seen.orders[6] + seen.orders[10], "nonercmlength");
   EXPECT_EQ(seen.formats.back(), "csr");
-  // The recurrence goes on: the residuals of the caller's order, but for rounding.
+  // The recurrence goes on: the residuals of the caller's order, except for rounding.
   ASSERT_GT(std::min(seen.residuals.size(), plain.residuals.size()), 30u);
   for (std::size_t i = 0; i < 30; ++i)
     EXPECT_NEAR(seen.residuals[i], plain.residuals[i], 1e-9 * plain.residuals[0]) << i;
