@@ -1,7 +1,7 @@
 #!/bin/sh
-# run.sh [BUILD_FOLDER [--label LABEL] [OPTION...]]: runs all tests of a build folder, or those with a label, and prints
-# what passed, failed and was skipped, and why. LABEL may be several: 'apps|systems'. The options are those of
-# tests/summary.py.
+# run.sh [BUILD_FOLDER [--label LABEL] [OPTION...]]: runs all tests of a build folder, or the tests with a label, and
+# prints what passed, failed and was skipped, and why. LABEL may be several: 'apps|systems'. The options are the options
+# of tests/summary.py.
 set -u
 build=$(cd "${1:-build/cpu-release}" && pwd) || exit 1
 [ $# = 0 ] || shift

@@ -29,7 +29,7 @@ struct ColumnsOutcome {
   std::int64_t event_iteration = -1;  // -1: it did not happen
   std::size_t changes = 0, orders = 0;
 
-  // As that of a separate solve.
+  // Like the result of a separate solve.
   Outcome<T> column(std::size_t j) const {
     Outcome<T> one;
     one.report = report.columns[j], one.x = x[j];

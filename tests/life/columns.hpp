@@ -9,8 +9,8 @@
 
 namespace protean::test::life {
 
-// What is not in the SolvePlan. Of that, the change of format or order is made by the observer itself: at once (now),
-// built next to the solve and waited for two iterations later (beside), or begun and left behind.
+// What is not in the SolvePlan. From the SolvePlan, the observer itself makes the change of format or order: at once
+// (now), built next to the solve and waited for two iterations later (beside), or begun and left behind.
 struct ColumnsPlan {
   int solver = 0;          // slot of World::multi_solver()
   std::int64_t count = 0;  // of right-hand sides, 0 or more

@@ -32,7 +32,7 @@ TrueResidual true_residual(const Numbers<T>& numbers, const std::vector<T>& b, c
     r[a.row] -= one, bounds[a.row] += std::abs(one), ++terms[a.row];
   }
   // Wilkinson's bound for each row (Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., SIAM 2002,
-  // section 3.1), then that of the sum of squares.
+  // section 3.1), then the bound of the sum of squares.
   constexpr long double eps = std::numeric_limits<T>::epsilon();
   for (std::size_t i = 0; i < n; ++i) bounds[i] *= 2 * (terms[i] + 2) * eps;
   TrueResidual result{norm(r), norm(bounds)};

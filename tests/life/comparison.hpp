@@ -1,4 +1,4 @@
-// What kept objects owe: the outcome of fresh ones. How closely depends on where and what, by the contracts in
+// What kept objects owe: the result of fresh ones. How closely depends on where and what, by the contracts in
 // docs/deterministic.md, solvers/solver.hpp and operators/elements/element_operator.hpp:
 //
 //   host, simulated device     bits, in the same storage format, with the same number of threads. Exceptions,
@@ -11,10 +11,10 @@
 //   GPU, deterministic mode    bits, in the same format, when the observer names its iterations beforehand;
 //                              but changes that depend on time as above
 //
-// Bits: the reason, all numbers of the report but its times and counts of graphs, what the observer saw, x.
-// Up to rounding: the reason, where it does not hang on a rounding error; iterations, about; x within
-// (||b - A x|| + ||b - A x'||) ||A^-1||, where both residuals and the norm of the inverse are known without the
-// library. In every case b - A x is computed in long double and compared with the residual of the report.
+// Bits: the reason, all numbers of the report except its times and counts of graphs, what the observer saw, and x. Up
+// to rounding: the reason, if it does not depend on a rounding error; iterations, about; x within (||b - A x|| + ||b -
+// A x'||) ||A^-1||, with both residuals and the norm of the inverse computed without the library. In every case b - A x
+// is computed in long double and compared with the residual of the report.
 #pragma once
 #include <string>
 #include <string_view>
@@ -25,7 +25,7 @@
 
 namespace protean::test::life {
 
-// answer: x alone, where both converged, as with preconditioners that differ.
+// answer: only x, if both converged, as with preconditioners that differ.
 enum class Owed : unsigned char { answer, rounding, bits };
 
 // `before` is the operator as the solve found it.

@@ -26,7 +26,7 @@ struct Failure {
   std::vector<std::string> notes;  // what was done, the failing step last
 };
 
-// A world made again from the seed that goes through these steps.
+// A new world from the seed that goes through these steps.
 using Life = std::function<std::optional<Failure>(std::uint64_t seed, const StepList& steps)>;
 
 // The steps on one world; step(number) returns what is wrong, or nothing.
@@ -46,7 +46,7 @@ std::optional<Failure> live(World& world, const StepList& steps, Step&& step) {
 void expect_good_lives(std::vector<std::uint64_t> seeds, int count, const Life& life);
 // The same for these steps of one seed, whatever the environment says.
 void expect_a_good_life(std::uint64_t seed, const StepList& steps, const Life& life);
-// True where the environment names seeds or steps.
+// True if the environment names seeds or steps.
 bool chosen_by_environment();
 
 }  // namespace protean::test::life

@@ -76,7 +76,7 @@ Outcome<T> carry_out(const SolvePlan& plan, const Participants<T>& with, const s
 
 // Where and of what fresh objects are made, that shall do the same. A GPU takes a while to begin with, so its context
 // is most often the kept one. In deterministic mode the host owes the same bits in csr without any change of format,
-// and `plan` then has none. The order of the rows is that of the sums, so the bits belong to it.
+// and `plan` then has none. The order of the rows is the order of the sums, so the bits belong to it.
 ContextPtr context_of_fresh_objects(const OperatorSpec& before, const ContextPtr& kept, unsigned numbers);
 OperatorSpec spec_of_fresh_operator(const OperatorSpec& before, bool order_changed, SolvePlan& plan);
 

@@ -61,7 +61,7 @@ double excess_of_diagonal(unsigned generation) {
   return choices[generation % 4];
 }
 
-// a_ij for i != j: between -1 and -0.1, the same both ways where the system is symmetric.
+// a_ij for i != j: between -1 and -0.1, the same both ways if the system is symmetric.
 double off_diagonal(int system, unsigned generation, std::int32_t i, std::int32_t j,
                     std::uint64_t where = 0) {
   if (infos[system].symmetric && i > j) std::swap(i, j);
@@ -94,7 +94,7 @@ std::vector<Triplet<T>> terms_of_rows(int system, unsigned generation) {
   return terms;
 }
 
-// Element matrices of a square of m x m elements with 4 nodes each. Each is dominant by itself.
+// Element matrices of a square of m x m elements with 4 nodes each. Each is dominant alone.
 template <class T>
 void add_elements(Numbers<T>& result, int system, unsigned generation) {
   const auto m = static_cast<std::int32_t>(std::lround(std::sqrt(infos[system].size))) - 1;

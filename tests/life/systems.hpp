@@ -43,7 +43,7 @@ struct Numbers {
 // Safe from several threads.
 template <class T>
 std::shared_ptr<const Numbers<T>> numbers(int system, unsigned generation);
-// Frees those that numbers() keeps for the next call.
+// Frees the numbers that numbers() keeps for the next call.
 template <class T>
 void forget_numbers();
 

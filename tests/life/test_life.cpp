@@ -1,5 +1,5 @@
 // The life of the objects: solvers, adaptive operators, contexts and their like go through hundreds of random
-// steps, and after each step they agree with fresh objects, to the bit where the contract gives that.
+// steps, and after each step they agree with fresh objects, to the bit if the contract promises that.
 //
 //   systems.hpp     the linear systems
 //   world.hpp       the objects that are kept

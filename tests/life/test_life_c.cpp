@@ -1,6 +1,7 @@
 // The life of C handles: contexts, matrices and solvers of protean.h are reused through random steps, and after
 // each solve they agree with fresh handles, to the bit on the host. Calls that must fail come between, and from
-// monitors in the middle of a solve, and may change nothing. The environment variables are those of test_life.cpp.
+// monitors in the middle of a solve, and may change nothing. The environment variables are the same as for
+// test_life.cpp.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -172,7 +173,7 @@ class CWorld {
     return difference(kept, other, !A.gpu);
   }
 
-  // Calls from the monitor of a solve with this matrix and this solver, in one solve of two. On a GPU only those that
+  // Calls from the monitor of a solve with this matrix and this solver, in one solve of two. On a GPU only calls that
   // are refused: it computes some iterations ahead of the monitor.
   Nested draw_nested(int matrix, int solver, Draw& draw) {
     Nested nested;

@@ -1,6 +1,6 @@
 // The life of kept systems: each LinearSystem goes through random settings, values, schedules, columns and calls that
-// fail, and each solve agrees with that of a fresh one of the same settings and values; what a fresh one refuses it
-// refuses in the same words. The environment variables are those of test_life.cpp (replay.hpp).
+// fail, and each solve agrees with the solve of a fresh system with the same settings and values; what a fresh system
+// refuses it refuses in the same words. The environment variables are the same as for test_life.cpp (replay.hpp).
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -141,7 +141,7 @@ class KeptWorld {
     ++counts["settings"];
     const bool same_preconditioner = next.preconditioner == spec.settings.preconditioner;
     spec.settings = next;
-    // One that is set up again is of the values of now.
+    // One that is set up again belongs to the present values.
     if (!same_preconditioner) spec.lagging = false;
     return {};
   }
@@ -230,7 +230,7 @@ class KeptWorld {
     return wrong_null_space(one);
   }
 
-  // No system here is singular: where the method takes a null space the solves refuse it, else set_null_space() does.
+  // No system here is singular: if the method takes a null space the solves refuse it, else set_null_space() does.
   std::string wrong_null_space(Kept<T>& one) {
     LinearSystem<T>& system = one.system();
     const ContextPtr& context = system.matrix().context();
@@ -329,8 +329,8 @@ class KeptWorld {
 
   std::string compare(Owed exactly, const KeptOutcome<T>& kept, const KeptOutcome<T>& fresh,
                       const std::vector<Solved<T>>& solved) {
-    // Whether its iteration is reached may hang on rounding; what is refused does not, but by a preconditioner that is
-    // set up where the kept one is not.
+    // Whether its iteration is reached may depend on rounding; refusals do not, except by a preconditioner that is set
+    // up when the kept one is not.
     const bool by_observer = kept.thrown == observer_throws || fresh.thrown == observer_throws;
     if (kept.thrown != fresh.thrown && !by_observer && !(exactly == Owed::answer && kept.thrown.empty()))
       return fmt::format("thrown was '{}' and '{}' with a fresh system", kept.thrown, fresh.thrown);
@@ -349,7 +349,7 @@ class KeptWorld {
   static bool is_named(const SolveSettings& s) {
     return s.policy != "auto" && s.schedule.empty() && s.format != "auto" && s.order != "auto";
   }
-  // A kept system owes the bits of a fresh one where neither time nor an earlier solve has a say.
+  // A kept system owes the bits of a fresh one if neither time nor an earlier solve has an influence.
   Owed owed(const KeptSpec& spec) const {
     const SolveSettings& s = spec.settings;
     if (spec.lagging || (s.preconditioner == "auto" && !spec.callback)) return Owed::answer;

@@ -213,7 +213,7 @@ void Operator<T>::make_in_order() {
   in_order_ = made.get(), A_ = std::move(made);
 }
 
-// A format may refuse the matrix in that order; then the operator has no other order, as spec() will tell.
+// A format may refuse the matrix in that order; then the operator has no other order, as spec() will say.
 template <class T>
 void Operator<T>::bring_into_order() {
   if (!spec_.format.order.empty() && spec_.format.order != "none")
@@ -420,7 +420,7 @@ void World<T>::new_operator(int slot, Draw& draw) {
   if (draw.one_in(2)) operators_[slot].reset();
   operators_[slot] = std::make_unique<Operator<T>>(context, draw_spec(draw, place));
   note(fmt::format("operator {} is now {}", slot, describe(op(slot).spec())));
-  // Contexts without operators go, but for what solvers still hold of them.
+  // Contexts without operators go, except the parts that solvers still hold.
   std::erase_if(kept_, [&](const auto& one) {
     return std::none_of(operators_.begin(), operators_.end(),
                         [&](const auto& used) { return used && used->context() == one.first; });

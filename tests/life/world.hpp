@@ -60,7 +60,7 @@ struct OperatorSpec {
   Kind kind = Kind::assembled;
   int system = 0;
   unsigned generation = 0;  // of its values
-  FormatSpec format = {};   // .elements: not assembled; .order: empty or "none" is that of the system
+  FormatSpec format = {};   // .elements: not assembled; .order: empty or "none" is the order of the system
   ElementScatter scatter = ElementScatter::automatic;
   bool recordable = false;  // of a callback
 };
@@ -88,12 +88,12 @@ class Operator {
   std::int64_t size() const { return A_->rows(); }
   // Of the operator as it is now.
   OperatorSpec spec() const;
-  // The operator has its old values where this throws.
+  // The operator has its old values if this throws.
   void set_values(unsigned generation);
   // The n-th product of a callback from now on throws; 0: none.
   void throw_at_product(std::int64_t n) { until_throw_ = n; }
   // Empty, or what is wrong with an adaptive operator between two solves. A change of format may fail only
-  // because it was refused or cancelled; where `faults`, also because memory ran out.
+  // because it was refused or cancelled; if `faults`, also because memory ran out.
   std::string complaint(bool faults);
 
  private:
@@ -147,7 +147,7 @@ void seed_made_up_clock(std::uint64_t seed);
 
 // Which part of the kept memory a vector of a solve uses.
 enum class Memory : unsigned char {
-  same,    // the vector of the solve before where that has the size, else one at another address
+  same,    // the vector of the solve before if that has the size, else one at another address
   moved,   // one at another address, and the old one is freed
   arena,   // the beginning of one large array: one address for all sizes
   shifted  // the same, one entry later
@@ -183,8 +183,7 @@ class World {
   void new_solver(int slot, Draw& draw);
   void new_multi_solver(int slot, Draw& draw);
   void drop_preconditioners();
-  // The first operator from `from` on, in turn, of another context than that of `slot`; -1 where there is
-  // none.
+  // The first operator from `from` on, in turn, of a context other than the context of `slot`; -1 if there is none.
   int operator_elsewhere(int slot, int from) const;
 
   // What was done, in plain words, the latest last.

@@ -77,7 +77,7 @@ class Elements : public testing::TestWithParam<Variant> {
       EXPECT_EQ(y, third.fetch()) << "the bits differ between runs";
     }
   }
-  // A^T, whose terms are those of A with rows and columns exchanged.
+  // A^T, whose terms are the terms of A with rows and columns exchanged.
   template <class T>
   void check_transposed(const ElementOperator<T>& A, const ElementReference<T>& reference, T alpha, T beta) {
     ElementReference<T> columns;

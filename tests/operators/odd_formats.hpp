@@ -33,8 +33,7 @@ const FormatEntry& endless_format();
 // Allocates a million bytes and then has no checkpoint for 2 ms, or while it is held.
 const FormatEntry& stubborn_format();
 void hold_stubborn_builds(bool held) noexcept;
-// For values that float holds, in a kernel that is not "native"; one is wrong by a thousandth where asked for (host
-// only).
+// For values that float holds, in a kernel that is not "native"; one is wrong by a thousandth if asked for (host only).
 const FormatEntry& foreign_kernel_format(bool wrong);
 // Holds values rounded to float (host only). Not exact.
 const FormatEntry& rounded_format();

@@ -29,8 +29,8 @@ inline std::vector<std::int32_t> reversed(const SparsityPattern& pattern) {
   return order;
 }
 
-// The system in a random numbering and with rows of different scale, so that Jacobi matters and no order is that of
-// the generator. `values` owns the values.
+// The system in a random numbering and with rows of different scale, so that Jacobi matters and no order equals the
+// order of the generator. `values` owns the values.
 inline CsrMatrix<double> system_matrix(const SwitchedSystem& system) {
   const ContextPtr context = test_context();
   const CsrMatrix<double> a = matrix_of(context, system);

@@ -24,13 +24,13 @@ struct SimulatedFormat {
 
 struct World {
   std::vector<SimulatedFormat> formats;  // [0]: the one the solve begins with
-  double rest = 0.3;                     // seconds of an iteration besides its product
+  double rest = 0.3;                     // seconds of an iteration without its product
   std::int64_t iterations = 1000;        // when the solve ends
   std::function<double(std::int64_t)> residual = [](std::int64_t k) { return std::pow(0.99, k); };
   double goal = 1e-8;
   double permute = 0, predicted_permute = 0;  // seconds in which the vectors of the solve are permuted
   double record = 0, predicted_record = 0;    // seconds in which steps are recorded again after each change
-  double slowdown = 0.3, stretch = 2;         // while a build runs beside the solve
+  double slowdown = 0.3, stretch = 2;         // while a build runs next to the solve
   double noise = 0;                           // relative, of each measured time
   std::uint32_t seed = 1;
 };
@@ -198,7 +198,7 @@ inline Outcome simulate(const World& world, const PolicyOptions& options) {
     ++in_format;
     outcome.slow_kept += std::max(0.0, product - world.formats[0].product);
   }
-  // The solve has ended; so has a build beside it.
+  // The solve has ended; so has a build next to it.
   if (state.build == BuildState::running) outcome.between_looks += last_slowdown;
   check_bound();
   outcome.seconds = now, outcome.last_format = state.current;

@@ -19,8 +19,8 @@
 namespace protean::test {
 
 // A method and a system that it can solve in more than 20 iterations, the same number for any rounding. BiCGStab
-// amplifies rounding where convection is strong: velocity 0.58 makes 48 to 54 iterations of the same system with
-// relative changes of its values of 1e-15, velocity 0.1 makes 23.
+// amplifies rounding if convection is strong: velocity 0.58 makes 48 to 54 iterations of the same system with relative
+// changes of its values of 1e-15, velocity 0.1 makes 23.
 struct SwitchedSystem {
   const char* label;
   const char* method;
@@ -106,9 +106,9 @@ inline Solved solve_with(const LinearOperator<double>& A, const CsrMatrix<double
   return solved;
 }
 
-// The solve is that of `plain` except for rounding. Rounding changes the residuals of switched_systems by up to 2e-8 of
-// themselves (all formats, 1 to 4 threads, and values changed by 1e-15). A method that begins again in the middle of
-// the solve changes one of them by 5e-3 at least, also where it needs no more iterations.
+// The solve equals the solve of `plain` except for rounding. Rounding changes the residuals of switched_systems by up
+// to 2e-8 of themselves (all formats, 1 to 4 threads, and values changed by 1e-15). A method that begins again in the
+// middle of the solve changes one of them by 5e-3 at least, even if it needs no more iterations.
 inline void expect_same_course(const Solved& solved, const Solved& plain) {
   EXPECT_TRUE(solved.report.converged()) << to_string(solved.report.reason) << " " << solved.report.detail;
   EXPECT_LE(solved.residual, 1e-9 * 1.001);

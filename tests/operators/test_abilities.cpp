@@ -1,4 +1,4 @@
-// Abilities of operators: each wrapper has those of the operator inside, or says why not, and they are right.
+// Abilities of operators: each wrapper has the abilities of the operator inside, or says why not, and they are right.
 // Products and solves with several columns in another order of the rows.
 #include <cmath>
 #include <memory>
@@ -99,7 +99,7 @@ std::set<std::string> names_of(const LinearOperator<double>& A) {
   return names;
 }
 
-// What the operator inside has, the wrapper has or refuses with a reason. `refused`: those of them that it refuses.
+// What the operator inside has, the wrapper has or refuses with a reason. `refused`: the abilities that it refuses.
 void expect_forwarded(const LinearOperator<double>& inside, const LinearOperator<double>& wrapper,
                       const std::set<std::string>& refused) {
   const std::set<std::string> has = names_of(inside);
@@ -227,7 +227,7 @@ TEST(Abilities, OfAnOperatorInAnOrderAreThoseOfTheCallersNumbering) {
   EXPECT_EQ(A.abilities().parts->part_shares().at(0).entries, 3);
 }
 
-// Tuning, layout and parts are those of the matrix that runs at the time.
+// Tuning, layout and parts belong to the matrix that runs at the time.
 TEST(Abilities, OfAMatrixFollowTheFormat) {
   const CsrMatrix<double> csr = system();
   Matrix<double> A(csr, make_matrix(find_format("csr"), csr, test_context()));

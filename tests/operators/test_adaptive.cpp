@@ -222,7 +222,7 @@ TEST_P(Adaptive, BrokenArgumentsAreErrors) {
   EXPECT_THROW(make({.memory_fraction = 1.5}), BadArgument);
   const auto other = placed(context_, generate(test_context(), "poisson-2d", {{"n", 10}}));
   EXPECT_THROW(Matrix<double>(other, make_matrix(find_format("csr"), source_, context_)), ShapeMismatch);
-  // The caller keeps the matrix where the constructor throws.
+  // The caller keeps the matrix if the constructor throws.
   auto start = make_matrix(find_format("csr"), source_, context_);
   EXPECT_THROW(Matrix<double>(other, std::move(start)), ShapeMismatch);
   EXPECT_THROW(Matrix<double>(source_, std::move(start), {.memory_fraction = 0}), BadArgument);

@@ -102,8 +102,8 @@ TEST(BuiltinMachine, IsTheFileOfTheSources) {
     expect_same(built_in.matrices[i], table.matrices[i]);
 }
 
-// Each host of a file of its own has the assembled formats of that file. The GPU and the element matrices are those of
-// the other table.
+// Each host with its own file has the assembled formats of that file. The GPU and the element matrices come from the
+// other table.
 TEST(BuiltinMachine, EachProcessorHasItsHost) {
   EXPECT_EQ(&builtin_machine(), &builtin_machine(builtin_host()));
   const MachineTable& other = builtin_machine(BuiltinHost::avx512);
@@ -180,8 +180,8 @@ TEST(BuiltinMachine, AModelThatReadsItItselfPredictsTheSame) {
   }
 }
 
-// The few formats that stand in the files are those that a model chooses from all times. After a change of the times,
-// the lines that the test names belong behind the line of the machine.
+// The few formats in the files are the formats that a model chooses from all times. After a change of the times, the
+// lines that the test names belong behind the line of the machine.
 TEST(BuiltinMachine, TheFewAreThoseOfTheTimes) {
   for (const auto& [host, file] : {std::pair{BuiltinHost::avx512, "builtin_machine.tsv"},
                                    std::pair{BuiltinHost::amd_avx512, "builtin_amd_avx512.tsv"},

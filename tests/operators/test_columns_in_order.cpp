@@ -113,7 +113,8 @@ TEST_P(ColumnsInAnOrder, ArePermutedBetweenAllLayouts) {
   EXPECT_THROW(P.multi_apply<double>(wide.read(), low.view()), ShapeMismatch);
 }
 
-// Y := alpha A X + beta Y is that of each column by a matrix that is in no order, in one pass over the matrix.
+// Y := alpha A X + beta Y equals the product of each column with a matrix that is in no order, in one pass over the
+// matrix.
 TEST_P(ColumnsInAnOrder, AreMultipliedInOnePass) {
   const auto A = ordered();
   const auto changing = adaptive();
@@ -180,7 +181,7 @@ class SolvesOfColumns : public ColumnsInAnOrder {
     EXPECT_TRUE(X.gaps_are_untouched());
     return all;
   }
-  // Each column is that of a separate solve with a matrix that is in no order.
+  // Each column equals a separate solve with a matrix that is in no order.
   void expect_columns_of_single_solves(const All& all, std::string_view method, std::string_view M_id,
                                        const CsrMatrix<double>& csr) const {
     const auto plain = make_matrix(find_format("csr"), csr, test_context());
@@ -210,7 +211,7 @@ class SolvesOfColumns : public ColumnsInAnOrder {
 INSTANTIATE_TEST_SUITE_P(Spaces, SolvesOfColumns, testing::Values("host", "simulated", "device"),
                          [](const auto& one) { return std::string(one.param); });
 
-// Products of the solve permute nothing: all are those of the matrix in its order.
+// Products of the solve permute nothing: all are products of the matrix in its order.
 TEST_P(SolvesOfColumns, AreThoseOfEachColumn) {
   for (const char* method : {"cg", "bicgstab", "gmres"})
     for (const char* id : {"none", "jacobi", "general"})

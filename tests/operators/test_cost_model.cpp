@@ -86,7 +86,7 @@ TEST(CostModel, ConversionsAreBySize) {
       << "smaller than all matrices of the table";
   const CostPrediction back = model.relative(query, "csr", 240000000, "dia", 160000000, 1e-3);
   EXPECT_EQ(back.by_size, 0) << "csr is where conversions begin";
-  // Times of similar matrices count, where the sizes do not say all.
+  // Times of similar matrices count if the sizes do not say everything.
   MachineTable twice = table;
   for (MeasuredMatrix& matrix : twice.matrices)
     if (matrix.rows > 150000) matrix.formats[1].convert_seconds *= 2;
@@ -111,7 +111,7 @@ TEST(CostModel, ConversionsAreInProductsWhereTheTableHasFew) {
   EXPECT_NEAR(p.convert_seconds / (20e-6 + 100e-6 + 20 * 300e-6), 1, 1e-6);
 }
 
-// Matrices of one size do not tell rows from entries, and a fit through them must still be right for them.
+// Matrices of one size do not distinguish rows from entries, and a fit through them must still be right for them.
 TEST(CostModel, ConversionsOfMatricesOfOneSize) {
   MachineTable table = with_conversions_by_size(1);
   table.matrices.resize(20, table.matrices[0]);
@@ -328,7 +328,7 @@ TEST(CostModel, AnAssemblyIsPricedByTheTableOrElseInProducts) {
   EXPECT_NEAR(model.assembly(query, "lma-atomic", 50000, 2 * csr).convert_seconds / csr, 70, 1e-6);
 }
 
-// Relative to the product of the matrix that was ordered, which is slower than that of the matrix of the table.
+// Relative to the product of the matrix that was ordered, which is slower than the product of the matrix of the table.
 TEST(CostModel, AnOrderIsPricedByTheTableOrElseInProducts) {
   MeasuredMatrix matrix = ideal(1000, 7);
   const double csr = csr_of(matrix).product_seconds;
@@ -354,7 +354,7 @@ TEST(CostModel, AnOrderIsPricedByTheTableOrElseInProducts) {
 TEST(CostModel, DeviceMatricesLeftOutOfTheTable) {
   Errors errors = left_out(Space::device);
   ASSERT_GE(errors.product.size(), 80U);
-  // 0.207 with the matrices of both GPUs, of which those of the H100 vary more.
+  // 0.207 with the matrices of both GPUs; the times of the H100 vary more.
   EXPECT_LT(errors.median(errors.product), 0.22);
   EXPECT_LT(errors.median(errors.convert), 0.2);  // 0.39 in products of csr
 }
@@ -383,13 +383,13 @@ TEST(CostModel, WhichFormatsMayBeTheFastest) {
   EXPECT_FALSE(CostModel(MachineTable{}, Space::host).may_be_fastest("csr"));
 }
 
-// Few formats are looked at: those that together shorten the solves of the table. One that is the fastest by
-// next to nothing, or whose conversion no solve pays for, is not among them; and there are at most eight.
+// Few formats are looked at: the ones that together shorten the solves of the table. One that is the fastest by next to
+// nothing, or whose conversion no solve pays for, is not among them; and there are at most eight.
 TEST(CostModel, FewFormatsAreLookedAt) {
   MachineTable table;
   for (int i = 0; i < 12; ++i) {
     MeasuredMatrix matrix{"m" + std::to_string(i), Space::host, 1000, 5000, {{"csr", 64000, 1e-5, 0}}, 0};
-    // Each matrix has a format of its own that is twice as fast; ell is as fast on two of them.
+    // Each matrix has its own format that is twice as fast; ell is as fast on two of them.
     matrix.formats.push_back({"own" + std::to_string(i), 64000, 0.5e-5, 1e-5});
     matrix.formats.push_back({"ell", 64000, i < 2 ? 0.5e-5 : 2e-5, 1e-5});
     matrix.formats.push_back({"nearly", 64000, i < 2 ? 0.4999e-5 : 2e-5, 1e-5});
@@ -414,7 +414,7 @@ TEST(CostModel, FewFormatsAreLookedAt) {
   EXPECT_FALSE(there.may_be_fastest("dear"));
 }
 
-// The policy estimates the prices of orders on a GPU from levels and rows where a table has none.
+// The policy estimates the prices of orders on a GPU from levels and rows if a table has none.
 TEST(BuiltinMachine, HasNoPricesOfOrders) {
   for (const Space space : {Space::host, Space::device}) EXPECT_FALSE(CostModel(space).knows_order("rcm"));
 }

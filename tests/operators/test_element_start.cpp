@@ -244,7 +244,7 @@ TEST_P(ElementStart, WhatDoesNotFitIsNotAssembled) {
   EXPECT_NE(message.find("assembling"), std::string::npos) << message;
 }
 
-// Each allocation of a build fails once; the solve beside it is not affected.
+// Each allocation of a build fails once; the solve next to it is not affected.
 std::atomic<int> countdown{-1};
 
 void fail_when_due(Space, std::size_t bytes) {

@@ -151,7 +151,7 @@ TEST(ResidualForecast, LongRunsAreThinnedOutWithoutChangingTheAnswer) {
 // The error of the forecast at a fraction of recorded solves (each trace to several goals).
 struct Trust {
   int runs = 0, known = 0, low_too_high = 0, high_too_low = 0;
-  std::vector<double> ratio;  // likely / truth, where known
+  std::vector<double> ratio;  // likely / truth, if known
   double quantile(double q) {
     std::sort(ratio.begin(), ratio.end());
     return ratio[static_cast<std::size_t>(q * static_cast<double>(ratio.size() - 1))];

@@ -23,7 +23,7 @@ INSTANTIATE_TEST_SUITE_P(Methods, OrderChange,
                            return std::string(std::get<0>(one.param).label) + "_" + std::get<1>(one.param);
                          });
 
-// All products after the change are those of the new matrix alone, without a permutation of vectors.
+// All products after the change are products of the new matrix alone, without a permutation of vectors.
 TEST_P(OrderChange, AtEachIterationContinuesTheRecurrence) {
   for (std::int64_t at = 0; at <= 20; ++at) {
     SCOPED_TRACE(at);
@@ -53,7 +53,7 @@ TEST_P(OrderChange, AtEachIterationContinuesTheRecurrence) {
   }
 }
 
-// From order to order, with and without another format, built while the solve waits and beside it, and back.
+// From order to order, with and without another format, built while the solve waits and next to it, and back.
 TEST_P(OrderChange, OneAfterTheOther) {
   std::atomic<int> searches{0};
   const auto A = adaptive(
@@ -287,7 +287,7 @@ TEST_P(OrderChange, NewValuesInTheSolve) {
   }
 }
 
-// The next solve of the same solver is that of a new one.
+// The next solve of the same solver equals the solve of a new one.
 TEST_P(OrderChange, LeavesNothingInTheSolver) {
   const auto run = [&](Solver<double>& solver, bool reorder) {
     const auto A = adaptive(csr_);

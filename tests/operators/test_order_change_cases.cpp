@@ -63,7 +63,7 @@ TEST(OrderChanges, ThatCameBeforeMustFit) {
   expect_callers_order(A, csr);
 }
 
-// x is shown in the caller's order, and a null space of the caller's is that of the running system.
+// x is shown in the caller's order, and the caller's null space is used in the running system.
 TEST(OrderChangeInTheMiddle, ShowsXAndTakesTheNullSpaceOfTheCaller) {
   const ContextPtr context = test_context();
   const CsrMatrix<double> grid = system_matrix(switched_systems[0]);
@@ -129,7 +129,7 @@ TEST(OrderChangeInTheMiddle, ShowsXAndTakesTheNullSpaceOfTheCaller) {
   }
 }
 
-// A format that rounds, in another order: diagonal and entries are those of the running matrix, in the caller's order.
+// A format that rounds, in another order: diagonal and entries belong to the running matrix, in the caller's order.
 TEST(OrderChanges, OfARoundedMatrix) {
   const CsrMatrix<double> csr = system_matrix(cg);
   const auto A = adaptive(csr, {.allow_inexact = true});

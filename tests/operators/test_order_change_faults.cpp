@@ -96,7 +96,7 @@ TEST_P(OrderChange, FailuresLeaveTheSolveAsItWas) {
   EXPECT_EQ(allocated_bytes(), bytes);
 }
 
-// Each allocation of a change fails once, those of the solve's own vectors too.
+// Each allocation of a change fails once, including the allocations of the solve's own vectors.
 std::atomic<int> countdown{-1};
 
 void fail_when_due(Space, std::size_t bytes) {

@@ -117,7 +117,7 @@ INSTANTIATE_TEST_SUITE_P(Methods, OrderOnADevice, testing::ValuesIn(solves_on_de
                                   "_" + std::get<2>(one.param);
                          });
 
-// At exactly that iteration, and at some later one where the device is ahead of the host.
+// At exactly that iteration, or at some later one if the device is ahead of the host.
 TEST_P(OrderOnADevice, AtEachIterationContinuesTheRecurrence) {
   // Work on simulated devices takes long.
   const bool gpu = !context_->simulated(), chebyshev = preconditioner_ == "chebyshev";
@@ -166,7 +166,7 @@ TEST_P(OrderOnADevice, AStopWithoutAChangeChangesNothing) {
   }
 }
 
-// From order to order, with and without another format, built while the solve waits and beside it, and back.
+// From order to order, with and without another format, built while the solve waits and next to it, and back.
 TEST_P(OrderOnADevice, OneAfterTheOther) {
   std::atomic<int> searches{0};
   const auto A = adaptive(
@@ -380,7 +380,7 @@ TEST_P(OrderInPlace, FailedAllocationsLeaveTheSolveAsItWas) {
   FAIL() << "the change never succeeded";
 }
 
-// An observer that reads x sees that of the caller's order; a null space of the caller's is that of the running system.
+// An observer that reads x sees it in the caller's order; the caller's null space is used in the running system.
 TEST_P(OrderInPlace, ShowsXAndTakesTheNullSpaceOfTheCaller) {
   const std::int64_t n = csr_.rows();
   const auto v = [](std::int64_t i) { return 1 + 0.2 * static_cast<double>(i % 5); };
@@ -469,8 +469,8 @@ TEST_P(OrderInPlace, ByAScheduleAfterAnOrderBeforeTheSolve) {
   }
 }
 
-// A solve that keeps the matrix in shared memory refuses a change, also where it began in another order; its rows are
-// those of that order.
+// A solve that keeps the matrix in shared memory refuses a change, even if it began in another order; its rows are then
+// in that order.
 TEST_P(OrderInPlace, AResidentSolveStaysAsItIs) {
   const auto A = adaptive();
   A->show_rows(true);

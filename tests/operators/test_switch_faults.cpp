@@ -17,7 +17,7 @@ namespace {
 
 constexpr int schedules = 500;
 
-// Makes one allocation of a build fail: number `countdown` of those in this thread while `armed`, or in
+// Makes one allocation of a build fail: number `countdown` of the allocations in this thread while `armed`, or in
 // background work.
 std::atomic<int> countdown{-1};
 std::atomic<int> failed_allocations{0};

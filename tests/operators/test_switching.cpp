@@ -1,4 +1,4 @@
-// A solve with changes of format gives the result of the solve without: all methods, blocking and beside the solve.
+// A solve with changes of format gives the result of the solve without: all methods, blocking and next to the solve.
 //
 // A new matrix is built from the CSR source, never from the running matrix. So a pair of formats does nothing that its
 // two formats do not do in pairs with others: one is left in the middle of a solve, the other is built and adopted
@@ -21,7 +21,7 @@ struct Case {
   Space space;
 };
 
-// Of the systems, that of CG is symmetric.
+// Of the systems, the one for CG is symmetric.
 bool holds(const FormatEntry& format, const SwitchedSystem& system) {
   return holds_any_matrix(format) || std::string_view(system.label) == "cg";
 }
@@ -180,8 +180,8 @@ INSTANTIATE_TEST_SUITE_P(All, SwitchingFar, testing::ValuesIn(from_csr()), [](co
   return std::string(one.param.system->label) + "_" + std::string(to_string(one.param.space));
 });
 
-// All formats compute the same bits in deterministic mode, so a solve that uses all of them does, too: a
-// change of format affects only the speed.
+// All formats compute the same bits in deterministic mode, so a solve that uses all of these does, too: a change of
+// format affects only the speed.
 TEST(SwitchingDeterministic, ChangesNoBit) {
   const ContextPtr context = Context::host(2, {.deterministic = true});
   for (const SwitchedSystem& system : switched_systems) {

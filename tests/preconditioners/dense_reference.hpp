@@ -51,7 +51,7 @@ std::unique_ptr<Preconditioner<T>> ready(std::string_view id, const LinearOperat
   M->ensure(A);
   return M;
 }
-// The same with those of the options that it reads.
+// The same with the options that it reads.
 template <class T>
 std::unique_ptr<Preconditioner<T>> ready_with_read(std::string_view id, const LinearOperator<T>& A,
                                                    const PreconditionerOptions& options) {

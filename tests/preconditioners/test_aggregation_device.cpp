@@ -1,5 +1,5 @@
-// Multigrid on a device: its cycle is that of the host, kept objects are as new ones, and a setup that fails changes
-// nothing. On a simulated device, and on a GPU if there is one.
+// Multigrid on a device: its cycle equals the cycle of the host, kept objects are like new ones, and a setup that fails
+// changes nothing. On a simulated device, and on a GPU if there is one.
 #include <algorithm>
 #include <atomic>
 #include <cmath>
@@ -127,7 +127,7 @@ TEST_P(AggregationOnDevice, TheCycleIsThatOfTheHost) {
             name + ", " + std::string(to_string(smoother)) + ", " + std::string(to_string(levels));
         const PreconditionerOptions options{
             .smoother = smoother, .level_format = levels, .cycles = levels == LevelFormat::csr ? 2 : 1};
-        // Of one sign, so that results are not small beside what they are the sum of.
+        // Of one sign, so that results are not small compared with their terms.
         std::vector<double> r = right_hand_side<double>(csr.rows());
         for (double& value : r) value = std::abs(value);
         const auto A = assembled(csr);
@@ -185,7 +185,7 @@ TEST_P(AggregationOnDevice, GivenVectorsAreUsed) {
   EXPECT_LT(solve(*M_there), solve(*constants));
 }
 
-// The values of csr, each times a factor near 1. `weak`: those of neighbours in the numbering times 1e-3, so that
+// The values of csr, each times a factor near 1. `weak`: the values of neighbours in the numbering times 1e-3, so that
 // couplings go.
 CsrMatrix<double> varied(const CsrMatrix<double>& csr, unsigned seed, bool weak) {
   CsrMatrix<double> made = deep_copy(test_context(), csr);
@@ -259,7 +259,7 @@ TEST_P(AggregationOnDevice, AKeptOneIsAsANewOne) {
   }
 }
 
-// Steps that a solver has recorded compute with the new values, and are recorded again where arrays have moved.
+// Steps that a solver has recorded compute with the new values, and are recorded again if arrays have moved.
 TEST_P(AggregationOnDevice, SolvesAfterNewValues) {
   const CsrMatrix<double> csr = generated("poisson-3d", 14);
   for (const Smoother smoother : smoothers) {
@@ -377,7 +377,7 @@ TEST_P(AggregationOnDevice, AFailedSetupKeepsTheOldOne) {
         }
         EXPECT_TRUE(threw) << n;
         ++failures;
-        // The products of the finest level are those of A.
+        // The products of the finest level are products of A.
         A->update_values(upload(context_, csr));
         ASSERT_EQ(apply(*M, r), z) << n;
       }

@@ -231,7 +231,7 @@ TEST_F(Amg, SmallAndDegenerateMatrices) {
           positive_definite(dense_inverse(*ready<double>("amg", *A, classical({.smoother = smoother})))))
           << n;
   }
-  // Without an entry beside the diagonal the smoother is exact.
+  // Without entries off the diagonal the smoother is exact.
   const Dense D = diagonal_matrix({2, 4, -8, 1e-3L, 5, 6, 7, 8, 9, 10, 11, 12});
   expect_same(dense_inverse(*ready<double>("amg", *assembled(sparse(D)), classical())), inverse(D), 1e-15L);
   EXPECT_SAYS(message<ShapeMismatch>([] {
@@ -445,7 +445,7 @@ TEST_F(Amg, ReuseInAnyOrder) {
   }
 }
 
-// Each thread with a system of its own, and all with one preconditioner: the bits of one thread.
+// Each thread with its own system, and all with one preconditioner: the bits of one thread.
 TEST_F(Amg, SolvesOfSeveralThreads) {
   const CsrMatrix<double> shared = generate(test_context(), "poisson-2d", {{"n", 30}});
   const auto A = assembled(shared, Context::host(1));

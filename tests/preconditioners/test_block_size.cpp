@@ -1,5 +1,5 @@
-// The rows that block-jacobi takes together where no number is given: the unknowns of a node, found in the pattern, by
-// the host and by a device.
+// The rows that block-jacobi takes together if no number is given: the unknowns of a node, found in the pattern, by the
+// host and by a device.
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -111,8 +111,8 @@ TEST(BlockSize, OfRealStructures) {
   EXPECT_EQ(size_in(scalar), 1);
 }
 
-// A grid with one unknown a node has no rows with the same columns: blocks found have one row, and M is that of jacobi.
-// Strong couplings that lie side by side need a number, as README says.
+// A grid with one unknown a node has no rows with the same columns: blocks found have one row, and M equals the M of
+// jacobi. Strong couplings that lie side by side need a number, as README says.
 TEST(BlockSize, OfAGridIsOneRowAndStrongCouplingsNeedANumber) {
   const CsrMatrix<double> csr = generate(test_context(), "anisotropic-3d", {{"n", 20}});
   EXPECT_EQ(figure(*ready<double>("block-jacobi", *assembled(csr)), "block_size"), 1);
@@ -420,7 +420,7 @@ TEST_P(Blocks, StayWhereANewPatternFails) {
     A.replace(other, true), M->ensure(A);
     EXPECT_EQ(apply(*M, r), apply(*ready<double>("block-jacobi", Entries(context_, other)), r));
   }
-  // The same where blocks have rows of several numbers.
+  // The same if blocks have different numbers of rows.
   CsrMatrix<double> bad = deep_copy<double>(test_context(), good);
   auto* const values = const_cast<double*>(bad.values);
   std::fill(values + bad.pattern.row_ptr[103], values + bad.pattern.row_ptr[106], 0.0);
@@ -429,7 +429,7 @@ TEST_P(Blocks, StayWhereANewPatternFails) {
 }
 
 // A setup on a device asks for the entries once and takes no memory of the host for them. It compares rows, for which
-// it needs a byte for each, where the pattern is new.
+// it needs a byte per row, if the pattern is new.
 std::atomic<std::size_t> bytes_of_host{0}, of_rows{0};
 std::atomic<int> comparisons{0};
 TEST_P(Blocks, AreNotReadByTheHost) {
@@ -460,7 +460,7 @@ TEST_P(Blocks, AreNotReadByTheHost) {
   }
 }
 
-// Blocks of as many rows need no arrays that say where they are, whether the rows were found or given.
+// Blocks of equal numbers of rows need no arrays that say where they are, whether the rows were found or given.
 TEST_P(Blocks, OfAsManyRowsTakeNoMemoryForTheirPlaces) {
   const auto bytes = [&](const std::vector<int>& unknowns, const PreconditionerOptions& options) {
     return ready<double>("block-jacobi", Entries(context_, chain(unknowns)), options)->bytes();

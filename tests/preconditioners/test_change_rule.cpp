@@ -186,7 +186,7 @@ TEST(ChangeRule, AnApplicationThatIsTooSlowChangesNothing) {
   EXPECT_EQ(course.of_jacobi, 4000);
 }
 
-// A setup ends where the account ends, and is tried once more when there is more in it.
+// A setup ends when the account is empty, and is tried once more when there is more in it.
 TEST(ChangeRule, ASetupThatWasEndedByTheAccountHasASecondTry) {
   Course course({.needs_symmetric = true});
   course.traits = {.symmetric = true, .diffusion = false};

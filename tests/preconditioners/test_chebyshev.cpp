@@ -88,7 +88,7 @@ TEST_P(InSpace, ARecordedPolynomialIsRenewed) {
   EXPECT_NE(M->recording().version, version);
 }
 
-// Also where the work of A itself stays as it is.
+// Even if the work of A itself stays as it is.
 TEST(RecordedPolynomial, IsRenewedWithItsNumbers) {
   struct Steady final : DenseOperator<double> {
     using DenseOperator<double>::DenseOperator;

@@ -21,7 +21,7 @@ using detail::ChoiceSituation;
 using detail::ChoiceTraits;
 using detail::PreconditionerChoice;
 
-// A program that solves again and again, where an iteration of jacobi takes 1 ms.
+// A program that solves again and again; an iteration of jacobi takes 1 ms.
 struct Program {
   explicit Program(ChoiceSituation situation) : choice(situation) {}
   ChoiceTraits traits{.symmetric = true, .diffusion = true};
@@ -94,7 +94,7 @@ TEST(Choice, ExpectedSolvesLetItTrySooner) {
 TEST(Choice, AnApplicationThatIsTooSlowCostsNoSolve) {
   constexpr double unit = 1e-3, jacobi = 150;
   const auto symmetric = [] { return ChoiceTraits{.symmetric = true, .diffusion = false}; };
-  // Until ic0 is tried, whose applications take so many iterations of jacobi.
+  // Until ic0 is tried, whose applications take this many iterations of jacobi.
   const auto tried = [&](double application, PreconditionerChoice& choice) {
     for (int step = 0; step < 100; ++step) {
       if (choice.decide(symmetric) == "ic0") {

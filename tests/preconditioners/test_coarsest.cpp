@@ -1,4 +1,4 @@
-// The coarsest level of multigrid, which alone is M where the matrix has few rows: positive definite for a positive
+// The coarsest level of multigrid, which alone is M if the matrix has few rows: positive definite for a positive
 // definite matrix, on the host, on a simulated device, and on a GPU if there is one.
 #include <cmath>
 #include <limits>
@@ -165,7 +165,7 @@ TEST_P(Coarsest, IsDefiniteWithJumpsInFloat) { expect_definite<float>({1e5, 1e6,
 TEST_P(Coarsest, ServesCgWithJumpsInDouble) { expect_solved<double>({1e4, 1e6, 1e8}, 1e-6); }
 TEST_P(Coarsest, ServesCgWithJumpsInFloat) { expect_solved<float>({1e3, 1e4, 1e5, 1e6}, 1e-3); }
 
-// A minimum residual method takes M where A is singular, whatever its size: M must have no null space of its own.
+// A minimum residual method takes M if A is singular, whatever its size: M itself must not have a null space.
 TEST_P(Coarsest, ServesMinresWhereConstantsAreMappedToZero) {
   const auto expect_solutions = [&]<class T>(T, std::initializer_list<double> scales, double tolerance) {
     for (const std::int64_t m : {3, 9, 12, 16, 20})

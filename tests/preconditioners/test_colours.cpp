@@ -1,4 +1,4 @@
-// Colours and levels that a device finds: those of the host, and the rows and entries in their order.
+// Colours and levels that a device finds equal the ones of the host, and rows and entries are in their order.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -69,7 +69,7 @@ TEST_P(Colours, AreThoseOfTheHost) {
         const auto part = [&](const std::vector<std::int64_t>& ptr) {
           return std::vector<std::int32_t>(col.begin() + ptr[k], col.begin() + ptr[k + 1]);
         };
-        // In the order of the elimination; the pattern has those of U from the last one on.
+        // In the order of the elimination; the pattern has the rows of U from the last one on.
         std::vector<std::int32_t> in_l, in_u;
         for (std::int64_t p = pattern->lower(i).begin; p < pattern->lower(i).end; ++p)
           in_l.push_back(pattern->col[p]);
@@ -133,7 +133,7 @@ TEST_P(Colours, LevelsAreThoseOfTheHost) {
                      .has_value());
 }
 
-// The approximate inverses that a device sets up by itself are those that a host finds.
+// The approximate inverses that a device sets up alone equal the ones that a host finds.
 TEST_P(Colours, LevelsMakeTheInversesOfTheHost) {
   const double n = gpu() ? 20 : 6;
   for (const char* kind : {"poisson-3d", "elasticity-3d", "convection-diffusion-3d"}) {

@@ -84,7 +84,7 @@ TEST(Compositions, RecordTheProductsOfTheMatrix) {
   EXPECT_FALSE(recorded(two, Composition::additive).allowed);
   A.allowed = true;
   EXPECT_EQ(millions(recorded(polynomials, Composition::symmetric)), 2 + 3 + 2 + 2u);
-  // Other products of A are other work; where nobody can tell whether they are, it is recorded in each solve.
+  // Other products of A are other work; if nobody can know whether they are, it is recorded in each solve.
   for (const auto& parts : {factors, polynomials}) {
     const auto M = make_composition<double>(A, parts, Composition::symmetric);
     M->ensure(A);

@@ -272,7 +272,7 @@ TEST_P(Factors, BadNewValuesKeepTheOldFactors) {
   }
 }
 
-// New values, other patterns and back: the bits of an object that is made again.
+// New values, other patterns and back: the bits of a new object.
 TEST_P(Factors, RenewedAsMadeAnew) {
   struct Kind {
     const char* id;
@@ -309,8 +309,8 @@ TEST_P(Factors, RenewedAsMadeAnew) {
   }
 }
 
-// Many rows, blocks and lanes: the residual of M z = r by the factors that are known of their entries. M agrees with A
-// on its pattern (the defining property of factors without fill), so (M - A) has none of it.
+// Many rows, blocks and lanes: the residual of M z = r, with what is known of the factors. M agrees with A on its
+// pattern (the defining property of factors without fill), so (M - A) has none of it.
 TEST_P(Factors, LargeFactorsByColoursKeepTheirPattern) {
   const double n = gpu() ? 40 : 12;
   const CsrMatrix<double> csr = generate(test_context(), "elasticity-3d", {{"n", n}});

@@ -129,8 +129,8 @@ TEST(Incomplete, CholeskyTakesAMatrixThatIsSymmetricUpToRounding) {
   EXPECT_SAYS(refused(float{}, 1e-2), "differ by up to 1.0e-02 of the largest entry");
 }
 
-// U of ic is L^T bit for bit, also where A is symmetric up to rounding only. Two coupled points of a grid have no
-// common neighbour, so with one Jacobi sweep both entries of M^-1 are one product: -u_ij d_j and -d_j l_ji.
+// U of ic is L^T bit for bit, even if A is symmetric only up to rounding. Two coupled points of a grid have no common
+// neighbour, so with one Jacobi sweep both entries of M^-1 are one product: -u_ij d_j and -d_j l_ji.
 TEST(Incomplete, CholeskyIsSymmetricBitForBit) {
   Dense A = poisson_2d(9);
   std::mt19937 random(3);
@@ -187,7 +187,7 @@ TEST(Incomplete, PivotsUpToRoundingAreShifted) {
   expect_limit_of_pivots<float>();
 }
 
-// The shift is on the diagonal of every row: the factors are those of A + alpha diag(A).
+// The shift is on the diagonal of every row: the factors are the factors of A + alpha diag(A).
 TEST(Incomplete, FactorsOfAShiftedMatrix) {
   Dense A = poisson_2d(4);
   A(1, 1) = A(0, 1) * A(1, 0) / A(0, 0);  // the second pivot is zero

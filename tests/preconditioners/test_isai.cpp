@@ -70,7 +70,7 @@ TEST_P(Factors, IsaiIsThatOfTheDenseDefinition) {
       expect_same(dense(*ready<double>("isai-lu", *matrix(sparse(A)), {.power = power})),
                   isai_inverse(A, power, false), 1e-12);
   }
-  // The patterns of all powers are those of the inverse at last.
+  // The patterns of high powers finally reach the pattern of the inverse.
   const Dense chain = poisson_1d(5);
   expect_same(dense(*ready<double>("isai", *matrix(sparse(chain)), {.power = 4})), inverse(chain), 1e-13);
 }

@@ -1,4 +1,4 @@
-// Rows that are coupled with most others: what factors of them cost, and where they are refused.
+// Rows that are coupled with most others: what factors of them cost, and when they are refused.
 #include <cmath>
 #include <cstdint>
 #include <string>
@@ -47,7 +47,7 @@ Dense full_of(const CsrMatrix<double>& csr) {
   return A;
 }
 
-// Entries of a long row are looked up for those of a short one. The factors are those of the definition.
+// Entries of a long row are looked up for the entries of a short one. The factors agree with the definition.
 TEST_P(LongRows, HaveTheFactorsOfTheDenseAlgorithm) {
   constexpr PreconditionerOptions natural{.ordering = FactorOrdering::natural};
   for (const std::vector<std::int32_t>& long_rows :
@@ -98,8 +98,8 @@ TEST_P(LongRows, IsaiIsThatOfTheDenseDefinition) {
   }
 }
 
-// Steps are counted where a setup may be ended: 2^18 of them lie between two questions. Going through a dense row for
-// each other row takes n^2 / 2 of them.
+// Steps are counted at the places at which a setup may be ended: 2^18 of them lie between two questions. Going through
+// a dense row for each other row takes n^2 / 2 of them.
 TEST(LongRow, IsNotGoneThroughForEachOtherRow) {
   const ContextPtr host = Context::host(1);
   for (const std::int32_t row : {0, 20000, 39999}) {

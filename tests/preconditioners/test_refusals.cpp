@@ -57,7 +57,7 @@ void expect_entries_refused(const std::string& id) {
         });
       };
       EXPECT_SAYS(refused(20, 20), id + " needs finite entries, but that of row 20, column 20 is ");
-      // jacobi reads the diagonal alone, and chebyshev that and products.
+      // jacobi reads only the diagonal, and chebyshev the diagonal and products.
       if (id == "jacobi") {
         EXPECT_EQ(refused(20, 14), "nothing was thrown");
       } else if (id == "chebyshev") {

@@ -1,4 +1,4 @@
-// Subdomains that a device finds against those of make_subdomains(), bit for bit, and what a setup leaves of both ways.
+// Subdomains that a device finds against make_subdomains(), bit for bit, and what a setup leaves of both ways.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -205,7 +205,7 @@ TEST_P(SubdomainRows, HaveTheBitsOfTheHost) {
   }
 }
 
-// The last bytes decide, also those of the levels, which are known last.
+// The last bytes decide, including the bytes of the levels, which are known last.
 TEST_P(SubdomainRows, ExactlyWhatHasRoom) {
   for (const Problem& problem : problems(false)) {
     if (problem.csr.rows() > 1500) continue;
@@ -342,8 +342,8 @@ TEST_P(SubdomainRows, MessagesOfTheHost) {
               "5 of 5 diagonal entries");
 }
 
-// New patterns and values, some of them refused, in any order: the bits of an object that is made again, and after a
-// refusal those from before it.
+// New patterns and values, some of them refused, in any order: the bits of a new object, and after a refusal the bits
+// from before it.
 TEST_P(SubdomainRows, OneObjectForManyPatterns) {
   std::mt19937 random(11);
   for (const char* id : both)

@@ -150,7 +150,7 @@ TEST(Sweeps, OneForSeveralCallers) {
   }
 }
 
-// Several columns at once: those of one column alone within rounding, whatever their number, layout and place. Rows of
+// Several columns at once: each as one column alone within rounding, whatever their number, layout and place. Rows of
 // the second half are coupled with many of the first half, so that several threads share two levels.
 TEST(Sweeps, SeveralColumns) {
   const std::int64_t n = 3000;
@@ -340,7 +340,7 @@ TEST(Sweeps, UnsymmetricPatternsByLevels) {
   }
 }
 
-// From 65,536 rows on it is measured whether several threads solve faster than one: the bits do not tell.
+// From 65,536 rows on it is measured whether several threads solve faster than one: the bits do not show it.
 TEST(Sweeps, TheSameBitsWhicheverWayIsFaster) {
   const CsrMatrix<double> csr = red_black(301);
   const std::vector<double> r = right_hand_side<double>(csr.rows());

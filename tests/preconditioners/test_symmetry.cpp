@@ -110,7 +110,8 @@ TEST_P(OneSided, EntriesThatGrowAreRefused) {
   }
 }
 
-// Each entry is compared with those of its rows, so that a penalty of 1e30 in one row hides nothing in the others.
+// Each entry is compared with the entries of its rows, so that a penalty of 1e30 in one row hides nothing in the
+// others.
 TEST_P(OneSided, ALargeEntryHidesNothing) {
   for (const bool stored : {false, true}) {
     Dense A = poisson_2d(12);
@@ -128,7 +129,7 @@ TEST_P(OneSided, ALargeEntryHidesNothing) {
   }
 }
 
-// Rows of very different sizes, and differences that are rounding in each of them: what a device cannot tell from its
+// Rows of very different sizes, and differences that are rounding in each of them: what a device cannot see from its
 // largest and least numbers the host finds.
 TEST_P(OneSided, RoundingOfRowsOfManySizesIsNoAsymmetry) {
   Dense A = poisson_2d(12);

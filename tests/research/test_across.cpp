@@ -39,7 +39,7 @@ TEST(Across, PredictionsStayWithinTheRatiosThatWereSeen) {
   EXPECT_NEAR((*relation)(1e6), 0.52e6, 1e-3);
 }
 
-// Relative errors count: a time of a second does not drown those of microseconds.
+// Relative errors count: a time of a second does not drown times of microseconds.
 TEST(Across, SmallTimesCountAsMuchAsLargeOnes) {
   const auto relation = relate({{1e-6, 2e-6}, {2e-6, 4e-6}, {3e-6, 6e-6}, {4e-6, 8e-6}, {1, 3}});
   EXPECT_NEAR((*relation)(2e-6) / 4e-6, 1, 0.15);
@@ -104,8 +104,8 @@ std::string unpacked(const Folder& folder, const std::string& name) {
   return folder / name;
 }
 
-// Times that were measured on an H100 and an H200: on other matrices than those of the fit, a relation for each format
-// is nearer to what the target took than the ratio of the bandwidths, and nearer than the same time.
+// Times that were measured on an H100 and an H200: on matrices other than the ones of the fit, a relation for each
+// format is nearer to what the target took than the ratio of the bandwidths, and nearer than the same time.
 TEST(Across, StoredTimesOfTwoDevices) {
   const Folder folder;
   const auto stored = [&](const char* name) { return apps::read_machine(unpacked(folder, name)); };

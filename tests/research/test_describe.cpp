@@ -239,7 +239,7 @@ TEST(Describe, HybOnT8) {
   EXPECT_EQ(array_of(d, c, "rest").size(), 11u);
 }
 
-// The arrays of a description are those of the library's own format of this name.
+// The arrays of a description equal the arrays of the library's own format of this name.
 struct Same {
   const char *description, *format;
   Sizes sizes;

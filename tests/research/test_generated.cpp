@@ -123,7 +123,7 @@ INSTANTIATE_TEST_SUITE_P(Descriptions, Generated, testing::ValuesIn(built_in_des
                            return name;
                          });
 
-// All kernels for a GPU are compiled, also if there is none.
+// All kernels for a GPU are compiled, even if there is no GPU.
 TEST(GeneratedCuda, Compiles) {
   if (const std::string why = why_no_compiler(Target::cuda); !why.empty()) GTEST_SKIP() << why;
   std::string all;

@@ -130,8 +130,8 @@ void expect_same_again(const Exhibit& e) {
   EXPECT_EQ(page.find("nan"), std::string::npos) << e.id;
 }
 
-// Every number of the papers that is not the feature of a matrix or of a data set is another one here. So the
-// papers' numbers must show up beside ours, and none of them as ours.
+// Every number of the papers that is not the feature of a matrix or of a data set is another one here. So the papers'
+// numbers must show up next to ours, and none of them as ours.
 TEST(Reproduce, NoNumberOfAPaperIsOurs) {
   const std::set<std::string> features = {"s0-table-3", "s1-table-1", "s2-table-1",
                                           "s3-table-1", "s3-table-3", "s4-table-2"};
@@ -180,7 +180,7 @@ TEST(Reproduce, NoNumberOfAPaperIsOurs) {
             EXPECT_EQ(planted.count(point.at(1)), 0u) << chart.title << ", " << series.name;
         }
   }
-  // All but those of figures that need a GPU, and of text that is for the other space.
+  // All except the numbers of figures that need a GPU, and of text that is for the other space.
   EXPECT_GT(shown.size(), planted.size() - 25) << "of " << planted.size();
 }
 
@@ -231,7 +231,7 @@ TEST(Reproduce, DeterministicFindingsHold) {
       ++judged;
       EXPECT_TRUE(*finding.holds) << id << ": " << finding.statement << ": " << finding.evidence;
     }
-  // Without a folder of matrices those that stand-ins alone would decide are not judged.
+  // Without a folder of matrices, findings that only stand-ins would decide are not judged.
   EXPECT_GE(judged, 7);
 }
 
@@ -249,7 +249,7 @@ TEST(Reproduce, BytesOfTheSurveyComeOut) {
   EXPECT_EQ(e.rows.front().made.substr(0, 9), "like:cant");
 }
 
-// Tiles of a dense matrix are all dense; those of the dense rows and columns of TSOPF hold all entries.
+// Tiles of a dense matrix are all dense; the tiles of the dense rows and columns of TSOPF hold all entries.
 TEST(Reproduce, TilesByFormatAddUp) {
   const Exhibit& e = made("s4-figure-7", 200000);
   for (const research::ExhibitRow& row : e.rows) {

@@ -115,7 +115,7 @@ TEST(Judgement, PartsOfADataSetHaveAllValues) {
     }
 }
 
-// Tables 5 to 8 of S0 show the same products here: a statement counts once, and holds where it holds in each.
+// Tables 5 to 8 of S0 show the same products here: a statement counts once, and holds if it holds in each.
 TEST(Judgement, AStatementOfSeveralTablesCountsOnce) {
   std::vector<Exhibit> run;
   for (const char* id : {"s0-table-5", "s0-table-6", "s0-table-7"}) {

@@ -3,11 +3,11 @@
 //   soak SOLVES [SEED] [host|device]
 //
 // device: on a GPU, exit status 77 if there is none. After the first thousand (or the first half) memory grows by
-// 1 MB at most (32 MB with a GPU, whose driver keeps memory of its own), buffers of the host and of the GPU hold as
-// many bytes, and at the end as many descriptors and threads are open as then. Reference systems are solved at the
-// beginning, between the others and at the end, each time with the same bits. Formats and preconditioners may refuse
-// a matrix, and methods a preconditioner; everything else that is thrown is a failure. Prints what it did as JSON,
-// and exits with 1 where something is wrong.
+// 1 MB at most (32 MB with a GPU, whose driver keeps its own memory), buffers of the host and of the GPU hold as many
+// bytes, and at the end as many descriptors and threads are open as then. Reference systems are solved at the
+// beginning, between the others and at the end, each time with the same bits. Formats and preconditioners may refuse a
+// matrix, and methods a preconditioner; everything else that is thrown is a failure. Prints what it did as JSON, and
+// exits with 1 if something is wrong.
 #include <fmt/format.h>
 #include <malloc.h>
 
@@ -77,7 +77,7 @@ struct Names {
   explicit Names(Space space) {
     for (const FormatEntry* entry : catalogue())
       if (!kernels_in(*entry, space).empty()) formats.emplace_back(entry->id);
-    // Other libraries keep memory of their own.
+    // Other libraries keep their own memory.
     for (const PreconditionerEntry& entry : protean::preconditioners())
       if (entry.unavailable.empty() && entry.library.empty()) preconditioners.emplace_back(entry.id);
     for (const OrderingEntry& entry : orderings())
@@ -114,7 +114,7 @@ class Soak {
     std::string bytes;
     for (std::size_t i = 0; i < systems_.size(); ++i) {
       const Values<double>& one = systems_[i].wide;
-      // Some formats add in an order of their own on a GPU.
+      // Some formats add in their own order on a GPU.
       const auto kernels = kernels_in(find_format(formats[i]), context_->space());
       const bool same_bits = !kernels.empty() && kernels.front().deterministic;
       SolveSettings settings{.method = methods[i],

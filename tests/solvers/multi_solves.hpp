@@ -83,7 +83,7 @@ inline bool amplifies_rounding(std::string_view method) {
   return method == "bicgstab" || method == "bicgstab2" || method == "idr";
 }
 
-// Each column against a separate solve. Of methods that amplify rounding the first steps are compared, and of long
+// Each column against a separate solve. For methods that amplify rounding the first steps are compared, and for long
 // solves the results.
 template <class T>
 void expect_like_single_solves(const CsrMatrix<T>& csr, const ContextPtr& context, const LinearOperator<T>& A,

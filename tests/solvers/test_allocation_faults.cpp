@@ -68,7 +68,7 @@ class AllocationFaults : public testing::TestWithParam<Case> {
     return answer;
   }
 
-  // Compares bit by bit where the kernel adds in a fixed order.
+  // Compares bit by bit if the kernel adds in a fixed order.
   void expect_same(const std::vector<double>& x, const std::vector<double>& answer) const {
     if (kernels_in(format(), context_->space()).front().deterministic) {
       EXPECT_EQ(x, answer);

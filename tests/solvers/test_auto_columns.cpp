@@ -1,5 +1,5 @@
-// The policy in solves with several right-hand sides: products are those of all columns, and the account is one,
-// however many columns a solve has. The clock is simulated: only the products and builds of these tests advance it.
+// The policy in solves with several right-hand sides: products count for all columns, and there is one account, however
+// many columns a solve has. The clock is simulated: only the products and builds of these tests advance it.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -131,7 +131,7 @@ const TimedFormat start_of_columns = timed_format<csr_times>("csr"),
 class InCsr final : public MultiSolveObserver {
  public:
   bool on_iteration(const MultiIterationInfo& info) override {
-    // Columns that ended before these iterations are not among those that run.
+    // Columns that ended before these iterations are not among the running ones.
     microseconds += static_cast<double>((info.iteration - last_iteration) *
                                         csr_times.of(detail::multi_width(info.running)));
     last_iteration = info.iteration;
@@ -162,7 +162,7 @@ struct ColumnsLive {
   AutoSwitchOptions options{.policy = {}, .goal = 1, .max_iterations = 10000};
   std::unique_ptr<AutoSwitcher<double>> switcher;
   double order_price = 0;                // in the table, in products of csr; 0: the table has none
-  double promise = 0.25, bandwidth = 0;  // bandwidth: several_bandwidth of the targets, beside 1 of csr
+  double promise = 0.25, bandwidth = 0;  // bandwidth: several_bandwidth of the targets, next to 1 of csr
   InCsr in_csr;
   MultiSolveReport report;
 
@@ -230,7 +230,7 @@ struct ColumnsLive {
   }
 };
 
-// Each method, also where a device computes steps ahead.
+// Each method, also if a device computes steps ahead.
 TEST(AutoColumns, EveryMethodChangesToAFormatThatPays) {
   for (const std::string_view method : multi_methods())
     for (const int ahead : {-1, 0, 5}) {
@@ -250,7 +250,7 @@ TEST(AutoColumns, EveryMethodChangesToAFormatThatPays) {
     }
 }
 
-// For one vector it is the fastest; the products of four take longer than those of csr.
+// For one vector it is the fastest; the products of four take longer than products of csr.
 TEST(AutoColumns, AFormatForOneVectorCostsAProductForEachColumn) {
   for (const std::int64_t columns : {1, 4}) {
     SCOPED_TRACE(columns);
@@ -339,7 +339,7 @@ TEST(AutoColumns, TheForecastIsThatOfTheColumnWithFurthestToGo) {
   EXPECT_DOUBLE_EQ(seen.last.relative_residual, 5e-3 / 1e-3);
 }
 
-// Where columns end, products are others: they are measured again, and what was measured before is scaled.
+// When columns end, products change: they are measured again, and earlier measurements are scaled.
 TEST(AutoColumns, ProductsAreMeasuredAnewWhereColumnsEnd) {
   for (const bool on_device : {false, true}) {
     ColumnsLive live(on_device ? fake_device_context() : Context::host(1));
@@ -390,7 +390,7 @@ TEST(AutoColumns, TheOrderOfTheRowsChangesIfThatPays) {
     }
 }
 
-// One account for solves of any number of columns: however the formats turn out, all of them together take at most
+// One account for solves of any number of columns: however the formats turn out, all solves together take at most
 // forecast_factor times as long as in csr.
 TEST(AutoColumns, TheAccountBoundsSolvesOfAnyNumbersOfColumns) {
   std::mt19937 random(5);

@@ -1,4 +1,4 @@
-// bicgstab2 against its textbook in long double, where bicgstab fails, and at its breakdowns.
+// bicgstab2 against its textbook in long double, on systems on which bicgstab fails, and at its breakdowns.
 #include <cmath>
 
 #include "gtest/gtest.h"
@@ -63,8 +63,8 @@ TEST(BiCgStab2, FollowsTheTextbook) {
   }
 }
 
-// I + c S with S skew-symmetric: the eigenvalues are 1 + i c mu, far from the real axis for large c, where the
-// polynomials of BiCGStab, with their real roots, hardly reduce the residual.
+// I + c S with S skew-symmetric: the eigenvalues are 1 + i c mu, far from the real axis for large c; the polynomials of
+// BiCGStab, with their real roots, hardly reduce the residual.
 Dense skew_dominant(std::int64_t n, Real c) {
   Dense A(n);
   for (std::int64_t i = 0; i < n; ++i) {
@@ -95,7 +95,7 @@ TEST(BiCgStab2, BreakdownsAreNamed) {
   const Solved one = solve("bicgstab2", cyclic, {1, 0, 0, 0});
   EXPECT_EQ(one.report.reason, StopReason::breakdown);
   EXPECT_NE(one.report.detail.find("r0 . A M^-1 u = 0"), std::string::npos) << one.report.detail;
-  // The system of test BiCgStab.BreakdownsAreNamed, where omega = 0: here it is solved in one iteration.
+  // The system of test BiCgStab.BreakdownsAreNamed, with omega = 0: here it is solved in one iteration.
   Dense turn(2);
   turn(0, 0) = 1, turn(0, 1) = 1, turn(1, 0) = -1;
   const Solved two = solve("bicgstab2", turn, {1, 0});
@@ -113,7 +113,7 @@ TEST(BiCgStab2, RhoThatIsZeroByRoundingIsABreakdown) {
       A(i, i) = 3 + static_cast<Real>(i % 3) / 7;
       if (i > 0 && i != closed) A(i, i - 1) = -1.3L;
       if (i + 1 < n && i + 1 != closed) A(i, i + 1) = -0.7L;
-      if (i >= closed) A(i, i % closed) = 300;  // so that r is large beside the rounding of r0 . r
+      if (i >= closed) A(i, i % closed) = 300;  // so that r is large compared with the rounding of r0 . r
     }
     return A;
   };

@@ -55,7 +55,7 @@ class Callbacks : public testing::TestWithParam<Case> {
       y[i] = sum;
     }
   }
-  // z := factor * r; factor in each entry where r is null
+  // z := factor * r; factor in each entry if r is null
   void scaled(double factor, const double* r, double* z, [[maybe_unused]] CUstream_st* stream) const {
 #if defined(PROTEAN_HAVE_CUDA)
     if (on_gpu_) return r ? queue_scaled(n, factor, r, z, stream) : queue_fill(n, factor, z, stream);
@@ -277,7 +277,7 @@ INSTANTIATE_TEST_SUITE_P(All, Callbacks, testing::ValuesIn(cases()), [](const au
          (instance.param.recordable ? "_recorded" : "");
 });
 
-// The product within the product has a vector of its own.
+// The product within the product has its own vector.
 TEST(CallbackOperator, AFunctionMayApplyItsOwnOperator) {
   const CallbackOperator<double>* self = nullptr;
   int depth = 0;

@@ -83,8 +83,8 @@ TEST_P(DeterministicSolve, SameStepsInEveryFormatAndWithAnyNumberOfThreads) {
           EXPECT_EQ(outcome.x, as.x);
         };
         expect_same(solve(context, *A, GetParam().method, GetParam().tolerance, b, 40), first_short);
-        // One bit of one product is seen in x from that iteration on, so 40 iterations tell formats apart. One
-        // format of each engine goes on to the tolerance.
+        // One bit of one product is seen in x from that iteration on, so 40 iterations distinguish formats. One format
+        // of each engine goes on to the tolerance.
         if (std::find(of_engines.begin(), of_engines.end(), format) != of_engines.end()) {
           const Outcome outcome = solve(context, *A, GetParam().method, GetParam().tolerance, b);
           EXPECT_TRUE(converged(outcome.reason)) << to_string(outcome.reason);

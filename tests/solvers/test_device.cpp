@@ -19,7 +19,7 @@ struct Case {
   const char* kind;
   double n;
   bool jacobi;
-  // Along each axis; 0: the generator's default. BiCGStab amplifies rounding where convection is strong. With 0.1 its
+  // Along each axis; 0: the generator's default. BiCGStab amplifies rounding if convection is strong. With 0.1 its
   // iterations are the same for all formats.
   double velocity = 0;
 };

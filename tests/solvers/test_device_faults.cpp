@@ -40,7 +40,7 @@ class DeviceFaults : public testing::Test {
 };
 
 TEST_F(DeviceFaults, MoreMemoryThanThereIs) {
-  // Not a little more than is free: the pool would take all of that first, from the tests that run beside this one.
+  // Not a little more than is free: the pool would take all of that first, from the tests that run next to this one.
   EXPECT_THROW(Buffer<char>(context_, std::int64_t{1} << 40), OutOfMemory);
   EXPECT_THROW(Vector<double>(context_, std::int64_t{1} << 50), OutOfMemory);
   EXPECT_EQ(solve_on(context_).size(), 400u);

@@ -1,5 +1,5 @@
 // Graphs that a solver keeps for the next solve. It uses them again while nothing has changed, and records
-// new ones after a change. The results must always be those of a new solver.
+// new ones after a change. The results must always equal the results of a new solver.
 #include <atomic>
 #include <chrono>
 #include <functional>

@@ -105,7 +105,7 @@ Dense with_empty_row_and_column(std::int64_t n, std::int64_t empty) {
   return A;
 }
 
-// b - A x does not see it, where the column of A is empty.
+// b - A x does not see it if the column of A is empty.
 TEST(Guess, ThatIsNotFiniteIsRefusedWithItsRow) {
   const auto csr = csr_of(with_empty_row_and_column(12, 7));
   std::vector<double> b(12, 1.0);
@@ -155,7 +155,7 @@ TEST(Guess, ThatIsNotFiniteIsFoundInInterleavedColumnsWithGaps) {
   }
 }
 
-// The rows are those of the caller.
+// The rows are in the caller's numbering.
 TEST(Guess, ThatIsNotFiniteIsNamedInTheCallersOrder) {
   const auto csr = csr_of(poisson_1d(8));
   PermutedMatrix<double> permuted(test_context(), csr, Permutation(test_context(), {7, 6, 5, 4, 3, 2, 1, 0}));
@@ -219,7 +219,7 @@ TEST(Solution, ThatIsNotFiniteIsNamedWhereTheIterationsEnd) {
   }
 }
 
-// What a failed solve says about A, M and x does not depend on whether it is that of a vector or of a column.
+// What a failed solve says about A, M and x does not depend on whether it is a solve of a vector or of a column.
 TEST(Columns, SayWhatOneVectorSays) {
   constexpr std::int64_t n = 40;
   struct Case {
@@ -370,7 +370,7 @@ TEST(Inconsistent, ANeumannProblemIsNamedByEveryMethod) {
 }
 
 TEST(Inconsistent, IsNotSaidOfSystemsThatAreSolvable) {
-  // Large enough that what the boundary has is little beside the rounding of a sum in single precision.
+  // Large enough that the boundary contributes little compared with the rounding of a sum in single precision.
   const auto csr = generate(test_context(), "poisson-2d", {{"n", 300}});
   const auto A = make_matrix(find_format("csr"), csr, test_context());
   const auto single =

@@ -1,9 +1,9 @@
 // Every storage format in every method on ten real systems. The right-hand side is A times ones, so the solution is
 // known. The error of x is held to what the residual and the norm of the inverse allow, the residual to the tolerance,
-// and the number of iterations to that of csr.
+// and the number of iterations to the number of csr.
 //
 // On a device each format takes part with each of its own kernels; on a host one format of each engine (csr alone on
-// the largest system), or all of them where the environment has PROTEAN_TEST_ALL_FORMATS: that takes minutes.
+// the largest system), or all formats if the environment has PROTEAN_TEST_ALL_FORMATS: that takes minutes.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -1,5 +1,5 @@
-// Whole solves on a fake device, where an access by the host to device memory is a fault: only explicit
-// copies and the work of the device may read or write it. The first test shows that a missing copy is found.
+// Whole solves on a fake device, on which an access by the host to device memory is a fault: only explicit copies and
+// the work of the device may read or write it. The first test shows that a missing copy is found.
 #include <cmath>
 #include <limits>
 

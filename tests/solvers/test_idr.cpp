@@ -71,7 +71,7 @@ TEST(Idr, NeedsAsManyProductsAsTheTextbook) {
   }
 }
 
-// In the step into the next space omega is t . r / t . t, made larger to 0.7 ||r|| / ||t|| where t and r are nearly
+// In the step into the next space omega is t . r / t . t, made larger to 0.7 ||r|| / ||t|| if t and r are nearly
 // orthogonal: here A is nearly skew-symmetric.
 TEST(Idr, MaintainsTheConvergenceWhereTheSmallestResidualWouldStall) {
   constexpr std::int64_t n = 30;

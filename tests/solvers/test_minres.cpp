@@ -37,7 +37,7 @@ TEST(MinRes, HasTheSmallestResidualsOnAnIndefiniteMatrix) {
     EXPECT_NEAR(minres.x[i], static_cast<double>(exact[i]), 1e-6);
 }
 
-// With M = D the iterates are D^-1/2 y_k, where y_k are those of D^-1/2 A D^-1/2 without M.
+// With M = D the iterates are D^-1/2 y_k for the iterates y_k of D^-1/2 A D^-1/2 without M.
 TEST(MinRes, WithAPreconditionerReportsTheTwoNorm) {
   const Dense A = indefinite(6, 1.1L);
   const auto b = right_hand_side<double>(A.n);
@@ -116,7 +116,7 @@ struct Inconsistent {
   Column null_vector;
 };
 Column null_vector_of(const Dense& A) {
-  // The columns of a rotated matrix without its last eigenvalue, 0: that of the identity with it.
+  // The columns of a rotated matrix without its last eigenvalue, 0: the projection of the identity with it.
   Column d(static_cast<std::size_t>(A.n), 0);
   d.back() = 1;
   const Dense P = rotated(d);

@@ -107,7 +107,7 @@ TEST_P(MultiMethods, OneColumnAndSinglePrecision) {
                                    method_);
 }
 
-// The first steps are those of single solves for methods that amplify rounding, too.
+// The first steps equal the steps of single solves even for methods that amplify rounding.
 TEST_P(MultiMethods, FirstStepsAreThoseOfSingleSolves) {
   const auto csr = usual(8);
   const auto A = matrix(csr);

@@ -88,7 +88,7 @@ TEST_P(MultiNullSpace, ColumnsAreThoseOfSingleSolves) {
   for (const bool in_order : {false, true})
     for (const bool preconditioned : {false, true}) {
       SCOPED_TRACE(std::string(in_order ? "in order rcm" : "") + (preconditioned ? ", jacobi" : ""));
-      // An order is for matrices of the host here; the fake device has that of test_ordered.cpp.
+      // An order is for matrices of the host here; test_ordered.cpp has it for the fake device.
       if (in_order && context_->simulated()) continue;
       const auto A = in_csr(in_order);
       const auto M = preconditioned ? make_preconditioner<double>("jacobi", *A) : nullptr;

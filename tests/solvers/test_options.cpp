@@ -35,7 +35,7 @@ TEST(Options, ProductsOfAnIteration) {
     const auto report = entry.make_f64({.stopping = {.max_iterations = 4}})->solve(A, view(b), view(x));
     EXPECT_EQ(report.iterations, 4) << entry.id;
     // One for b - A x0, one for b - A x at the end, one that asks whether the columns of A add up to zero; and two that
-    // ask whether A is symmetric, where that matters.
+    // ask whether A is symmetric, if that matters.
     EXPECT_EQ(A.products() - 3 - (entry.symmetric ? 2 : 0), 4 * entry.products) << entry.id;
   }
 }

@@ -274,7 +274,7 @@ TEST(OrderedSolves, ShowAnObserverTheCallersX) {
   EXPECT_GT(std::abs(one.seen[100] - x[100]), 1e-9) << "x of iteration 7, not of the end";
 }
 
-// A null space of unequal entries is that of the caller's order.
+// A null space of unequal entries is in the caller's order.
 TEST(OrderedSolves, TakeTheNullSpaceOfTheCaller) {
   // (D^-1) L (D^-1), L of a Neumann problem: its null space is D 1.
   const std::int64_t n = 60;

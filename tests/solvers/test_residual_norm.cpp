@@ -95,7 +95,7 @@ SolverOptions diagonal(StoppingRule rule = {}) {
   return options;
 }
 
-// Several columns with tolerances of their own, of which some end long before others: each is measured as a vector is.
+// Several columns with their own tolerances, of which some end long before others: each is measured as a vector is.
 struct SolvedColumns {
   MultiSolveReport report;
   std::vector<std::vector<double>> x;
@@ -127,7 +127,7 @@ std::vector<StoppingRule> rules_of_columns(std::int64_t k) {
   return rules;
 }
 
-// 12 rows of 1e30, beside which a 2-norm sees nothing of the others: it calls x converged that is wrong altogether.
+// 12 rows of 1e30, next to which a 2-norm sees nothing of the others: it accepts an x that is completely wrong.
 TEST(ResidualNorm, DiagonalSeesTheRowsThatAPenaltyHides) {
   for (const long double penalty : {1e10L, 1e30L}) {
     const Penalty problem(penalty);
@@ -216,7 +216,7 @@ TEST(ResidualNorm, DiagonalTakesOneForAZero) {
   }
 }
 
-// In another order of the rows the weights are those of the same rows.
+// In another order of the rows the weights belong to the same rows.
 TEST(ResidualNorm, DiagonalInAnotherOrder) {
   const Penalty problem(1e6L);
   const auto csr = problem.csr();

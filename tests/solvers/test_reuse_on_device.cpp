@@ -1,5 +1,5 @@
-// A solver on a GPU that is used for one system, then another, then the first again: what it keeps of the first
-// solve must not be used where vectors have moved since. CUDA builds only.
+// A solver on a GPU that is used for one system, then another, then the first again: what it keeps of the first solve
+// must not be used if vectors have moved since. CUDA builds only.
 #include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // When a test ends in a fault of the processor, prints which test ran, the address and the calls that led there. Linked
-// into every test binary. The sanitizers print more, so this is left out beside them.
+// into every test binary. The sanitizers print more, so this is left out with them.
 #include <execinfo.h>
 #include <gtest/gtest.h>
 #include <link.h>
@@ -20,7 +20,7 @@ namespace {
 std::array<char, 1 << 16> stack;
 
 std::array<char, 4096> program;        // its path
-std::uintptr_t begin = 0, length = 0;  // where it lies in memory
+std::uintptr_t begin = 0, length = 0;  // its place in memory
 
 void print(const char* text) { (void)!write(STDERR_FILENO, text, std::strlen(text)); }
 

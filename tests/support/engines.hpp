@@ -1,4 +1,4 @@
-// Formats that stand for others of the same engine, where a test of all formats would see nothing more.
+// Formats that stand for others of the same engine, for tests that would see nothing more with all formats.
 #pragma once
 #include <algorithm>
 #include <vector>
@@ -7,7 +7,7 @@
 
 namespace protean::test {
 
-// Whether a format holds any square matrix. Those of symmetric matrices have tests of their own
+// Whether a format holds any square matrix. Formats of symmetric matrices have separate tests
 // (test_family_symmetric.cpp): the systems here need not be symmetric to the bit.
 inline bool holds_any_matrix(const FormatEntry& entry) { return !entry.traits.symmetric_only; }
 

@@ -41,8 +41,8 @@ FakeDevice::FakeDevice(const FakeDeviceOptions& options) : options_(options) {
 
 FakeDevice::~FakeDevice() { munmap(begin_, reserve); }
 
-// The buffer lies at the end of its pages. The page after it, but for the bytes that align it, is never
-// accessible. Addresses are not used twice.
+// The buffer lies at the end of its pages. The page after it, except the bytes that align it, is never accessible.
+// Addresses are not used twice.
 void* FakeDevice::allocate(std::size_t bytes) {
   const std::lock_guard lock(mutex_);
   const std::size_t rounded = (bytes + alignment - 1) / alignment * alignment;

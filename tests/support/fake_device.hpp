@@ -23,8 +23,8 @@
 namespace protean::test {
 
 struct FakeDeviceOptions {
-  // Steps that solvers do before the host asks for them, and steps that run after the one that ends a run, as those of
-  // a recorded graph do.
+  // Steps that solvers do before the host asks for them, and steps that run after the one that ends a run, as the steps
+  // of a recorded graph do.
   std::int64_t steps_ahead = 0, steps_after_end = 0;
   // Whether the products of its matrices heed the stop (Recording::heeds_stop), as our kernels do and cuSPARSE's do
   // not.
@@ -69,7 +69,7 @@ class FakeDevice final : public detail::SimulatedDevice, public std::enable_shar
 // A context over a new fake device.
 ContextPtr fake_device_context(const FakeDeviceOptions& options = {});
 
-// The format with kernels for a fake device: those of the host, run on its memory. It lives as long as the
+// The format with kernels for a fake device: the kernels of the host, run on its memory. It lives as long as the
 // program.
 const FormatEntry& fake_format(std::string_view id);
 

@@ -8,8 +8,8 @@ namespace protean::test {
 // While this lives, a fault at an address in [begin, begin + size) prints `explain(object, address, text,
 // room)`, which writes at most `room` characters to `text`, and the program ends with SIGABRT. Faults
 // elsewhere go to the handler that was there before. `explain` runs in a signal handler: it may neither
-// allocate nor lock. `allow(object, address)` is asked first where it is given. When it has made the address accessible
-// it returns true, and the program goes on. It may lock what no code holds that touches these addresses.
+// allocate nor lock. `allow(object, address)` is asked first if it is given. When it has made the address accessible it
+// returns true, and the program goes on. It may lock what no code holds that touches these addresses.
 class FaultMessage {
  public:
   using Explain = void (*)(const void* object, const char* address, char* text, std::size_t room);

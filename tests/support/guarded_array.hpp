@@ -13,7 +13,7 @@
 namespace protean::test {
 
 // Which end of the array lies at the border of its pages: an access beyond that end is found from the first
-// byte on. Beyond the other end it is found where it leaves the page.
+// byte on. Beyond the other end it is found when it leaves the page.
 enum class Border { end, begin };
 
 class GuardedMemory {

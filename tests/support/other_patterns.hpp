@@ -1,5 +1,5 @@
-// Other patterns with as many rows, columns and entries as that of a matrix, which only a look at them can tell from
-// it.
+// Other patterns with the same numbers of rows, columns and entries as the pattern of a matrix, which only a look at
+// them can distinguish from it.
 #pragma once
 #include <algorithm>
 #include <string>
@@ -16,7 +16,7 @@ struct OtherPattern {
   CsrMatrix<double> matrix;
 };
 
-// Empty where there is no other one.
+// Empty if there is no other one.
 inline std::vector<OtherPattern> other_patterns(const CsrMatrix<double>& csr) {
   std::vector<OtherPattern> found;
   const SparsityPattern& p = csr.pattern;

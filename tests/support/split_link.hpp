@@ -1,5 +1,5 @@
-// The link of format split on a fake device: copies by name, one after another, and a clock that is the test's. It
-// throws std::logic_error where the matrix does not keep to the order of calls that engines/split/split.hpp asks for.
+// The link of format split on a fake device: copies by name, one after another, and the clock of the test. It throws
+// std::logic_error if the matrix does not keep to the order of calls that engines/split/split.hpp asks for.
 #pragma once
 #include <cstring>
 #include <functional>
@@ -17,7 +17,7 @@
 namespace protean::test {
 
 // While an object of this class lives, products in format split on fake devices take these times: a function of the
-// bytes of y that the host computes, 0 where it has no rows. One at a time. Without one both parts always take equally
+// bytes of y that the host computes, 0 if it has no rows. One at a time. Without one both parts always take equally
 // long, so that no rows move.
 class SplitClock {
  public:

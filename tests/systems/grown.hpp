@@ -43,7 +43,7 @@ struct Grown {
     x.assign(b.size(), guess);
     return system.solve({b.data(), n}, {x.data(), n}, observer);
   }
-  // Of so many right-hand sides.
+  // For this many right-hand sides.
   MultiSolveResult solve_columns(LinearSystem<double>& system, std::int64_t count,
                                  MultiSolveObserver* observer = nullptr,
                                  std::span<const StoppingRule> rules = {}) {

@@ -76,8 +76,8 @@ class Iterations final : public MultiSolveObserver {
   std::vector<std::int64_t> seen;
 };
 
-// Each method takes as many iterations as without the changes, within rounding, and the changes come where they are
-// asked for.
+// Each method takes as many iterations as without the changes, within rounding, and the changes come at the points that
+// were asked for.
 TEST(ColumnsSchedule, AllMethodsChangeFormatAndOrderAtTheIteration) {
   const auto csr = generate(test_context(), "poisson-2d", {{"n", 20}});
   const Columns<double> b = some_columns(csr.rows(), 5);

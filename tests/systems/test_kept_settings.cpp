@@ -63,7 +63,7 @@ TEST(KeptSettings, ThatAreRefusedChangeNothing) {
     EXPECT_EQ(after.convert_seconds, 0) << what << ": the matrix was made again";
     EXPECT_EQ(grid.x, x) << what;
   }
-  // A context that is left out, or is like that of the matrix, is that.
+  // A context that is left out, or is like the context of the matrix, is the context of the matrix.
   SolveSettings same = good;
   same.context = nullptr, same.method = "minres";
   system.set(same);
@@ -157,7 +157,7 @@ TEST(KeptSettings, AnOrderInWhichTheFormatOfASolveIsNotPossibleHasAnotherFormat)
     EXPECT_TRUE(has(result.format_reason, "dia, which the matrix had before, is not possible in order none"))
         << result.format_reason;
   }
-  // Who names it is told.
+  // A caller who names it gets a message.
   settings.format = "dia";
   system.set(settings);
   for (int k = 0; k < 2; ++k) EXPECT_THROW((void)grid.solve(system), FormatRefused);
@@ -202,7 +202,7 @@ TEST(KeptSettings, AnotherMethodBeginsPreconditionerAutoAnew) {
   Stopwatch::other_clock = nullptr, counted_matrix = nullptr;
 }
 
-// Which candidate type auto tries, and when, depends on time. What it is told wrongly it says at once.
+// Which candidate type auto tries, and when, depends on time. It reports wrong input at once.
 TEST(KeptSettings, PreconditionerAutoRefusesWrongNodesInTheFirstSolve) {
   Grown grid(20);
   MultiVector<double> shorter(test_context(), 7, 1);

@@ -166,7 +166,7 @@ TEST_F(MethodChanges, OneLimitOfIterationsForAllParts) {
     EXPECT_EQ(result.method_changes.size(), most > change ? 1u : 0u);
     EXPECT_EQ(result.report.reason,
               most == change ? StopReason::indefinite_operator : StopReason::max_iterations);
-    // The report is that of x.
+    // The report belongs to x.
     EXPECT_NEAR(one.residual(), result.report.true_residual, 1e-10 * result.report.rhs_norm);
     EXPECT_NEAR(result.report.true_relative * result.report.rhs_norm, result.report.true_residual,
                 1e-12 * result.report.rhs_norm);
@@ -422,7 +422,7 @@ TEST_F(MethodChanges, NextToChangesOfFormat) {
   expect_one_numbering(seen, decided);
 }
 
-// If the second method does not get as far as the first one, x is that of the first.
+// If the second method does not get as far as the first one, x is the x of the first.
 TEST_F(MethodChanges, TheBetterXStays) {
   ChangingProblem one(test_context(), shifted_grid());
   for (const double guess : {0.0, 1e3}) {

@@ -16,7 +16,7 @@
 namespace protean::test {
 namespace {
 
-// Where the system computes, and where its arrays are given.
+// The space in which the system computes, and the space of the given arrays.
 enum class Place { host, device, device_from_host, gpu, gpu_from_host };
 
 class NewValues : public testing::TestWithParam<Place> {

@@ -1,4 +1,4 @@
-// Null pointers of a caller are refused by name, and taken where there are no entries.
+// Null pointers of a caller are refused by name, and accepted if there are no entries.
 #include <functional>
 #include <string>
 #include <vector>

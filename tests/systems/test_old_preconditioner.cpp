@@ -367,7 +367,7 @@ TEST(KeptColumns, HaveTheNullSpaceOfTheSystem) {
       if (context->simulated() && std::string(order) != "none") continue;
       SCOPED_TRACE(std::string(to_string(context->space())) + ", order " + order);
       SolveSettings settings{.method = "cg", .preconditioner = "jacobi", .order = order, .context = context};
-      // The simulated device has formats of its own.
+      // The simulated device has its own formats.
       std::optional<LinearSystem<double>> made;
       if (context->simulated())
         made.emplace(std::shared_ptr<LinearOperator<double>>(

@@ -1,4 +1,4 @@
-// Preconditioner auto changes in the middle of a solve. The clock is that of the test: an iteration takes as long as
+// Preconditioner auto changes in the middle of a solve. The clock belongs to the test: an iteration takes as long as
 // its products, and a setup nothing. The candidates of most tests are so cheap that short solves change.
 #include <algorithm>
 #include <cmath>

@@ -71,7 +71,7 @@ struct Values {
         values(csr.values, csr.values + csr.nonzeros()),
         b(static_cast<std::size_t>(csr.rows()), 1.0),
         x(b.size()) {}
-  // D A D, where D differs from I a little more in each step: old factors serve worse and worse.
+  // D A D; D differs from I a little more in each step: old factors serve worse and worse.
   void change(double strength) {
     for (std::int64_t r = 0; r < csr.rows(); ++r)
       for (std::int64_t k = csr.pattern.row_ptr[r]; k < csr.pattern.row_ptr[r + 1]; ++k)
@@ -201,7 +201,7 @@ TEST(AutoPreconditioner, IsJacobiWithoutAHistoryAndOnOneSolve) {
   EXPECT_EQ(jacobi.preconditioner_reason, "");
 }
 
-// What is told of the solves decides before the first one.
+// Information about the solves decides before the first one.
 TEST(AutoPreconditioner, TakesWhatItIsTold) {
   Values one(20);
   LinearSystem<double> system(one.csr, {.preconditioner = "auto",

@@ -1,5 +1,5 @@
-// The setup of a preconditioner ends at max_seconds and where it is asked to. The clock and the request are those of
-// the test, so that no result depends on the machine.
+// The setup of a preconditioner ends at max_seconds and when it is asked to. The clock and the request belong to the
+// test, so that no result depends on the machine.
 #include <cstdint>
 #include <limits>
 #include <memory>
@@ -46,7 +46,7 @@ struct Problem {
     made.solver.stopping.max_seconds = 1e6;
     return made;
   }
-  // In a simulated device's memory the matrix is that of the tests.
+  // In the memory of a simulated device the matrix has the format of the tests.
   std::unique_ptr<LinearSystem<double>> system(SolveSettings made) const {
     if (context->space() == Space::host) return std::make_unique<LinearSystem<double>>(csr, std::move(made));
     made.format = "auto";
@@ -67,7 +67,7 @@ struct Problem {
 };
 
 // The setup is ended at each moment at which it can be, one after another. The solve says so, x is the guess, and the
-// next solve is that of a new system, bit for bit.
+// next solve equals the solve of a new system, bit for bit.
 TEST_F(SetupLimits, EndAtEachMomentAndTheNextSolveIsANewOne) {
   for (const ContextPtr& context : {test_context(), fake_device_context()}) {
     Problem one(context);
@@ -106,7 +106,7 @@ TEST_F(SetupLimits, EndAtEachMomentAndTheNextSolveIsANewOne) {
   }
 }
 
-// As Ctrl-C does; also of several columns, and where the program calls set_up() itself.
+// As Ctrl-C does; also with several columns, and if the program calls set_up() itself.
 TEST_F(SetupLimits, ARequestEndsASetup) {
   Stopwatch::other_clock = nullptr;
   Problem one(test_context());

@@ -264,11 +264,11 @@ TEST_F(CApi, SeveralRightHandSides) {
     ASSERT_EQ(protean_solve_multi(solver, A, k, B.data(), ld, X.data(), ld), PROTEAN_OK);
   }
   EXPECT_GT(most, 10);
-  // What is told of all columns is of the longest one.
+  // The results for all columns describe the longest one.
   EXPECT_EQ(protean_solver_iterations(solver), most);
   EXPECT_STREQ(protean_solver_reason(solver), "relative-tolerance");
 
-  // A column that ends at once, not converged, is told of; the seconds are those of the whole solve.
+  // A column that ends at once without convergence is described; the seconds cover the whole solve.
   const double kept = B[static_cast<std::size_t>(ld)];
   B[static_cast<std::size_t>(ld)] = std::nan("");
   std::fill(X.begin(), X.end(), 0.0);
@@ -282,7 +282,7 @@ TEST_F(CApi, SeveralRightHandSides) {
   EXPECT_GE(protean_solver_seconds(solver), first.seconds);
   B[static_cast<std::size_t>(ld)] = kept;
 
-  // The first column that has not converged is told of.
+  // The first column that has not converged is described.
   ASSERT_EQ(protean_solver_set(solver, "max_iterations", 3), PROTEAN_OK);
   std::fill(X.begin(), X.end(), 0.0);
   EXPECT_EQ(protean_solve_multi(solver, A, k, B.data(), ld, X.data(), ld), PROTEAN_NOT_CONVERGED);

@@ -150,7 +150,7 @@ TEST_F(CApiGuards, InAMonitorItsSolverIsNotChanged) {
   }
 }
 
-// A handle in use is not freed, which protean_last_error() tells.
+// A handle in use is not freed, and protean_last_error() says so.
 TEST_F(CApiGuards, WhatIsInUseIsNotFreed) {
   ASSERT_EQ(solve(), PROTEAN_OK);
   const std::vector<double> expected = x;
@@ -202,7 +202,7 @@ TEST_F(CApiGuards, AMonitorMayReadAndSolveWithAnotherSolver) {
         EXPECT_EQ(protean_solve_multi(second, one, 2, right.data(), n, several.data(), n), PROTEAN_OK)
             << protean_last_error();
       }
-      // The format of the matrix of the solve stays; that of another one may change.
+      // The format of the matrix of the solve stays; the format of another matrix may change.
       EXPECT_EQ(protean_solver_schedule(second, "at_iteration", 2, "ell", nullptr, nullptr, 0), PROTEAN_OK);
       EXPECT_EQ(protean_solve(second, A, b.data(), inner.data()), PROTEAN_BAD_ARGUMENT);
       EXPECT_TRUE(error_has("without schedule and policy")) << protean_last_error();
@@ -302,7 +302,7 @@ TEST_F(CApiGuards, NumbersOutOfRangeAreRefused) {
   EXPECT_STREQ(protean_solver_reason(solver), "absolute-tolerance");
 }
 
-// The residuals are relative to b, also where the tolerance is relative to the initial residual.
+// The residuals are relative to b, even if the tolerance is relative to the initial residual.
 TEST_F(CApiGuards, ResidualsAreRelativeToTheRightHandSide) {
   ASSERT_EQ(protean_solver_set_text(solver, "baseline", "initial-residual"), PROTEAN_OK);
   ASSERT_EQ(protean_solver_set(solver, "relative_tolerance", 1e-3), PROTEAN_OK);
@@ -315,7 +315,7 @@ TEST_F(CApiGuards, ResidualsAreRelativeToTheRightHandSide) {
   EXPECT_NEAR(protean_solver_true_residual(solver), residual(), 1e-6 * residual());
   EXPECT_NEAR(protean_solver_recurrence_residual(solver), residual(), 1e-6 * residual());
   EXPECT_NEAR(protean_solver_initial_residual(solver), before, 1e-9 * before);
-  // The column of a solve of several tells the same.
+  // The column of a solve with several says the same.
   x.assign(x.size(), 1e6);
   ASSERT_EQ(protean_solve_multi(solver, A, 1, b.data(), n, x.data(), n), PROTEAN_OK);
   protean_column one{};

@@ -76,7 +76,7 @@ TEST_F(CApi, RefusalsNameWhatIsAllowed) {
 }
 
 TEST_F(CApi, EveryNumberIsAnOption) {
-  // Each is taken where a method or a preconditioner reads it, and refused elsewhere.
+  // Each is taken if a method or a preconditioner reads it, and refused otherwise.
   int taken = 0, refused = 0;
   for (const std::string& name : names(PROTEAN_KIND_OPTION)) {
     bool read = false;
@@ -134,7 +134,7 @@ TEST_F(CApi, WordsAreOptions) {
   ASSERT_EQ(protean_solver_set_text(solver, "zero_diagonal", "error"), PROTEAN_OK);
   EXPECT_EQ(protean_solve(solver, swap, right, y), PROTEAN_BAD_MATRIX);
   EXPECT_EQ(protean_solver_set_text(solver, "orthogonalization", "mgs"), PROTEAN_OK);
-  // What is wrong shows where the solve begins.
+  // Errors show when the solve begins.
   EXPECT_EQ(protean_solver_set_text(solver, "device_steps", "graph"), PROTEAN_OK);
   EXPECT_EQ(protean_solver_set_text(solver, "zero_diagonal", "one"), PROTEAN_OK);
   EXPECT_EQ(protean_solve(solver, swap, right, y), PROTEAN_BAD_ARGUMENT);
@@ -215,7 +215,7 @@ TEST_F(CApi, AContextMayBeDeterministic) {
   protean_matrix* matrix = nullptr;
   ASSERT_EQ(protean_matrix_csr(same, n, n, nonzeros, row_ptr.data(), col.data(), values.data(), 0, &matrix),
             PROTEAN_OK);
-  // A kernel of a library has no such mode; where it is not in the build that is said first.
+  // A kernel of a library has no such mode; if it is not in the build, that is said first.
   for (const char* kernel : {"mkl", "kokkos"}) {
     const protean_status plain = protean_matrix_set_format(A, "csr", nullptr, kernel);
     EXPECT_EQ(protean_matrix_set_format(matrix, "csr", nullptr, kernel),
@@ -226,7 +226,7 @@ TEST_F(CApi, AContextMayBeDeterministic) {
   protean_context_free(same);
 }
 
-// Rigid body modes are those of C++, and a solver with amg takes them, or other vectors, and leaves them again.
+// Rigid body modes equal the modes of C++, and a solver with amg takes them, or other vectors, and drops them again.
 TEST_F(CApi, VectorsNearTheNullSpace) {
   const std::int64_t m = 7, nodes = 6 * m * m;
   const CsrMatrix<double> csr = generate(test_context(), "elasticity-3d", {{"n", 6}});

@@ -47,7 +47,7 @@ TEST_F(CApiOrder, SolvesToTheSameSolution) {
         ASSERT_EQ(solve(), PROTEAN_OK) << protean_last_error();
         EXPECT_LE(residual(), 1.01e-11);
         expect_near(x, expected, 1e-8);
-        if (entry.id == "auto") continue;  // measured times decide where it changes
+        if (entry.id == "auto") continue;  // measured times decide when it changes
         EXPECT_LE(std::abs(protean_solver_iterations(solver) - iterations),
                   2 + iterations / (symmetric ? 10 : 2));
       }
@@ -112,7 +112,7 @@ TEST_F(CApiOrder, IsKeptAndMayBeTakenBack) {
   EXPECT_EQ(x, good);
 }
 
-// The second allocation is that of a format, where the first has taken the values in the order of the matrix.
+// The second allocation is for a format, after the first has taken the values in the order of the matrix.
 int allocations_left = 0;
 
 TEST_F(CApiOrder, NewValuesWithoutMemoryLeaveTheOldOnes) {

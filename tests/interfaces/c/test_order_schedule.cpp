@@ -107,7 +107,8 @@ TEST_F(CApiOrder, AScheduleKnowsTheOrderBefore) {
   ASSERT_EQ(solve(), PROTEAN_OK);
   EXPECT_LE(residual(), 1.01e-8);
   EXPECT_STREQ(protean_matrix_order(A), "length");
-  // A format ends the order of the schedule: that of protean_matrix_set_order() is there again, with the new values.
+  // A format ends the order of the schedule: the order of protean_matrix_set_order() is there again, with the new
+  // values.
   ASSERT_EQ(protean_matrix_set_format(A, "nosuch", nullptr, nullptr), PROTEAN_BAD_ARGUMENT);
   EXPECT_STREQ(protean_matrix_order(A), "length");
   for (double& value : values) value *= 2;

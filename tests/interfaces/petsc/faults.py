@@ -67,7 +67,7 @@ struct.pack_into("<i", data, columns + 4 * (entries * 5 // 8), 1 << 30)
 ended(Run(4, protean, "solve", "B.pbin", *outputs, cwd=work), "damaged rows of rank 2", 2, "rank 2 of 4",
       "column 1073741824")
 
-# A value that is another number, and as good as any: only the checksum of the file tells.
+# A value that is another number, and as good as any: only the checksum of the file shows it.
 data = bytearray((work / "A.pbin").read_bytes())
 values = struct.unpack_from("<q", data, 64)[0]
 struct.pack_into("<d", data, values + 8 * (entries * 5 // 8), 3.25)
@@ -81,13 +81,13 @@ write("zero.mtx", "%%MatrixMarket matrix coordinate real general\n40 40 78\n"
 ended(Run(4, protean, "solve", "zero.mtx", "--method", "gmres", "--preconditioner", "ilu0", *outputs, cwd=work),
       "no diagonal entry on rank 3", 2, "rank 3 of 4", "row 34")
 
-# Nothing is read where an output cannot be written.
+# Nothing is read if an output cannot be written.
 run = Run(2, protean, "solve", "P.yaml", "--solution", "missing/x.mtx", cwd=work)
 ended(run, "a folder for the solution that is not there", 2, "missing")
 
 # A rank that is killed in the middle of the solve. The method is gmres: the residual of its recurrence is computed
-# anew at each restart, so that it stays where rounding leaves it. That of cg goes on to zero, and PETSc's cg ends
-# there after 7,270 iterations, which a fast machine does in half a second.
+# anew at each restart, so that it stays where rounding leaves it. The residual of cg goes on to zero, and PETSc's cg
+# ends there after 7,270 iterations, which a fast machine does in half a second.
 write("long.yaml", "matrix: {generate: {kind: poisson-2d, n: 200}}\nrhs: {random: 1}\n"
       "solver: {method: gmres, relative_tolerance: 1.0e-300, absolute_tolerance: 0, max_iterations: 100000000, "
       "divergence: .inf}\n")
@@ -110,8 +110,8 @@ run = Run(3, protean, "solve", "long.yaml", "--history", "h.csv", *outputs, cwd=
           before="echo $$ >pid$OMPI_COMM_WORLD_RANK")
 ended(run, "rank 2 is killed", 137, errors=0)
 
-# Ctrl-C: the terminal tells mpirun, which tells the ranks, or somebody tells one rank alone. As on one rank the solve
-# ends after an iteration, x and report are written, and the summary says so.
+# Ctrl-C: the terminal signals mpirun, which signals the ranks, or somebody signals a single rank. As on one rank the
+# solve ends after an iteration, x and report are written, and the summary says so.
 def interrupt(process, whom):
     for _ in range(600):
         time.sleep(0.05)
@@ -158,7 +158,7 @@ for given in ("rows.yaml", "rows.pbin", "rows.mtx"):
 # A rank without memory: a small solve has shown how much the program and its MPI take.
 write("large.yaml", "matrix: {generate: {kind: poisson-3d, n: 90}}\nrhs: {value: 1}\n"
       "solver: {method: gmres, restart: 100}\noperator: {format: csr}\n")
-# Less room would be too little for MKL where the build has it, which ends a process itself when it cannot be loaded.
+# Less room would be too little for MKL, if the build has it; MKL ends the process when it cannot be loaded.
 run = Run(2, protean, "solve", "large.yaml", *outputs, cwd=work,
           before=f'if [ "$OMPI_COMM_WORLD_RANK" = 1 ]; then ulimit -v {peaks[0] + 160 * 1024}; fi')
 ended(run, "rank 1 without memory while solving", 3, "rank 1 of 2", "memory")

@@ -1,5 +1,6 @@
-// What the policy does to the blocks of the ranks, with a clock of the test's: products of csr take as long as the test
-// says, and those of other formats shorter on some ranks and longer on others. So no decision depends on the machine.
+// What the policy does to the blocks of the ranks, with the clock of the test: products of csr take as long as the test
+// says, and products of other formats are shorter on some ranks and longer on others. So no decision depends on the
+// machine.
 #include <petscksp.h>
 
 #include <petsc/private/petscimpl.h>
@@ -150,7 +151,7 @@ void ranks_end_in_different_formats() {
   expect(named, "the candidates are listed and each decision has its reason");
 }
 
-// The builds of the last rank find no memory, but for a format that uses the arrays of csr.
+// The builds of the last rank find no memory, except for a format that uses the arrays of csr.
 void failed_build() {
   System system(100, "-mat_protean_policy");
   costs.other = 0.3;
@@ -174,7 +175,7 @@ void together() {
   System system(small ? 30 : 100, "-mat_protean_policy -mat_protean_agree");
   const double rows = small ? 900 : 10000;
   costs.csr = 1e-4 * rows, costs.other = 0.4 * costs.csr;
-  // Without a KSP that is watched nothing is agreed on, and products communicate no more than those of aij.
+  // Without a KSP that is watched nothing is agreed on, and products communicate no more than products of aij.
   const std::int64_t before = collectives;
   (void)system.multiply(0);
   for (int k = 0; k < 300; ++k) ok(MatMult(system.A, system.x, system.y));

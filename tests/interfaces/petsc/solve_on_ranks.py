@@ -116,8 +116,8 @@ def methods():
     for method, M in (("gmres", "ilu0"), ("fgmres", "gauss-seidel"), ("bicgstab", "ilu"), ("bicgstab2", "jacobi")):
         one, _ = solve(0, "--method", method, "--preconditioner", M)
         found, run = solve(2, "--method", method, "--preconditioner", M)
-        # Factors and sweeps are those of the blocks of the ranks, so that there are a few more iterations.
-        # PETSc counts the two products of a step of bicgstab2 as two iterations.
+        # Factors and sweeps belong to the blocks of the ranks, so there are a few more iterations. PETSc counts the two
+        # products of a step of bicgstab2 as two iterations.
         slack = one["iterations"] * (1 if method == "bicgstab2" else 0.6) + 4
         check(run.code == 0 and same(found, one, slack),
               f"{method}, {M}: {found.get('iterations')} iterations, {one['iterations']} on one rank", run.told)
@@ -128,7 +128,8 @@ def methods():
         found, run = solve(2, *spd, "--method", method, "--preconditioner", M)
         check(run.code == 0 and same(found, one, 0.6 * one["iterations"] + 6),
               f"{method}, {M}: {found.get('iterations')} iterations, {one['iterations']} on one rank", run.told)
-    # Factors that need a shift: on one rank the same as without PETSc, on two those of the blocks, and a note says so.
+    # Factors that need a shift: on one rank the same as without PETSc, on two the factors of the blocks, and a note
+    # says so.
     write("shifted.mtx", shifted(700))
     shift = ["--set", "matrix={file: shifted.mtx}", "--method", "cg"]
     for M in ("ic0", "ic", "block-jacobi"):
@@ -196,7 +197,7 @@ def elements():
 
 
 def without():
-    """The command where its program for ranks is not there."""
+    """The command without its program for ranks."""
     alone = work / "bin" / "protean"
     alone.parent.mkdir()
     shutil.copy(protean, alone)

@@ -1,4 +1,4 @@
-"""SciPy's own tests, which test_scipy_suite.py takes over: those of our methods, with the exceptions marked. And the
+"""SciPy's own tests of our methods, which test_scipy_suite.py takes over, with the exceptions marked. And the
 libraries of arrays on a GPU, or why a test is skipped without them."""
 
 import os
@@ -18,7 +18,7 @@ def pytest_collection_modifyitems(config, items):
         if parameters is not None:
             of = parameters.params.get("solver", parameters.params.get("case"))
             solver = getattr(of, "solver", of)
-        # Tests of methods that we do not have, and those that SciPy skips, show nothing of us.
+        # Tests of methods that we do not have, and tests that SciPy skips, show nothing about us.
         foreign = item.name in SKIPPED_BY_SCIPY or item.originalname == "test_show" or "TestQMR" in item.nodeid
         foreign = foreign or (callable(solver) and solver.__name__ not in OURS)
         (others if foreign else kept).append(item)

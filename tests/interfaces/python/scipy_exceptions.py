@@ -25,7 +25,7 @@ EXCEPTIONS["test_abi"] = _COMPLEX
 EXCEPTIONS["test_callback"] = "M of gmres is applied on the right: the callback gets the residual, not M times it"
 
 # Tests that SciPy itself skips, whatever the function: its own solvers break down there, or its minres has no such
-# argument. They are left out; what SciPy skips besides is told.
+# argument. They are left out; other tests that SciPy skips are reported.
 SKIPPED_BY_SCIPY = [
     "test_maxiter[sym-nonpd-bicgstab]",
     "test_precond_dummy[sym-nonpd-bicgstab]",

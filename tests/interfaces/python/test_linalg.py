@@ -1,4 +1,4 @@
-"""protean.linalg: what it takes, what it gives, and SciPy's answers beside ours."""
+"""protean.linalg: what it takes, what it gives, and SciPy's answers next to ours."""
 
 import inspect
 import warnings
@@ -159,7 +159,7 @@ def test_one_column_gives_a_vector_as_scipy_does():
 
 @pytest.mark.parametrize("name", ["cg", "bicgstab", "gmres"])
 def test_iterations_are_scipys(name):
-    """Without M the methods are the same, and so are their iterations, but for rounding."""
+    """Without M the methods are the same, and so are their iterations, except for rounding."""
     A = of(name, 20)
     b = right_side(A)
     counts = []
@@ -251,7 +251,7 @@ def test_an_operator_may_keep_its_argument():
 
 
 def test_a_solve_within_an_operator():
-    """An operator, or a preconditioner, may solve by itself."""
+    """An operator, or a preconditioner, may itself solve."""
     A = poisson(10)
     inner = spla.LinearOperator(A.shape, matvec=lambda r: linalg.cg(A, r, rtol=1e-2)[0], dtype=float)
     x, info = linalg.fgmres(A, np.ones(100), M=inner, rtol=1e-10)

@@ -21,7 +21,7 @@ def test_every_method(method):
 
 @pytest.mark.parametrize("row", [r for r in protean.options()], ids=lambda r: f"{r['section']}-{r['option']}")
 def test_every_option_is_taken_and_checked(row):
-    """The default of each option may be given, where its method or preconditioner reads it; nonsense is refused."""
+    """The default of each option may be given, if its method or preconditioner reads it; nonsense is refused."""
     A, b = poisson(4), np.ones(16)
     name, default = row["option"], row["default"]
 

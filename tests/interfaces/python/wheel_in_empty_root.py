@@ -51,7 +51,7 @@ def run(*command, **more):
 
 
 def libraries_of(files):
-    """What the loader finds for these files, and for those that it finds."""
+    """What the loader finds for these files, and for the files that it finds."""
     found = set()
     for file in files:
         text = subprocess.run(["ldd", file], text=True, capture_output=True).stdout
@@ -85,7 +85,8 @@ def main(wheel):
         (root / "problem.yaml").write_text(PROBLEM)
         (root / "dev/null").touch()
         python = "/environment/bin/python"
-        # The environment names its folder outside; the interpreter follows pyvenv.cfg, which names that of the base.
+        # The environment names its folder outside; the interpreter follows pyvenv.cfg, which names the folder of the
+        # base.
         script = f"""set -e
             mount --bind '{base}' '{root / base.relative_to("/")}'
             mount -t proc proc '{root}/proc'

@@ -1,8 +1,8 @@
 #!/bin/sh
-# wheel_on_gpu.sh WHEEL PYTHON: installs a wheel with GPU code into a folder of its own, without building anything, and
-# runs the tests of arrays on a GPU with it. PYTHON has NumPy, pytest and CuPy; PyTorch and JAX are used where they are
-# there. Prints which libraries of NVIDIA's are taken: those that CuPy has loaded; and without CuPy those of packages,
-# or those that the loader finds.
+# wheel_on_gpu.sh WHEEL PYTHON: installs a wheel with GPU code into a separate folder, without building anything, and
+# runs the tests of arrays on a GPU with it. PYTHON has NumPy, pytest and CuPy; PyTorch and JAX are used if they are
+# installed. Prints which of NVIDIA's libraries are taken: the ones that CuPy has loaded; and without CuPy the ones of
+# packages, or the ones that the loader finds.
 set -eu
 [ $# = 2 ] || { echo "usage: $0 WHEEL PYTHON" >&2; exit 2; }
 here=$(cd "$(dirname "$0")" && pwd)
