@@ -13,8 +13,8 @@
 
 namespace PROTEAN_EXPORT protean {
 
-// What a Coefficient demands of its denominator. If the demand fails, the coefficient is 0: an update with it changes
-// nothing, and a solver that finds the trouble afterwards still has its last good iterate.
+// What a Coefficient requires of its denominator. If the requirement fails, the coefficient is 0: an update with it
+// changes nothing, and a solver that finds the trouble afterwards still has its last good iterate.
 enum class Demand : unsigned char { nothing, nonzero, positive };
 
 // factor * (*numerator) / (*denominator), evaluated where it is used; a null pointer stands for 1.
@@ -31,7 +31,7 @@ struct Coefficient {
   Coefficient(T value, const T* top, const T* bottom = nullptr, Demand of_bottom = Demand::nothing)
       : factor(value), numerator(top), denominator(bottom), demand(of_bottom) {}
 
-  // Where the pointers can be read.
+  // The space in which the pointers can be read.
   T value() const noexcept {
     const T top = numerator ? *numerator : T(1), bottom = denominator ? *denominator : T(1);
     if (demand == Demand::positive && !(bottom > T(0))) return T(0);
@@ -68,7 +68,7 @@ PROTEAN_EXPORT void reciprocal(const Context& context, VectorView<T> d, T* resul
 // result[0] := the largest |x_i|, 0 for an empty x, NaN if an entry is NaN
 template <class T>
 PROTEAN_EXPORT void max_abs(const Context& context, VectorView<const T> x, T* result);
-// result[0] := a * b, for scalars that are quotients of several others
+// result[0] := a * b, for scalars that are quotients of several other scalars
 template <class T>
 PROTEAN_EXPORT void scalar_product(const Context& context, Coefficient<T> a, Coefficient<T> b, T* result);
 

@@ -12,8 +12,9 @@ namespace PROTEAN_EXPORT protean {
 enum class Space : unsigned char { host, device };
 std::string_view to_string(Space space) noexcept;
 
-// Whose kernels compute the vector operations of blas1.hpp: native ones, or Kokkos' on its host space in a host context
-// and on a GPU in a device context. A Kokkos with the Serial space only uses one thread, whatever the context has.
+// The kernels that compute the vector operations of blas1.hpp: native ones, or the kernels of Kokkos, on its host space
+// in a host context and on a GPU in a device context. A Kokkos that has only the Serial space uses one thread, whatever
+// the context has.
 enum class VectorKernels : unsigned char { native, kokkos };
 std::string_view to_string(VectorKernels kernels) noexcept;
 // Empty if this build has them in a space; otherwise the reason.
@@ -88,9 +89,9 @@ class Context {
 
   // Device contexts of a CUDA build only. Makes the context's GPU the calling thread's current one, so that
   // whatever is done with the state goes to the right GPU. Inside BackgroundWork (background.hpp) it is another
-  // state, so call this for each operation and keep no reference.
+  // state, so call this for each operation and do not keep a reference.
   DeviceState& device_state() const noexcept;
-  // Null but in tests.
+  // Null except in tests.
   detail::SimulatedDevice* simulated() const noexcept { return simulated_.get(); }
 
  private:

@@ -40,7 +40,7 @@ struct RowPointers {
 // The row that has entry k of a matrix with `rows` rows, for row_ptr[0] <= k < row_ptr[rows]. Time O(log rows).
 std::int64_t row_of_entry(const RowPointers& row_ptr, std::int64_t rows, std::int64_t k);
 
-// Where the entries are, without their values. A cheap handle: copies share the arrays, which live as long as
+// The positions of the entries, without their values. A cheap handle: copies share the arrays, which live as long as
 // `owner` (or, for a view, as long as the caller keeps them).
 struct SparsityPattern {
   std::int64_t rows = 0, cols = 0, nonzeros = 0;
@@ -174,17 +174,17 @@ template <class T>
 PROTEAN_EXPORT void require_finite(const Context& context, const CsrMatrix<T>& matrix);
 
 // Throws BadMatrix unless products with the matrix are right: row pointers as for validate_sorted(), columns in range,
-// finite values. The columns of a row may be in any order; on the host no column may be there twice. The matrix lies in
+// finite values. The columns of a row may be in any order; on the host no column may occur twice. The matrix lies in
 // the space of the context; on a device the host waits. Reads all arrays once. Throws BadArgument for arrays that are
 // null.
 template <class T>
 PROTEAN_EXPORT void validate(const ContextPtr& context, const CsrMatrix<T>& matrix);
-// The same for the values alone; the pattern must be valid.
+// The same for only the values; the pattern must be valid.
 template <class T>
 PROTEAN_EXPORT void validate_values(const ContextPtr& context, const CsrMatrix<T>& matrix);
 
-// True if every row is strictly ascending (the pattern is otherwise taken to be valid). The pattern lies in the memory
-// of the context; on a device the host waits.
+// True if every row is strictly ascending (apart from that the pattern is assumed to be valid). The pattern lies in the
+// memory of the context; on a device the host waits.
 bool is_sorted(const Context& context, const SparsityPattern& pattern);
 
 // A copy whose rows are sorted. Duplicates are added or refused as asked.

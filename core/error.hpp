@@ -35,8 +35,8 @@ class ShapeMismatch : public Error {
       : Error(message, where) {}
 };
 
-// Data lie in another memory space than the operation needs. The library never copies between spaces by
-// itself.
+// Data lie in a memory space other than the one that the operation needs. The library never copies between spaces
+// unasked.
 class WrongSpace : public Error {
  public:
   explicit WrongSpace(const std::string& message, SourceLocation where = SourceLocation::current())
@@ -73,9 +73,9 @@ class NotAvailable : public Error {
 };
 
 // Not enough memory. If the size is known beforehand, it is thrown before anything is allocated. For a small list of
-// the library std::bad_alloc is thrown instead. After both, the object that was called can be used again, and the same
-// call gives the same answer if there is memory; a build next to a solve fails alone (FailedSwitch), and the solve goes
-// on.
+// the library std::bad_alloc is thrown instead. After either exception the object that was called can be used again,
+// and the same call gives the same answer if there is memory. If a build next to a solve has no memory, only the build
+// fails (FailedSwitch), and the solve goes on.
 class OutOfMemory : public Error {
  public:
   OutOfMemory(const std::string& message, std::size_t bytes, SourceLocation where = SourceLocation::current())

@@ -1,4 +1,4 @@
-// How much memory the process may still take, asked before a large allocation.
+// How much memory the process may still take. It is checked before a large allocation.
 #pragma once
 #include <cstddef>
 #include <limits>

@@ -14,8 +14,8 @@ namespace PROTEAN_EXPORT protean {
 // Where entry (i, j), entry i of vector j, lies:
 //   columns      data[i + j stride], stride >= rows: one vector after another, as in finite element codes and LAPACK
 //   interleaved  data[i stride + j], stride >= columns: the entries of one row side by side
-// Products take both. Interleaved is faster: one entry of a matrix meets neighbouring entries of x, which one load
-// brings.
+// Products take both. Interleaved is faster: one entry of a matrix is multiplied by neighbouring entries of x, which
+// one load fetches.
 enum class VectorLayout : unsigned char { columns, interleaved };
 
 // `columns` vectors of `rows` entries at `data` in memory of `space`. It owns nothing, is passed by value, and is valid
@@ -45,7 +45,7 @@ struct MultiVectorView {
   MultiVectorView part(std::int64_t first, std::int64_t count) const noexcept {
     return {from_column(first), rows, count, stride, layout, space};
   }
-  // Where column j begins. Without rows there may be no memory, and any stride.
+  // The beginning of column j. Without rows there may be no memory, and any stride.
   T* from_column(std::int64_t j) const noexcept { return rows == 0 ? data : data + j * column_step(); }
   // For views of host memory only.
   T& operator()(std::int64_t i, std::int64_t j) const noexcept {

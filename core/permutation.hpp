@@ -16,7 +16,7 @@ namespace PROTEAN_EXPORT protean {
 
 // P, with (P x)_k = x_order[k]: place k has the row that the caller calls order[k]. A cheap handle: copies share the
 // arrays, 8 bytes a row in host memory and, for a device, 8 bytes a row in its memory. A permutation made of device
-// arrays has none in host memory until order() or place() is called.
+// arrays has no arrays in host memory until order() or place() is called.
 class Permutation {
  public:
   Permutation() = default;  // of no rows, without a context
@@ -44,9 +44,9 @@ class Permutation {
   const std::int32_t* order_there() const noexcept { return state_ ? state_->order_there.data() : nullptr; }
   const std::int32_t* place_there() const noexcept { return state_ ? state_->place_there.data() : nullptr; }
 
-  // P^T: place i has what the caller calls place()[i].
+  // P^T: place i has the row that the caller calls place()[i].
   Permutation inverse() const;
-  // P F, for vectors that are in the order F already. Throws ShapeMismatch if F has another size.
+  // P F, for vectors that are already in the order F. Throws ShapeMismatch if F has another size.
   Permutation after(const Permutation& first) const;
 
   // to := P from: from the caller's numbering to the places. Both vectors have size() entries in the space of the
@@ -100,7 +100,7 @@ class PermutedMatrix {
   // ShapeMismatch (also for another pattern; PatternMark::is() says how it is read), WrongSpace, OutOfMemory; then
   // nothing has changed.
   void update_values(const CsrMatrix<T>& from);
-  // For a caller who knows that the pattern is the same: only its sizes are compared.
+  // For a caller who knows that the pattern is the same: only sizes are compared.
   void update_values(const CsrMatrix<T>& from, SamePattern same);
   // Throws whatever update_values(from) throws before it changes anything.
   void require_same_pattern(const CsrMatrix<T>& from) const;

@@ -1,4 +1,4 @@
-// What a sparsity pattern looks like, in numbers: for format rules, for `inspect`, for people.
+// A sparsity pattern in numbers: for format rules, for `inspect`, and for people.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -87,10 +87,10 @@ PROTEAN_EXPORT std::optional<AsymmetricEntry> first_asymmetry(const Context& con
                                                               const T* values);
 
 // Largest |a_ij - a_ji| / min(s_i, s_j) with s_i = max_k |a_ik|; an entry that is not stored counts as 0. It is 0 for a
-// symmetric matrix. Rows of another size, such as rows of a penalty, hide nothing. It is infinity if the matrix is not
+// symmetric matrix. Rows of different sizes, such as penalty rows, hide nothing. It is infinity if the matrix is not
 // square, if an entry is not finite and differs from its mirrored one, and for a nonzero a_ij if row i or j has no
-// nonzero entry. All of the library takes a matrix for symmetric if this is at most symmetry_tolerance: entries that
-// differ by rounding, or that rounding has left on one side only, are not an asymmetry. One pass, two for entries
+// nonzero entry. The whole library regards a matrix as symmetric if this is at most symmetry_tolerance: entries that
+// differ by rounding, or that rounding has left on only one side, do not make it unsymmetric. One pass, two for entries
 // without a mirrored one; 8 bytes a row, and 4 bytes a row and thread of workspace.
 template <class T>
 PROTEAN_EXPORT double asymmetry(const Context& context, const CsrMatrix<T>& matrix);

@@ -5,8 +5,8 @@
 //
 // After that make_matrix(), update_values(), background builds of Matrix and Solver::solve() check the arrays
 // before they use them. They throw ArraysChanged, which names array and entries, if an array was overwritten or moved,
-// or freed and returned to the system. Formats other than csr copy the arrays, so nothing is checked once such a matrix
-// is made. To change values, write them into the array and call update_values() (of the matrix or the
+// or freed and returned to the system. Formats other than csr copy the arrays, so nothing is checked after such a
+// matrix has been made. To change values, write them into the array and call update_values() (of the matrix or the
 // Matrix): it accepts the present values and checks that the pattern is the same.
 //
 // Cost: one pass over the arrays for each check (about 1 GB/s; a device matrix is copied to the host for it),

@@ -42,9 +42,9 @@ class Solver {
   // not overlap. M is null for no preconditioner; otherwise the caller has set it up (Preconditioner::ensure).
   //
   // Numerical trouble is not an exception: the report has the reason. An x that is not finite at the end has
-  // StopReason::not_finite, whatever the residual says. Only fcg and fgmres allow an M^-1 r that is another function of
-  // r in each call, such as an iterative solve. Other methods then go wrong, which the residual b - A x shows at the
-  // end.
+  // StopReason::not_finite, whatever the residual says. Only fcg and fgmres allow an M^-1 r that is a different
+  // function of r in each call, such as an iterative solve. Other methods then give wrong results, which the residual b
+  // - A x shows at the end.
   //
   // Throws BadArgument for a guess that is not finite and for an M that is not symmetric with cg or minres
   // (Preconditioner::symmetric), ShapeMismatch, WrongSpace, ArraysChanged (see watched()), and what A, M or the
@@ -71,7 +71,7 @@ class Solver {
   // Sets StoppingRule::max_seconds of later solves, for a solve whose setup has taken a part of the time.
   PROTEAN_HIDDEN void set_max_seconds(double seconds) noexcept { options_.stopping.max_seconds = seconds; }
   virtual std::string_view name() const noexcept = 0;
-  // Whether the method is for symmetric M only: cg, minres.
+  // Whether the method only takes a symmetric M: cg, minres.
   virtual bool needs_symmetric_preconditioner() const noexcept = 0;
 
  protected:

@@ -16,7 +16,7 @@ namespace PROTEAN_EXPORT protean {
 struct ReadOptions {
   Duplicates duplicates = Duplicates::sum;  // sum: in the order of the file
   bool allow_not_finite = false;            // false: NaN and Inf throw BadFile with the line
-  std::size_t memory_limit = 0;             // most bytes that reading may take; 0: what the machine has
+  std::size_t memory_limit = 0;  // most bytes that reading may take; 0: all memory that the machine has
 };
 
 // Reads coordinate or array files, real, integer or pattern (all values 1), general, symmetric or
@@ -56,7 +56,7 @@ struct VectorColumns {
 VectorColumns read_vectors_market(const ContextPtr& context, const std::string& path,
                                   const ReadOptions& options = {});
 
-// Writes an AtomicFile: it is complete or not there. Values have the fewest digits from which the same bits are read
+// Writes an AtomicFile: it is complete or absent. Values have the fewest digits from which the same bits are read
 // again. The file is compressed if its name ends in .gz or .xz. Symmetry::symmetric writes the lower triangle, and
 // `symmetric` in the header. The matrix must then be symmetric in pattern and values (first_asymmetry()): entries above
 // the diagonal are not looked at.
