@@ -78,8 +78,8 @@ bool PatternMark::is(const Context& context, const SparsityPattern& pattern) con
 void PatternMark::require(const Context& context, const SparsityPattern& pattern) const {
   if (is(context, pattern)) return;
   throw ShapeMismatch(
-      "the new values are those of another pattern with as many rows, columns and entries; the rows and "
-      "columns of the entries must be those that the matrix was made of, in the same order (make a new "
+      "the new values belong to another pattern with the same numbers of rows, columns and entries; the "
+      "entries must have the rows and columns with which the matrix was made, in the same order (make a new "
       "matrix for another pattern)");
 }
 

@@ -174,9 +174,10 @@ ChosenMatrix<T> first_admitted(const CsrMatrix<T>& csr, const ContextPtr& contex
     if (first != "csr" && (ranked.empty() || ranked.front().entry->id == "csr"))
       return plain(
           csr, context,
-          fmt::format("csr, whose products with several vectors take less time than those of {}, which would "
-                      "be taken for one right-hand side",
-                      first));
+          fmt::format(
+              "csr, whose products with several vectors take less time than products of {}, which would "
+              "be taken for one right-hand side",
+              first));
   }
   const std::string_view wanted = ranked.front().entry->id;
   if (wanted == "csr") return plain(csr, context, ranked.front().reason);
@@ -310,10 +311,10 @@ OrderChoice choose_order(const SparsityPattern& pattern, const ChoiceOptions& op
   const std::string lines = detail::lines_text(forecast);
   const double products = options.products(), saved = products * (1 - forecast.product_ratio);
   if (saved <= order_products)
-    return {
-        "none",
-        fmt::format("{}: {:.0f} products would save the time of {:.0f}, and an order takes that of {:.0f}",
-                    lines, products, saved, order_products)};
+    return {"none",
+            fmt::format(
+                "{}: {:.0f} products would save the time of {:.0f}, and an order takes the time of {:.0f}",
+                lines, products, saved, order_products)};
   return {"rcm", fmt::format("{}: a product is expected to take {:.0f} % of the time", lines,
                              100 * forecast.product_ratio)};
 }
@@ -344,7 +345,8 @@ OrderedMatrix<T> put_in_order(std::string_view order, const CsrMatrix<T>& csr, c
   if (order == "none") return result;
   if (csr.rows() != csr.cols())
     throw ShapeMismatch(fmt::format(
-        "the matrix is {} x {}; an order ({}) is that of rows and columns, so it must be square; take none",
+        "the matrix is {} x {}; an order ({}) applies to rows and columns, so the matrix must be square; "
+        "take none",
         csr.rows(), csr.cols(), order));
   if (csr.pattern.space != context->space())
     throw WrongSpace(fmt::format("the matrix lies in {} memory, its context in {} memory",

@@ -116,8 +116,8 @@ class CombinationComparer {
       for (const std::string& name : worth) add(name, format);
     if (worth.size() < second - first && result_.all.size() > second)
       result_.notes.push_back(fmt::format(
-          "formats are compared on the {} for {} of {} preconditioners: those that take at most {:g} times "
-          "as long as the best one with format auto",
+          "formats are compared on the {} for {} of {} preconditioners: the ones that take at most {:g} "
+          "times as long as the best one with format auto",
           to_string(space), worth.size(), second - first, worth_formats));
     measure(second);
     repeat(first);

@@ -247,7 +247,7 @@ class Comparer {
     for (const Space space : spaces)
       if (entries_in(space).size() < catalogue().size() && selection_.shortlisted)
         result_.notes.push_back(
-            fmt::format("{} of {} formats are compared on the {}: those that `format: auto` considers for "
+            fmt::format("{} of {} formats are compared on the {}: the ones that `format: auto` considers for "
                         "this matrix. --formats all compares all",
                         entries_in(space).size(), catalogue().size(), to_string(space)));
   }

@@ -71,8 +71,8 @@ void convert(const ConvertArguments& arguments) {
   files.writes("the permutation", permutation);
   if (order.empty() != permutation.empty())
     throw BadArgument(
-        "--order and --permutation belong together: the rows of the new matrix are those of the old one in "
-        "the order that the file of the permutation gives");
+        "--order and --permutation belong together: the rows of the new matrix are the rows of the old one "
+        "in the order that the file of the permutation gives");
   if (order == "none")
     throw BadArgument("--order none keeps the rows where they are; leave out --order and --permutation");
   if (!order.empty()) require_order(order, false);

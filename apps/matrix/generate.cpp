@@ -140,10 +140,10 @@ int generate_file(const GenerateArguments& arguments) {
   files.writes("-o", arguments.output);
   files.require_inputs();
   if (problem.matrix.file)
-    fail(
-        problem.matrix.place,
-        "the matrix of this problem is a file; `protean generate` writes those of matrix: {generate: {...}}, "
-        "`protean convert` rewrites files");
+    fail(problem.matrix.place,
+         "the matrix of this problem is a file; `protean generate` writes matrices of matrix: {generate: "
+         "{...}}, "
+         "`protean convert` rewrites files");
   files.require_outputs();
   Progress progress(!arguments.quiet);
   const ContextPtr host = Context::host(arguments.threads);

@@ -253,7 +253,8 @@ class RankRun {
                            : StopReason::running;
     if (ranks_.count() > 1)
       note_ = fmt::format(
-          "Preconditioner {} is that of the rows of each rank, which do not see those of other ranks: more "
+          "Preconditioner {} is made of the rows of each rank, which do not see the rows of other ranks: "
+          "more "
           "ranks need more iterations.",
           preconditioner_type(chosen_.settings));
   }

@@ -100,8 +100,8 @@ constexpr GeneratorEntry entries[] = {
      "-a1 u_xx - a2 u_yy - a3 u_zz + b1 u_x + b2 u_y + b3 u_z + c u, centred differences with h = 1 / (n + "
      "1), zero outside: 2 (a1 + a2 + a3) / h^2 + c on the diagonal, -a / h^2 -+ b / (2 h) to the neighbours "
      "before and after; nx ny nz rows, 7 nx ny nz - 2 (nx ny + ny nz + nx nz) entries (n = 60, 80, 100 have "
-     "the sizes of pde60, pde80, pde100 in Filippone et al., ACM TOMS 43(4), 2017; the default coefficients "
-     "are those of PSBLAS)",
+     "the sizes of pde60, pde80, pde100 in Filippone et al., ACM TOMS 43(4), 2017; the default "
+     "coefficients are the coefficients of PSBLAS)",
      convection_params, false, convection_diffusion_3d},
     {"anisotropic-2d", "Diffusion with another conductivity along each axis of a rectangle",
      "-epsilon_x u_xx - epsilon_y u_yy times h^2: 2 (epsilon_x + epsilon_y) on the diagonal, -epsilon to the "

@@ -195,7 +195,7 @@ constexpr Kernel kernels[] = {composed_kernel};
 constinit const FormatEntry entries::cocktail{
     .family = "composed",
     .id = "cocktail",
-    .title = "Dense diagonals, dense blocks and the rest, each in a format of its own",
+    .title = "Dense diagonals, dense blocks and the rest, each in its own format",
     .source = "Su, Keutzer, clSpMV, ICS 2012",
     .traits = {.chosen_by_name = true, .shares_rows = true, .admits_slowly = true},
     .params = params,

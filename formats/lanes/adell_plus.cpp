@@ -102,7 +102,7 @@ constexpr Kernel kernels[] = {
 constinit const FormatEntry entries::adell_plus{
     .family = "lanes",
     .id = "adell-plus",
-    .title = "AdELL by a prefix sum, with blocks and codes where they save memory, tuned while solving",
+    .title = "AdELL by a prefix sum, with blocks and codes if they save memory, tuned while solving",
     .source = "Maggioni, Berger-Wolf, JPDC 93-94, 2016",
     .traits = {.shares_rows = true, .admission_converts = true},
     .params = params,

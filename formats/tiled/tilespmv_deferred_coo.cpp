@@ -27,7 +27,7 @@ constexpr FixedParam tilespmv_deferred_coo_fixed[] = {{"coo", "deferred"}};
 constinit const Preset entries::tilespmv_deferred_coo{
     .family = "tiled",
     .id = "tilespmv-deferred-coo",
-    .title = "TileSpMV with coordinates in a matrix of their own",
+    .title = "TileSpMV with coordinates in a separate matrix",
     .source = "Niu, Lu, Dong, Jin, Liu, Tan, IPDPS 2021",
     .base = "tilespmv-adpt",
     .fixed = tilespmv_deferred_coo_fixed};

@@ -44,7 +44,7 @@ Settings read_settings(Mat A) {
   settings.kernel = word(prefix, "-mat_protean_kernel", {});
   if (const std::string order = word(prefix, "-mat_protean_order", "none"); order != "none")
     throw protean::NotAvailable("-mat_protean_order " + order +
-                                ": a product alone cannot have an order of its own, since it would permute x "
+                                ": a product alone cannot have its own order, since it would permute x "
                                 "and y each time. Permute the matrix (MatGetOrdering(), MatPermute()), or on "
                                 "one rank solve with -ksp_type protean -ksp_protean_order " +
                                 order);

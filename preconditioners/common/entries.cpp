@@ -41,10 +41,10 @@ std::int64_t first_not_finite(const Context& host, const T* numbers, std::int64_
 
 template <class T>
 void refuse_entry(std::string_view name, std::int64_t row, std::int64_t column, T value) {
-  throw BadMatrix(
-      fmt::format("{} needs finite entries, but that of row {}, column {} is {} (both count from 0); correct "
-                  "the matrix",
-                  name, row, column, value));
+  throw BadMatrix(fmt::format(
+      "{} needs finite entries, but the entry of row {}, column {} is {} (both count from 0); correct "
+      "the matrix",
+      name, row, column, value));
 }
 
 template <class T>

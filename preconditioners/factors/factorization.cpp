@@ -290,7 +290,7 @@ template <class T>
 void refuse_asymmetry(std::string_view name, bool with_fill, double asymmetry) {
   if (asymmetry <= symmetry_tolerance<T>) return;
   throw BadMatrix(
-      fmt::format("{} needs a symmetric matrix, but entries and their mirrored ones (0 where none is stored) "
+      fmt::format("{} needs a symmetric matrix, but entries and their mirrored ones (0 if none is stored) "
                   "differ by up to {:.1e} of the largest entry of their rows; use {} with gmres or bicgstab",
                   name, asymmetry,
                   with_fill                 ? "ilu"

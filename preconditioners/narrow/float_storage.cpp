@@ -220,9 +220,9 @@ class FloatStorage final : public Preconditioner<double>, public HasMultiProduct
     RoundedRows rounded = round_rows(there, *entries);
     if (rounded.bad_row >= 0)
       throw BadMatrix(fmt::format(
-          "{} with storage float needs entries from {:.1e} to {:.1e} in absolute value, but those of row {} (counted "
-          "from 0) are not: neither its largest, nor its diagonal entry may be smaller; scale the matrix (D A D with "
-          "d_i = 1 / sqrt |a_ii|), or take storage: double",
+          "{} with storage float needs entries from {:.1e} to {:.1e} in absolute value, but the entries of "
+          "row {} (counted from 0) are not: neither its largest, nor its diagonal entry may be smaller; scale "
+          "the matrix (D A D with d_i = 1 / sqrt |a_ii|), or take storage: double",
           name(), least_rounded, most_rounded, rounded.bad_row));
     try {
       narrow.A->take(std::move(rounded.csr), with_products_, options_.level_format == LevelFormat::csr);
@@ -244,7 +244,7 @@ class FloatStorage final : public Preconditioner<double>, public HasMultiProduct
   static std::string shift_of(const Preconditioner<float>& M) {
     for (const PreconditionerFigure& one : M.figures())
       if (one.name == "shift" && one.value > 0)
-        return fmt::format("in float the factorization needs A + {:.3g} D in place of A", one.value);
+        return fmt::format("in float the factorization needs A + {:.3g} D instead of A", one.value);
     return {};
   }
 
@@ -306,7 +306,8 @@ bool stores_floats(std::string_view id, const PreconditionerOptions& options) {
   if (id != "amg" || options.setup != AmgSetup::classical) return true;
   if (options.storage == PreconditionerStorage::single_precision)
     throw BadArgument(
-        "storage float is not for amg with setup classical, which computes in double precision; take storage: double, "
+        "storage float is not for amg with setup classical, which computes in double precision; take "
+        "storage: double, "
         "or setup: aggregation");
   return false;
 }

@@ -207,7 +207,7 @@ TEST(Tune, MeasuresMatricesOfFiles) {
                        [&](const MeasuredFormat& format) { return format.format == name; });
   };
   EXPECT_TRUE(has(mine, "sell-packed") && has(mine, "dia") && has(mine, "order-rcm"));
-  EXPECT_TRUE(has(wide, "csr") && !has(wide, "order-rcm")) << "an order is that of rows and columns";
+  EXPECT_TRUE(has(wide, "csr") && !has(wide, "order-rcm")) << "an order applies to rows and columns";
 }
 
 // Only what is asked for is measured again; everything else stays as it was.

@@ -268,7 +268,7 @@ TEST_F(Amg, EntriesThatAreNotFinite) {
     broken.values = values.data(), broken.values_owner = nullptr;
     const auto A = assembled(broken);
     EXPECT_SAYS(message<BadMatrix>([&] { M->ensure(*A); }),
-                "amg needs finite entries, but that of row 5, column 4 is ");
+                "amg needs finite entries, but the entry of row 5, column 4 is ");
     EXPECT_EQ(applied(*M, r), z);
   }
 }

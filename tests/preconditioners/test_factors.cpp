@@ -209,7 +209,7 @@ TEST_P(Factors, APatternThatOnlyCountsLikeASymmetricOneIsRefused) {
     A(i, j) = 1;
   for (const char* id : {"ic0", "isai"})
     EXPECT_SAYS(message<BadMatrix>([&] { (void)ready<double>(id, *matrix(sparse(A))); }),
-                "entries and their mirrored ones (0 where none is stored) differ by up to 1.1e-01");
+                "entries and their mirrored ones (0 if none is stored) differ by up to 1.1e-01");
 }
 
 // New values, again and again, give what a new object gives, bit for bit; a refused one between them changes nothing.

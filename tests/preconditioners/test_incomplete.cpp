@@ -108,7 +108,7 @@ TEST(Incomplete, BadDiagonalsAreNamed) {
 TEST(Incomplete, CholeskyNeedsASymmetricMatrix) {
   const std::string pattern =
       message<BadMatrix>([&] { ready<double>("ic0", *assembled(sparse(scattered(20, 6)))); });
-  EXPECT_SAYS(pattern, "entries and their mirrored ones (0 where none is stored) differ by up to");
+  EXPECT_SAYS(pattern, "entries and their mirrored ones (0 if none is stored) differ by up to");
   EXPECT_SAYS(pattern, "use ilu0");
   const std::string values =
       message<BadMatrix>([&] { ready<double>("ic", *assembled(sparse(convection_2d(4, 1)))); });

@@ -49,7 +49,7 @@ TEST(Jacobi, BadEntriesAreNamedByRow) {
   for (const ZeroDiagonal zero : {ZeroDiagonal::error, ZeroDiagonal::one}) {
     const auto refused = make_preconditioner<double>("jacobi", nan, {.zero_diagonal = zero});
     const std::string said = message<BadMatrix>([&] { refused->ensure(nan); });
-    EXPECT_NE(said.find("that of row 2, column 2 is nan"), std::string::npos) << said;
+    EXPECT_NE(said.find("the entry of row 2, column 2 is nan"), std::string::npos) << said;
   }
 }
 

@@ -56,14 +56,14 @@ void expect_entries_refused(const std::string& id) {
                    preconditioner_options_read_by(id, {.zero_diagonal = zero}));
         });
       };
-      EXPECT_SAYS(refused(20, 20), id + " needs finite entries, but that of row 20, column 20 is ");
+      EXPECT_SAYS(refused(20, 20), id + " needs finite entries, but the entry of row 20, column 20 is ");
       // jacobi reads only the diagonal, and chebyshev the diagonal and products.
       if (id == "jacobi") {
         EXPECT_EQ(refused(20, 14), "nothing was thrown");
       } else if (id == "chebyshev") {
         EXPECT_SAYS(refused(20, 14), "chebyshev needs finite entries and products of them, but p . A p was ");
       } else {
-        EXPECT_SAYS(refused(20, 14), id + " needs finite entries, but that of row 20, column 14 is ");
+        EXPECT_SAYS(refused(20, 14), id + " needs finite entries, but the entry of row 20, column 14 is ");
         EXPECT_SAYS(refused(35, 34), "row 35, column 34 is ");
         EXPECT_SAYS(refused(0, 1), "row 0, column 1 is ");
       }

@@ -207,13 +207,13 @@ TEST_P(Storage, EntriesThatFloatDoesNotHave) {
       const std::string text =
           message<BadMatrix>([&] { ready<double>(id, *A_here, options_of(id, single)); });
       EXPECT_SAYS(text, id + " with storage float needs entries from 1.2e-38 to 8.5e+37");
-      EXPECT_SAYS(text, "those of row " + std::to_string(first));
+      EXPECT_SAYS(text, "the entries of row " + std::to_string(first));
       EXPECT_SAYS(text, "storage: double");
       std::string in_double = message<BadMatrix>([&] { ready<double>(id, *A_here, options_of(id, twice)); });
       if (in_double == "nothing was thrown") {
         const auto M = ready<double>(id, *A_here, options_of(id, automatic));
         EXPECT_EQ(M->storage(), "double");
-        EXPECT_SAYS(M->storage_reason(), "those of row " + std::to_string(first));
+        EXPECT_SAYS(M->storage_reason(), "the entries of row " + std::to_string(first));
         const std::vector<double> r = right_hand_side<double>(6);
         EXPECT_EQ(apply(*M, r), apply(*ready<double>(id, *A_here, options_of(id, twice)), r)) << id;
       } else {
@@ -241,7 +241,7 @@ TEST_P(Storage, AFactorizationThatBreaksDownInFloatAlone) {
     EXPECT_GT(figure(*in_float, "shift"), 0) << id;
     const auto either = ready<double>(id, *A_here, options_of(id, automatic));
     EXPECT_EQ(either->storage(), "double") << id;
-    EXPECT_SAYS(either->storage_reason(), "in float the factorization needs A + 0.001 D in place of A");
+    EXPECT_SAYS(either->storage_reason(), "in float the factorization needs A + 0.001 D instead of A");
     const std::vector<double> r = right_hand_side<double>(3);
     EXPECT_EQ(apply(*either, r), apply(*in_double, r)) << id;
   }

@@ -275,7 +275,7 @@ TEST_P(Subdomains, WhatTheFactorsRefuseIsRefused) {
   A(5, 5) = -4;
   EXPECT_SAYS(refused(A, "subdomain-ic0"), "1 of 16 diagonal entries are negative: row 5 (-4)");
   EXPECT_SAYS(refused(convection_2d(4, 1), "subdomain-ic0"),
-              "needs a symmetric matrix, but entries and their mirrored ones (0 where none is stored) differ "
+              "needs a symmetric matrix, but entries and their mirrored ones (0 if none is stored) differ "
               "by up to");
   EXPECT_SAYS(refused(convection_2d(4, 1), "subdomain-ic0"), "use subdomain-ilu0 with gmres");
   EXPECT_SAYS(refused(scattered(20, 6), "subdomain-ic0"), "needs a symmetric matrix");

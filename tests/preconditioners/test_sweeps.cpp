@@ -229,9 +229,11 @@ TEST(Sweeps, NewValuesMustBeSymmetric) {
     values[static_cast<std::size_t>(csr.pattern.row_ptr[40])] += 1e-3 * largest;
     A->update_values(renewed);
     const std::string text = message<BadMatrix>([&] { M->ensure(*A); });
-    EXPECT_SAYS(text, std::string(id) +
-                          " needs a symmetric matrix, but entries and their mirrored ones (0 where none is "
-                          "stored) differ by up to 2.0e-03");
+    EXPECT_SAYS(
+        text,
+        std::string(id) +
+            " needs a symmetric matrix, but entries and their mirrored ones (0 if none is stored) differ "
+            "by up to 2.0e-03");
     EXPECT_EQ(applied(*M, r), z);
     values[static_cast<std::size_t>(csr.pattern.row_ptr[40])] -= 1e-3 * largest;
     A->update_values(renewed);

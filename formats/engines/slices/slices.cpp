@@ -96,7 +96,7 @@ std::string refusal_of(const SliceRule& rule, const SparsityPattern& pattern) {
     return fmt::format("sigma = {} is not a multiple of C = {}; slices would cross windows", rule.window,
                        rule.C);
   if (!rule.diagonal_apart || pattern.rows == pattern.cols) return {};
-  return fmt::format("the matrix is {} x {}; the diagonal is an array of its own in square matrices only",
+  return fmt::format("the matrix is {} x {}; the diagonal is a separate array, which needs a square matrix",
                      pattern.rows, pattern.cols);
 }
 

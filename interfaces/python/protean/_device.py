@@ -82,7 +82,7 @@ class DeviceArray:
     ) -> Any:
         # The array is complete, so that the consumer's stream need not wait for anything.
         if stream is not None and (not isinstance(stream, int) or stream < -1):
-            raise BufferError(f"stream {stream!r} is none: it must be None, -1, or the number of a stream of CUDA")
+            raise BufferError(f"stream {stream!r} is not valid: it must be None, -1, or the number of a stream of CUDA")
         if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
             raise BufferError(f"the array lies on device {self.__dlpack_device__()}, and is not copied to {dl_device}")
         if copy:
@@ -192,7 +192,7 @@ def _of_interface(x: Any, what: str) -> _core.DeviceArray:
     elif stream is not None and (not isinstance(stream, int) or stream <= 0):
         raise BadArgument(
             f"the __cuda_array_interface__ of {what} has stream {stream!r}; version 3 of the protocol allows None, "
-            "1 (the default stream), 2 (that of each thread), or the address of a stream"
+            "1 (the default stream), 2 (the stream of each thread), or the address of a stream"
         )
     dtype = np.dtype(given["typestr"])
     if not dtype.isnative:

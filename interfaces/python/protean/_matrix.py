@@ -177,7 +177,7 @@ class Matrix:
             other = core_matrix(values, self.dtype == F32, 1)
             if other.ordinal != (self._core.ordinal if self._core.given_on_device else -1):
                 raise BadArgument(
-                    "the new values lie in another memory than those of which the matrix was made; give them there, or "
+                    "the new values lie in another memory than the matrix; give them there, or "
                     "make a new Matrix"
                 )
             indptr, indices, data = other.csr()

@@ -61,7 +61,7 @@ def guess_of(x0: Any, shape: tuple[int, ...]) -> Array:
     guess = real_array(x0, "x0")
     flat = shape[:1] if shape[1:] == (1,) else shape
     if guess.shape != shape and (guess.shape[:1] if guess.shape[1:] == (1,) else guess.shape) != flat:
-        raise ShapeMismatch(f"x0 has shape {guess.shape}; it must have that of b, {shape}")
+        raise ShapeMismatch(f"x0 has shape {guess.shape}; it must have the shape of b, {shape}")
     return finite(guess, "x0").reshape(shape)
 
 

@@ -320,7 +320,7 @@ void require_entries(const DeviceArray& array, const Gpu& gpu) {
   if (array.entry() != wanted)
     throw BadArgument(array.what() + " has entries of type " + to_string(array.entry()) +
                       ", the matrix those of type " + to_string(wanted) +
-                      "; convert it (on a GPU nothing is converted without a word)");
+                      "; convert it (on a GPU nothing is converted silently)");
 }
 
 }  // namespace

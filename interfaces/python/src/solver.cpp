@@ -329,8 +329,8 @@ class KeptSolver {
     explicit Running(KeptSolver& solver) : solver_(solver) {
       if (solver_.running_)
         throw BadArgument(
-            "this solver is solving already; give each thread, and each function that a solve calls, a "
-            "solver of its own");
+            "this solver is solving already; give each thread, and each function that a solve calls, its "
+            "own solver");
       solver_.running_ = true;
     }
     ~Running() { solver_.running_ = false; }
