@@ -2,6 +2,8 @@
 # build-wheel.sh PYTHON FOLDER [BUILD_FOLDER]: builds the wheel of the package protean for this interpreter (3.11 or
 # later) and puts it into FOLDER, with the shared libraries that it needs inside (auditwheel). The tools come from PyPI
 # into a virtual environment in FOLDER. BUILD_FOLDER: the folder in which CMake builds; without it, a folder in FOLDER.
+# What `make solve` has compiled in build/cpu-release is used and not compiled again, if it has no optional library: the
+# library would be inside of the wheel.
 #
 # CUDA=1 in the environment: with the kernels for GPUs. The wheel has the CUDA runtime inside. cuBLAS and cuSPARSE are
 # not inside and not needed to import it; they are loaded when a GPU is used
@@ -15,9 +17,15 @@ source=$(cd "$(dirname "$0")/.." && pwd)
 python=$1
 tag=$("$python" -c 'import sys; print("cp%d%d" % sys.version_info[:2])')
 built=${3:-$folder/$tag}
+made=$source/build/cpu-release
 set --
 if [ -n "${CUDA:-}" ] && [ "$CUDA" != 0 ]; then
   set -- -C cmake.define.PROTEAN_CUDA=ON -C "cmake.define.CMAKE_CUDA_ARCHITECTURES=${CUDA_ARCHITECTURES:-75-virtual;90}"
+elif grep -q '^set(PROTEAN_BUILT_HAS "")$' "$made/ProteanBuiltHas.cmake" 2>/dev/null; then
+  echo "The library in $made is used" >&2
+  set -- -C "cmake.define.PROTEAN_BUILT=$made"
+elif [ -e "$made/ProteanBuiltHas.cmake" ]; then
+  echo "The library in $made is not used: $(head -n 1 "$made/ProteanBuiltHas.cmake")" >&2
 fi
 
 environment=$folder/environment-$tag
@@ -34,34 +42,9 @@ PATH=$environment/bin:$PATH
 CXX=${CXX:-c++}
 export PATH CXX
 
-# The licences of what is inside: shared libraries that auditwheel copies, and headers that were compiled in.
-licenses=$source/interfaces/python/licenses
-rm -rf "$licenses"
-mkdir "$licenses"
-for package in libfmt-dev libhwy-dev libyaml-cpp-dev liblzma-dev zlib1g-dev libgomp1 libfast-float-dev libcli11-dev \
-    nlohmann-json3-dev; do
-  if [ -e "/usr/share/doc/$package/copyright" ]; then
-    cp -L "/usr/share/doc/$package/copyright" "$licenses/$package.txt"
-  else
-    echo "the licence of $package is not in /usr/share/doc; the wheel is built without it" >&2
-  fi
-done
-if [ $# -gt 0 ]; then
-  nvcc=${CUDACXX:-$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)}
-  toolkit=$(dirname "$(dirname "$(readlink -f "$nvcc")")")
-  # shellcheck disable=SC2012
-  eula=$(ls "$toolkit"/EULA.txt "$toolkit"/dist-info/nvidia_cuda_runtime-*/licenses/* 2>/dev/null | head -1)
-  if [ -n "$eula" ]; then
-    cp -L "$eula" "$licenses/cuda-runtime.txt"
-  else
-    echo "the licence of the CUDA runtime is not in $toolkit; the wheel is built without it" >&2
-  fi
-fi
-cp "$environment"/lib/python*/site-packages/nanobind-*.dist-info/licenses/LICENSE "$licenses/nanobind.txt"
-
 rm -rf "$folder/raw-$tag"
 "$environment/bin/pip" wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation \
-  --config-settings=build-dir="$built" "$@" --wheel-dir "$folder/raw-$tag" "$source/interfaces/python"
+  --config-settings=build-dir="$built" "$@" --wheel-dir "$folder/raw-$tag" "$source"
 auditwheel repair --strip --wheel-dir "$folder" "$folder/raw-$tag"/protean-*.whl
 wheel=$(ls -t "$folder"/protean-*.whl | head -1)
 twine check --strict "$wheel"

@@ -43,7 +43,7 @@ std::vector<std::string_view> names_of(protean_kind kind) {
 
 extern "C" {
 
-const char* protean_version(void) { return PROTEAN_VERSION_TEXT; }
+const char* protean_version(void) { return PROTEAN_VERSION; }
 const char* protean_name(protean_kind kind, int64_t index) {
   const char* name = nullptr;
   (void)guarded([&] {

@@ -28,6 +28,7 @@
 #ifndef PROTEAN_H
 #define PROTEAN_H
 
+#include <protean/version.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -58,7 +59,7 @@ typedef struct protean_context protean_context;
 typedef struct protean_matrix protean_matrix;
 typedef struct protean_solver protean_solver;
 
-/* The version, "0.1.0". */
+/* The version of the library, such as "0.1.0". PROTEAN_VERSION is the version of this header. */
 const char* protean_version(void);
 /* The message of the last call of this thread that failed; "" before the first. Valid until the next call. */
 const char* protean_last_error(void);

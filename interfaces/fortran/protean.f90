@@ -737,7 +737,7 @@ contains
     text = text_of(protean_solver_preconditioner_reason_c(solver))
   end function
 
-  ! The version, '0.1.0', and the name of a status, 'bad-argument'.
+  ! The version of the library, such as '0.1.0', and the name of a status, 'bad-argument'.
   function protean_version() result(text)
     character(len=:), allocatable :: text
     text = text_of(protean_version_c())
