@@ -42,6 +42,8 @@ SOURCES = [
     ("CHANGELOG.md", r"\A.*?^## ([\d.]+)", version),
     ("CITATION.cff", r"^version: (.*)$", version),
     ("README.md", r"(?:^Version|Protean) (\d+\.\d+\.\d+)", version),
+    ("cmake/packages/conda/recipe.yaml", r"^  version: ([\d.]+)$", version),
+    ("docs/packaging.md", r"libprotean(?:\.so\.)?(\d[\d.]*\d)", compatible),
     ("docs/citing.md", r"version = \{(.*)\}", version),
     ("docs/architecture.md", r"libprotean\.so\.([\d.]*\d)", compatible),
 ]

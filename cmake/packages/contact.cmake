@@ -1,0 +1,10 @@
+# Run by cpack: the maintainer of a Debian package is who makes it, not the authors of the library.
+if("$ENV{DEBEMAIL}" STREQUAL "")
+  message(FATAL_ERROR "a Debian package names who has made it: set DEBEMAIL to an address, and DEBFULLNAME to a name")
+endif()
+set(name "$ENV{DEBFULLNAME}")
+if("${name}" STREQUAL "")
+  set(name "The Protean authors")
+endif()
+set(CPACK_PACKAGE_CONTACT "${name} <$ENV{DEBEMAIL}>")
+set(CPACK_DEBIAN_PACKAGE_MAINTAINER "${CPACK_PACKAGE_CONTACT}")
