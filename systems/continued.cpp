@@ -129,10 +129,10 @@ bool Numbered::reads_solution(const IterationInfo& info) const noexcept {
 }
 
 void NumberedColumns::go_on(std::int64_t iterations, double seconds, ColumnNumbers columns,
-                            std::vector<double> baselines) noexcept {
+                            std::vector<double> baselines) {
   iterations_ = iterations, seconds_ = seconds;
   columns_ = std::move(columns), baselines_ = std::move(baselines);
-  seen_ = false;
+  runs_.assign(columns_.size(), 1), seen_ = false;
 }
 
 ColumnNumbers NumberedColumns::running() const {

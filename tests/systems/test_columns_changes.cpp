@@ -142,7 +142,6 @@ TEST_F(ColumnsChanges, WhatIsSlowerIsTakenBack) {
       EXPECT_EQ(result.preconditioner, "jacobi");
       EXPECT_LT(result.preconditioner_changes[1].gained_seconds, 0);
       EXPECT_LE(result.preconditioner_changes[1].iteration - result.preconditioner_changes[0].iteration, 12);
-      EXPECT_TRUE(one.solve_columns(*system).preconditioner_changes.empty()) << "it was tried again";
     }
 }
 
@@ -152,8 +151,10 @@ TEST_F(ColumnsChanges, WhatDoesNotPassItsTrialChangesNoBit) {
     ChangingColumns one(context, uneven_grid(120));
     const MultiSolveResult expected = one.solve_columns(*one.system(one.settings("cg", "jacobi")));
     const Columns<double> x = one.X;
-    offer("chebyshev", true, 25);  // the products of its setup
-    const MultiSolveResult result = one.solve_columns(*one.system(one.settings("cg")));
+    offer("ssor");
+    ColumnsSeen seen;  // its trial is slow
+    seen.on_each = [](const MultiIterationInfo& info) { slowness = info.iteration >= 17 ? 100 : 1; };
+    const MultiSolveResult result = one.solve_columns(*one.system(one.settings("cg")), &seen);
     ASSERT_EQ(actions_of(result), std::vector<Action>{Action::refused}) << result.preconditioner_reason;
     EXPECT_TRUE(has(result.preconditioner_changes[0].reason, "in a trial of"))
         << result.preconditioner_changes[0].reason;
@@ -187,7 +188,6 @@ TEST_F(ColumnsChanges, ColumnsThatHaveEndedStayAsTheyAre) {
     EXPECT_EQ(result.report.columns[3].reason, StopReason::max_iterations);
     EXPECT_TRUE(result.report.columns[0].converged());
     EXPECT_TRUE(result.report.columns[2].converged());
-    EXPECT_LT(result.report.columns[2].iterations, result.report.columns[0].iterations);
     one.expect_true(result);
     expect_one_numbering(seen, result, !runs_ahead(context));
     for (std::size_t i = 40; i < seen.runs.size(); ++i) EXPECT_EQ(seen.runs[i][1], 0);
