@@ -248,9 +248,9 @@ class AssembledMatrix : public LinearOperator<T>,
  private:
   void check_values(const CsrMatrix<T>& csr) const;
   void take_values(const CsrMatrix<T>& csr);
-  void take_values_in(const CsrMatrix<T>& csr, bool float_values);
-  bool float_values_for(const CsrMatrix<T>& csr) const;
-  void note_rounding(const CsrMatrix<T>& csr);
+  PROTEAN_HIDDEN void take_values_in(const CsrMatrix<T>& csr, bool float_values);
+  PROTEAN_HIDDEN bool float_values_for(const CsrMatrix<T>& csr) const;
+  PROTEAN_HIDDEN void note_rounding(const CsrMatrix<T>& csr);
   bool is_own_transpose() const noexcept { return entry_.traits.symmetric_only; }
   const AssembledMatrix& transposed() const;
 
