@@ -60,7 +60,8 @@ research: dependencies
 research-install: research
 	@cmake --install $(BUILD) --component research --prefix "$(PREFIX)"
 
-# The Python package, with the libraries that it needs inside. From Python 3.12 on one wheel is for all later versions.
+# The Python package, with the libraries that it needs inside. It is linked with the library that
+# `make solve` has built. From Python 3.12 on one wheel is for all later versions.
 # WHEEL_BUILD: the folder of the build. CUDA=1: with code for GPUs (CUDA_ARCHITECTURES names others than those of
 # cmake/build-wheel.sh).
 PYTHON ?= python3
