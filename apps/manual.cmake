@@ -1,18 +1,19 @@
-# Lets the command write its man pages and its completion:
-# cmake -D COMMAND=protean -D FOLDER=F -D TOPICS=a,b -P manual.cmake
+# Lets the command write its man pages, its completion and the schema of problem files:
+# cmake -D COMMAND=protean -D FOLDER=F -D TOPICS=a,b -D SCHEMA=S.json -P manual.cmake
 string(REPLACE "," ";" topics "${TOPICS}")
 file(MAKE_DIRECTORY ${FOLDER}/man1 ${FOLDER}/man5)
 function(protean_writes file)
-  execute_process(COMMAND ${COMMAND} ${ARGN} OUTPUT_FILE ${FOLDER}/${file} RESULT_VARIABLE failed)
+  execute_process(COMMAND ${COMMAND} ${ARGN} OUTPUT_FILE ${file} RESULT_VARIABLE failed)
   if(failed)
     message(FATAL_ERROR "${COMMAND} ${ARGN}: ${failed}")
   endif()
 endfunction()
-protean_writes(man1/protean.1 help --man)
+protean_writes(${FOLDER}/man1/protean.1 help --man)
 foreach(topic IN LISTS topics)
-  protean_writes(man1/protean-${topic}.1 help --man ${topic})
+  protean_writes(${FOLDER}/man1/protean-${topic}.1 help --man ${topic})
 endforeach()
-protean_writes(man5/protean-problem.5 help --man problem)
+protean_writes(${FOLDER}/man5/protean-problem.5 help --man problem)
 foreach(shell bash zsh fish)
-  protean_writes(completion.${shell} help --completion ${shell})
+  protean_writes(${FOLDER}/completion.${shell} help --completion ${shell})
 endforeach()
+protean_writes(${SCHEMA} schema)

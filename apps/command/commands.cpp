@@ -22,6 +22,7 @@
 #include "apps/matrix/presets.hpp"
 #include "apps/problem/problem_file.hpp"
 #include "apps/problem/problem_keys.hpp"
+#include "apps/problem/schema.hpp"
 #include "apps/report/output.hpp"
 #include "apps/solve/solve.hpp"
 #include "core/error.hpp"
@@ -331,6 +332,21 @@ Action add_tune(CLI::App& command) {
   return [arguments] { return tune(*arguments); };
 }
 
+Action add_schema(CLI::App& command) {
+  command.footer(
+      "Example:\n"
+      "  protean schema > protean.schema.json\n\n"
+      "An editor with a YAML language server completes keys and words, and marks mistakes, if a problem file\n"
+      "begins with the line\n"
+      "  # yaml-language-server: $schema=protean.schema.json\n"
+      "The path begins at the folder of that file. An installation has the schema as\n"
+      "share/protean/protean.schema.json.");
+  return [] {
+    print(problem_schema());
+    return done;
+  };
+}
+
 Action add_help(CLI::App& command) {
   struct Arguments {
     std::string topic, key, shell;
@@ -373,6 +389,7 @@ constexpr Command commands[] = {
     {"generate", "Write a generated matrix to a file", add_generate},
     {"tune", "Measure this machine for predictions of products and conversions", add_tune},
     {"convert", "Rewrite a matrix in another file format", add_convert},
+    {"schema", "Print the JSON Schema of problem files, for editors", add_schema},
     {"help", "Explain a command, a part of the problem file, or an exit code", add_help},
 };
 

@@ -121,11 +121,7 @@ std::vector<std::string> format_ids() {
 
 // The words that the key of an option may have; empty for one without such words.
 std::vector<std::string> words_of(const KeyOption& option) {
-  if (option.path == "operator.format") {
-    std::vector<std::string> ids = format_ids();
-    ids.insert(ids.begin(), "auto");
-    return ids;
-  }
+  if (!option.key.empty()) return {};  // a file
   for (const KeyDoc& key : problem_keys())
     if (key.path() == option.path) return {key.words.begin(), key.words.end()};
   return {};

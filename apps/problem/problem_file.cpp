@@ -78,9 +78,9 @@ class ProblemReader {
     return file;
   }
 
-  // Returns the one key of the list that is given. Throws when none is, or more than one.
-  static std::string_view exactly_one(const Section& section, const std::string& path,
-                                      std::initializer_list<std::string_view> keys) {
+  // Returns the one alternative of the section `of` that is given. Throws when none is, or more than one.
+  static std::string_view exactly_one(const Section& section, const std::string& path, std::string_view of) {
+    const std::vector<std::string_view> keys = alternatives_of(of);
     std::string_view found;
     for (std::string_view key : keys) {
       if (!section.has(key)) continue;
@@ -103,7 +103,7 @@ class ProblemReader {
     if (matrix.scale == 0)
       fail(matrix.scale_place, "matrix.scale is 0; it must be another number, for example -1");
     read_settings(section, "matrix");
-    if (exactly_one(section, "matrix", {"file", "generate"}) == "file") {
+    if (exactly_one(section, "matrix", "matrix") == "file") {
       matrix.file = read_path(section, "file");
       matrix.duplicates = section.word("duplicates") == "sum" ? Duplicates::sum : Duplicates::refuse;
       return;
@@ -115,9 +115,8 @@ class ProblemReader {
   }
 
   void read_generate(const Node& node) {
-    std::vector<std::string_view> kinds, names = keys_of("matrix.generate");
-    for (const GeneratorEntry& entry : generators()) kinds.push_back(entry.kind);
-    kinds.insert(kinds.end(), {"fem-hex", "fem-tet"});
+    std::vector<std::string_view> names = keys_of("matrix.generate");
+    const std::vector<std::string_view> kinds = generator_kinds();
     if (node.kind != Node::Kind::map || !node.find("kind"))
       fail(node.place,
            fmt::format("matrix.generate needs the key 'kind', one of: {}", fmt::join(kinds, ", ")));
@@ -234,9 +233,7 @@ class ProblemReader {
       return {.file = {}, .seed = {}, .value = named.value};
     }
     const KeySection section(node, path, path);
-    const std::string_view key = with_value ? exactly_one(section, path, {"file", "random", "value"})
-                                            : exactly_one(section, path, {"file", "random"});
-    return vector_of(section, key);
+    return vector_of(section, exactly_one(section, path, path));
   }
 
   VectorSpec vector_of(const KeySection& section, std::string_view key) const {
@@ -252,7 +249,7 @@ class ProblemReader {
 
   void read_rhs(const Node& node) {
     const KeySection section(node, "rhs", "rhs");
-    const std::string_view key = exactly_one(section, "rhs", {"solution", "file", "value", "random"});
+    const std::string_view key = exactly_one(section, "rhs", "rhs");
     problem_.rhs.given = true;
     problem_.rhs.from_solution = key == "solution";
     problem_.rhs.vector = key == "solution"
@@ -517,8 +514,7 @@ class ProblemReader {
   static SchedulePoint read_point(const Node& node, const std::string& path, bool on_elements) {
     const KeySection section(node, path, "schedule[]");
     SchedulePoint point;
-    const std::string_view trigger =
-        exactly_one(section, path, {"at_iteration", "at_residual", "after_seconds"});
+    const std::string_view trigger = exactly_one(section, path, "schedule[]");
     if (trigger == "at_iteration") {
       point.trigger = ScheduleTrigger::iteration;
       point.at = static_cast<double>(section.integer(trigger));
@@ -577,7 +573,7 @@ class ProblemReader {
       engine.partition_place = engine.place = node->place;
       if (node->kind == Node::Kind::map) {
         const KeySection section(*node, "partition", "partition");
-        (void)exactly_one(section, "partition", {"file"});
+        (void)exactly_one(section, "partition", "partition");
         engine.partition = "file", engine.partition_file = read_path(section, "file");
       } else {
         engine.partition = read_text(*node, "partition");

@@ -13,6 +13,7 @@
 #include "core/generate/generate.hpp"
 #include "core/option_checks.hpp"
 #include "core/words.hpp"
+#include "formats/catalogue.hpp"
 #include "formats/choose.hpp"
 #include "formats/compose.hpp"
 #include "operators/policy/policy_options.hpp"
@@ -53,9 +54,45 @@ KeyDoc word(std::string_view section, std::string_view name, std::string_view va
 KeyDoc file(std::string_view section, std::string_view name, std::string_view about) {
   return {section, name, Type::file, std::string(about), {}, 0, {}, {}, {}};
 }
+KeyDoc map(std::string_view section, std::string_view name, std::string_view otherwise,
+           std::string_view about, Words words = {}) {
+  return {section, name, Type::map, std::string(about), otherwise, 0, {}, std::move(words), {}};
+}
 KeyDoc other(std::string_view section, std::string_view name, std::string_view allowed,
-             std::string_view otherwise, std::string_view about) {
-  return {section, name, Type::other, std::string(about), otherwise, 0, {}, {}, std::string(allowed)};
+             std::string_view otherwise, std::string_view about, Words words = {}) {
+  return {section, name, Type::other,      std::string(about),  otherwise,
+          0,       {},   std::move(words), std::string(allowed)};
+}
+
+KeyDoc alternative(KeyDoc key) {
+  key.alternative = true;
+  return key;
+}
+// Help names the kinds behind the meaning.
+KeyDoc only_for(Words kinds, KeyDoc key) {
+  key.about += fmt::format(" ({})", fmt::join(kinds, ", "));
+  key.kinds = std::move(kinds);
+  return key;
+}
+
+// The formats, behind the words that are allowed instead of one.
+Words formats_and(Words ids) {
+  for (const FormatEntry* entry : catalogue()) ids.push_back(entry->id);
+  return ids;
+}
+
+Words preconditioner_types() {
+  Words ids;
+  for (const PreconditionerEntry& entry : preconditioners()) ids.push_back(entry.id);
+  ids.push_back("composition");
+  return ids;
+}
+
+Words with_near_null_space() {
+  Words ids;
+  for (const std::string_view id : preconditioner_types())
+    if (reads_near_null_space(id)) ids.push_back(id);
+  return ids;
 }
 
 // The key of an option of the library.
@@ -66,6 +103,7 @@ KeyDoc key_of(std::string_view section, const Option<Options>& option) {
     readers += fmt::format("{}with {}: {}", readers.empty() ? "" : ", ", option.with, option.with_word);
   if (!readers.empty()) readers = fmt::format(" ({})", readers);
   KeyDoc key{section, option.name, Type::word, std::string(option.about) + readers};
+  key.option = &option;
   const OptionValue value = option.default_value();
   if (const auto* const word = std::get_if<std::string_view>(&value)) {
     // For a std::string it is a view of that string.
@@ -97,6 +135,8 @@ KeyDoc key_of(const Setting& one) {
   key.name = one.key;
   if (key.otherwise.empty()) key.otherwise = "native";
   if (one.name == "preconditioner") key.words.emplace_back("composition");
+  if (one.name == "combine") key.kinds = {"composition"};
+  if (one.name == "format") key.words = formats_and({"auto"});
   return key;
 }
 
@@ -123,15 +163,14 @@ std::vector<KeyDoc> make_table() {
   const std::string_view none = {};
   std::vector<KeyDoc> keys = {
       {"", "title", Type::text, "A line for the summary", {}, 0, {}, {}, {}},
-      other("", "matrix", "map", "required", "The matrix A"),
-      other("", "rhs", "map", "{solution: {random: 1}}",
-            "The right-hand side b: exactly one of the keys below"),
-      other("", "initial_guess", "zero, or a map", "zero", "The vector that the solve starts from"),
-      other("", "solver", "map", none, "The method, and when it stops"),
-      other("", "preconditioner", "map", none, "The preconditioner M"),
-      other("", "operator", "map", none, "The storage format, and the memory it is in"),
+      map("", "matrix", "required", "The matrix A"),
+      map("", "rhs", "{solution: {random: 1}}", "The right-hand side b: exactly one of the keys below"),
+      map("", "initial_guess", "zero", "The vector that the solve starts from", {"zero"}),
+      map("", "solver", none, "The method, and when it stops"),
+      map("", "preconditioner", none, "The preconditioner M"),
+      map("", "operator", none, "The storage format, and the memory it is in"),
       other("", "schedule", "list of points, or a map", none, "Changes of the format during the solve"),
-      other("", "output", "map", none, "Files to write"),
+      map("", "output", none, "Files to write"),
       word(
           "", "engine", "auto", {"auto", "protean", "petsc"},
           "What solves; auto: petsc on several ranks of MPI or if one of the next two keys is given, else protean"),
@@ -144,20 +183,21 @@ std::vector<KeyDoc> make_table() {
        {},
        {},
        {}},
-      other("", "partition", "rows, graph, or a map", "rows",
-            "Which rows a rank has; rows: neighbouring rows with equally many entries; graph: rows that "
-            "PT-Scotch finds (engine petsc)"),
-      file("partition", "file", "Text with the rank of each row, from 0, one rank a line"),
+      map("", "partition", "rows",
+          "Which rows a rank has; rows: neighbouring rows with equally many entries; graph: rows that "
+          "PT-Scotch finds (engine petsc)",
+          {"rows", "graph"}),
+      alternative(file("partition", "file", "Text with the rank of each row, from 0, one rank a line")),
 
-      file("matrix", "file", "A matrix: .mtx, .rua, .rsa, .rb (also .gz, .xz) or .pbin"),
-      other("matrix", "generate", "map", none,
-            "A generated matrix instead of a file: {kind: poisson-3d, n: 60}"),
+      alternative(file("matrix", "file", "A matrix: .mtx, .rua, .rsa, .rb (also .gz, .xz) or .pbin")),
+      alternative(
+          map("matrix", "generate", none, "A generated matrix instead of a file: {kind: poisson-3d, n: 60}")),
       word("matrix", "duplicates", "sum", {"sum", "refuse"},
            "What happens to entries that a file has more than once"),
       number_key("matrix", "scale", 1, -1e300, 1e300, "Solve (scale A) x = scale b; not 0"),
 
       other("matrix.generate", "kind", "a kind, see `protean generate --kinds`", "required",
-            "Which matrix; each kind has its own keys"),
+            "Which matrix; each kind has its own keys", generator_kinds()),
       integer("matrix.generate (fem-hex, fem-tet)", "n", fem.n, 1, 1000,
               "Elements along a side of the unit cube"),
       word("matrix.generate (fem-hex, fem-tet)", "physics", "poisson", {"poisson", "elasticity"},
@@ -173,33 +213,44 @@ std::vector<KeyDoc> make_table() {
       integer("matrix.generate (fem-hex)", "degree", 1, 1, 4, "Degree of the polynomials"),
       file("matrix.generate (fem-tet)", "mesh", "Tetrahedra of a Gmsh file instead of the unit cube"),
 
-      other("rhs", "solution", "ones, or a map", "ones",
-            "The solution x, from which b = A x is made; the error of the solve is reported then"),
-      file("rhs", "file",
-           "b: a vector, or several, in a file .mtx, .mtx.gz, .mtx.xz or .npy, or the right-hand sides in a "
-           "Harwell-Boeing file"),
-      number_key("rhs", "value", 0, -1e300, 1e300, "b: this number everywhere", "not used"),
-      integer("rhs", "random", 0, 0, most, "b: random numbers in [-1, 1) of this seed", "not used"),
+      alternative(map("rhs", "solution", "ones",
+                      "The solution x, from which b = A x is made; the error of the solve is reported then",
+                      {"ones"})),
+      alternative(file(
+          "rhs", "file",
+          "b: a vector, or several, in a file .mtx, .mtx.gz, .mtx.xz or .npy, or the right-hand sides in a "
+          "Harwell-Boeing file")),
+      alternative(number_key("rhs", "value", 0, -1e300, 1e300, "b: this number everywhere", "not used")),
+      alternative(
+          integer("rhs", "random", 0, 0, most, "b: random numbers in [-1, 1) of this seed", "not used")),
       integer(
           "rhs", "columns", 1, 1, 256,
           "Number of right-hand sides that are solved at once: random numbers with the seeds that follow, or "
           "the columns of the file"),
-      file("rhs.solution", "file", "x: a vector, or several, in a file"),
-      number_key("rhs.solution", "value", 0, -1e300, 1e300, "x: this number everywhere", "not used"),
-      integer("rhs.solution", "random", 0, 0, most, "x: random numbers in [-1, 1) of this seed", "not used"),
-      file("initial_guess", "file", "A vector in a file, such as one that --checkpoint has kept"),
-      integer("initial_guess", "random", 0, 0, most, "Random numbers in [-1, 1) with this seed", "not used"),
+      alternative(file("rhs.solution", "file", "x: a vector, or several, in a file")),
+      alternative(
+          number_key("rhs.solution", "value", 0, -1e300, 1e300, "x: this number everywhere", "not used")),
+      alternative(integer("rhs.solution", "random", 0, 0, most, "x: random numbers in [-1, 1) of this seed",
+                          "not used")),
+      alternative(
+          file("initial_guess", "file", "A vector in a file, such as one that --checkpoint has kept")),
+      alternative(integer("initial_guess", "random", 0, 0, most, "Random numbers in [-1, 1) with this seed",
+                          "not used")),
   };
   add_options(keys, "solver", solver_options());
   add_options(keys, "preconditioner", preconditioner_options());
   const std::vector<KeyDoc> others = {
-      file("preconditioner", "coordinates",
-           "Coordinates of the nodes of an elastic body, nodes x 2 or 3; coarser levels represent its rigid "
-           "body modes, and unknowns is 2 or 3 (amg, auto)"),
-      file("preconditioner", "near_null_space",
-           "Vectors that A maps nearly to zero; coarser levels represent them (amg, auto)"),
-      other("preconditioner", "parts", "list of maps with the keys of preconditioner", none,
-            "The preconditioners that it is made of (composition)"),
+      only_for(
+          with_near_null_space(),
+          file("preconditioner", "coordinates",
+               "Coordinates of the nodes of an elastic body, nodes x 2 or 3; coarser levels represent its "
+               "rigid body modes, and unknowns is 2 or 3")),
+      only_for(with_near_null_space(),
+               file("preconditioner", "near_null_space",
+                    "Vectors that A maps nearly to zero; coarser levels represent them")),
+      only_for({"composition"},
+               other("preconditioner", "parts", "list of maps with the keys of preconditioner", none,
+                     "The preconditioners that it is made of")),
 
       other("operator", "parameters", "map, see `protean formats ID`", none, "Parameters of that format"),
       other("operator", "parts", "list", none, "The parts, each in a format of its own (format sum)"),
@@ -209,7 +260,7 @@ std::vector<KeyDoc> make_table() {
       word("operator", "deterministic", "false", {"true", "false"}, "The same bits in every run; slower"),
       word("operator", "variant", "automatic", {"automatic", "atomic", "coloured", "gather"},
            "How contributions of elements are added (storage: element)"),
-      other("operator.parts[]", "format", "a format", "required", "Format of this part"),
+      other("operator.parts[]", "format", "a format", "required", "Format of this part", formats_and({})),
       other("operator.parts[]", "take", "a rule, or a map", none,
             "Which entries; the last part takes the rest"),
       other("operator.parts[]", "parameters", "map", none, "Parameters of the format"),
@@ -218,18 +269,20 @@ std::vector<KeyDoc> make_table() {
       file("schedule", "machine",
            "A table of `protean tune`; otherwise the table of PROTEAN_MACHINE, or the built-in one"),
       other("schedule", "overlapped", "true or false", "true with an idle processor, else false",
-            "Build a new format while the solve runs"),
+            "Build a new format while the solve runs", {"true", "false"}),
   };
   keys.insert(keys.end(), others.begin(), others.end());
   add_options(keys, "schedule", policy_options());
   const std::vector<KeyDoc> last = {
-      integer("schedule[]", "at_iteration", 0, 0, most, "Change at this iteration; give one of the three",
-              "not used"),
-      number_key("schedule[]", "at_residual", 0, smallest_positive, 1e300,
-                 "Change at this relative residual or below", "not used"),
-      number_key("schedule[]", "after_seconds", 0, 0, 1e9, "Change after this many seconds of the solve",
-                 "not used"),
-      other("schedule[]", "format", "a format", none, "What to change to; give this, order or both"),
+      alternative(integer("schedule[]", "at_iteration", 0, 0, most,
+                          "Change at this iteration; give one of the three", "not used")),
+      alternative(number_key("schedule[]", "at_residual", 0, smallest_positive, 1e300,
+                             "Change at this relative residual or below", "not used")),
+      alternative(number_key("schedule[]", "after_seconds", 0, 0, 1e9,
+                             "Change after this many seconds of the solve", "not used")),
+      // Format element is a change back to element matrices.
+      other("schedule[]", "format", "a format", none, "What to change to; give this, order or both",
+            formats_and({"element"})),
       other("schedule[]", "parameters", "map", none, "Parameters of the format"),
       other("schedule[]", "parts", "list", none, "The parts of format sum"),
       other("schedule[]", "kernel", "a kernel of the format", "native", "Code of the product"),
@@ -264,7 +317,7 @@ std::string type_text(const KeyDoc& key) {
     case Type::file:
       return "file";
     case Type::map:
-      return "map";
+      return key.words.empty() ? "map" : fmt::format("{}, or a map", fmt::join(key.words, ", "));
     case Type::list:
       return "list";
     case Type::other:
@@ -328,6 +381,20 @@ std::vector<std::string_view> keys_of(std::initializer_list<std::string_view> se
 }
 
 std::vector<std::string_view> keys_of(std::string_view section) { return keys_of({section}); }
+
+std::vector<std::string_view> alternatives_of(std::string_view section) {
+  std::vector<std::string_view> names;
+  for (const KeyDoc& key : problem_keys())
+    if (key.section == section && key.alternative) names.push_back(key.name);
+  return names;
+}
+
+std::vector<std::string_view> generator_kinds() {
+  Words kinds;
+  for (const GeneratorEntry& entry : generators()) kinds.push_back(entry.kind);
+  kinds.insert(kinds.end(), {"fem-hex", "fem-tet"});
+  return kinds;
+}
 
 const KeyDoc& KeySection::doc(std::string_view key) const {
   for (const KeyDoc& doc : problem_keys())

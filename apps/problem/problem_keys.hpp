@@ -21,11 +21,16 @@ struct KeyDoc {
   std::string about;  // one line
   // What stands for a key that is not given, for word and number also the value. Empty: nothing.
   std::string_view otherwise = {};
-  double number = 0;                         // the default of a number or integer
-  NumberRange range = {};                    // of a number or integer
-  std::vector<std::string_view> words = {};  // those that a word may be
+  double number = 0;       // the default of a number or integer
+  NumberRange range = {};  // of a number or integer
+  // Those that a word may be. Of a map or of Type::other: the words that may stand there instead of it.
+  std::vector<std::string_view> words = {};
   // For Type::other, what is allowed, in words.
   std::string allowed = {};
+  bool alternative = false;  // a problem gives exactly one of the alternatives of the section
+  // The words of the key `type` or `kind` of the section for which it is; empty: all.
+  std::vector<std::string_view> kinds = {};
+  const OptionInfo* option = nullptr;  // the option of the library that it sets, which names who reads it
 
   std::string path() const;
 };
@@ -36,6 +41,12 @@ std::span<const KeyDoc> problem_keys();
 // The names of the keys in these sections of the table. Throws std::logic_error for a section without keys.
 std::vector<std::string_view> keys_of(std::string_view section);
 std::vector<std::string_view> keys_of(std::initializer_list<std::string_view> sections);
+
+// Those of which a problem gives exactly one.
+std::vector<std::string_view> alternatives_of(std::string_view section);
+
+// The kinds of matrix.generate.
+std::vector<std::string_view> generator_kinds();
 
 // A map of the problem file whose keys, defaults and ranges come from sections of the table.
 class KeySection : public Section {

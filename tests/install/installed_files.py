@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What a user of the command finds in an installed prefix: man pages, completion, documentation, problem files.
+"""What a user of the command finds in an installed prefix: man pages, completion, documentation, problem files, schema.
 
 installed_files.py PREFIX    the prefix of installed_consumer.py; exits with 77 if it is not there
 """
@@ -60,6 +60,16 @@ for shell, name in (("zsh", "zsh/site-functions/_protean"), ("fish", "fish/vendo
                f"{script} is not what the command says")
         if shutil.which(shell):
             subprocess.run([shell, "-n", str(script)], check=True)
+
+# Editors find the schema of problem files from each installed one.
+schema = prefix / "share" / "protean" / "protean.schema.json"
+expect(schema.is_file() and schema.read_text() == output(protean, "schema"), f"{schema} is not what the command says")
+problems = sorted((prefix / "share" / "doc" / "Protean" / "problems").glob("*.yaml"))
+expect(len(problems) >= 15, f"too few problems: {len(problems)}")
+for problem in problems:
+    named = re.match(r"# yaml-language-server: \$schema=(\S+)\n", problem.read_text())
+    expect(named and (problem.parent / named[1]).resolve() == schema.resolve(),
+           f"{problem} does not begin with a line that names {schema}")
 
 # Links between the installed documents lead somewhere; what is only in the sources is named here.
 documents = prefix / "share" / "doc" / "Protean"
