@@ -24,6 +24,7 @@
 #include "apps/problem/problem_keys.hpp"
 #include "apps/problem/schema.hpp"
 #include "apps/report/output.hpp"
+#include "apps/solve/check.hpp"
 #include "apps/solve/solve.hpp"
 #include "core/error.hpp"
 #include "core/io/input_file.hpp"
@@ -129,6 +130,31 @@ Action add_solve(CLI::App& command) {
   return [arguments] {
     arguments->problem = input_path(arguments->problem);
     return other_solve ? other_solve(*arguments) : solve(*arguments);
+  };
+}
+
+Action add_check(CLI::App& command) {
+  const auto arguments = std::make_shared<CheckArguments>();
+  command
+      .add_option("problem", arguments->solve.problem,
+                  "Problem file (YAML), or a matrix, as for `protean solve`")
+      ->required()
+      ->type_name("P.yaml|A.mtx");
+  add_key_options(command, arguments->solve, false);
+  add_set(command, arguments->solve.settings);
+  add_threads(command, arguments->solve.threads,
+              "Threads (otherwise operator.threads, OMP_NUM_THREADS or all)");
+  command.add_flag("--json", arguments->solve.json, "As JSON");
+  command.footer(
+      "Examples:\n  protean check P.yaml\n"
+      "  protean check A.mtx --rhs b.mtx --preconditioner ilu0\n\n"
+      "Reads the problem and the header of the matrix file, and prints what `protean solve` with the same options\n"
+      "would run, what may change while it runs, and what it would write. Errors are those of `protean solve`.\n"
+      "Of vectors it checks that the files are there.\n"
+      "Exit codes: 0 valid, 2 bad input, 3 no such device or library, or an output that cannot be written.");
+  return [arguments] {
+    arguments->solve.problem = input_path(arguments->solve.problem);
+    return check_problem(*arguments);
   };
 }
 
@@ -381,6 +407,7 @@ Action add_help(CLI::App& command) {
 
 constexpr Command commands[] = {
     {"solve", "Solve the system of a problem file or of a matrix", add_solve},
+    {"check", "Check a problem and show what a solve would do", add_check},
     {"compare", "Solve a system in every format and compare all costs", add_compare},
     {"reproduce", "Regenerate tables and figures of the source papers, with our numbers next to theirs",
      add_reproduce},

@@ -250,7 +250,8 @@ std::vector<OptionWords> option_words(const CLI::App& root) {
   std::vector<OptionWords> list;
   for (const KeyOption& option : key_options())
     if (const auto words = words_of(option); !words.empty()) {
-      list.push_back({"solve", std::string(option.option), words});
+      for (const char* command : {"solve", "check"})
+        list.push_back({command, std::string(option.option), words});
       if (option.compared) list.push_back({"compare", std::string(option.option), words});
     }
   std::vector<std::string> keys, all_formats = format_ids(), families, kinds;
@@ -260,7 +261,7 @@ std::vector<OptionWords> option_words(const CLI::App& root) {
     if (families.empty() || families.back() != entry->family) families.emplace_back(entry->family);
   for (const GeneratorEntry& kind : generators()) kinds.emplace_back(kind.kind);
   all_formats.insert(all_formats.begin(), "all");
-  for (const char* command : {"solve", "compare", "inspect", "generate"})
+  for (const char* command : {"solve", "check", "compare", "inspect", "generate"})
     list.push_back({command, "--set", keys});
   for (const char* command : {"compare", "inspect"})
     list.push_back({command, "--formats", all_formats, true});

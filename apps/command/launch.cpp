@@ -68,8 +68,8 @@ std::string program_beside(const char* name) {
   return {};
 }
 
-void become_ranks(char** arguments) {
-  const std::string program = program_beside("protean-ranks");
+std::string ranks_program() {
+  std::string program = program_beside("protean-ranks");
   if (program.empty())
     throw NotAvailable(fmt::format(
         "engine petsc, which solves on several ranks, is the program protean-ranks. It is not there: it is "
@@ -78,8 +78,10 @@ void become_ranks(char** arguments) {
         "solve` does not build it; the option -DPROTEAN_PETSC=ON of cmake says why a PETSc is not taken); "
         "3. call this again. Without mpirun, `engine: protean` solves on one rank",
         how_to_build()));
-  become(program, arguments);
+  return program;
 }
+
+void become_ranks(char** arguments) { become(ranks_program(), arguments); }
 
 void become_research(char** arguments) {
   const std::string program = program_beside("protean-research");

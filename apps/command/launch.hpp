@@ -15,9 +15,11 @@ Launch launch_of_environment() noexcept;
 // Thrown if a problem asks for `engine: petsc` in a process that is not yet the program of that engine.
 struct OtherProgram {};
 
+// The path of protean-ranks. Throws NotAvailable if that program is not there, which says what to install.
+std::string ranks_program();
+
 // Replaces this process by protean-ranks with the same arguments: the program next to this one, or in
-// ../libexec/protean. Returns only by throwing: NotAvailable if that program is not there, which says what to
-// install.
+// ../libexec/protean. Returns only by throwing what ranks_program() throws.
 [[noreturn]] void become_ranks(char** arguments);
 
 // The same for `protean reproduce` and the program protean-research.

@@ -132,6 +132,19 @@ ContextPtr device_context(const DeviceOptions& options) {
   }
 }
 
+Contexts make_contexts(const Problem& problem) {
+  const OperatorSpec& op = problem.op;
+  const bool on_device = op.space == Space::device;
+  const auto kernels = problem.settings.kernel == to_string(VectorKernels::kokkos) ? VectorKernels::kokkos
+                                                                                   : VectorKernels::native;
+  Contexts contexts;
+  contexts.host = Context::host(op.threads, {.vector_kernels = on_device ? VectorKernels::native : kernels,
+                                             .deterministic = op.deterministic});
+  contexts.solve = on_device ? device_context({.vector_kernels = kernels, .deterministic = op.deterministic})
+                             : contexts.host;
+  return contexts;
+}
+
 double products_of(std::string_view method) {
   return method == "auto" ? 1 : static_cast<double>(find_solver(method).products);
 }
@@ -173,6 +186,24 @@ CsrMatrix<double> scaled(const ContextPtr& host, const CsrMatrix<double>& matrix
   return result;
 }
 
+namespace {
+
+void require_entries(const MatrixSpec& spec, std::int64_t rows, std::int64_t cols) {
+  if (rows == 0 || cols == 0)
+    fail(spec.place,
+         fmt::format("{} is empty ({} x {}); there is nothing to solve", matrix_name(spec), rows, cols));
+}
+
+}  // namespace
+
+void require_system(const Problem& problem, std::int64_t rows, std::int64_t cols) {
+  require_entries(problem.matrix, rows, cols);
+  if (rows != cols)
+    fail(problem.matrix.place,
+         fmt::format("{} has {} rows and {} columns; a system A x = b needs a square one",
+                     matrix_name(problem.matrix), rows, cols));
+}
+
 CsrMatrix<double> make_matrix_data(const ContextPtr& context, const MatrixSpec& spec) {
   CsrMatrix<double> csr;
   if (spec.fem && !spec.fem->assembled)
@@ -186,9 +217,7 @@ CsrMatrix<double> make_matrix_data(const ContextPtr& context, const MatrixSpec& 
     csr = read_matrix(context, spec.file.path, {.duplicates = spec.duplicates, .allow_not_finite = false});
   else
     csr = generate(context, spec.kind, spec.params);
-  if (csr.rows() == 0 || csr.cols() == 0)
-    fail(spec.place, fmt::format("{} is empty ({} x {}); there is nothing to solve", matrix_name(spec),
-                                 csr.rows(), csr.cols()));
+  require_entries(spec, csr.rows(), csr.cols());
   return scaled(context, csr, spec.scale, spec.scale_place);
 }
 
@@ -199,10 +228,7 @@ ProblemSystem make_system(const ContextPtr& host, const Problem& problem, const 
     return make_element_system(host, problem, context, several);
   system.csr = make_matrix_data(host, problem.matrix);
   const CsrMatrix<double>& csr = system.csr;
-  if (csr.rows() != csr.cols())
-    fail(problem.matrix.place,
-         fmt::format("{} has {} rows and {} columns; a system A x = b needs a square one",
-                     matrix_name(problem.matrix), csr.rows(), csr.cols()));
+  require_system(problem, csr.rows(), csr.cols());
   make_right_sides(host, problem, csr.rows(), several, system);
   if (problem.rhs.from_solution)
     multiply_solutions(*make_matrix(find_format("csr"), csr, host), host, system);

@@ -16,6 +16,12 @@ namespace protean::apps {
 // Throws NotAvailable, with what to do, when there is no device.
 ContextPtr device_context(const DeviceOptions& options);
 
+// The host, and where the solve runs: the host or the device. Throws NotAvailable.
+struct Contexts {
+  ContextPtr host, solve;
+};
+Contexts make_contexts(const Problem& problem);
+
 // The matrix with its values times `factor`; throws BadFile at `place` if one becomes infinite. The
 // pattern is shared. Also used for the matrix alone, as in `convert --scale`.
 CsrMatrix<double> scaled(const ContextPtr& host, const CsrMatrix<double>& matrix, double factor,
@@ -23,6 +29,9 @@ CsrMatrix<double> scaled(const ContextPtr& host, const CsrMatrix<double>& matrix
 
 // The matrix in host memory, times spec.scale. Throws BadFile, OutOfMemory; refuses empty matrices.
 CsrMatrix<double> make_matrix_data(const ContextPtr& host, const MatrixSpec& spec);
+
+// Throws BadFile, at the place of the matrix, unless a matrix of these sizes is square and not empty.
+void require_system(const Problem& problem, std::int64_t rows, std::int64_t cols);
 
 struct ProblemSystem {
   CsrMatrix<double> csr;

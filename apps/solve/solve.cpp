@@ -129,14 +129,8 @@ class SolveRun {
   }
 
   void make_contexts() {
-    const OperatorSpec& op = problem_.op;
-    const bool on_device = op.space == Space::device;
-    const auto kernels = problem_.settings.kernel == to_string(VectorKernels::kokkos) ? VectorKernels::kokkos
-                                                                                      : VectorKernels::native;
-    host_ = Context::host(op.threads, {.vector_kernels = on_device ? VectorKernels::native : kernels,
-                                       .deterministic = op.deterministic});
-    context_ =
-        on_device ? device_context({.vector_kernels = kernels, .deterministic = op.deterministic}) : host_;
+    Contexts made = apps::make_contexts(problem_);
+    host_ = std::move(made.host), context_ = std::move(made.solve);
     record_.threads = host_->threads();
     record_.vector_kernels = context_->vector_kernels();
     record_.seconds.start = clock_.lap();
