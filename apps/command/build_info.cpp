@@ -15,6 +15,9 @@
 #include "core/parallel.hpp"
 #include "formats/catalogue.hpp"
 #include "preconditioners/preconditioner.hpp"
+#if defined(PROTEAN_HAVE_CUDA)
+#include "core/device/driver.hpp"
+#endif
 
 namespace protean::apps {
 namespace {
@@ -57,6 +60,11 @@ std::string hypre_in_build() {
   return "no";
 }
 
+std::string metis_in_build() {
+  const std::string_view why = unavailable(SubdomainPartition::metis);
+  return why.empty() ? "yes (order metis, partition metis)" : fmt::format("no ({})", why);
+}
+
 std::string value_in(const char* file, std::string_view key) {
   std::ifstream stream(file);
   for (std::string line; std::getline(stream, line);) {
@@ -89,6 +97,7 @@ BuildInfo build_info() {
 #endif
   info.kokkos = kernel_in_build("kokkos");
   info.mkl = kernel_in_build("mkl");
+  info.metis = metis_in_build();
   info.hypre = hypre_in_build();
 #if defined(PROTEAN_HAVE_CUDA)
   info.cuda = fmt::format("yes, {} GPUs here", Context::device_count());
@@ -110,6 +119,15 @@ MachineInfo machine_info() {
   return info;
 }
 
+std::string gpu_name() {
+#if defined(PROTEAN_HAVE_CUDA)
+  const std::vector<std::string> gpus = device::driver_state().gpus;
+  return gpus.empty() ? std::string() : gpus.front().substr(0, gpus.front().find(','));
+#else
+  return {};
+#endif
+}
+
 std::size_t peak_memory() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
@@ -125,11 +143,12 @@ std::string version_text() {
       "  OpenMP    {}\n"
       "  Kokkos    {}\n"
       "  MKL       {}\n"
+      "  METIS     {}\n"
       "  hypre     {}\n"
       "  CUDA      {}\n"
       "  formats   {}",
       info.version, info.compiler, info.build_type, fmt::join(info.simd_targets, ", "), info.simd_chosen,
-      info.openmp, info.kokkos, info.mkl, info.hypre, info.cuda, catalogue().size());
+      info.openmp, info.kokkos, info.mkl, info.metis, info.hypre, info.cuda, catalogue().size());
 }
 
 }  // namespace protean::apps

@@ -8,9 +8,9 @@ namespace protean::apps {
 
 struct BuildInfo {
   std::string version, compiler, build_type;
-  std::vector<std::string> simd_targets;         // compiled in, best first
-  std::string simd_chosen;                       // used on this machine
-  std::string openmp, kokkos, mkl, hypre, cuda;  // a version, "yes", or "no" with the reason
+  std::vector<std::string> simd_targets;                // compiled in, best first
+  std::string simd_chosen;                              // used on this machine
+  std::string openmp, kokkos, mkl, metis, hypre, cuda;  // a version, "yes", or "no" with the reason
 };
 BuildInfo build_info();
 
@@ -20,6 +20,9 @@ struct MachineInfo {
   std::size_t memory_bytes = 0;  // of the machine
 };
 MachineInfo machine_info();
+
+// The name of the first GPU; empty without one. Starts CUDA.
+std::string gpu_name();
 
 // The most memory that this process has held at any time, in bytes.
 std::size_t peak_memory();

@@ -15,6 +15,7 @@
 #include "apps/command/formats.hpp"
 #include "apps/command/help.hpp"
 #include "apps/compare/compare.hpp"
+#include "apps/doctor/doctor.hpp"
 #include "apps/machine/tune.hpp"
 #include "apps/matrix/convert.hpp"
 #include "apps/matrix/generate.hpp"
@@ -373,6 +374,19 @@ Action add_schema(CLI::App& command) {
   };
 }
 
+Action add_doctor(CLI::App& command) {
+  const auto arguments = std::make_shared<DoctorArguments>();
+  command.add_flag("--json", arguments->json, "As JSON, for a bug report");
+  command.footer(
+      "Looks at the processor, threads and what limits them, memory, GPUs and their driver, the libraries of this\n"
+      "build, MPI, the machine table, and the folders that are written to; then it checks a product and a solve.\n"
+      "Each line is ok, a warning or a fault, and says what to do.\n"
+      "Exit codes: 0 all is ok, 1 there is a warning, 3 there is a fault.\n"
+      "A command that ends before it begins, because a library such as libgomp.so.1 is not found, cannot examine\n"
+      "itself: the message of the system names the library, and `ldd $(command -v protean)` lists all that it needs.");
+  return [arguments] { return doctor(*arguments); };
+}
+
 Action add_help(CLI::App& command) {
   struct Arguments {
     std::string topic, key, shell;
@@ -417,6 +431,7 @@ constexpr Command commands[] = {
     {"tune", "Measure this machine for predictions of products and conversions", add_tune},
     {"convert", "Rewrite a matrix in another file format", add_convert},
     {"schema", "Print the JSON Schema of problem files, for editors", add_schema},
+    {"doctor", "Examine this machine and this build, and say what is wrong", add_doctor},
     {"help", "Explain a command, a part of the problem file, or an exit code", add_help},
 };
 

@@ -73,9 +73,10 @@ std::string formats() {
 std::string exit_codes() {
   return "Exit codes of the commands:\n"
          "  0    the solve has converged; of other commands: done\n"
-         "  1    the solve has not converged; of compare: a problem of a suite was broken\n"
+         "  1    the solve has not converged; of compare: a problem of a suite was broken; of doctor: a\n"
+         "       warning\n"
          "  2    bad input: an option, a problem file, a matrix or a vector\n"
-         "  3    no memory, no such device or library, an output that cannot be written\n"
+         "  3    no memory, no such device or library, an output that cannot be written; of doctor: a fault\n"
          "  130  Ctrl-C; a solve has written its report and its solution\n";
 }
 

@@ -127,8 +127,9 @@ ContextPtr device_context(const DeviceOptions& options) {
   try {
     return Context::device(0, options);
   } catch (const NotAvailable& error) {
-    throw NotAvailable(
-        fmt::format("operator.space is device, but {}. On the CPU: --set operator.space=host", error.what()));
+    throw NotAvailable(fmt::format(
+        "operator.space is device, but {}. `protean doctor` says more. On the CPU: --set operator.space=host",
+        error.what()));
   }
 }
 

@@ -5,6 +5,7 @@
 
 #include <csignal>
 #include <cstdio>
+#include <string_view>
 
 #include "apps/command/command_line.hpp"
 #include "apps/ranks/engine.hpp"
@@ -13,6 +14,13 @@
 
 int main(int argc, char** argv) {
   (void)std::signal(SIGXFSZ, SIG_IGN);
+  // For `protean doctor`, which is not linked with MPI. This call may come before MPI_Init().
+  if (argc == 2 && std::string_view(argv[1]) == "--mpi") {
+    char text[MPI_MAX_LIBRARY_VERSION_STRING];
+    int length = 0;
+    if (MPI_Get_library_version(text, &length) != MPI_SUCCESS) return 3;
+    return std::puts(text) < 0 ? 3 : 0;
+  }
   // The arguments are the arguments of the command. PETSc's signal handlers are off, so that a rank that crashes shows
   // as a crash.
   if (PetscOptionsSetValue(nullptr, "-no_signal_handler", "true") || PetscInitializeNoArguments()) {
