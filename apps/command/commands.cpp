@@ -347,11 +347,24 @@ Action add_tune(CLI::App& command) {
                   "Your own matrices, which are measured after the built-in ones")
       ->delimiter(',')
       ->type_name("F.mtx,...");
+  command
+      .add_option("--export", arguments->exported,
+                  "Measure nothing: write the table of -o to this file, for other machines of this kind")
+      ->type_name("F.yaml");
+  command
+      .add_option("--import", arguments->imported,
+                  "Measure nothing: take such a file of a machine of this kind as the new table -o")
+      ->type_name("F.yaml");
   add_threads(command, arguments->threads, "Threads (otherwise OMP_NUM_THREADS or all)");
   command.add_flag("--quiet", arguments->quiet, "Errors only");
   command.footer(
-      "Example:\n"
-      "  protean tune -o machine.yaml && PROTEAN_MACHINE=machine.yaml protean solve P.yaml\n\n"
+      "Examples:\n"
+      "  protean tune -o machine.yaml && PROTEAN_MACHINE=machine.yaml protean solve P.yaml\n"
+      "  protean tune --export shared.yaml\n"
+      "  protean tune --import shared.yaml -o machine.yaml\n\n"
+      "An exported table names the processor, the GPU, the threads, the version and the date, and has no matrices of\n"
+      "yours (--matrices). One whose name begins with that of the processor or the GPU, and that lies in\n"
+      "share/protean/tables of the installation, or in the folder that PROTEAN_TABLES names, is used by itself.\n\n"
       "`format: auto` and `schedule: {policy: auto}` predict with the table; without one, with a table of "
       "another machine.\n"
       "Ctrl-C keeps what is done; the same command continues from there.\n"

@@ -20,7 +20,7 @@
 #include "apps/command/build_info.hpp"
 #include "apps/command/launch.hpp"
 #include "apps/doctor/findings.hpp"
-#include "apps/machine/machine_file.hpp"
+#include "apps/machine/shared_table.hpp"
 #include "core/error.hpp"
 #include "core/words.hpp"
 #if defined(PROTEAN_HAVE_CUDA)
@@ -238,6 +238,7 @@ TableFacts table_facts() {
     if (!machine.own) return facts;
     facts.path = machine.from;
     facts.machine = machine.own->machine;
+    facts.days = days_since(machine.own->origin.date);
   } catch (const Error& error) { facts.error = error.what(); }
   facts.writable = !named || access(facts.path.c_str(), W_OK) == 0;
   return facts;

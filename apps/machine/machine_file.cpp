@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "apps/command/build_info.hpp"
+#include "apps/machine/shared_table.hpp"
 #include "apps/problem/yaml_tree.hpp"
 #include "core/error.hpp"
 #include "core/io/input_file.hpp"
@@ -89,7 +91,14 @@ std::string machine_text(const TunedMachine& table) {
       "product, seconds of a\n"
       "# conversion from csr. order-rcm: the same in a random numbering, with the seconds to find that order "
       "and to permute the\n# matrix.\n";
-  if (!table.machine.empty()) text += fmt::format("machine: {}\n", yaml_quoted(table.machine));
+  const TableOrigin& origin = table.origin;
+  for (const auto& [key, value] : {std::pair{"machine", &table.machine},
+                                   {"processor", &origin.processor},
+                                   {"gpu", &origin.gpu},
+                                   {"version", &origin.version},
+                                   {"date", &origin.date}})
+    if (!value->empty()) text += fmt::format("{}: {}\n", key, yaml_quoted(*value));
+  if (origin.threads > 0) text += fmt::format("threads: {}\n", origin.threads);
   if (!table.roofs.empty())
     text +=
         "# Bytes a second when a vector is copied: from and to memory, and in the last-level "
@@ -121,12 +130,20 @@ const MeasuredRoof* roof_of(const TunedMachine& table, Space space) {
 
 TunedMachine parse_machine(std::string_view text, const std::string& file) {
   const Node root = parse_yaml(text, file);
-  const Section section(root, "the machine table", {"machine", "roofs", "matrices"});
+  const Section section(root, "the machine table",
+                        {"machine", "processor", "gpu", "threads", "version", "date", "roofs", "matrices"});
   if (!section.has("matrices"))
     fail(root.place,
          "this is no machine table: the key 'matrices' is missing; `protean tune -o FILE` writes one");
   TunedMachine table;
   table.machine = section.text("machine", "");
+  constexpr std::int64_t most_threads = 1 << 20;
+  table.origin = {section.text("processor", ""), section.text("gpu", ""),
+                  static_cast<int>(section.integer("threads", 0, 1, most_threads)),
+                  section.text("version", ""), section.text("date", "")};
+  if (section.has("date") && !days_since(table.origin.date))
+    fail(section.find("date")->place,
+         fmt::format("date is '{}'; it must be a day such as 2026-11-29", excerpt(table.origin.date)));
   if (section.has("roofs")) {
     const Node& roofs = *section.find("roofs");
     if (roofs.kind != Node::Kind::list) fail(roofs.place, "roofs must be a list");
@@ -141,6 +158,13 @@ TunedMachine parse_machine(std::string_view text, const std::string& file) {
   if (matrices.kind != Node::Kind::list) fail(matrices.place, "matrices must be a list");
   for (std::size_t i = 0; i < matrices.items.size(); ++i)
     table.matrices.push_back(read_measured(matrices.items[i], fmt::format("matrices[{}]", i)));
+  for (std::size_t i = 0; i < table.matrices.size(); ++i)
+    for (std::size_t other = 0; other < i; ++other)
+      if (table.matrices[other].matrix == table.matrices[i].matrix &&
+          table.matrices[other].space == table.matrices[i].space)
+        fail(matrices.items[i].place,
+             fmt::format("matrices[{}] is {} of the {} again, as matrices[{}]; remove one", i,
+                         table.matrices[i].matrix, to_string(table.matrices[i].space), other));
   return table;
 }
 
@@ -153,8 +177,13 @@ TunedMachine read_machine(const std::string& file) {
 ChosenMachine choose_machine(const std::string& file) {
   std::string name = file;
   if (const char* variable = std::getenv("PROTEAN_MACHINE"); name.empty() && variable) name = variable;
-  if (name.empty()) return {{}, "built in"};
-  ChosenMachine chosen{read_machine(name), name};
+  ChosenMachine chosen{{}, "built in"};
+  if (name.empty()) {
+    chosen = contributed_table(tables_folder(), machine_info().cpu, &gpu_name);
+    if (!chosen.own) return chosen;
+  } else {
+    chosen = {read_machine(name), name};
+  }
   for (const Space space : {Space::host, Space::device}) {
     const auto here = [&](const MeasuredMatrix& matrix) { return matrix.space == space; };
     std::vector<MeasuredMatrix>& matrices = chosen.own->matrices;

@@ -8,9 +8,18 @@
 
 namespace protean::apps {
 
-// What the file has: the table, and the roofs of this machine, one a space at most.
+// Where a table was measured, for those who use it elsewhere. Empty and 0: the file does not say.
+struct TableOrigin {
+  std::string processor = {}, gpu = {};  // as the system and CUDA call them
+  int threads = 0;
+  std::string version = {};  // of protean
+  std::string date = {};     // of the last measurement, UTC: 2026-11-29
+};
+
+// What the file has: the table, the roofs of this machine, one a space at most, and its origin.
 struct TunedMachine : MachineTable {
   std::vector<MeasuredRoof> roofs = {};
+  TableOrigin origin = {};
 };
 
 // YAML with a line for each format: [name, bytes, seconds of a product, seconds of a conversion from csr].
@@ -24,8 +33,8 @@ TunedMachine read_machine(const std::string& file);
 const MeasuredRoof* roof_of(const TunedMachine& machine, Space space);
 
 // The table that predictions use: the table in `file`; for an empty name, in the file that the environment
-// variable PROTEAN_MACHINE names; without both, the built-in table. If a file has no matrix of a space, the
-// built-in table is used for that space.
+// variable PROTEAN_MACHINE names; without both, a contributed table of this processor or GPU (contributed_table());
+// without that, the built-in table. If a file has no matrix of a space, the built-in table is used for that space.
 struct ChosenMachine {
   std::optional<TunedMachine> own;  // none: the built-in table, which is read when something is asked of it
   std::string from;                 // "built in", or the path of the file

@@ -20,6 +20,7 @@
 #include "apps/command/lists.hpp"
 #include "apps/machine/machine_file.hpp"
 #include "apps/machine/measure.hpp"
+#include "apps/machine/shared_table.hpp"
 #include "apps/report/output.hpp"
 #include "apps/report/progress.hpp"
 #include "core/blas1.hpp"
@@ -117,6 +118,7 @@ class Tuner {
     for (const Space space : asked) contexts_.push_back(space == Space::host ? host_ : Context::device());
     table_.machine =
         fmt::format("{}, {} threads{}", machine_info().cpu, host_->threads(), gpu ? ", and a GPU" : "");
+    table_.origin = origin_here(host_->threads());
   }
 
   int operator()() {
@@ -155,7 +157,7 @@ class Tuner {
           fmt::format("this is the table of another machine ('{}'; this one is '{}'); give another name "
                       "with -o, or remove it",
                       before.machine, table_.machine));
-    table_ = std::move(before);
+    table_.matrices = std::move(before.matrices), table_.roofs = std::move(before.roofs);
   }
 
   const MeasuredMatrix* find(const std::string& matrix, Space space) const {
@@ -368,6 +370,16 @@ std::vector<TuneCase> tune_cases() {
   return cases;
 }
 
-int tune(const TuneArguments& arguments) { return Tuner(arguments)(); }
+int tune(const TuneArguments& arguments) {
+  if (!arguments.exported.empty() && !arguments.imported.empty())
+    throw BadArgument(
+        "--export and --import are given; a table is either written for others or taken from them");
+  std::string done;
+  if (!arguments.exported.empty()) done = export_table(arguments.output, arguments.exported);
+  if (!arguments.imported.empty()) done = import_table(arguments.imported, arguments.output);
+  if (done.empty()) return Tuner(arguments)();
+  if (!arguments.quiet) print(done);
+  return 0;
+}
 
 }  // namespace protean::apps

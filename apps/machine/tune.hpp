@@ -15,6 +15,8 @@ struct TuneArguments {
   std::string spaces = {};                 // value of --spaces; empty: the host, and a GPU if there is one
   std::vector<std::string> matrices = {};  // files of more matrices, which are called as their files
   std::string formats = {};                // layouts; empty: all
+  // Instead of measuring: see export_table() and import_table().
+  std::string exported = {}, imported = {};
 };
 
 // A matrix on which all formats are measured: generated, or of a file.

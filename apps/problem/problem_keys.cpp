@@ -267,7 +267,8 @@ std::vector<KeyDoc> make_table() {
       other("operator.parts[]", "kernel", "a kernel of the format", "native", "Code of the product"),
 
       file("schedule", "machine",
-           "A table of `protean tune`; otherwise the table of PROTEAN_MACHINE, or the built-in one"),
+           "A table of `protean tune`; otherwise the table of PROTEAN_MACHINE, a contributed one, or "
+           "the built-in one"),
       other("schedule", "overlapped", "true or false", "true with an idle processor, else false",
             "Build a new format while the solve runs", {"true", "false"}),
   };

@@ -316,6 +316,7 @@ Json report_object(const SolveRecord& r) {
   for (const OutputWriter::Failure& one : r.not_written)
     json["not_written"].push_back({{"output", one.name}, {"path", one.path}, {"why", one.why}});
   json["machine"] = machine_json(r.threads);
+  json["machine"]["table"] = r.table;
   json["problem"] = problem_json(r.problem);
   return json;
 }

@@ -175,6 +175,7 @@ class SolveRun {
       record_.seconds.upload = clock_.lap();
     }
     machine_ = choose_machine(problem_.schedule.machine.path);
+    record_.table = machine_.from;
     SolveSettings settings = settings_of(problem_, context_, machine_.table());
     settings.on_stage = [this](std::string_view what) {
       // From here on the first Ctrl-C is a request, which setup and iterations look at.

@@ -42,6 +42,8 @@ struct SolveRecord {
   std::int64_t rows = 0, nonzeros = 0;  // for element matrices the number of all their entries
   std::int64_t elements = 0;            // number of element matrices; 0: none
   int threads = 0;
+  std::string
+      table;  // of machine times, from which products and conversions are predicted: ChosenMachine::from
   std::string format, kernel, format_reason;  // format_reason: empty when the user named the format
   std::string values, values_reason;          // how values are stored at the end; empty without a matrix
   ChoiceRecord choice;                        // of format auto

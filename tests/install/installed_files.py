@@ -70,6 +70,7 @@ for problem in problems:
     named = re.match(r"# yaml-language-server: \$schema=(\S+)\n", problem.read_text())
     expect(named and (problem.parent / named[1]).resolve() == schema.resolve(),
            f"{problem} does not begin with a line that names {schema}")
+expect((prefix / "share" / "protean" / "tables").is_dir(), "the folder of contributed machine tables is missing")
 
 # Links between the installed documents lead somewhere; what is only in the sources is named here.
 documents = prefix / "share" / "doc" / "Protean"
