@@ -36,9 +36,9 @@ struct NumberRange {
 inline constexpr double no_limit = std::numeric_limits<double>::infinity();
 inline constexpr double finite = std::numeric_limits<double>::max();
 
-// What an option may be: a number, a whole number, or one of some words.
-enum class OptionKind : unsigned char { number, whole, word };
-// Words are constants or members of the options.
+// What an option may be: a number, a whole number, one of some words, or a text of a syntax of its own.
+enum class OptionKind : unsigned char { number, whole, word, text };
+// Words are constants or members of the options; so are texts.
 using OptionValue = std::variant<double, std::int64_t, std::string_view>;
 
 // The methods, or the types of preconditioners, that read an option: these only, or all except these, or all.
@@ -62,6 +62,7 @@ struct OptionInfo {
   // It is read only if this option of the same struct is this word; empty: always.
   std::string_view with = {}, with_word = {};
   bool on_device = false;                // it has no effect on a host
+  std::string_view example = {};         // of a text
   std::string_view about;                // one line without a full stop; help names the readers after it
   OptionKind kind = OptionKind::number;  // option() sets it
 

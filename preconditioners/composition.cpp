@@ -42,6 +42,9 @@ class Composed final : public BySolving<T> {
       if (!part->symmetric()) return false;
     return composition_ != Composition::multiplicative || parts_.size() == 1;
   }
+  bool variable() const noexcept override {
+    return std::any_of(parts_.begin(), parts_.end(), [](const auto& part) { return part->variable(); });
+  }
   std::string_view storage() const noexcept override {
     for (const auto& part : parts_)
       if (part->storage() != parts_.front()->storage()) return "float and double";
@@ -133,8 +136,7 @@ std::string_view to_string(Composition composition) noexcept {
 
 bool is_symmetric(std::span<const PreconditionerPart> parts, Composition composition) noexcept {
   for (const PreconditionerPart& part : parts)
-    for (const PreconditionerEntry& entry : preconditioners())
-      if (entry.id == part.id && !entry.symmetric) return false;
+    if (!is_symmetric(part.id, part.options)) return false;
   return composition != Composition::multiplicative || parts.size() == 1;
 }
 

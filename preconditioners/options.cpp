@@ -16,7 +16,11 @@ constexpr std::string_view refresh_words[] = {"auto", "every", "when-slower", "n
                            smoother_words[] = {"l1-jacobi", "gauss-seidel", "chebyshev"},
                            setup_words[] = {"aggregation", "classical"},
                            level_format_words[] = {"auto", "csr"},
-                           coarsening_words[] = {"hmis", "pmis", "falgout"};
+                           coarsening_words[] = {"hmis", "pmis", "falgout"},
+                           recipe_words[] = {"auto",        "additive",    "lower",
+                                             "upper",       "symmetric",   "schur-diagonal",
+                                             "schur-lower", "schur-upper", "schur-full"},
+                           schur_words[] = {"diagonal", "commutator"};
 
 #define PROTEAN_READ(option) #option ","
 #define PROTEAN_TYPE(Type, name, reads) {name, "," reads},
@@ -125,6 +129,23 @@ constexpr Option<PreconditionerOptions> table[] = {
     of_types<"unknowns", &P::unknowns>(
         {.range = {1, 64},
          .about = "Unknowns of a node, such as 3 displacements; their rows are consecutive"}),
+    of_types<"fields", &P::fields>(
+        {.allowed = "auto, or a text such as 'u 0-31, p 32-'",
+         .about = "The rows of each field; auto: rows without a diagonal entry are a field, which is found"}),
+    of_types<"interleaved", &P::interleaved>(
+        {.range = {1, 64},
+         .zero = "none",
+         .about = "Number of fields if the unknowns of a node are consecutive, one of each field"}),
+    of_types<"recipe", &P::recipe>(
+        {.words = recipe_words,
+         .about = "How the blocks of the fields are combined; auto: by symmetry and by a zero block"}),
+    of_types<"schur", &P::schur>(
+        {.words = schur_words, .about = "What takes the place of the Schur complement in recipes schur-..."}),
+    of_types<"inner", &P::inner>(
+        {.allowed = "auto, or a text such as 'u amg cycles=2, p jacobi'",
+         .about =
+             "The preconditioner of each field, or with method=.. its solver; auto: amg, ic0 or ilu0, by "
+             "the block"}),
 };
 
 // The word of an enumerator.
@@ -146,6 +167,7 @@ PreconditionerOptions preconditioner_options_read_by(std::string_view id,
                                                      const PreconditionerOptions& options) {
   PreconditionerOptions read = only_read(preconditioner_options(), options, id);
   if (!reads_near_null_space(id)) read.near_null_space = nullptr;
+  if (id != "fields") read.schur_operator = nullptr;
   return read;
 }
 
@@ -160,6 +182,8 @@ std::string_view to_string(SubdomainPartition partition) noexcept {
 std::string_view to_string(AmgSetup setup) noexcept { return word_of(setup_words, setup); }
 std::string_view to_string(LevelFormat format) noexcept { return word_of(level_format_words, format); }
 std::string_view to_string(Coarsening coarsening) noexcept { return word_of(coarsening_words, coarsening); }
+std::string_view to_string(FieldRecipe recipe) noexcept { return word_of(recipe_words, recipe); }
+std::string_view to_string(SchurComplement schur) noexcept { return word_of(schur_words, schur); }
 std::string_view to_string(Smoother smoother) noexcept { return word_of(smoother_words, smoother); }
 
 }  // namespace protean

@@ -9,7 +9,8 @@
 
 namespace PROTEAN_EXPORT protean {
 
-// An entry for each member of PreconditionerOptions except near_null_space, under the name of the member.
+// An entry for each member of PreconditionerOptions except near_null_space and schur_operator, under the name of the
+// member.
 std::span<const Option<PreconditionerOptions>> preconditioner_options() noexcept;
 
 // Whether this preconditioner reads near_null_space.

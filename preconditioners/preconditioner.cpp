@@ -10,6 +10,7 @@
 #include "core/option_checks.hpp"
 #include "core/partition.hpp"
 #include "preconditioners/common/makers.hpp"
+#include "preconditioners/fields/fields.hpp"
 #include "preconditioners/narrow/float_storage.hpp"
 #include "preconditioners/options.hpp"
 
@@ -76,6 +77,8 @@ constexpr PreconditionerEntry entries[] = {
      PROTEAN_MAKERS(make_subdomain_ilu0), false, "subdomain-ic0"},
     {"chebyshev", "Chebyshev polynomial of the matrix scaled by its diagonal; Saad 2003, section 12.3.2",
      PROTEAN_MAKERS(make_chebyshev)},
+    {"fields", "Recipes of the blocks of several fields, saddle points; Benzi, Golub and Liesen 2005",
+     PROTEAN_MAKERS(make_fields), true, "fields with recipe schur-diagonal or symmetric"},
     {"amg",
      "Algebraic multigrid by smoothed aggregation; Vanek, Mandel and Brezina 1996",
      PROTEAN_MAKERS(make_amg),
@@ -96,6 +99,15 @@ static_assert(std::all_of(std::begin(entries), std::end(entries), has_makers),
 }  // namespace
 
 std::span<const PreconditionerEntry> preconditioners() noexcept { return entries; }
+bool is_symmetric(std::string_view id, const PreconditionerOptions& options) {
+  if (id == "fields") return detail::is_symmetric_of_fields(options);
+  for (const PreconditionerEntry& entry : entries)
+    if (entry.id == id) return entry.symmetric;
+  return true;
+}
+bool is_variable(std::string_view id, const PreconditionerOptions& options) {
+  return id == "fields" && detail::is_variable_of_fields(options);
+}
 std::string_view unavailable(AmgSetup setup) noexcept {
   return setup == AmgSetup::classical ? no_hypre : std::string_view();
 }
@@ -119,6 +131,9 @@ std::unique_ptr<Preconditioner<T>> make_preconditioner(std::string_view id, cons
   if (options.near_null_space && !reads_near_null_space(id))
     throw BadArgument(fmt::format(
         "near_null_space is for preconditioners amg and auto, and {} does not read it; leave it out", id));
+  if (options.schur_operator && id != "fields")
+    throw BadArgument(fmt::format(
+        "schur_operator is for preconditioner fields, and {} does not read it; leave it out", id));
   if (id == "none") return nullptr;
   if (!entry->unavailable.empty())
     throw NotAvailable(fmt::format("preconditioner {}: {}", id, entry->unavailable));

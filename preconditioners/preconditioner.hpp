@@ -38,6 +38,10 @@ class Preconditioner : public LinearOperator<T> {
 
   // False if M is not symmetric even for a symmetric A. cg and minres refuse such a preconditioner.
   virtual bool symmetric() const noexcept { return true; }
+  // Whether M^-1 r may be another function of r in each call, such as an iterative solve. Only fcg and fgmres take it.
+  virtual bool variable() const noexcept { return false; }
+  // Of what the last setup has found in A and taken by itself, for a person; else empty.
+  virtual std::string description() const { return {}; }
   // Bytes of all its arrays and vectors; 0 if the number is not known (functions of the user).
   virtual std::size_t bytes() const noexcept { return 0; }
   // The precision in which it keeps its numbers: "float" or "double", or "float and double" for a composition of both.
@@ -100,6 +104,7 @@ struct PreconditionerEntry {
 //                 or ilu0 of subdomain s
 //   chebyshev     p(D^-1 A) D^-1 r, p the Chebyshev polynomial of     4 n values
 //                 given degree on [lambda / eigenvalue_ratio, lambda]
+//   fields        a recipe of the blocks of several fields            the blocks, what solves with them, 3 n values
 //   amg           `cycles` V-cycles of algebraic multigrid for        see bytes(); mostly 2 to 4 times the entries
 //                 A z = r from z = 0
 //
@@ -158,6 +163,14 @@ PROTEAN_EXPORT std::unique_ptr<Preconditioner<T>> make_amg(const LinearOperator<
 PROTEAN_EXPORT MultiVector<double> rigid_body_modes(const ContextPtr& host,
                                                     MultiVectorView<const double> coordinates);
 
+// The text for option `fields` of type fields: rows of equal labels form a field, which is named by its label. Fields
+// are in ascending order of labels. Throws BadArgument for a negative label, and without a row.
+PROTEAN_EXPORT std::string fields_of_labels(std::span<const std::int32_t> labels);
+
+// Whether such an M is symmetric if A is, and whether it is variable(). Throw BadArgument as make_preconditioner() does
+// of option inner. An unknown name is symmetric.
+PROTEAN_EXPORT bool is_symmetric(std::string_view id, const PreconditionerOptions& options);
+PROTEAN_EXPORT bool is_variable(std::string_view id, const PreconditionerOptions& options);
 // Whether such an M is symmetric if A is.
 bool is_symmetric(std::span<const PreconditionerPart> parts, Composition composition) noexcept;
 

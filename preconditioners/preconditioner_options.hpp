@@ -9,6 +9,9 @@
 namespace PROTEAN_EXPORT protean {
 
 template <class T>
+struct CsrMatrix;  // core/csr.hpp
+
+template <class T>
 class MultiVector;  // core/multi_vector.hpp
 
 // What happens to a row whose diagonal entry is missing, zero, or so small that its inverse is not finite. The option
@@ -120,6 +123,34 @@ enum class Smoother : unsigned char {
 inline constexpr Smoother smoothers[] = {Smoother::l1_jacobi, Smoother::gauss_seidel, Smoother::chebyshev};
 std::string_view to_string(Smoother smoother) noexcept;  // "l1-jacobi", "gauss-seidel", "chebyshev"
 
+// How `fields` makes M^-1 of the blocks A_ij of A; fields/fields.hpp has the formulas. S is an approximate Schur
+// complement A_11 - A_10 A_00^-1 A_01 of two fields.
+enum class FieldRecipe : unsigned char {
+  automatic,       // by what the matrix is: fields/fields.hpp
+  additive,        // block Jacobi
+  lower,           // block Gauss-Seidel, forward
+  upper,           // the same, backward
+  symmetric,       // forward and backward
+  schur_diagonal,  // (K^-1, |S|^-1)
+  schur_lower,
+  schur_upper,
+  schur_full
+};
+inline constexpr FieldRecipe field_recipes[] = {
+    FieldRecipe::automatic,   FieldRecipe::additive,    FieldRecipe::lower,
+    FieldRecipe::upper,       FieldRecipe::symmetric,   FieldRecipe::schur_diagonal,
+    FieldRecipe::schur_lower, FieldRecipe::schur_upper, FieldRecipe::schur_full};
+std::string_view to_string(FieldRecipe recipe) noexcept;  // "auto", "additive" .. "schur-full"
+
+// What takes the place of the Schur complement.
+enum class SchurComplement : unsigned char {
+  diagonal,   // A_11 - A_10 D^-1 A_01, D the diagonal of A_00: SIMPLE
+  commutator  // S^-1 = -L^-1 (A_10 D^-1 A_00 D^-1 A_01) L^-1, L = A_10 D^-1 A_01: least-squares commutator
+};
+inline constexpr SchurComplement schur_complements[] = {SchurComplement::diagonal,
+                                                        SchurComplement::commutator};
+std::string_view to_string(SchurComplement schur) noexcept;  // "diagonal", "commutator"
+
 // The options of all types. preconditioner_options() of preconditioners/options.hpp and `protean help problem
 // preconditioner` say which type reads which option, and in which range.
 struct PreconditionerOptions {
@@ -162,11 +193,26 @@ struct PreconditionerOptions {
   std::int64_t max_levels = 25;                       // amg: most levels, including the finest, 1 to 100
   std::int64_t cycles = 1;                            // amg: V-cycles for each M^-1 r, 1 to 100
   std::int64_t unknowns = 1;  // amg, auto: unknowns of a node in consecutive rows, 1 to 64
+  // fields: the rows of each field, as "u 0-9999, p 10000-": ranges of rows from 0, both ends included. A range without
+  // an end goes to the last row, with "/k" it has every k-th row ("u 0-/3 1-/3, p 2-/3"). "auto": found.
+  std::string fields = "auto";
+  // fields: row i belongs to field i mod this number, and the fields are named "0", "1" ..; 0: see `fields`.
+  std::int64_t interleaved = 0;
+  FieldRecipe recipe = FieldRecipe::automatic;        // fields
+  SchurComplement schur = SchurComplement::diagonal;  // fields with a recipe schur-...
+  // fields: the preconditioner of each field with its options, as "u amg cycles=2, p jacobi". With method=cg, or
+  // another method, tolerance=0.01 and iterations=20 that method solves with the block; M then changes from one
+  // application to the next (Preconditioner::variable()). "auto", and a field without one: amg, ic0 or ilu0.
+  std::string inner = "auto";
   // amg with setup aggregation, auto: vectors that A nearly maps to zero, such as rigid_body_modes() of an elastic
   // body. Rows of A x 1 to 64 vectors in host memory, in any layout, linearly independent; their lengths do not matter.
   // The coarser levels represent them instead of the constants. amg copies them. A preconditioner auto or a system does
   // not: the vectors must live as long as it does. Null: the constants. preconditioner_options() has no entry for them.
   const MultiVector<double>* near_null_space = nullptr;
+  // fields with a recipe schur-..: a positive definite matrix in host memory that takes the place of |S|, such as the
+  // mass matrix of the pressure over the viscosity; rows as the second field, in their order. fields copies it, and its
+  // owner keeps it as near_null_space. Null: see `schur`. preconditioner_options() has no entry for it.
+  const CsrMatrix<double>* schur_operator = nullptr;
   bool operator==(const PreconditionerOptions&) const = default;
 };
 

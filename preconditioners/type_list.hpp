@@ -32,6 +32,9 @@
        READS(refresh) READS(storage) READS(zero_diagonal) READS(setup) READS(smoother) READS(coarsening)    \
            READS(strong_threshold) READS(aggressive_levels) READS(strength) READS(level_format)             \
                READS(max_levels) READS(cycles) READS(unknowns) READS(near_null_space))                      \
+  TYPE(Fields, "fields",                                                                                    \
+       READS(refresh) READS(fields) READS(interleaved) READS(recipe) READS(schur) READS(inner)              \
+           READS(schur_operator))                                                                           \
   TYPE(AutoPreconditioner, "auto",                                                                          \
        READS(refresh) READS(solves) READS(storage) READS(zero_diagonal) READS(unknowns)                     \
            READS(near_null_space))

@@ -59,8 +59,10 @@ std::vector<std::string> stronger(const Circumstances& of, bool definite) {
 std::string better_preconditioner(const Circumstances& of) {
   const bool symmetric_method = find_solver(of.method).symmetric;
   if (of.method == "minres" && !of.positive_diagonal.value_or(true))
-    return "give minres a positive definite preconditioner of your own (ic0 and jacobi are none for this "
-           "matrix, whose diagonal entries are not all positive), take gmres with ilu0";
+    return std::string(of.preconditioner == "fields" ? "name the fields and their inner preconditioners"
+                                                     : "take preconditioner fields") +
+           " (ic0 and jacobi are not positive definite for this matrix, whose diagonal entries are not all positive), "
+           "take gmres with ilu0";
   if (symmetric_method || of.symmetric.value_or(false))
     return "take preconditioner " + one_of(stronger(of, true));
   return fmt::format(

@@ -42,6 +42,7 @@ class OrderedPreconditioner final : public Wrapper<T, Preconditioner<T>>, public
     return has_diagonal_ ? diagonal_.view() : VectorView<const T>{};
   }
   bool symmetric() const noexcept override { return M_.symmetric(); }
+  bool variable() const noexcept override { return M_.variable(); }
   // M writes to a vector of product_, and what is written to y heeds the stop.
   Recording recording() const noexcept override {
     Recording recording = M_.recording();

@@ -97,15 +97,28 @@ bool is_rounding(double difference, double norm, std::int64_t rows, double epsil
   return std::abs(difference) <= std::pow(epsilon, 0.75) * std::sqrt(static_cast<double>(rows)) * norm;
 }
 
-std::string_view unsymmetric_preconditioner(std::string_view id, const std::vector<PreconditionerPart>& parts,
-                                            Composition combine) {
-  if (!parts.empty()) return is_symmetric(parts, combine) ? std::string_view() : "composition";
-  for (const PreconditionerEntry& entry : preconditioners())
-    if (entry.id == id && !entry.symmetric) return entry.id;
-  return {};
+PreconditionerTraits preconditioner_traits(std::string_view id, const PreconditionerOptions& options,
+                                           const std::vector<PreconditionerPart>& parts,
+                                           Composition combine) {
+  PreconditionerTraits traits;
+  if (parts.empty()) {
+    if (!is_symmetric(id, options)) traits.unsymmetric = id;
+    if (is_variable(id, options)) traits.variable = id;
+    return traits;
+  }
+  if (!is_symmetric(parts, combine)) traits.unsymmetric = "composition";
+  for (const PreconditionerPart& part : parts)
+    if (is_variable(part.id, part.options)) traits.variable = "composition";
+  return traits;
 }
 
-MethodChoice choose_method(const MethodTraits& traits, std::string_view unsymmetric) {
+MethodChoice choose_method(const MethodTraits& traits, const PreconditionerTraits& preconditioner) {
+  const std::string_view unsymmetric = preconditioner.unsymmetric;
+  if (!preconditioner.variable.empty())
+    return {"fgmres",
+            fmt::format("fgmres: preconditioner {} solves iteratively, so it changes from one iteration to "
+                        "the next",
+                        preconditioner.variable)};
   if (!traits.symmetric)
     return {"gmres", fmt::format("gmres: the matrix is not symmetric; {}", traits.difference)};
   if (!unsymmetric.empty())

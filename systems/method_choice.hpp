@@ -3,6 +3,7 @@
 //   cg      for a symmetric matrix with a positive diagonal
 //   minres  for a symmetric matrix with a diagonal entry that is not positive, since it is not positive definite
 //   gmres   for any other matrix, and if the preconditioner is not symmetric
+//   fgmres  if the preconditioner changes from one application to the next (Preconditioner::variable())
 //
 // Entries are looked at once for each set of values, which takes the time of a few products. For an operator without
 // entries, two products with random vectors show whether it is symmetric.
@@ -33,9 +34,14 @@ MethodTraits method_traits(const Context& context, const CsrMatrix<T>& csr);
 template <class T>
 MethodTraits method_traits(const LinearOperator<T>& A, bool known_symmetric, std::uint64_t seed = 1);
 
-// The preconditioner of this name, or of these parts, if it is not symmetric even for a symmetric matrix; else nothing.
-std::string_view unsymmetric_preconditioner(std::string_view id, const std::vector<PreconditionerPart>& parts,
-                                            Composition combine);
+// What the preconditioner of a solve is for its method.
+struct PreconditionerTraits {
+  std::string_view unsymmetric = {};  // its name, if it is not symmetric even for a symmetric matrix
+  std::string_view variable = {};     // its name, if it changes from one application to the next
+};
+// Of the preconditioner of this name and options, or of these parts.
+PreconditionerTraits preconditioner_traits(std::string_view id, const PreconditionerOptions& options,
+                                           const std::vector<PreconditionerPart>& parts, Composition combine);
 
 // 1 or -1 for entry `index` of a vector: signs in no order that a matrix could have.
 double random_sign(std::uint64_t seed, std::uint64_t index) noexcept;
@@ -48,7 +54,6 @@ struct MethodChoice {
   std::string_view method;
   std::string reason;
 };
-// unsymmetric: as unsymmetric_preconditioner().
-MethodChoice choose_method(const MethodTraits& traits, std::string_view unsymmetric);
+MethodChoice choose_method(const MethodTraits& traits, const PreconditionerTraits& preconditioner);
 
 }  // namespace protean::detail

@@ -57,8 +57,8 @@ std::vector<Setting> make_table() {
            {.name = "preconditioner",
             .words = types,
             .about =
-                "The preconditioner; auto: jacobi, in a long solve another one that pays, and none if the "
-                "diagonal has a zero"}),
+                "The preconditioner; auto: jacobi, in a long solve another one that pays; if the diagonal has "
+                "a zero, fields for a saddle point, else none"}),
        "preconditioner", "type", false, Remakes::preconditioner},
       {option<&S::combine>(
            {.name = "combine", .words = combinations, .about = "How the parts are applied (composition)"}),

@@ -44,7 +44,7 @@ void SystemSolver<T>::choose_method(const SystemMatrix<T>& matrix) {
   Sequence& now = *sequence_;
   if (now.learned) return take_method(*now.learned);
   now.restart = 0;
-  take_method(detail::choose_method(*now.traits, unsymmetric_preconditioner()));
+  take_method(detail::choose_method(*now.traits, preconditioner_traits()));
 }
 
 template <class T>
@@ -57,9 +57,12 @@ void SystemSolver<T>::take_method(detail::MethodChoice choice) {
 }
 
 template <class T>
-std::string_view SystemSolver<T>::unsymmetric_preconditioner() const {
-  if (maker_) return M_ && !M_->symmetric() ? M_->name() : std::string_view();
-  return detail::unsymmetric_preconditioner(settings_.preconditioner, settings_.parts, settings_.combine);
+detail::PreconditionerTraits SystemSolver<T>::preconditioner_traits() const {
+  if (maker_)
+    return {.unsymmetric = M_ && !M_->symmetric() ? M_->name() : std::string_view(),
+            .variable = M_ && M_->variable() ? M_->name() : std::string_view()};
+  return detail::preconditioner_traits(settings_.preconditioner, settings_.preconditioning, settings_.parts,
+                                       settings_.combine);
 }
 
 // Those that it reads. Of method auto, an option may be for a method that was not taken.
@@ -77,12 +80,12 @@ SolverOptions SystemSolver<T>::options_of_method() const {
   return options;
 }
 
-#define PROTEAN_INSTANTIATE(T)                                                   \
-  template void SystemSolver<T>::name_method() noexcept;                         \
-  template void SystemSolver<T>::look_at_matrix(const SystemMatrix<T>&);         \
-  template void SystemSolver<T>::choose_method(const SystemMatrix<T>&);          \
-  template void SystemSolver<T>::take_method(detail::MethodChoice);              \
-  template std::string_view SystemSolver<T>::unsymmetric_preconditioner() const; \
+#define PROTEAN_INSTANTIATE(T)                                                          \
+  template void SystemSolver<T>::name_method() noexcept;                                \
+  template void SystemSolver<T>::look_at_matrix(const SystemMatrix<T>&);                \
+  template void SystemSolver<T>::choose_method(const SystemMatrix<T>&);                 \
+  template void SystemSolver<T>::take_method(detail::MethodChoice);                     \
+  template detail::PreconditionerTraits SystemSolver<T>::preconditioner_traits() const; \
   template SolverOptions SystemSolver<T>::options_of_method() const;
 PROTEAN_INSTANTIATE(float)
 PROTEAN_INSTANTIATE(double)

@@ -178,7 +178,11 @@ void SystemSolver<T>::describe(SystemMatrix<T>& matrix, SolveOutcome& result) {
   result.preconditioner = now.chosen ? now.chosen->taken() : M_ ? M_->name() : "none";
   if (now.chosen)
     result.preconditioner_reason =
-        now.chosen->refused().empty() ? now.choice.reason() : fmt::format("none: {}", now.chosen->refused());
+        now.chosen->taken() == "fields" ? fmt::format("fields: {}", M_->description())
+        : now.chosen->refused().empty() ? now.choice.reason()
+                                        : fmt::format("none: {}", now.chosen->refused());
+  else if (M_)
+    result.preconditioner_reason = M_->description();
   result.storage_reason = storage_reason();
   const Before seconds = std::exchange(before_, {});
   result.check_seconds = seconds.check, result.order_seconds = seconds.order;

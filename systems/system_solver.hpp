@@ -24,6 +24,7 @@ template <class T>
 class LinearSystem;
 namespace PROTEAN_HIDDEN detail {
 struct MethodChoice;
+struct PreconditionerTraits;
 class PreconditionerChoice;
 }  // namespace detail
 
@@ -97,7 +98,7 @@ class SystemSolver {
   PROTEAN_HIDDEN void look_at_matrix(const SystemMatrix<T>& matrix);
   PROTEAN_HIDDEN void choose_method(const SystemMatrix<T>& matrix);
   PROTEAN_HIDDEN void take_method(detail::MethodChoice choice);
-  PROTEAN_HIDDEN std::string_view unsymmetric_preconditioner() const;
+  PROTEAN_HIDDEN detail::PreconditionerTraits preconditioner_traits() const;
   PROTEAN_HIDDEN SolverOptions options_of_method() const;
   PROTEAN_HIDDEN bool has_null_space() const noexcept;
   PROTEAN_HIDDEN const Preconditioner<T>* used_preconditioner() const noexcept;

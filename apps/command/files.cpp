@@ -94,6 +94,8 @@ void CommandFiles::reads(const Problem& problem) {
   add("initial_guess.file", problem.initial_guess.file);
   add("preconditioner.coordinates", problem.near_null_space.coordinates);
   add("preconditioner.near_null_space", problem.near_null_space.vectors);
+  add("preconditioner.labels", problem.fields.labels);
+  add("preconditioner.schur_operator", problem.fields.schur_operator);
   add("schedule.machine", problem.schedule.machine);
   add("partition.file", problem.engine.partition_file);
   if (const char* machine = std::getenv("PROTEAN_MACHINE"); machine && *machine)

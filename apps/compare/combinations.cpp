@@ -68,7 +68,7 @@ class CombinationComparer {
     progress_.stage(problem.matrix.file ? "reading the matrix" : "making the matrix");
     system_ = make_system(host_, problem);
     result_.rows = system_.csr.rows(), result_.nonzeros = system_.csr.nonzeros();
-    read_near_null_space(host_, problem, result_.rows);
+    read_preconditioner_files(host_, problem, result_.rows);
     result_.read_seconds = clock_.total();
     std::vector<Space> spaces = choice_.spaces;
     if (spaces.empty()) spaces.push_back(problem.op.space);

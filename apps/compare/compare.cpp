@@ -94,7 +94,7 @@ class Comparer {
            "--order`, or remove the key (--set matrix.order=none)");
     const ProblemSystem system = make_system(host, problem);
     result_.rows = system.csr.rows(), result_.nonzeros = system.csr.nonzeros();
-    read_near_null_space(host, problem, result_.rows);
+    read_preconditioner_files(host, problem, result_.rows);
     result_.read_seconds = clock_.total();
     resolve_method(*host, system.csr);
     symmetric_ = !first_asymmetry(*host, system.csr.pattern, system.csr.values);
@@ -133,10 +133,10 @@ class Comparer {
     if (!automatic && !open) return;
     const detail::MethodTraits traits = detail::method_traits(host, csr);
     if (automatic)
-      settings.method =
-          detail::choose_method(traits, detail::unsymmetric_preconditioner(settings.preconditioner,
-                                                                           settings.parts, settings.combine))
-              .method;
+      settings.method = detail::choose_method(traits, detail::preconditioner_traits(
+                                                          settings.preconditioner, settings.preconditioning,
+                                                          settings.parts, settings.combine))
+                            .method;
     settings.solver = options_read_by(settings.method, settings.solver);
     if (open && traits.not_positive > 0 &&
         make_solver<double>(settings.method)->needs_symmetric_preconditioner())

@@ -324,7 +324,7 @@ class ProblemReader {
     if (section.word("type") != "composition") {
       PreconditionerPart part = read_preconditioner_part(section);
       settings.preconditioner = part.id, settings.preconditioning = part.options;
-      read_near_null_space(section);
+      read_near_null_space(section), read_field_files(section);
       return;
     }
     for (const Node::Entry& entry : node.entries)
@@ -340,7 +340,7 @@ class ProblemReader {
     for (std::size_t i = 0; i < parts->items.size(); ++i) {
       const Node& item = parts->items[i];
       const KeySection one(item, fmt::format("preconditioner.parts[{}]", i), "preconditioner");
-      for (const std::string_view key : {"coordinates", "near_null_space"})
+      for (const std::string_view key : {"coordinates", "near_null_space", "labels", "schur_operator"})
         if (const Node* given = one.find(key))
           fail(given->place,
                fmt::format("{} is for a preconditioner that is not part of a composition; leave it out",
@@ -369,6 +369,25 @@ class ProblemReader {
              "preconditioner has both 'coordinates' and 'near_null_space'; give one of them: the modes of "
              "rigid bodies are made of coordinates");
       (key == "coordinates" ? spec.coordinates : spec.vectors) = read_path(section, key);
+    }
+  }
+
+  // The same of type fields.
+  void read_field_files(const KeySection& section) {
+    const SolveSettings& settings = problem_.settings;
+    for (const std::string_view key : {"labels", "schur_operator"}) {
+      const Node* const given = section.find(key);
+      if (!given) continue;
+      if (settings.preconditioner != "fields")
+        fail(given->place, fmt::format("{} is for preconditioner.type fields; the type is {}",
+                                       section.path_of(key), settings.preconditioner.name()));
+      if (key == "labels" &&
+          (settings.preconditioning.fields != "auto" || settings.preconditioning.interleaved > 0))
+        fail(
+            given->place,
+            "preconditioner.labels says which rows form a field, and fields or interleaved does, too; leave one of "
+            "them out");
+      (key == "labels" ? problem_.fields.labels : problem_.fields.schur_operator) = read_path(section, key);
     }
   }
 

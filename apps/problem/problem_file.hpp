@@ -64,9 +64,14 @@ struct RhsSpec {
 // "b = A x, x of random numbers in [-1, 1), seed 1 (no rhs was given)", for people.
 std::string rhs_text(const RhsSpec& rhs);
 
-// Vectors near the null space of A, of a file; one of the two at most. See read_near_null_space().
+// Vectors near the null space of A, of a file; one of the two at most. See read_preconditioner_files().
 struct NearNullSpaceSpec {
   FilePath coordinates, vectors;
+};
+
+// Files of preconditioner fields. See read_preconditioner_files().
+struct FieldFiles {
+  FilePath labels, schur_operator;
 };
 
 // Where and how the solve runs.
@@ -107,7 +112,9 @@ struct Problem {
   std::map<std::string_view, Place> places;  // of the settings of solve_settings() that are given
   NearNullSpaceSpec near_null_space;
   std::shared_ptr<const MultiVector<double>>
-      vectors;  // to which the settings refer; see read_near_null_space()
+      vectors;  // to which the settings refer; see read_preconditioner_files()
+  FieldFiles fields;
+  std::shared_ptr<const CsrMatrix<double>> schur_matrix;  // to which the settings refer
   OperatorSpec op;
   ScheduleSpec schedule;
   OutputSpec output;

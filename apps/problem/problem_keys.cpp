@@ -109,6 +109,7 @@ KeyDoc key_of(std::string_view section, const Option<Options>& option) {
     // For a std::string it is a view of that string.
     const auto found = std::find(option.words.begin(), option.words.end(), *word);
     if (found != option.words.end()) key.otherwise = *found;
+    if (option.words.empty()) key.otherwise = *word;
     if (option.allowed.empty())
       key.words.assign(option.words.begin(), option.words.end());
     else
@@ -248,6 +249,12 @@ std::vector<KeyDoc> make_table() {
       only_for(with_near_null_space(),
                file("preconditioner", "near_null_space",
                     "Vectors that A maps nearly to zero; coarser levels represent them")),
+      only_for({"fields"}, file("preconditioner", "labels",
+                                "A whole number of at least 0 for each row: rows of equal numbers form a "
+                                "field, whose name is the number")),
+      only_for({"fields"}, file("preconditioner", "schur_operator",
+                                "A positive definite matrix that takes the place of the Schur complement in "
+                                "a recipe schur-..")),
       only_for({"composition"},
                other("preconditioner", "parts", "list of maps with the keys of preconditioner", none,
                      "The preconditioners that it is made of")),
@@ -425,9 +432,14 @@ OptionValue KeySection::option(const OptionInfo& option, std::string_view key) c
   const Node& node = *find(key);
   const std::string path = path_of(key);
   if (option.kind == OptionKind::number) return read_number(node, path, option.range);
-  if (option.kind == OptionKind::word) {
+  if (option.kind == OptionKind::word && !option.words.empty()) {
     const std::string given = word(key);
     return *std::find(option.words.begin(), option.words.end(), given);
+  }
+  if (option.kind == OptionKind::word) {
+    if (read_text(node, path).empty())
+      fail(node.place, fmt::format("{} is empty; it must be {}", path, allowed_text(option)));
+    return std::string_view(node.text);
   }
   const auto smallest = static_cast<std::int64_t>(option.range.smallest);
   const auto largest = static_cast<std::int64_t>(std::min(option.range.largest, most));

@@ -236,6 +236,8 @@ ProblemSystem make_system(const ContextPtr& host, const Problem& problem, const 
   return system;
 }
 
+namespace {
+
 void read_near_null_space(const ContextPtr& host, Problem& problem, std::int64_t rows) {
   const NearNullSpaceSpec& spec = problem.near_null_space;
   PreconditionerOptions& options = problem.settings.preconditioning;
@@ -279,6 +281,38 @@ void read_near_null_space(const ContextPtr& host, Problem& problem, std::int64_t
     options.unknowns = columns;
   }
   options.near_null_space = problem.vectors.get();
+}
+
+void read_labels(const ContextPtr& host, Problem& problem, std::int64_t rows) {
+  const FilePath& file = problem.fields.labels;
+  if (!file) return;
+  const Vector<double> read = read_vector(host, file.path);
+  if (read.size() != rows)
+    fail(file.place,
+         fmt::format("preconditioner.labels: '{}' has {} numbers; it must have {}, one for each row of the "
+                     "matrix",
+                     file.path, read.size(), rows));
+  std::vector<std::int32_t> labels(static_cast<std::size_t>(rows));
+  for (std::int64_t i = 0; i < rows; ++i) {
+    if (!(read[i] >= 0 && read[i] <= 2147483647.0) || read[i] != std::floor(read[i]))
+      fail(file.place,
+           fmt::format("preconditioner.labels: number {} (from 0) of '{}' is {}; it must be a whole number "
+                       "from 0 to 2147483647",
+                       i, file.path, read[i]));
+    labels[static_cast<std::size_t>(i)] = static_cast<std::int32_t>(read[i]);
+  }
+  problem.settings.preconditioning.fields = fields_of_labels(labels);
+}
+
+}  // namespace
+
+void read_preconditioner_files(const ContextPtr& host, Problem& problem, std::int64_t rows) {
+  read_near_null_space(host, problem, rows);
+  read_labels(host, problem, rows);
+  const FilePath& schur = problem.fields.schur_operator;
+  if (!schur) return;
+  problem.schur_matrix = std::make_shared<const CsrMatrix<double>>(read_matrix(host, schur.path));
+  problem.settings.preconditioning.schur_operator = problem.schur_matrix.get();
 }
 
 double relative_error(VectorView<const double> x, VectorView<const double> exact) {

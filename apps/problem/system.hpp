@@ -51,9 +51,9 @@ struct ProblemSystem {
 ProblemSystem make_system(const ContextPtr& host, const Problem& problem, const ContextPtr& context = nullptr,
                           bool several = false);
 
-// Reads the file of preconditioner.coordinates or near_null_space, if there is one, and sets the options of the
-// preconditioner, for a matrix of that many rows. Throws BadFile.
-void read_near_null_space(const ContextPtr& host, Problem& problem, std::int64_t rows);
+// Reads the files of preconditioner.coordinates or near_null_space, of labels and of schur_operator, if there are any,
+// and sets the options of the preconditioner, for a matrix of that many rows. Throws BadFile.
+void read_preconditioner_files(const ContextPtr& host, Problem& problem, std::int64_t rows);
 
 // Products of an iteration of a method. Each of those that auto takes has one.
 double products_of(std::string_view method);

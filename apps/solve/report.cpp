@@ -379,7 +379,8 @@ std::string summary(const SolveRecord& r) {
     row("", fmt::format("it {}: {} {}{}", one.iteration, changed ? one.from : "not", changed ? "-> " : "",
                         one.to));
   }
-  if (!r.preconditioner_reason.empty()) row("", "auto: " + r.preconditioner_reason);
+  if (!r.preconditioner_reason.empty())
+    row("", (preconditioner_type(p.settings) == "auto" ? "auto: " : "") + r.preconditioner_reason);
   if (!r.storage_reason.empty()) row("", "storage auto: double, since " + r.storage_reason);
   for (const PreconditionerChange& one : r.preconditioner_changes)
     row("", fmt::format("it {}: {} {}{}", one.iteration,

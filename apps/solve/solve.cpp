@@ -145,7 +145,7 @@ class SolveRun {
       record_.rows = system_.elements->rows(), record_.nonzeros = system_.elements->entries();
       record_.elements = system_.elements->elements();
     }
-    read_near_null_space(host_, record_.problem, record_.rows);
+    read_preconditioner_files(host_, record_.problem, record_.rows);
     record_.seconds.read = clock_.lap();
   }
 

@@ -32,6 +32,13 @@ std::optional<PreconditionedResult> petsc_preconditioned(const CsrMatrix<double>
                                                          const PreconditionedSolve& wanted,
                                                          std::vector<double>& x);
 
+// The same by fgmres with PCFIELDSPLIT of two fields, 0 and 1, and algebraic multigrid for each. wanted.preconditioner:
+// lower (multiplicative), schur-upper or schur-full, with the Schur complement by the diagonal (selfp).
+std::optional<PreconditionedResult> petsc_fieldsplit(const CsrMatrix<double>& A, const std::vector<double>& b,
+                                                     const std::vector<std::int32_t>& field_of_row,
+                                                     const PreconditionedSolve& wanted,
+                                                     std::vector<double>& x);
+
 // Times of incomplete factors without fill, the shortest of those measured within `seconds` each.
 struct FactorTimes {
   std::string what;       // the library's name of its factors, if they differ from ic0 or ilu0

@@ -7,6 +7,7 @@ int run_solves(Arguments&);
 int run_setups(Arguments&);
 int run_amg(Arguments&);
 int run_incomplete(Arguments&);
+int run_fields(Arguments&);
 #if defined(PROTEAN_HAVE_FEM)
 int run_refresh(Arguments&);
 #else
@@ -23,6 +24,7 @@ int main(int argc, char** argv) {
        {"setups", run_setups, "setup, new values, application and solve of many preconditioners"},
        {"amg", run_amg, "setups of amg by aggregation, step by step"},
        {"incomplete", run_incomplete, "incomplete factors, ours next to PETSc's and Eigen's"},
+       {"fields", run_fields, "systems of several fields by each recipe, ours next to PETSc's fieldsplit"},
        {"refresh", run_refresh, "what a kept preconditioner saves over the systems of a nonlinear problem",
         "FEM"}},
       argc, argv);

@@ -85,6 +85,17 @@ constexpr GeneratorParam artificial_params[] = {
     {"neighbours", "entries next to an entry in its row, on average", 0.5, 0, 2},
     seed};
 
+constexpr GeneratorParam contrast{
+    "contrast", "coefficient in the disc of radius 1/4 about the middle", 1, 1e-300, big, false};
+constexpr GeneratorParam stokes_params[] = {
+    {"n", "cells along a side", 64, 2, 26754, true},
+    contrast,
+    {"convection", "speed of a rotating wind, upwind; 0 for a symmetric matrix", 0, 0, big, false}};
+constexpr GeneratorParam darcy_params[] = {{"n", "cells along a side", 64, 2, 26754, true}, contrast};
+constexpr GeneratorParam reservoir_params[] = {{"n", "cells along a side", 64, 2, 32767, true},
+                                               contrast,
+                                               {"step", "time step", 0.01, 1e-300, big, false}};
+
 constexpr GeneratorEntry entries[] = {
     {"poisson-2d", "Poisson's equation on a rectangle, 5 points",
      "-u_xx - u_yy times h^2, zero outside: 4 on the diagonal, -1 to the 4 neighbours; nx ny rows, "
@@ -137,6 +148,21 @@ constexpr GeneratorEntry entries[] = {
      "1) / k neighbours an entry, and rows crowded in a small window are similar by chance. `protean "
      "inspect` says what was reached",
      artificial_params, false, artificial},
+    {"stokes-2d", "Flow without inertia, or with a given wind, of a fluid of two viscosities: a saddle point",
+     "-div(mu grad u) + w . grad u + grad p, div u on n x n cells: velocities on the faces between two cells, those "
+     "along x first, then pressures in the cells, times h; mu is contrast in a disc, w = convection (y - 1/2, 1/2 - x) "
+     "upwind; no flow through the border, so that a constant pressure is a null vector; 3 n^2 - 2 n rows",
+     stokes_params, false, stokes_2d},
+    {"darcy-2d", "Flow in a porous medium by mixed finite elements: a saddle point",
+     "u / k + grad p, div u by Raviart-Thomas elements of lowest order on n x n cells: fluxes on the faces between two "
+     "cells, those along x first, then pressures in the cells; k is contrast in a disc; no flow through the border, so "
+     "that a constant pressure is a null vector; 3 n^2 - 2 n rows",
+     darcy_params, false, darcy_2d},
+    {"reservoir-2d", "A step of two phases in a porous medium: pressure and saturation of each cell",
+     "k_ij (p_i - p_j) + h^2 p_i - h k_ij s_i; 0.4 k_ij (p_i - p_j) + (h^2 / step) s_i + h k_ij (s_i - s_j), k_ij the "
+     "harmonic mean of both cells, s from west and south; unknown 2 i is the pressure of cell i, 2 i + 1 its "
+     "saturation; 2 n^2 rows",
+     reservoir_params, false, reservoir_2d},
 };
 
 void check(const GeneratorEntry& entry, const GeneratorParam& param, double value) {

@@ -43,7 +43,7 @@ struct GeneratorEntry {
 };
 
 // poisson-2d, poisson-3d, convection-diffusion-3d, anisotropic-2d, anisotropic-3d, elasticity-3d,
-// graph-laplacian, random-spd, banded, artificial.
+// graph-laplacian, random-spd, banded, artificial, stokes-2d, darcy-2d, reservoir-2d.
 std::span<const GeneratorEntry> generators() noexcept;
 
 // Throws BadArgument for an unknown kind; the message has the nearest known one.

@@ -128,5 +128,8 @@ CsrMatrix<double> graph_laplacian(const RowTarget&, const GeneratorParams&);
 CsrMatrix<double> random_spd(const RowTarget&, const GeneratorParams&);
 CsrMatrix<double> banded(const RowTarget&, const GeneratorParams&);
 CsrMatrix<double> artificial(const RowTarget&, const GeneratorParams&);
+CsrMatrix<double> stokes_2d(const RowTarget&, const GeneratorParams&);
+CsrMatrix<double> darcy_2d(const RowTarget&, const GeneratorParams&);
+CsrMatrix<double> reservoir_2d(const RowTarget&, const GeneratorParams&);
 
 }  // namespace protean::generate_detail

@@ -11,7 +11,10 @@
 #include "core/blas1.hpp"
 #include "core/error.hpp"
 #include "core/extremes.hpp"
+#include "core/statistics.hpp"
+#include "operators/rows.hpp"
 #include "preconditioners/common/makers.hpp"
+#include "preconditioners/fields/found.hpp"
 #include "preconditioners/options.hpp"
 
 namespace protean::detail {
@@ -27,7 +30,7 @@ Chosen<T>::Chosen(const LinearOperator<T>& A, const PreconditionerOptions& optio
 template <class T>
 void Chosen<T>::take(std::string_view id, const LinearOperator<T>& A) {
   inner_ = make_preconditioner<T>(id, A, preconditioner_options_read_by(id, options_));
-  id_ = id, refused_.clear();
+  id_ = id, refused_.clear(), fields_.reset();
   changes_nothing_ = false;
   ++taken_;
   this->forget();
@@ -36,7 +39,7 @@ void Chosen<T>::take(std::string_view id, const LinearOperator<T>& A) {
 template <class T>
 std::unique_ptr<Preconditioner<T>> Chosen<T>::exchange(std::string_view id,
                                                        std::unique_ptr<Preconditioner<T>> inner) {
-  id_ = id, refused_.clear();
+  id_ = id, refused_.clear(), fields_.reset();
   changes_nothing_ = false;
   ++taken_;
   return std::exchange(inner_, std::move(inner));
@@ -44,7 +47,7 @@ std::unique_ptr<Preconditioner<T>> Chosen<T>::exchange(std::string_view id,
 
 template <class T>
 Recording Chosen<T>::recording() const noexcept {
-  Recording inner = refused_.empty() ? inner_->recording() : Recording{true, 1, 0, true};
+  Recording inner = refused_.empty() ? used().recording() : Recording{true, 1, 0, true};
   // Versions of two preconditioners must not be taken for each other.
   constexpr std::uint64_t versions_of_one = std::uint64_t{1} << 32;
   if (inner.version != 0) inner.version += taken_ * versions_of_one;
@@ -53,7 +56,8 @@ Recording Chosen<T>::recording() const noexcept {
 
 template <class T>
 void Chosen<T>::setup(const LinearOperator<T>& A, bool) {
-  const bool was_refused = !refused_.empty(), changed_nothing = std::exchange(changes_nothing_, false);
+  const std::string_view before = taken();
+  const bool changed_nothing = std::exchange(changes_nothing_, false);
   refused_.clear();
   if (id_ != "jacobi") return inner_->ensure(A);
   try {
@@ -62,7 +66,33 @@ void Chosen<T>::setup(const LinearOperator<T>& A, bool) {
   } catch (const BadMatrix& error) { refused_ = error.what(); } catch (const BadArgument& error) {
     refused_ = error.what();
   }
-  if (was_refused != !refused_.empty() || changed_nothing != changes_nothing_) ++taken_;
+  if (refused_.empty())
+    fields_.reset();
+  else
+    try_fields(A);
+  if (before != taken() || changed_nothing != changes_nothing_) ++taken_;
+}
+
+template <class T>
+void Chosen<T>::try_fields(const LinearOperator<T>& A) {
+  try {
+    if (!A.abilities().rows) return fields_.reset();
+    if (!fields_) {
+      const ContextPtr& context = this->context();
+      const ContextPtr host = context->space() == Space::host ? context : Context::host();
+      const CsrMatrix<T> csr = rows_on_host(A, host, "auto");
+      const bool symmetric = asymmetry<T>(*host, csr) <= symmetry_tolerance<T>;
+      if (!is_saddle_point(find_fields(*host, csr, symmetric))) return;
+      fields_ = make_fields<T>(A, {});
+    }
+    fields_->ensure(A);
+    return refused_.clear();
+  } catch (const BadMatrix& error) {
+    refused_ += fmt::format("; {}", error.what());
+  } catch (const BadArgument& error) {
+    refused_ += fmt::format("; {}", error.what());
+  } catch (const OutOfMemory& error) { refused_ += fmt::format("; fields: {}", error.what()); }
+  fields_.reset();
 }
 
 // If M must be definite, throws BadMatrix for a diagonal with a negative entry, with which jacobi is not positive
@@ -91,7 +121,7 @@ void Chosen<T>::look_at_diagonal() {
 
 template <class T>
 void Chosen<T>::do_apply(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const {
-  if (refused_.empty()) return inner_->apply(alpha, x, beta, y);
+  if (refused_.empty()) return used().apply(alpha, x, beta, y);
   axpby<T>(*this->context(), alpha, x, beta, y);
 }
 

@@ -10,8 +10,8 @@
 namespace protean::detail {
 
 // Is jacobi until take() names another one. In a kept system PreconditionerChoice calls it (choice.hpp). If jacobi is
-// refused, as for a diagonal with a zero or an operator that does not know its diagonal, it is none until the next
-// setup.
+// refused, as for a diagonal with a zero or an operator that does not know its diagonal, it is `fields` if the matrix
+// has a saddle point (is_saddle_point() of fields/found.hpp), and none otherwise, until the next setup.
 template <class T>
 class Chosen final : public Preconditioner<T> {
  public:
@@ -27,7 +27,9 @@ class Chosen final : public Preconditioner<T> {
   std::unique_ptr<Preconditioner<T>> exchange(std::string_view id, std::unique_ptr<Preconditioner<T>> inner);
   // The name that take() was given, and the one in use: none if jacobi is refused.
   std::string_view asked() const noexcept { return id_; }
-  std::string_view taken() const noexcept { return refused_.empty() ? std::string_view(id_) : "none"; }
+  std::string_view taken() const noexcept {
+    return fields_ ? "fields" : refused_.empty() ? std::string_view(id_) : "none";
+  }
   // Why it is none instead of jacobi; else empty.
   const std::string& refused() const noexcept { return refused_; }
   // Whether it is jacobi of a diagonal whose entries are all the same, which changes no iterate of any method; then a
@@ -37,13 +39,14 @@ class Chosen final : public Preconditioner<T> {
 
   std::string_view name() const noexcept override { return "auto"; }
   VectorView<const T> inverse_diagonal() const noexcept override {
-    return refused_.empty() ? inner_->inverse_diagonal() : VectorView<const T>();
+    return refused_.empty() ? used().inverse_diagonal() : VectorView<const T>();
   }
-  bool symmetric() const noexcept override { return !refused_.empty() || inner_->symmetric(); }
-  std::size_t bytes() const noexcept override { return inner_->bytes(); }
-  std::string_view storage() const noexcept override { return inner_->storage(); }
-  std::string storage_reason() const override { return inner_->storage_reason(); }
-  std::vector<PreconditionerFigure> figures() const override { return inner_->figures(); }
+  bool symmetric() const noexcept override { return !refused_.empty() || used().symmetric(); }
+  std::string description() const override { return refused_.empty() ? used().description() : std::string(); }
+  std::size_t bytes() const noexcept override { return used().bytes(); }
+  std::string_view storage() const noexcept override { return used().storage(); }
+  std::string storage_reason() const override { return used().storage_reason(); }
+  std::vector<PreconditionerFigure> figures() const override { return used().figures(); }
   Recording recording() const noexcept override;
 
  protected:
@@ -52,12 +55,15 @@ class Chosen final : public Preconditioner<T> {
 
  private:
   void look_at_diagonal();
+  // In place of a jacobi that is refused.
+  void try_fields(const LinearOperator<T>& A);
+  const Preconditioner<T>& used() const noexcept { return fields_ ? *fields_ : *inner_; }
 
   PreconditionerOptions options_;
   bool definite_;
   std::string id_, refused_;
   bool changes_nothing_ = false;
-  std::unique_ptr<Preconditioner<T>> inner_;
+  std::unique_ptr<Preconditioner<T>> inner_, fields_;
   std::uint64_t taken_ = 0;  // how often take() was called
 };
 

@@ -30,6 +30,7 @@ PROTEAN_MAKER(make_subdomain_ic0)
 PROTEAN_MAKER(make_subdomain_ilu0)
 PROTEAN_MAKER(make_chebyshev)
 PROTEAN_MAKER(make_amg)
+PROTEAN_MAKER(make_fields)
 PROTEAN_MAKER(make_aggregation)  // amg by its setup
 PROTEAN_MAKER(make_classical)    // only in a build with hypre
 #undef PROTEAN_MAKER

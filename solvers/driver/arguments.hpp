@@ -38,12 +38,13 @@ void require_memory_of_vectors(const LinearOperator<T>& A, const MultiVectorView
 // The symmetric preconditioner that is most alike.
 inline std::string_view symmetric_relative(std::string_view name) {
   for (const PreconditionerEntry& entry : preconditioners())
-    if (entry.id == name && !entry.symmetric) return entry.symmetric_relative;
+    if (entry.id == name && !entry.symmetric_relative.empty()) return entry.symmetric_relative;
   return "jacobi";
 }
 
 // The diagonal of M^-1 if M^-1 is one, else empty; also without M. Throws ShapeMismatch, WrongSpace, and BadArgument
-// for an M that is not symmetric if the method needs a symmetric one.
+// for an M that is not symmetric if the method needs a symmetric one, and for one that is variable() unless the method
+// is for such.
 template <class T>
 VectorView<const T> diagonal_of_inverse(std::string_view method, bool needs_symmetric,
                                         const LinearOperator<T>& A, const Preconditioner<T>* M) {
@@ -63,6 +64,11 @@ VectorView<const T> diagonal_of_inverse(std::string_view method, bool needs_symm
         "{} needs a symmetric preconditioner, and {} is not symmetric even if the matrix is; use {} "
         "instead, or method gmres or bicgstab",
         method, M->name(), symmetric_relative(M->name())));
+  if (M->variable() && method != "fcg" && method != "fgmres")
+    throw BadArgument(fmt::format(
+        "{} needs a preconditioner that is the same in each iteration, and {} solves iteratively (inner: method=..); "
+        "use method fgmres, or fcg for a positive definite matrix",
+        method, M->name()));
   return d;
 }
 

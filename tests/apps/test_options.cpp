@@ -122,9 +122,16 @@ OptionValue of_kind(const OptionInfo& option, double number) {
   return number;
 }
 
+// A word of a syntax instead of a list.
+bool is_text(const OptionInfo& option) { return option.kind == OptionKind::word && option.words.empty(); }
+
 // Values at both ends of the range, each word; and those just beyond.
 std::vector<OptionValue> good_values(const OptionInfo& option) {
   std::vector<OptionValue> values(option.words.begin(), option.words.end());
+  if (is_text(option)) {  // what is allowed has an example in quotes
+    const std::size_t begin = option.allowed.find('\'') + 1;
+    return {option.allowed.substr(begin, option.allowed.rfind('\'') - begin)};
+  }
   if (option.kind == OptionKind::word) return values;
   const auto& [smallest, largest, open_below, open_above] = option.range;
   values.push_back(of_kind(option, open_below ? std::nextafter(smallest, infinity) : smallest));
@@ -136,6 +143,7 @@ std::vector<OptionValue> good_values(const OptionInfo& option) {
   return values;
 }
 std::vector<OptionValue> bad_values(const OptionInfo& option) {
+  if (is_text(option)) return {};  // its reader knows its syntax
   if (option.kind == OptionKind::word) return {std::string_view("no-such-word")};
   const auto& [smallest, largest, open_below, open_above] = option.range;
   if (option.kind == OptionKind::whole) {
@@ -406,7 +414,8 @@ TYPED_TEST(EveryOption, IsAnEntryThatMakesSense) {
         if (one == "auto") continue;  // one of several
         EXPECT_NE(std::find(readers.begin(), readers.end(), one), readers.end()) << one << " is nobody";
       }
-    EXPECT_EQ(option.words.empty(), option.kind != OptionKind::word);
+    EXPECT_TRUE(option.words.empty() || option.kind == OptionKind::word);
+    if (is_text(option)) { EXPECT_TRUE(has(std::string(option.allowed), "a text such as '")); }
     if (option.with.empty()) continue;
     const auto* const other = find_option(Of::table(), option.with);
     ASSERT_NE(other, nullptr);

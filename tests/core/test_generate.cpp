@@ -42,7 +42,7 @@ GeneratorParams small(std::string_view kind) {
   if (kind == "elasticity-3d") return {{"n", 5}};
   if (kind == "poisson-3d" || kind == "anisotropic-3d" || kind == "convection-diffusion-3d")
     return {{"n", 6}};
-  if (kind == "poisson-2d" || kind == "anisotropic-2d") return {{"n", 15}};
+  if (kind.ends_with("-2d")) return {{"n", 15}};
   return {{"n", 200}};
 }
 

@@ -16,6 +16,7 @@ class Shared final : public Preconditioner<T> {
   std::string_view name() const noexcept override { return own_->M().name(); }
   VectorView<const T> inverse_diagonal() const noexcept override { return own_->M().inverse_diagonal(); }
   bool symmetric() const noexcept override { return own_->M().symmetric(); }
+  bool variable() const noexcept override { return own_->M().variable(); }
   std::size_t bytes() const noexcept override { return own_->M().bytes(); }
   Recording recording() const noexcept override { return own_->M().recording(); }
 

@@ -1,0 +1,455 @@
+#include "preconditioners/fields/fields.hpp"
+
+#include <fmt/format.h>
+
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/blas1.hpp"
+#include "core/error.hpp"
+#include "core/permutation.hpp"
+#include "core/statistics.hpp"
+#include "preconditioners/common/by_solving.hpp"
+#include "preconditioners/common/diagonal.hpp"
+#include "preconditioners/common/entries.hpp"
+#include "preconditioners/common/makers.hpp"
+#include "preconditioners/fields/blocks.hpp"
+#include "preconditioners/fields/field_list.hpp"
+#include "preconditioners/fields/found.hpp"
+#include "preconditioners/fields/inner.hpp"
+#include "preconditioners/fields/recipe.hpp"
+#include "preconditioners/sparse/level_format.hpp"
+
+namespace protean::detail {
+namespace {
+
+// One block, or a Schur complement, as a matrix of the catalogue in the context of the solve.
+template <class T>
+void put(std::unique_ptr<AssembledMatrix<T>>& matrix, const ContextPtr& context, const ContextPtr& host,
+         const CsrMatrix<T>& csr) {
+  const bool on_host = context->space() == Space::host;
+  if (matrix) return matrix->update_values(on_host ? csr : new_values(host, *matrix, csr), SamePattern());
+  std::string format = "csr";
+  matrix = in_format<T>(context, on_host ? csr : upload(context, csr), csr.pattern, format);
+}
+
+template <class T>
+class Fields final : public BySolving<T> {
+ public:
+  Fields(const LinearOperator<T>& A, const PreconditionerOptions& options)
+      : BySolving<T>(A), options_(options), specs_(inner_specs(options.inner)) {
+    variable_ = is_variable_of_fields(options), symmetric_ = is_symmetric_of_fields(options);
+    if (options.schur_operator) keep_given(*options.schur_operator);
+    if (fields_are_found(options)) return;
+    named_ = named_fields(options, A.rows());
+    require_fields(specs_, named_.names), require_two(options.recipe, named_);
+  }
+
+  std::string_view name() const noexcept override { return "fields"; }
+  bool symmetric() const noexcept override { return symmetric_; }
+  bool variable() const noexcept override { return variable_; }
+  std::string description() const override { return parts_ ? parts_->text : std::string(); }
+  std::vector<PreconditionerFigure> figures() const override {
+    if (!parts_) return {};
+    return {{"fields", static_cast<double>(parts_->fields.size())}};
+  }
+  Recording recording() const noexcept override {
+    Recording all = BySolving<T>::recording();
+    all.allowed = !variable_;
+    if (!parts_) return all;
+    for (const auto& inner : parts_->inner) {
+      if (!inner) continue;
+      const Recording one = inner->recording();
+      all.allowed = all.allowed && one.allowed;
+      all.version = all.version == 0 || one.version == 0 ? 0 : all.version + one.version;
+    }
+    return all;
+  }
+
+ protected:
+  void setup(const LinearOperator<T>& A, bool pattern_changed) override {
+    const ContextPtr& context = this->context();
+    const ContextPtr host = context->space() == Space::host ? context : Context::host();
+    const CsrMatrix<T> csr = finite_rows(A, host, name());
+    const bool symmetric = asymmetry<T>(*host, csr) <= symmetry_tolerance<T>;
+    FoundFields found;
+    if (fields_are_found(options_)) {
+      found = find_fields(*host, csr, symmetric);
+      require_fields(specs_, found.fields.names);
+    }
+    const FieldList& fields = fields_are_found(options_) ? found.fields : named_;
+    const Recipe recipe = options_.recipe != Recipe::automatic
+                              ? options_.recipe
+                              : automatic_recipe(*host, csr, fields, symmetric);
+    require_two(recipe, fields);
+    const bool commuted = takes_commutator(csr, fields, recipe);
+    const bool same = parts_ && !pattern_changed && parts_->fields == fields && parts_->recipe == recipe &&
+                      parts_->commuted == commuted;
+    if (same) {
+      try {
+        fill(*parts_, host, csr, found.what);
+      } catch (...) {
+        // Some blocks are new. Such a mixture is not used.
+        parts_.reset(), this->forget();
+        throw;
+      }
+      return;
+    }
+    auto made = std::make_unique<Parts>();
+    made->commuted = commuted;
+    make_patterns(*made, host, csr.pattern, fields, recipe);
+    fill(*made, host, csr, found.what);
+    parts_ = std::move(made);
+  }
+
+  void solve(VectorView<const T> r, VectorView<T> z) const override {
+    if (!parts_) throw BadArgument("fields is applied after an ensure(A) that failed; call it again");
+    const std::lock_guard lock(mutex_);
+    const Parts& p = *parts_;
+    p.permutation.apply(r, p.r.view());
+    combine(p);
+    p.permutation.apply_inverse(VectorView<const T>(p.z), z);
+  }
+  std::size_t bytes_of_arrays() const noexcept override {
+    if (!parts_) return 0;
+    const Parts& p = *parts_;
+    const bool on_host = this->context()->space() == Space::host;
+    std::size_t sum = static_cast<std::size_t>(p.r.size() + p.z.size() + p.t.size() + p.inverse.size() +
+                                               p.ones.size() + p.sum.size()) *
+                      sizeof(T);
+    const auto of_matrix = [&](const AssembledMatrix<T>* matrix, std::size_t pattern) {
+      return (matrix ? matrix->bytes() : 0) +
+             (matrix && on_host ? 0 : pattern);  // csr shares the pattern of the host
+    };
+    for (std::size_t k = 0; k < p.patterns.size(); ++k)
+      sum += p.patterns[k].bytes() + of_matrix(p.blocks[k].get(), p.patterns[k].pattern().bytes());
+    if (p.schur && !has_given_)
+      sum += p.schur_pattern.bytes() + of_matrix(p.schur.get(), p.schur_pattern.pattern().bytes());
+    if (has_given_) sum += given_.bytes() + (on_host ? 0 : p.schur->bytes());
+    for (const auto& inner : p.inner) sum += inner ? inner->bytes() : 0;
+    const std::size_t places = on_host ? 0 : 8 * static_cast<std::size_t>(p.permutation.size());
+    return sum + places + p.fields.of_row.size() * 4;
+  }
+
+ private:
+  struct Parts {
+    FieldList fields;
+    Recipe recipe = Recipe::additive;
+    bool commuted = false;    // S by the commutator
+    std::string text;         // for a person
+    Permutation permutation;  // field after field
+    std::vector<std::int64_t> begin;
+    // Block (i, j) at i * fields + j: pattern and matrix of those in use.
+    std::vector<BlockPattern> patterns;
+    std::vector<bool> in_use;
+    std::vector<std::unique_ptr<AssembledMatrix<T>>> blocks;
+    SchurPattern schur_pattern;
+    std::unique_ptr<AssembledMatrix<T>> schur;
+    T sign = 1;
+    std::vector<std::string> types;  // of inner
+    std::vector<std::unique_ptr<Preconditioner<T>>> inner;
+    mutable Vector<T> r, z, t;
+    Vector<T> inverse, ones;  // D^-1 of the commutator, and of P if there is a constant
+    mutable Vector<T> sum;
+
+    std::size_t at(std::int64_t i, std::int64_t j) const noexcept {
+      return static_cast<std::size_t>(i * fields.size() + j);
+    }
+    const AssembledMatrix<T>& block(std::int64_t i, std::int64_t j) const noexcept {
+      return *blocks[at(i, j)];
+    }
+    VectorView<T> part(Vector<T>& v, std::int64_t i) const noexcept {
+      const VectorView<T> all = v.view();
+      const auto k = static_cast<std::size_t>(i);
+      return {all.data + begin[k], begin[k + 1] - begin[k], all.space};
+    }
+  };
+
+  bool takes_commutator(const CsrMatrix<T>& csr, const FieldList& fields, Recipe recipe) const {
+    if (!of_schur(recipe) || options_.schur == SchurComplement::diagonal) return false;
+    if (!is_zero_block(csr, fields, 1))
+      throw BadMatrix(fmt::format(
+          "fields: schur commutator is for a zero block of field {}, and this one is not; take schur "
+          "diagonal",
+          fields.names[1]));
+    return true;
+  }
+  void keep_given(const CsrMatrix<double>& given) {
+    if (options_.schur == SchurComplement::commutator)
+      throw BadArgument("schur_operator takes the place of the Schur complement; leave schur commutator out");
+    if (options_.recipe != Recipe::automatic && !of_schur(options_.recipe))
+      throw BadArgument(
+          fmt::format("schur_operator is for a recipe schur-.., and the recipe is {}; leave it out",
+                      to_string(options_.recipe)));
+    const ContextPtr host = Context::host(1);
+    require_finite(*host, given);
+    validate_sorted(*host, given.pattern);
+    if (given.rows() != given.cols())
+      throw ShapeMismatch(
+          fmt::format("schur_operator is {} x {}; it must be square", given.rows(), given.cols()));
+    if constexpr (sizeof(T) == sizeof(double))
+      given_ = deep_copy(host, given);
+    else
+      given_ = deep_copy(host, convert_values<T>(host, given));
+    options_.schur_operator = nullptr;  // its owner may go
+    has_given_ = true;
+  }
+
+  void make_patterns(Parts& p, const ContextPtr& host, const SparsityPattern& A, const FieldList& fields,
+                     Recipe recipe) const {
+    const ContextPtr& context = this->context();
+    p.fields = fields, p.recipe = recipe;
+    const std::vector<std::vector<std::int32_t>> rows = fields.rows_of_fields();
+    std::vector<std::int32_t> order, local(static_cast<std::size_t>(A.rows));
+    p.begin.push_back(0);
+    for (const auto& one : rows) {
+      for (std::size_t k = 0; k < one.size(); ++k)
+        local[static_cast<std::size_t>(one[k])] = static_cast<std::int32_t>(k);
+      order.insert(order.end(), one.begin(), one.end());
+      p.begin.push_back(static_cast<std::int64_t>(order.size()));
+    }
+    p.permutation = Permutation(context, std::move(order));
+    const std::int64_t count = fields.size();
+    p.patterns.resize(static_cast<std::size_t>(count * count)), p.blocks.resize(p.patterns.size());
+    p.in_use.resize(p.patterns.size());
+    p.inner.resize(static_cast<std::size_t>(count)), p.types.resize(static_cast<std::size_t>(count));
+    for (std::int64_t i = 0; i < count; ++i)
+      for (std::int64_t j = 0; j < count; ++j) {
+        if (i != j && !of_schur(recipe) && !multiplies(recipe, i, j)) continue;
+        p.in_use[p.at(i, j)] = true;
+        p.patterns[p.at(i, j)] =
+            BlockPattern(host, A, fields, rows[static_cast<std::size_t>(i)], j,
+                         static_cast<std::int64_t>(rows[static_cast<std::size_t>(j)].size()), local);
+      }
+    if (of_schur(recipe) && !has_given_)
+      p.schur_pattern = SchurPattern(host, p.patterns[p.at(1, 0)].pattern(),
+                                     p.commuted ? nullptr : &p.patterns[p.at(1, 1)].pattern(),
+                                     p.patterns[p.at(0, 1)].pattern());
+    p.r = Vector<T>(context, A.rows), p.z = Vector<T>(context, A.rows);
+    if (recipe == Recipe::symmetric || p.commuted) p.t = Vector<T>(context, 2 * A.rows);
+  }
+
+  // The values of everything; creates matrices and preconditioners that are not there yet.
+  void fill(Parts& p, const ContextPtr& host, const CsrMatrix<T>& csr, const std::string& found) const {
+    const ContextPtr& context = this->context();
+    const std::int64_t count = p.fields.size();
+    const bool schur = of_schur(p.recipe);
+    std::vector<CsrMatrix<T>> values(p.patterns.size());
+    for (std::int64_t i = 0; i < count; ++i)
+      for (std::int64_t j = 0; j < count; ++j) {
+        const std::size_t k = p.at(i, j);
+        if (!p.in_use[k]) continue;
+        values[k] = p.patterns[k].of(host, csr);
+        const bool used = i == j ? !(schur && i == 1) : multiplies(p.recipe, i, j) || p.commuted;
+        if (used) put(p.blocks[k], context, host, values[k]);
+      }
+    CsrMatrix<T> complement;
+    if (schur) {
+      complement = make_schur(p, host, values);
+      put(p.schur, context, host, complement);
+      const bool constant = maps_constant_to_zero(*host, csr, p.fields, 1);
+      if (constant && p.ones.size() == 0) {
+        p.sum = Vector<T>(context, 1);
+        Vector<T> ones(context, p.begin[2] - p.begin[1]);
+        protean::fill<T>(*context, T(1), ones.view());
+        p.ones = std::move(ones);
+      } else if (!constant) {
+        p.ones = {}, p.sum = {};
+      }
+    }
+    for (std::int64_t i = 0; i < count; ++i) {
+      const bool of_complement = schur && i == 1;
+      // A sweep of ssor does not leave the neighbourhood of the diagonal, which is what such a complement is like.
+      const bool local =
+          of_complement && !p.commuted && !has_given_ && !is_nearly_diagonal(values[p.at(0, 0)]);
+      set_up_inner(p, host, i, of_complement ? *p.schur : *p.blocks[p.at(i, i)],
+                   of_complement ? complement : values[p.at(i, i)], local);
+    }
+    describe(p, found);
+  }
+
+  CsrMatrix<T> make_schur(Parts& p, const ContextPtr& host, const std::vector<CsrMatrix<T>>& values) const {
+    const CsrMatrix<T>& A11 = values[p.at(1, 1)];
+    const std::string called = fmt::format("fields: the block of field {}", p.fields.names[0]);
+    const Vector<T> diagonal = usable_diagonal<T>(called, host, values[p.at(0, 0)], ZeroDiagonal::error);
+    std::vector<T> inverse(static_cast<std::size_t>(diagonal.size()));
+    for (std::int64_t i = 0; i < diagonal.size(); ++i)
+      inverse[static_cast<std::size_t>(i)] = T(1) / diagonal[i];
+    const bool commuted = p.commuted;
+    if (commuted) {
+      if (p.inverse.size() == 0) p.inverse = Vector<T>(this->context(), diagonal.size());
+      copy<T>(*this->context(), {inverse.data(), diagonal.size()}, p.inverse.view());
+    }
+    if (has_given_) {
+      if (given_.rows() != A11.rows())
+        throw ShapeMismatch(
+            fmt::format("schur_operator has {} rows, and field {} has {}; they must be the same",
+                        given_.rows(), p.fields.names[1], A11.rows()));
+      p.sign = sign_of_schur(host, values[p.at(1, 0)], A11, values[p.at(0, 1)], inverse);
+      return given_;
+    }
+    CsrMatrix<T> made = p.schur_pattern.of(host, values[p.at(1, 0)], commuted ? nullptr : &A11,
+                                           values[p.at(0, 1)], inverse, p.sign);
+    require_no_overflow(*host, name(), made.values, made.nonzeros());
+    return made;
+  }
+
+  void set_up_inner(Parts& p, const ContextPtr& host, std::int64_t field, const AssembledMatrix<T>& matrix,
+                    const CsrMatrix<T>& csr, bool local) const {
+    const auto k = static_cast<std::size_t>(field);
+    const std::string& called = p.fields.names[k];
+    const InnerSpec spec = inner_of(specs_, called);
+    const std::string type = spec.id != "auto" ? spec.id
+                             : local           ? "ssor"
+                                               : std::string(default_inner(*host, csr, called));
+    try {
+      if (p.types[k] != type) {
+        auto made = make_preconditioner<T>(type, matrix, spec.options);
+        p.inner[k] = spec.solver.method.empty() ? std::move(made)
+                                                : make_inner_solver<T>(matrix, std::move(made), spec.solver);
+        p.types[k] = type;
+      }
+      if (p.inner[k]) p.inner[k]->ensure(matrix);
+    } catch (const BadMatrix& error) {
+      throw BadMatrix(fmt::format(
+          "fields: preconditioner {} of field {}{}: {} (rows count within the field)", type, called,
+          of_schur(p.recipe) && field == 1 ? ", of its Schur complement" : "", error.what()));
+    }
+  }
+
+  void describe(Parts& p, const std::string& found) const {
+    p.text = found;
+    if (found.empty()) {
+      for (std::size_t k = 0; k < p.fields.names.size(); ++k)
+        p.text += fmt::format("{}{} ({} rows)", k == 0 ? "fields " : ", ", p.fields.names[k],
+                              p.begin[k + 1] - p.begin[k]);
+    }
+    p.text += fmt::format("; recipe {}", to_string(p.recipe));
+    if (of_schur(p.recipe))
+      p.text += fmt::format(" by {}", has_given_   ? "the given operator"
+                                      : p.commuted ? "the commutator"
+                                                   : "the diagonal");
+    p.text += "; inner ";
+    for (std::size_t k = 0; k < p.types.size(); ++k) {
+      const InnerSpec spec = inner_of(specs_, p.fields.names[k]);
+      p.text += fmt::format("{}{} {}{}{}", k == 0 ? "" : ", ", p.fields.names[k], p.types[k],
+                            spec.solver.method.empty() ? "" : " with ", spec.solver.method);
+    }
+    if (p.ones.size() > 0) p.text += fmt::format("; constants in field {} change nothing", p.fields.names[1]);
+  }
+
+  // z := M_i^-1 r
+  void inner(const Parts& p, std::int64_t i, VectorView<const T> r, VectorView<T> z) const {
+    const auto& M = p.inner[static_cast<std::size_t>(i)];
+    if (M) return M->apply(r, z);
+    copy<T>(*this->context(), r, z);
+  }
+  // v := P v
+  void project(const Parts& p, VectorView<T> v) const {
+    if (p.ones.size() == 0) return;
+    const Context& context = *this->context();
+    dot<T>(context, p.ones.view(), v, p.sum.data());
+    axpy<T>(context, Coefficient<T>(T(-1) / static_cast<T>(v.size), p.sum.data()), p.ones.view(), v);
+  }
+  // z := |S|^-1 r; r is changed.
+  void schur(const Parts& p, VectorView<T> r, VectorView<T> z) const {
+    project(p, r);
+    inner(p, 1, r, z);
+    if (p.commuted) {
+      const Context& context = *this->context();
+      const VectorView<T> t0 = p.part(p.t, 0), t1 = p.part(p.t, 1),
+                          u0{p.t.data() + p.r.size(), t0.size, t0.space};
+      p.block(0, 1).apply(T(1), z, T(0), t0);
+      multiply<T>(context, p.inverse.view(), t0, t0);
+      p.block(0, 0).apply(T(1), t0, T(0), u0);
+      multiply<T>(context, p.inverse.view(), u0, u0);
+      p.block(1, 0).apply(p.sign, u0, T(0), t1);
+      inner(p, 1, t1, z);
+    }
+    project(p, z);
+  }
+  // z_1 := S^-1 r_1
+  void signed_schur(const Parts& p) const {
+    schur(p, p.part(p.r, 1), p.part(p.z, 1));
+    if (p.sign > T(0)) scale<T>(*this->context(), T(-1), p.part(p.z, 1));
+  }
+  // r_i := r_i - A_ij z_j
+  void subtract(const Parts& p, std::int64_t i, std::int64_t j) const {
+    p.block(i, j).apply(T(-1), p.part(p.z, j), T(1), p.part(p.r, i));
+  }
+  void solve_field(const Parts& p, std::int64_t i) const { inner(p, i, p.part(p.r, i), p.part(p.z, i)); }
+
+  // z := M^-1 r in the order of the fields; r is changed.
+  void combine(const Parts& p) const {
+    const std::int64_t count = p.fields.size();
+    switch (p.recipe) {
+      case Recipe::automatic:
+      case Recipe::additive:
+        for (std::int64_t i = 0; i < count; ++i) solve_field(p, i);
+        return;
+      case Recipe::lower:
+      case Recipe::symmetric:
+        for (std::int64_t i = 0; i < count; ++i) {
+          for (std::int64_t j = 0; j < i; ++j) subtract(p, i, j);
+          solve_field(p, i);
+        }
+        if (p.recipe == Recipe::symmetric) sweep_back(p);
+        return;
+      case Recipe::upper:
+        for (std::int64_t i = count; i-- > 0;) {
+          for (std::int64_t j = i + 1; j < count; ++j) subtract(p, i, j);
+          solve_field(p, i);
+        }
+        return;
+      case Recipe::schur_diagonal:
+        solve_field(p, 0);
+        return schur(p, p.part(p.r, 1), p.part(p.z, 1));
+      case Recipe::schur_lower:
+        solve_field(p, 0), subtract(p, 1, 0);
+        return signed_schur(p);
+      case Recipe::schur_upper:
+        signed_schur(p);
+        subtract(p, 0, 1);
+        return solve_field(p, 0);
+      case Recipe::schur_full:
+        solve_field(p, 0), subtract(p, 1, 0);
+        signed_schur(p);
+        subtract(p, 0, 1);
+        return solve_field(p, 0);
+    }
+  }
+  void sweep_back(const Parts& p) const {
+    const std::int64_t count = p.fields.size();
+    for (std::int64_t i = count - 1; i-- > 0;) {
+      const VectorView<T> t = p.part(p.t, i), u{p.t.data() + p.r.size(), t.size, t.space};
+      for (std::int64_t j = i + 1; j < count; ++j)
+        p.block(i, j).apply(T(1), p.part(p.z, j), j == i + 1 ? T(0) : T(1), t);
+      inner(p, i, t, u);
+      axpy<T>(*this->context(), T(-1), u, p.part(p.z, i));
+    }
+  }
+
+  PreconditionerOptions options_;
+  std::vector<InnerSpec> specs_;
+  FieldList named_;
+  CsrMatrix<T> given_;  // in place of |S|
+  bool has_given_ = false;
+  bool symmetric_ = true, variable_ = false;
+  std::unique_ptr<Parts> parts_;
+  mutable std::mutex mutex_;  // of the vectors
+};
+
+}  // namespace
+
+template <class T>
+MadePreconditioner<T> make_fields(const LinearOperator<T>& A, const PreconditionerOptions& options) {
+  return std::make_unique<Fields<T>>(A, options);
+}
+template MadePreconditioner<float> make_fields<float>(const LinearOperator<float>&,
+                                                      const PreconditionerOptions&);
+template MadePreconditioner<double> make_fields<double>(const LinearOperator<double>&,
+                                                        const PreconditionerOptions&);
+
+}  // namespace protean::detail

@@ -1,0 +1,46 @@
+// The preconditioner `fields`: of a system of several fields, such as velocity and pressure, made of preconditioners of
+// its blocks. Private to preconditioners/ and systems/.
+//
+// The rows of field i are those that the options name, or that were found (found.hpp). A_ij are the blocks, r_i and z_i
+// the parts of vectors, M_i what option `inner` makes of A_ii. z := M^-1 r is by recipe
+//   additive         z_i = M_i^-1 r_i
+//   lower            z_i = M_i^-1 (r_i - sum_{j < i} A_ij z_j),  i = 0, 1 ..
+//   upper            z_i = M_i^-1 (r_i - sum_{j > i} A_ij z_j),  i = k - 1, k - 2 ..
+//   symmetric        y as z of lower, then z_i = y_i - M_i^-1 sum_{j > i} A_ij z_j,  i = k - 1, k - 2 ..
+// and for two fields, with K = M_0 and S^-1 as below,
+//   schur-diagonal   z_0 = K^-1 r_0,  z_1 = |S|^-1 r_1
+//   schur-lower      z_0 = K^-1 r_0,  z_1 = S^-1 (r_1 - A_10 z_0)
+//   schur-upper      z_1 = S^-1 r_1,  z_0 = K^-1 (r_0 - A_01 z_1)
+//   schur-full       z_1 = S^-1 (r_1 - A_10 K^-1 r_0),  z_0 = K^-1 (r_0 - A_01 z_1)
+// D is the diagonal of A_00, s = 1 or -1 the sign of the trace of A_10 D^-1 A_01 - A_11, and M_1 is of another matrix:
+//   schur: diagonal    M_1 of s (A_10 D^-1 A_01 - A_11);        |S|^-1 = M_1^-1
+//   schur: commutator  M_1 of L = s A_10 D^-1 A_01, A_11 = 0;   |S|^-1 = s M_1^-1 A_10 D^-1 A_00 D^-1 A_01 M_1^-1
+// and S^-1 = -s |S|^-1. If A (0, 1) = 0, a part of constants in field 1 changes nothing: |S|^-1 then is P |S|^-1 P with
+// P = I - 1 1^T / n_1.
+//
+// M_1 of inner auto for schur: diagonal is ssor unless A_00 is nearly diagonal (is_nearly_diagonal() of recipe.hpp).
+//
+// recipe auto is, for a symmetric A, schur-diagonal if field 1 has a zero block or no positive diagonal entry, else
+// symmetric; for another A, schur-upper if field 1 has a zero block, else lower. It is additive for one field, and
+// takes no Schur complement of more than two fields.
+//
+// With symmetric A and M_i the recipes additive, symmetric and schur-diagonal are symmetric, and positive definite if K
+// and M_1 are, as minres needs it. schur-full is symmetric and, for a saddle point, indefinite.
+//
+// Sources: Benzi, Golub and Liesen, Acta Numerica 14 (2005) 1, sections 8 and 10; Patankar and Spalding, Int. J. Heat
+// Mass Transfer 15 (1972) 1787 (SIMPLE); Elman, Howle, Shadid, Shuttleworth and Tuminaro, SIAM J. Sci. Comput. 27
+// (2006) 1651 (least-squares commutator). Memory: blocks in csr, the matrices and memory of M_i, 8 bytes an entry of
+// the blocks for new values, 3 vectors (symmetric, commutator: more).
+#pragma once
+#include <string_view>
+
+#include "preconditioners/preconditioner.hpp"
+
+namespace protean::detail {
+
+// Whether such an M is symmetric and made for methods that need a definite one, if A is symmetric.
+bool is_symmetric_of_fields(const PreconditionerOptions& options);
+// Whether a Krylov method solves with a block.
+bool is_variable_of_fields(const PreconditionerOptions& options);
+
+}  // namespace protean::detail

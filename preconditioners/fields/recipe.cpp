@@ -1,0 +1,113 @@
+#include "preconditioners/fields/recipe.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "core/error.hpp"
+#include "preconditioners/fields/fields.hpp"
+#include "preconditioners/fields/inner.hpp"
+
+namespace protean::detail {
+
+bool multiplies(Recipe recipe, std::int64_t i, std::int64_t j) noexcept {
+  switch (recipe) {
+    case Recipe::lower:
+    case Recipe::schur_lower:
+      return j < i;
+    case Recipe::upper:
+    case Recipe::schur_upper:
+      return j > i;
+    case Recipe::symmetric:
+    case Recipe::schur_full:
+      return true;
+    default:
+      return false;
+  }
+}
+
+void require_two(Recipe recipe, const FieldList& fields) {
+  if (!of_schur(recipe) || fields.size() == 2) return;
+  throw BadArgument(fmt::format(
+      "recipe {} takes the Schur complement of two fields, and there {} {}; {}", to_string(recipe),
+      fields.size() == 1 ? "is" : "are", fields.size(),
+      fields.size() == 1
+          ? "name them by option fields or interleaved, or take recipe additive"
+          : "join some of them, such as 'u 0-/3 1-/3, p 2-/3', or take lower, upper or symmetric"));
+}
+
+namespace {
+
+template <class T>
+bool has_no_positive_diagonal(const Context& host, const CsrMatrix<T>& csr, const FieldList& fields,
+                              std::int32_t field) {
+  std::vector<T> d(static_cast<std::size_t>(csr.rows()));
+  extract_diagonal<T>(host, csr, d.data());
+  for (std::size_t i = 0; i < d.size(); ++i)
+    if (fields.of_row[i] == field && d[i] > T(0)) return false;
+  return true;
+}
+
+}  // namespace
+
+template <class T>
+bool is_zero_block(const CsrMatrix<T>& csr, const FieldList& fields, std::int32_t field) {
+  constexpr double tiny_part = 1e-10;
+  for (std::int64_t i = 0; i < csr.rows(); ++i) {
+    if (fields.of_row[static_cast<std::size_t>(i)] != field) continue;
+    double largest = 0, inside = 0;
+    for (std::int64_t k = csr.pattern.row_ptr[i]; k < csr.pattern.row_ptr[i + 1]; ++k) {
+      const double value = std::abs(static_cast<double>(csr.values[k]));
+      largest = std::max(largest, value);
+      if (fields.of_row[static_cast<std::size_t>(csr.pattern.col[k])] == field)
+        inside = std::max(inside, value);
+    }
+    if (inside > tiny_part * largest) return false;
+  }
+  return true;
+}
+
+template <class T>
+bool is_nearly_diagonal(const CsrMatrix<T>& A00) {
+  double diagonal = 0, others = 0;
+  for (std::int64_t i = 0; i < A00.rows(); ++i)
+    for (std::int64_t k = A00.pattern.row_ptr[i]; k < A00.pattern.row_ptr[i + 1]; ++k)
+      (A00.pattern.col[k] == i ? diagonal : others) += std::abs(static_cast<double>(A00.values[k]));
+  return others <= 0.75 * diagonal;
+}
+
+template <class T>
+Recipe automatic_recipe(const Context& host, const CsrMatrix<T>& csr, const FieldList& fields,
+                        bool symmetric) {
+  if (fields.size() == 1) return Recipe::additive;
+  const bool constraint =
+      fields.size() == 2 &&
+      (is_zero_block(csr, fields, 1) || (symmetric && has_no_positive_diagonal(host, csr, fields, 1)));
+  if (symmetric) return constraint ? Recipe::schur_diagonal : Recipe::symmetric;
+  return constraint ? Recipe::schur_upper : Recipe::lower;
+}
+template Recipe automatic_recipe<float>(const Context&, const CsrMatrix<float>&, const FieldList&, bool);
+template Recipe automatic_recipe<double>(const Context&, const CsrMatrix<double>&, const FieldList&, bool);
+template bool is_zero_block<float>(const CsrMatrix<float>&, const FieldList&, std::int32_t);
+template bool is_zero_block<double>(const CsrMatrix<double>&, const FieldList&, std::int32_t);
+template bool is_nearly_diagonal<float>(const CsrMatrix<float>&);
+template bool is_nearly_diagonal<double>(const CsrMatrix<double>&);
+
+bool is_symmetric_of_fields(const PreconditionerOptions& options) {
+  const Recipe recipe = options.recipe;
+  if (recipe == Recipe::lower || recipe == Recipe::upper || recipe > Recipe::schur_diagonal) return false;
+  const std::vector<InnerSpec> specs = inner_specs(options.inner);
+  return std::all_of(specs.begin(), specs.end(), [](const InnerSpec& one) {
+    return one.solver.method.empty() && is_symmetric(one.id, one.options);
+  });
+}
+
+bool is_variable_of_fields(const PreconditionerOptions& options) {
+  const std::vector<InnerSpec> specs = inner_specs(options.inner);
+  return std::any_of(specs.begin(), specs.end(),
+                     [](const InnerSpec& one) { return !one.solver.method.empty(); });
+}
+
+}  // namespace protean::detail

@@ -1,0 +1,211 @@
+// Solves of systems of several fields: what auto takes, which methods are refused, and kept systems.
+#include <cmath>
+#include <cstdint>
+#include <random>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/error.hpp"
+#include "core/generate/generate.hpp"
+#include "gtest/gtest.h"
+#include "protean.hpp"
+#include "solvers/systems.hpp"
+#include "support/battery.hpp"
+#include "support/stokes.hpp"
+
+namespace protean::test {
+namespace {
+
+bool has(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
+
+// A x = b with b = A (1, 2, 3, 1, 2, 3 ..).
+struct System {
+  CsrMatrix<double> A;
+  std::vector<double> b, x;
+
+  explicit System(CsrMatrix<double> matrix)
+      : A(std::move(matrix)), b(static_cast<std::size_t>(A.rows())), x(b.size()) {
+    for (std::int64_t i = 0; i < A.rows(); ++i)
+      for (std::int64_t k = A.pattern.row_ptr[i]; k < A.pattern.row_ptr[i + 1]; ++k)
+        b[i] += A.values[k] * (1 + A.pattern.col[k] % 3);
+  }
+  System(const char* kind, const GeneratorParams& params) : System(generate(test_context(), kind, params)) {}
+
+  SolveResult solve(SolveSettings settings) {
+    settings.context = test_context();
+    settings.solver.stopping.relative_tolerance = 1e-8;
+    settings.solver.stopping.max_iterations = 2000;
+    std::fill(x.begin(), x.end(), 0.0);
+    SolveResult result = protean::solve(A, view(std::as_const(b)), view(x), settings);
+    if (result.converged()) { EXPECT_LE(residual(), 1.1e-8); }
+    return result;
+  }
+  double residual() const {
+    double rr = 0, bb = 0;
+    for (std::int64_t i = 0; i < A.rows(); ++i) {
+      double r = b[i];
+      for (std::int64_t k = A.pattern.row_ptr[i]; k < A.pattern.row_ptr[i + 1]; ++k)
+        r -= A.values[k] * x[A.pattern.col[k]];
+      rr += r * r, bb += b[i] * b[i];
+    }
+    return std::sqrt(rr / bb);
+  }
+};
+
+SolveSettings with_fields(std::string fields, FieldRecipe recipe, std::string inner = "auto",
+                          std::string method = "auto") {
+  SolveSettings settings;
+  settings.method = std::move(method), settings.preconditioner = "fields";
+  settings.preconditioning.fields = std::move(fields), settings.preconditioning.recipe = recipe;
+  settings.preconditioning.inner = std::move(inner);
+  return settings;
+}
+
+TEST(FieldsInSolves, AutoTakesThemForASaddlePoint) {
+  struct Case {
+    const char* kind;
+    GeneratorParams params;
+    const char *method, *recipe;
+  };
+  for (const Case& one : {Case{"stokes-2d", {{"n", 24}}, "minres", "schur-diagonal"},
+                          Case{"stokes-2d", {{"n", 24}, {"contrast", 100}}, "minres", "schur-diagonal"},
+                          Case{"darcy-2d", {{"n", 24}, {"contrast", 1e-3}}, "minres", "schur-diagonal"},
+                          Case{"stokes-2d", {{"n", 24}, {"convection", 50}}, "gmres", "schur-upper"}}) {
+    SCOPED_TRACE(one.kind);
+    System system(one.kind, one.params);
+    const SolveResult result = system.solve({});
+    EXPECT_TRUE(result.converged()) << result.report.detail;
+    EXPECT_EQ(result.method, one.method);
+    EXPECT_EQ(result.preconditioner, "fields");
+    EXPECT_TRUE(has(result.preconditioner_reason, "fields: two fields: the diagonal entries of rows"))
+        << result.preconditioner_reason;
+    EXPECT_TRUE(has(result.preconditioner_reason, std::string("; recipe ") + one.recipe));
+    EXPECT_TRUE(has(result.preconditioner_reason, "constants in field p change nothing"));
+    const SolveResult alone = system.solve({.method = one.method, .preconditioner = "none"});
+    EXPECT_LT(2 * result.report.iterations, alone.report.iterations);
+  }
+}
+
+TEST(FieldsInSolves, AutoSaysWhyItTakesNone) {
+  // Two rows without a diagonal entry that are coupled with each other.
+  const std::vector<Triplet<double>> entries = {{0, 0, 2}, {0, 1, 1}, {1, 0, 1}, {1, 2, 3},
+                                                {2, 1, 3}, {2, 3, 1}, {3, 2, 1}, {3, 3, 2}};
+  System system(csr_from_triplets<double>(test_context(), 4, 4, entries));
+  const SolveResult result = system.solve({});
+  EXPECT_EQ(result.preconditioner, "none");
+  EXPECT_TRUE(has(result.preconditioner_reason, "none: jacobi divides by the diagonal"));
+  // A matrix that has all of its diagonal keeps jacobi.
+  EXPECT_EQ(System("reservoir-2d", {{"n", 10}}).solve({}).preconditioner, "jacobi");
+}
+
+TEST(FieldsInSolves, EveryRecipeConverges) {
+  System stokes("stokes-2d", {{"n", 16}, {"contrast", 10}}),
+      oseen("stokes-2d", {{"n", 16}, {"convection", 20}}),
+      reservoir("reservoir-2d", {{"n", 24}, {"contrast", 100}});
+  for (const FieldRecipe recipe : field_recipes) {
+    SCOPED_TRACE(to_string(recipe));
+    SolveSettings settings = with_fields("auto", recipe);
+    const bool schur = recipe == FieldRecipe::automatic || recipe >= FieldRecipe::schur_diagonal;
+    if (schur) {
+      for (const SchurComplement how : schur_complements) {
+        settings.preconditioning.schur = how;
+        for (System* one : {&stokes, &oseen}) {
+          const SolveResult result = one->solve(settings);
+          EXPECT_TRUE(result.converged()) << result.method << ": " << result.report.detail;
+          EXPECT_EQ(result.preconditioner, "fields");
+        }
+      }
+      continue;
+    }
+    settings.preconditioning.interleaved = 2;
+    const SolveResult result = reservoir.solve(settings);
+    EXPECT_TRUE(result.converged()) << result.report.detail;
+    EXPECT_TRUE(has(result.preconditioner_reason, "fields 0 (576 rows), 1 (576 rows); recipe"));
+    EXPECT_LT(2 * result.report.iterations,
+              reservoir.solve({.method = "gmres", .preconditioner = "jacobi"}).report.iterations);
+  }
+}
+
+TEST(FieldsInSolves, MethodsThatSuitThem) {
+  System stokes("stokes-2d", {{"n", 16}});
+  const auto refused = [&](SolveSettings settings) {
+    try {
+      (void)stokes.solve(std::move(settings));
+    } catch (const BadArgument& error) { return std::string(error.what()); }
+    return std::string();
+  };
+  // A recipe that is not symmetric.
+  const std::string minres = refused(with_fields("auto", FieldRecipe::schur_lower, "auto", "minres"));
+  EXPECT_TRUE(has(minres, "minres needs a symmetric preconditioner")) << minres;
+  EXPECT_TRUE(has(minres, "fields with recipe schur-diagonal")) << minres;
+  SolveResult result = stokes.solve(with_fields("auto", FieldRecipe::schur_lower));
+  EXPECT_TRUE(result.converged());
+  EXPECT_EQ(result.method, "gmres");
+  EXPECT_TRUE(has(result.method_reason, "preconditioner fields is not"));
+  // One that solves iteratively.
+  const char* const inner = "u amg method=cg tolerance=0.1, p amg";
+  const std::string gmres = refused(with_fields("auto", FieldRecipe::schur_lower, inner, "gmres"));
+  EXPECT_TRUE(has(gmres, "use method fgmres")) << gmres;
+  result = stokes.solve(with_fields("auto", FieldRecipe::schur_lower, inner));
+  EXPECT_TRUE(result.converged());
+  EXPECT_EQ(result.method, "fgmres");
+  EXPECT_TRUE(has(result.method_reason, "solves iteratively"));
+  // As a part of a composition, too.
+  SolveSettings parts;
+  parts.parts = {{"fields", with_fields("auto", FieldRecipe::schur_lower, inner).preconditioning}};
+  EXPECT_EQ(stokes.solve(parts).method, "fgmres");
+  parts.method = "gmres";
+  EXPECT_TRUE(has(refused(parts), "use method fgmres"));
+}
+
+// A kept system gives what a new one gives, bit for bit, whatever was solved before. In deterministic mode measured
+// times do not decide when auto is set up again.
+TEST(FieldsInSolves, KeptSystems) {
+  const ContextPtr context = Context::host(2, {.deterministic = true});
+  std::mt19937 random(3);
+  for (const double convection : {0.0, 30.0})
+    for (const bool automatic : {true, false}) {
+      System system("stokes-2d", {{"n", 10}, {"convection", convection}});
+      std::vector<double> values(system.A.values, system.A.values + system.A.nonzeros());
+      CsrMatrix<double> now = system.A;
+      now.values = values.data(), now.values_owner = nullptr;
+      const std::int64_t velocities = 2 * 90;
+      SolveSettings settings = automatic ? SolveSettings() : with_fields("auto", FieldRecipe::automatic);
+      settings.context = context;
+      LinearSystem<double> kept(now, settings);
+      std::vector<double> x(system.x), y(system.x);
+      for (int step = 0; step < 5; ++step) {
+        std::fill(x.begin(), x.end(), 0.0), std::fill(y.begin(), y.end(), 0.0);
+        const SolveResult result = kept.solve(view(std::as_const(system.b)), view(x));
+        LinearSystem<double> fresh(now, settings);
+        const SolveResult same = fresh.solve(view(std::as_const(system.b)), view(y));
+        EXPECT_EQ(result.report.iterations, same.report.iterations);
+        EXPECT_EQ(result.preconditioner, "fields");
+        EXPECT_EQ(x, y);
+        // Another viscosity and another density of the matrix of velocities.
+        const double viscosity = 1 + static_cast<double>(random() % 16);
+        for (std::int64_t i = 0; i < velocities; ++i)
+          for (std::int64_t k = now.pattern.row_ptr[i]; k < now.pattern.row_ptr[i + 1]; ++k)
+            if (now.pattern.col[k] < velocities)
+              values[k] =
+                  system.A.values[k] * viscosity + (now.pattern.col[k] == i ? 0.25 * (random() % 4) : 0);
+        kept.update_values(now);
+      }
+    }
+}
+
+TEST(FieldsInSolves, SingleDivergenceFree) {
+  const CsrMatrix<double> wide = generate(test_context(), "stokes-2d", {{"n", 12}});
+  const auto A = convert_values<float>(test_context(), wide);
+  std::vector<float> b(static_cast<std::size_t>(A.rows())), x(b.size());
+  for (std::int64_t i = 0; i < 2 * 12 * 11; ++i) b[i] = static_cast<float>(i % 5) - 2;
+  SolveSettings settings;
+  settings.context = test_context(), settings.solver.stopping.relative_tolerance = 1e-4;
+  const SolveResult result = solve(A, view(std::as_const(b)), view(x), settings);
+  EXPECT_TRUE(result.converged()) << result.report.detail;
+  EXPECT_EQ(result.preconditioner, "fields");
+}
+
+}  // namespace
+}  // namespace protean::test
