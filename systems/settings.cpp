@@ -75,10 +75,6 @@ void check(const SolveSettings& given) {
     (void)make_solver<double>(settings.method, settings.solver);
   }
   require_preconditioner(settings);
-  if (settings.format != "auto") (void)resolve_params(find_format(settings.format), settings.parameters);
-  require_order(settings.order);
-  require_selector(settings.selector);
-  for (const Setting& one : solve_settings()) require_allowed(one, one.value(settings));
   const bool may_change = settings.policy == "auto";
   if (may_change && !settings.schedule.empty())
     throw BadArgument("policy and schedule exclude each other; take one of them");
@@ -86,6 +82,10 @@ void check(const SolveSettings& given) {
     check_policy(settings.policy_options);
   else
     require_no_policy(settings.policy_options);
+  if (settings.format != "auto") (void)resolve_params(find_format(settings.format), settings.parameters);
+  require_order(settings.order);
+  require_selector(settings.selector);
+  for (const Setting& one : solve_settings()) require_allowed(one, one.value(settings));
   for (const SchedulePoint& point : settings.schedule) {
     if (!point.to.order.empty()) require_order(point.to.order, false);
     (void)with_entry(point);

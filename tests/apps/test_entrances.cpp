@@ -110,8 +110,8 @@ class Entrances : public CommandTest {
     protean_status status = PROTEAN_OK;
     const auto also = [&](protean_status next) { status = status == PROTEAN_OK ? next : status; };
     const SolveSettings plain;
-    also(protean_solver_create(s.method.c_str(),
-                               s.preconditioner == plain.preconditioner ? nullptr : s.preconditioner.c_str(),
+    also(protean_solver_create(s.method.name().c_str(),
+                               s.preconditioner == plain.preconditioner ? nullptr : s.preconditioner.name().c_str(),
                                &solver));
     if (s.format != plain.format) also(protean_matrix_set_format(A, s.format.c_str(), nullptr, nullptr));
     if (s.order != plain.order) also(protean_matrix_set_order(A, s.order.c_str()));
@@ -144,13 +144,13 @@ class Entrances : public CommandTest {
     text << "matrix: {generate: " << system.generate << (s.order == "none" ? "" : ", order: " + s.order)
          << "}\n"
          << "rhs: {file: b.npy}\n"
-         << "solver: {method: " << s.method
+         << "solver: {method: " << s.method.name()
          << ", relative_tolerance: " << s.solver.stopping.relative_tolerance << "}\n"
          << "operator: {threads: 1" << (s.format == "auto" ? "" : ", format: " + s.format)
          << (s.expected_iterations > 0 ? fmt::format(", expected_iterations: {}", s.expected_iterations) : "")
          << (s.selector == default_selector ? "" : ", selector: " + s.selector) << "}\n"
          << "output: {report: r.json, history: h.csv}\n";
-    if (s.preconditioner != "none") text << "preconditioner: {type: " << s.preconditioner << "}\n";
+    if (s.preconditioner != "none") text << "preconditioner: {type: " << s.preconditioner.name() << "}\n";
     if (!s.schedule.empty()) text << "schedule:\n";
     for (const SchedulePoint& point : s.schedule)
       text << "  - {at_iteration: " << point.at
@@ -229,8 +229,8 @@ TEST_F(Entrances, DoTheSameInFortyEightSystems) {
   ASSERT_EQ(all.size(), 48u);
   int solved = 0, chosen = 0;
   for (const System& system : all) {
-    SCOPED_TRACE(std::string(system.generate) + ", " + system.settings.method + ", " +
-                 system.settings.preconditioner + ", " + system.settings.format + ", " +
+    SCOPED_TRACE(std::string(system.generate) + ", " + system.settings.method.name() + ", " +
+                 system.settings.preconditioner.name() + ", " + system.settings.format + ", " +
                  system.settings.order);
     const auto csr = generate(test_context(), system.kind, system.params);
     const auto b = sample_vector<double>(csr.rows(), 3);

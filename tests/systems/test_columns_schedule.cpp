@@ -239,7 +239,7 @@ TEST(ColumnsSchedule, RandomSequences) {
                            .format = formats[random() % 2],
                            .order = random() % 3 ? "none" : "rcm",
                            .context = test_context()};
-    std::string trace = settings.method + " of " + std::to_string(b.size());
+    std::string trace = settings.method.name() + " of " + std::to_string(b.size());
     for (unsigned i = random() % 6; i > 0; --i) {
       settings.schedule.push_back(
           at_iteration(random() % 20, formats[random() % std::size(formats)], orders[random() % 4]));

@@ -69,7 +69,7 @@ TEST(LinearSystem, SettingsAreCheckedWithoutAMatrix) {
   EXPECT_TRUE(has(refusal({.preconditioner = "ic0", .preconditioning = {.solves = 3}}),
                   "solves is for preconditioner auto; the preconditioner is ic0"));
   EXPECT_EQ(refusal({.expected_iterations = -1}),
-            "expected_iterations is -1; it must be 0 for unknown, or a whole number from 1 to 1000000000");
+            "expected_iterations is -1; it must be 0 for unknown, or a whole number from 1 to 1000000000.");
 }
 
 TEST(LinearSystem, AMatrixOfADeviceNeedsTheContextOfThat) {
