@@ -33,7 +33,7 @@ CsrMatrix<double> numbered_grid(double n) {
 struct OrderedColumns {
   explicit OrderedColumns(ContextPtr in, std::int64_t count = 5)
       : context(std::move(in)),
-        on_host(numbered_grid(14)),
+        on_host(numbered_grid(context->simulated() ? 10 : 14)),
         csr(context->simulated() ? upload(context, on_host) : on_host),
         A(csr, make_matrix(entry(), csr, context)),
         b(sample_columns<double>(csr.rows(), count, 3)) {}
@@ -112,7 +112,8 @@ TEST(ColumnsOrder, EachMethodFollowsEachChange) {
           const MultiSolveReport plain = one.solve(solver, M.get(), nullptr, rules);
           one.expect_solved(plain);
           for (const std::vector<std::int64_t>& at :
-               {std::vector<std::int64_t>{0}, {5}, {3, 7, 11}, {4, 5, 6, 7, 8}}) {
+               {std::vector<std::int64_t>{0}, {5}, {2, 4, 6}, {3, 4, 5, 6, 7}}) {
+            if (device && at.size() < 3) continue;
             ChangesOrder changes(one, at);
             const MultiSolveReport report = one.solve(solver, M.get(), &changes, rules);
             one.expect_solved(report);
@@ -143,8 +144,8 @@ TEST(ColumnsOrder, WithWeightsAndANullSpace) {
       OrderedColumns one(test_context());
       SolverOptions options;
       options.residual_norm = norm;
+      std::vector<double> values(one.on_host.values, one.on_host.values + one.on_host.nonzeros());
       if (singular) {
-        std::vector<double> values(one.on_host.values, one.on_host.values + one.on_host.nonzeros());
         for (std::int64_t r = 0; r < one.csr.rows(); ++r) {
           double sum = 0;
           for (std::int64_t k = one.csr.pattern.row_ptr[r]; k < one.csr.pattern.row_ptr[r + 1]; ++k)

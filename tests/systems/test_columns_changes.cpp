@@ -76,6 +76,10 @@ CsrMatrix<double> shifted_grid(double n = 24, double shift = 0.3) {
 std::vector<ContextPtr> all_spaces() {
   return {test_context(), fake_device_context(), fake_device_context({.steps_ahead = 3})};
 }
+// A simulated device opens its memory for each piece of work.
+CsrMatrix<double> grid_for(const ContextPtr& context) {
+  return uneven_grid(context->space() == Space::host ? 80 : 40);
+}
 bool runs_ahead(const ContextPtr& context) {
   return context->simulated() && context->simulated()->steps_ahead() > 0;
 }
@@ -88,7 +92,7 @@ TEST_F(ColumnsChanges, EveryMethodGoesOnWithTheCandidate) {
       const bool symmetric = make_solver<double>(entry.id)->needs_symmetric_preconditioner();
       const std::string id = context->space() == Space::device ? "amg" : symmetric ? "ic0" : "ilu0";
       offer(id, symmetric);
-      ChangingColumns one(context);
+      ChangingColumns one(context, grid_for(context));
       ColumnsSeen seen;
       std::vector<std::string> notes;
       SolveSettings settings = one.settings(entry.id);
@@ -129,7 +133,7 @@ TEST_F(ColumnsChanges, WhatIsSlowerIsTakenBack) {
       SCOPED_TRACE(method);
       slowness = 1;
       offer("ssor");
-      ChangingColumns one(context);
+      ChangingColumns one(context, grid_for(context));
       SolveSettings settings = one.settings(method);
       settings.on_note = [](const std::string& line) { slowness = has(line, "goes on with ssor") ? 100 : 1; };
       ColumnsSeen seen;
@@ -148,7 +152,7 @@ TEST_F(ColumnsChanges, WhatIsSlowerIsTakenBack) {
 // A candidate is tried on copies of the columns that run, so one that does not pass changes no bit.
 TEST_F(ColumnsChanges, WhatDoesNotPassItsTrialChangesNoBit) {
   for (const ContextPtr& context : {test_context(), fake_device_context()}) {
-    ChangingColumns one(context, uneven_grid(120));
+    ChangingColumns one(context, uneven_grid(context->space() == Space::host ? 120 : 50));
     const MultiSolveResult expected = one.solve_columns(*one.system(one.settings("cg", "jacobi")));
     const Columns<double> x = one.X;
     offer("ssor");
@@ -167,7 +171,7 @@ TEST_F(ColumnsChanges, WhatDoesNotPassItsTrialChangesNoBit) {
 // Columns that have ended before a change keep their x, and those that go on keep their own rules.
 TEST_F(ColumnsChanges, ColumnsThatHaveEndedStayAsTheyAre) {
   for (const ContextPtr& context : all_spaces()) {
-    ChangingColumns one(context, uneven_grid(), 4);
+    ChangingColumns one(context, grid_for(context), 4);
     std::vector<StoppingRule> rules(4);
     rules[1].relative_tolerance = 0.5, rules[2].relative_tolerance = 1e-5;
     rules[3].max_iterations = 5;
@@ -252,7 +256,7 @@ TEST_F(ColumnsChanges, AnInterruptedSetupEndsTheSolve) {
 TEST_F(ColumnsChanges, AnObserverReadsTheSolutionInEachPart) {
   for (const ContextPtr& context : {test_context(), fake_device_context()}) {
     offer(context->space() == Space::device ? "amg" : "ic0");
-    ChangingColumns one(context, uneven_grid(), 3);
+    ChangingColumns one(context, grid_for(context), 3);
     std::vector<StoppingRule> rules(3);
     rules[1].relative_tolerance = 0.5;
     ColumnsSeen seen;
@@ -364,7 +368,7 @@ TEST_F(ColumnsChanges, CgGoesOnWithMinresForAnIndefiniteMatrix) {
   for (const ContextPtr& context : all_spaces())
     for (const char* preconditioner : {"auto", "jacobi", "none"}) {
       SCOPED_TRACE(preconditioner);
-      ChangingColumns one(context, shifted_grid());
+      ChangingColumns one(context, shifted_grid(context->space() == Space::host ? 24 : 14));
       std::vector<std::string> notes;
       SolveSettings settings = one.settings("auto", preconditioner);
       settings.on_note = [&](const std::string& line) { notes.push_back(line); };
