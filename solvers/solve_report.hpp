@@ -102,8 +102,7 @@ class MultiSolveObserver {
 struct MultiSolveReport {
   // One report for each column. seconds: when that column ended, since the solve began.
   std::vector<SolveReport> columns;
-  // Steps: iterations of the column with the most, unless a column went on alone after the others (SystemSolver).
-  std::int64_t iterations = 0;
+  std::int64_t iterations = 0;  // of the column with the most
   // Products with several vectors: each reads the operator once if `product` is "in one pass".
   std::int64_t products = 0;
   // "in one pass", or "column by column: " and why.

@@ -113,8 +113,8 @@ void SystemSolver<T>::Run::next_part(const ColumnNumbers& columns, double since_
     SolveReport &one = report.columns[columns[i]], &then = second.columns[i];
     const double ended = since_begin + then.seconds;
     one = detail::joined(rules_[columns[i]], one, std::move(then), ended);
+    report.iterations = std::max(report.iterations, one.iterations);
   }
-  report.iterations = iterations_before_ + second.iterations;
   report.products += second.products, report.seconds = since_begin + second.seconds;
   report.product = second.product, report.preconditioner = second.preconditioner;
   matrix_.context()->synchronize();

@@ -86,7 +86,8 @@ struct ChangingColumns : ChangingProblem {
 inline void expect_one_numbering(const ColumnsSeen& seen, const MultiSolveResult& result, bool each = true) {
   ASSERT_FALSE(seen.iterations.empty());
   EXPECT_EQ(seen.iterations.front(), 0);
-  EXPECT_LE(seen.iterations.back(), result.report.iterations);
+  // A column that fails is one iteration behind the others, which go on with it.
+  EXPECT_LE(seen.iterations.back(), result.report.iterations + 1);
   for (std::size_t i = 1; i < seen.iterations.size(); ++i) {
     if (each) {
       EXPECT_EQ(seen.iterations[i], seen.iterations[i - 1] + 1);

@@ -123,7 +123,7 @@ TEST(ColumnsFeatures, EachMethodHasThemOnAHost) {
           EXPECT_EQ(result.format, "sell-packed");
         }
         if (settings.preconditioner == "auto") {
-          EXPECT_EQ(result.preconditioner, "jacobi");
+          EXPECT_NE(result.preconditioner, "none");  // whichever its times have led to
           EXPECT_FALSE(result.preconditioner_reason.empty());
         }
       }
