@@ -158,13 +158,6 @@ TunedMachine parse_machine(std::string_view text, const std::string& file) {
   if (matrices.kind != Node::Kind::list) fail(matrices.place, "matrices must be a list");
   for (std::size_t i = 0; i < matrices.items.size(); ++i)
     table.matrices.push_back(read_measured(matrices.items[i], fmt::format("matrices[{}]", i)));
-  for (std::size_t i = 0; i < table.matrices.size(); ++i)
-    for (std::size_t other = 0; other < i; ++other)
-      if (table.matrices[other].matrix == table.matrices[i].matrix &&
-          table.matrices[other].space == table.matrices[i].space)
-        fail(matrices.items[i].place,
-             fmt::format("matrices[{}] is {} of the {} again, as matrices[{}]; remove one", i,
-                         table.matrices[i].matrix, to_string(table.matrices[i].space), other));
   return table;
 }
 

@@ -74,6 +74,16 @@ void require_known_formats(const std::string& file, const TunedMachine& table) {
     }
 }
 
+// A table of one machine has each matrix once a space; the built-in one, of several machines, has not.
+void require_distinct_matrices(const std::string& file, const TunedMachine& table) {
+  const std::vector<MeasuredMatrix>& all = table.matrices;
+  for (std::size_t i = 0; i < all.size(); ++i)
+    for (std::size_t other = 0; other < i; ++other)
+      if (all[other].matrix == all[i].matrix && all[other].space == all[i].space)
+        refuse_table(file, fmt::format("matrices[{}] is {:.50} of the {} again, as matrices[{}]; remove one",
+                                       i, all[i].matrix, to_string(all[i].space), other));
+}
+
 void keep_only(TunedMachine& table, const std::function<bool(const MeasuredMatrix&)>& wanted) {
   std::erase_if(table.matrices, [&](const MeasuredMatrix& one) { return !wanted(one); });
 }
@@ -147,6 +157,7 @@ std::string import_table(const std::string& from, const std::string& to) {
   const TunedMachine table = read_machine(from);
   require_origin(from, table);
   require_known_formats(from, table);
+  require_distinct_matrices(from, table);
   if (const std::string here = machine_info().cpu; table.origin.processor != here)
     refuse_table(from,
                  fmt::format("it is of the processor '{:.100}', and this one is '{}'; `protean tune -o {}` "

@@ -89,7 +89,6 @@ TEST_F(SharedTables, AreRefusedWithTheReason) {
   table = table_of(here), table.matrices.clear();
   import(table, "it has no measured matrix");
   table = table_of(here), table.matrices.push_back(table.matrices[0]);
-  import(table, "shared.yaml:17:5: ");  // the place of the second one
   import(table, "is poisson-2d-120 of the host again, as matrices[0]; remove one");
   write("shared.yaml", "matrices: [\n");
   expect_refused({"tune", "--import", "shared.yaml", "-o", "new.yaml"}, "shared.yaml:");
