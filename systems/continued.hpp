@@ -78,8 +78,7 @@ class NumberedColumns final : public MultiSolveObserver {
   // next has ended the solve.
   bool stopped() const noexcept { return stopped_; }
   // columns: the numbers of the columns that go on; baselines: their baselines.
-  void go_on(std::int64_t iterations, double seconds, ColumnNumbers columns,
-             std::vector<double> baselines);
+  void go_on(std::int64_t iterations, double seconds, ColumnNumbers columns, std::vector<double> baselines);
   // Of the present part: which of its columns run, and the largest relative residual of these.
   ColumnNumbers running() const;
   double relative_residual() const noexcept;

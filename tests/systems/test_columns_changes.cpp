@@ -286,7 +286,8 @@ TEST_F(ColumnsChanges, NoMemoryAtAnyPointLeavesTheSolve) {
   (void)one.solve_columns(*one.system(one.settings("cg", "jacobi")));
   const Columns<double> x = one.X;
   offer("ic0");
-  int refused = 0, back = 0, thrown = 0;  // thrown: of the solve itself, such as a vector to look at one column
+  int refused = 0, back = 0,
+      thrown = 0;  // thrown: of the solve itself, such as a vector to look at one column
   std::vector<StoppingRule> rules(3);
   rules[1].relative_tolerance = 0.5;  // a later part has fewer columns
   for (fail_at = 1;; ++fail_at) {
