@@ -186,8 +186,8 @@ TEST(EverySetting, RemakesWhatItsEntrySays) {
     const auto* const before = system.solver().preconditioner();
     system.set(other);
     system.set_up();
-    // A matrix in another format or order is another one, with a preconditioner of its own. A new one is made before the
-    // old one is destroyed.
+    // A matrix in another format or order is another one, with a preconditioner of its own. A new one is made before
+    // the old one is destroyed.
     if (one.name == "format" || one.name == "order") continue;
     EXPECT_EQ(system.solver().preconditioner() == before, one.remakes != Remakes::preconditioner);
   }
