@@ -165,7 +165,8 @@ void require_finite(const Context& context, const CsrMatrix<T>& matrix) {
   });
   if (first == none) return;
   throw BadMatrix(fmt::format("entry ({}, {}), counted from 0, is {}; every value must be finite",
-                              row_of_entry(p.row_ptr, p.rows, first), p.col[first], matrix.values[first]));
+                              detail::row_of_entry(p.row_ptr, p.rows, first), p.col[first],
+                              matrix.values[first]));
 }
 
 namespace {
@@ -346,14 +347,7 @@ bool same_pattern(const SparsityPattern& a, const SparsityPattern& b) {
   return a.col == b.col || std::equal(a.col, a.col + a.nonzeros, b.col);
 }
 
-template <class T>
-bool identical(const CsrMatrix<T>& a, const CsrMatrix<T>& b) {
-  return same_pattern(a.pattern, b.pattern) &&
-         (a.nonzeros() == 0 ||
-          std::memcmp(a.values, b.values, static_cast<std::size_t>(a.nonzeros()) * sizeof(T)) == 0);
-}
-
-std::int64_t row_of_entry(const RowPointers& row_ptr, std::int64_t rows, std::int64_t k) {
+std::int64_t detail::row_of_entry(const RowPointers& row_ptr, std::int64_t rows, std::int64_t k) {
   return row_ptr.visit([&](const auto* p) { return std::upper_bound(p + 1, p + rows, k) - p - 1; });
 }
 
@@ -385,8 +379,7 @@ std::vector<std::int64_t> balanced_row_borders(const SparsityPattern& pattern, i
   template CsrMatrix<T> sorted_copy<T>(const ContextPtr&, const CsrMatrix<T>&, Duplicates);               \
   template void require_finite<T>(const Context&, const CsrMatrix<T>&);                                   \
   template CsrMatrix<T> transpose<T>(const ContextPtr&, const CsrMatrix<T>&);                             \
-  template CsrMatrix<T> deep_copy<T>(const ContextPtr&, const CsrMatrix<T>&);                             \
-  template bool identical<T>(const CsrMatrix<T>&, const CsrMatrix<T>&);
+  template CsrMatrix<T> deep_copy<T>(const ContextPtr&, const CsrMatrix<T>&);
 PROTEAN_INSTANTIATE(float)
 PROTEAN_INSTANTIATE(double)
 #undef PROTEAN_INSTANTIATE

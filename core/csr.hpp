@@ -37,8 +37,10 @@ struct RowPointers {
   }
 };
 
+namespace PROTEAN_HIDDEN detail {
 // The row that has entry k of a matrix with `rows` rows, for row_ptr[0] <= k < row_ptr[rows]. Time O(log rows).
 std::int64_t row_of_entry(const RowPointers& row_ptr, std::int64_t rows, std::int64_t k);
+}  // namespace detail
 
 // The positions of the entries, without their values. A cheap handle: copies share the arrays, which live as long as
 // `owner` (or, for a view, as long as the caller keeps them).
@@ -206,9 +208,7 @@ PROTEAN_EXPORT CsrMatrix<To> convert_values(const ContextPtr& context, const Csr
 template <class T>
 PROTEAN_EXPORT CsrMatrix<T> deep_copy(const ContextPtr& context, const CsrMatrix<T>& matrix);
 
-// True if shape, pattern and values are equal bit for bit.
-template <class T>
-PROTEAN_EXPORT bool identical(const CsrMatrix<T>& a, const CsrMatrix<T>& b);
+// True if shape, row pointers and columns are equal.
 bool same_pattern(const SparsityPattern& a, const SparsityPattern& b);
 
 // diagonal[i] = a_ii, 0 if there is no entry; min(rows, cols) values. Rows may be in any order of columns.

@@ -129,7 +129,7 @@ const FormatEntry& find_format(std::string_view id) {
                                 detail::did_you_mean(id, ids)));
 }
 
-bool same_computation(const FormatEntry& one, const FormatEntry& other, const Kernel& kernel) {
+bool detail::same_computation(const FormatEntry& one, const FormatEntry& other, const Kernel& kernel) {
   const auto layout_of = [](const FormatEntry& entry) { return entry.preset ? entry.base : entry.id; };
   const auto is_in = [](std::span<const ParamDoc> docs, std::string_view name) {
     return std::any_of(docs.begin(), docs.end(), [&](const ParamDoc& doc) { return doc.name == name; });

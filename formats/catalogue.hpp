@@ -17,9 +17,11 @@ std::span<const FormatEntry* const> layouts() noexcept;
 // The format with this id. Throws BadArgument, with the nearest name, for an unknown id.
 const FormatEntry& find_format(std::string_view id);
 
+namespace PROTEAN_HIDDEN detail {
 // True if two formats compute the same with this kernel and without parameters of the user: they have one layout, and
 // equal values of all parameters. For example, a preset that only changes how a GPU's threads are used equals its base
 // on the host. False if a preset chooses a parameter for each matrix.
 bool same_computation(const FormatEntry& one, const FormatEntry& other, const Kernel& kernel);
+}  // namespace detail
 
 }  // namespace protean

@@ -55,7 +55,7 @@ std::string vectors() {
   return fmt::format(
       "Vectors are files ({}), or made: all equal, or random with a seed.\n"
       "The right-hand sides in a Harwell-Boeing file are read where that file is given as rhs.file.\n",
-      vector_file_endings());
+      detail::vector_file_endings());
 }
 
 std::string formats() {

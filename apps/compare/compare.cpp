@@ -194,7 +194,7 @@ class Comparer {
     const auto same =
         std::find_if(result_.variants.begin(), result_.variants.end(), [&](const Variant& other) {
           return other.space == space && other.kernel == kernel.name &&
-                 same_computation(find_format(other.format), preset, kernel);
+                 detail::same_computation(find_format(other.format), preset, kernel);
         });
     return same == result_.variants.end() ? nullptr : &*same;
   }

@@ -51,10 +51,10 @@ void require_solution_name(const FilePath& solution) {
   const bool file = kind == io_detail::FileKind::missing || kind == io_detail::FileKind::unreachable ||
                     kind == io_detail::FileKind::ordinary;
   if (!solution || solution.path == AtomicFile::standard_output || !file ||
-      is_vector_file_name(solution.path))
+      detail::is_vector_file_name(solution.path))
     return;
   fail(solution.place, fmt::format("output.solution '{}': the name must end in {}, which says what to write",
-                                   solution.given, vector_file_endings()));
+                                   solution.given, detail::vector_file_endings()));
 }
 
 // Throws NotAvailable for an order that is not in this build.

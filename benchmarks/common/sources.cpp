@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "core/identical.hpp"
 #include "core/io/matrix_market.hpp"
 
 namespace protean::bench {

@@ -11,6 +11,7 @@
 #include "core/csr.hpp"
 #include "core/device/state.hpp"
 #include "core/generate/generate.hpp"
+#include "core/identical.hpp"
 
 namespace protean::bench {
 namespace {

@@ -41,7 +41,7 @@ class EntryText {
         const std::int64_t first = std::min(entries, begin + stretch * part);
         const std::int64_t last = std::min(entries, first + stretch);
         char* at = text.data();
-        std::int64_t row = row_of_entry(rows.row_ptr, rows.rows, base + first);
+        std::int64_t row = detail::row_of_entry(rows.row_ptr, rows.rows, base + first);
         for (std::int64_t k = first; k < last; ++k) {
           while (rows.row_ptr[row + 1] - base <= k) ++row;
           if (lower_only_ && rows.col[k] > rows.first + row) continue;

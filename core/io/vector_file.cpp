@@ -154,9 +154,9 @@ VectorColumns read_npy(const ContextPtr& context, const std::string& path, const
 
 }  // namespace
 
-std::string_view vector_file_endings() noexcept { return ".mtx, .mtx.gz, .mtx.xz or .npy"; }
+std::string_view detail::vector_file_endings() noexcept { return ".mtx, .mtx.gz, .mtx.xz or .npy"; }
 
-bool is_vector_file_name(const std::string& path) noexcept {
+bool detail::is_vector_file_name(const std::string& path) noexcept {
   for (const char* ending : {".mtx", ".mtx.gz", ".mtx.xz", ".npy"})
     if (path.ends_with(ending)) return true;
   return false;

@@ -9,9 +9,11 @@
 
 namespace PROTEAN_EXPORT protean {
 
+namespace PROTEAN_HIDDEN detail {
 // "'.mtx', '.mtx.gz', ...": the endings that write_vector() takes, for messages.
 std::string_view vector_file_endings() noexcept;
 bool is_vector_file_name(const std::string& path) noexcept;
+}  // namespace detail
 
 // Writes an AtomicFile: it is complete or not there. A .npy file has version 1.0, type `<f8` (IEEE double, little
 // endian) and shape (size,), and no comment. Any other name is written as Matrix Market array, compressed for .gz and

@@ -273,7 +273,7 @@ SwitchDecision decide(const PolicyOptions& options, const PolicyState& state) {
   return Decider(options, state)();
 }
 
-std::int64_t next_look(std::int64_t iteration) noexcept {
+std::int64_t detail::next_look(std::int64_t iteration) noexcept {
   return iteration + std::max<std::int64_t>(4, iteration / 8);
 }
 

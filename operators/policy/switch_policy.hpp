@@ -108,8 +108,10 @@ struct SwitchDecision {
 
 SwitchDecision decide(const PolicyOptions& options, const PolicyState& state);
 
+namespace PROTEAN_HIDDEN detail {
 // The iteration of the next decision while no build is running. Intervals grow with the solve, so that
 // decisions cost little. While a build is running, decide after each iteration.
 std::int64_t next_look(std::int64_t iteration) noexcept;
+}  // namespace detail
 
 }  // namespace protean

@@ -186,7 +186,7 @@ bool ChangeRule::fits(const ChangeCandidate& candidate) const {
 }
 
 ChangeOrder ChangeRule::consider() {
-  next_look_ = next_look(iteration_), waited_ = 0;
+  next_look_ = detail::next_look(iteration_), waited_ = 0;
   const Forecast left = forecast();
   Offer best;
   for (const Untried& one : left_) {

@@ -174,7 +174,7 @@ void note_same(Exhibit& exhibit, const Lab& lab, const std::vector<std::pair<std
       if (kernels.empty() || !ways[i].second.kernel.empty() || !ways[k].second.kernel.empty() ||
           !ways[i].second.params.all().empty() || !ways[k].second.params.all().empty())
         continue;
-      if (same_computation(a, b, kernels.front()))
+      if (detail::same_computation(a, b, kernels.front()))
         exhibit.limits.push_back(fmt::format("{} and {} are the same code on the {}.", ways[k].first,
                                              ways[i].first, protean::to_string(lab.options().space)));
     }

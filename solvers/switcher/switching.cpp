@@ -143,7 +143,7 @@ SwitchDecision Switching<T>::stay(Why why) const {
 
 template <class T>
 void Switching<T>::look(const IterationInfo& info) {
-  if (!build_.running) next_look_ = next_look(info.iteration);
+  if (!build_.running) next_look_ = detail::next_look(info.iteration);
   if (!surveys_.ready()) return;
   if (!s_.options.alone) return decide_now(info);
   if (!s_.options.alone([&] { decide_now(info); })) record(stay({.reason = Reason::shared}), info);

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
+#include "core/identical.hpp"
 #include "core/io/matrix_market.hpp"
 #include "support/command.hpp"
 #include "support/space.hpp"

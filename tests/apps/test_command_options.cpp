@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "command_options.hpp"
+#include "core/identical.hpp"
 #include "core/io/matrix_market.hpp"
 #include "support/command.hpp"
 #include "support/space.hpp"

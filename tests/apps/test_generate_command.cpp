@@ -5,6 +5,7 @@
 #include "apps/problem/problem_file.hpp"
 #include "apps/small_rules.hpp"
 #include "core/generate/generate.hpp"
+#include "core/identical.hpp"
 #include "core/io/matrix_market.hpp"
 #include "core/io/pbin.hpp"
 #include "core/statistics.hpp"

@@ -5,6 +5,7 @@
 
 #include "core/error.hpp"
 #include "core/generate/generate.hpp"
+#include "core/identical.hpp"
 #include "core/statistics.hpp"
 #include "support/battery.hpp"
 

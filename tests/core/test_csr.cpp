@@ -3,6 +3,7 @@
 #include "core/csr_view.hpp"
 #include "core/error.hpp"
 #include "core/generate/generate.hpp"
+#include "core/identical.hpp"
 #include "core/repeated_entries.hpp"
 #include "gtest/gtest.h"
 #include "support/battery.hpp"
@@ -236,7 +237,7 @@ TEST(Csr, EachEntryKnowsItsRow) {
     const SparsityPattern& p = entry.matrix.pattern;
     for (std::int64_t r = 0; r < p.rows; ++r)
       for (std::int64_t k : {p.row_ptr[r], p.row_ptr[r + 1] - 1})
-        if (p.row_length(r) > 0) { ASSERT_EQ(row_of_entry(p.row_ptr, p.rows, k), r) << entry.name; }
+        if (p.row_length(r) > 0) { ASSERT_EQ(detail::row_of_entry(p.row_ptr, p.rows, k), r) << entry.name; }
   }
 }
 

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "core/identical.hpp"
 #include "core/io/matrix_market.hpp"
 #include "core/io/pbin.hpp"
 #include "core/statistics.hpp"

@@ -1,3 +1,4 @@
+#include "core/identical.hpp"
 #include "core/io/matrix_market.hpp"
 
 #include <fmt/format.h>

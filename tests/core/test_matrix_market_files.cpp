@@ -1,4 +1,5 @@
 // Matrix Market: large, compressed, broken and missing files, pipes and folders.
+#include "core/identical.hpp"
 #include "core/io/matrix_market.hpp"
 
 #include <fmt/format.h>

@@ -1,4 +1,5 @@
 // Binary files of matrices: round trips, damage, and arrays that are no matrix.
+#include "core/identical.hpp"
 #include "core/io/pbin.hpp"
 
 #include <fmt/format.h>

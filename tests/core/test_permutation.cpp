@@ -6,6 +6,7 @@
 #include <random>
 
 #include "core/error.hpp"
+#include "core/identical.hpp"
 #include "core/permutation.hpp"
 #include "core/transfer.hpp"
 #include "support/battery.hpp"

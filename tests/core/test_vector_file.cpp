@@ -62,14 +62,14 @@ TEST_F(VectorFile, NpyIsWrittenAsNumPyWritesIt) {
 
 TEST_F(VectorFile, EachEndingIsReadBackBitForBit) {
   for (const char* name : {"x.npy", "x.mtx", "x.mtx.gz", "x.mtx.xz"}) {
-    ASSERT_TRUE(is_vector_file_name(name));
+    ASSERT_TRUE(detail::is_vector_file_name(name));
     write_vector(path(name), {values.data(), 5}, "a comment");
     const Vector<double> x = read_vector(test_context(), path(name));
     ASSERT_EQ(x.size(), 5);
     for (std::int64_t i = 0; i < 5; ++i) EXPECT_EQ(x[i], values[static_cast<std::size_t>(i)]) << name;
   }
   for (const char* name : {"x", "x.txt", "x.gz", "x.npy.gz", "mtx", "x.pbin"})
-    EXPECT_FALSE(is_vector_file_name(name));
+    EXPECT_FALSE(detail::is_vector_file_name(name));
 }
 
 TEST_F(VectorFile, OtherTypesAndShapesOfNumPyAreRead) {

@@ -11,6 +11,7 @@
 #include <hwy/targets.h>
 
 #include "core/error.hpp"
+#include "core/identical.hpp"
 #include "count_new.hpp"
 #include "formats/catalogue.hpp"
 #include "gtest/gtest.h"

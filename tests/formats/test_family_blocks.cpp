@@ -8,6 +8,7 @@
 #include <random>
 
 #include "core/error.hpp"
+#include "core/identical.hpp"
 #include "formats/catalogue.hpp"
 #include "gtest/gtest.h"
 #include "support/battery.hpp"

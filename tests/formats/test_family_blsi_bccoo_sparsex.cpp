@@ -9,6 +9,7 @@
 
 #include "core/error.hpp"
 #include "core/generate/generate.hpp"
+#include "core/identical.hpp"
 #include "formats/catalogue.hpp"
 #include "gtest/gtest.h"
 #include "support/battery.hpp"

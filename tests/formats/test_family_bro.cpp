@@ -8,6 +8,7 @@
 #include <set>
 #include <vector>
 
+#include "core/identical.hpp"
 #include "formats/catalogue.hpp"
 #include "formats/engines/bits/bits.hpp"
 #include "gtest/gtest.h"

@@ -12,6 +12,7 @@
 
 #include "core/error.hpp"
 #include "core/generate/generate.hpp"
+#include "core/identical.hpp"
 #include "formats/catalogue.hpp"
 #include "formats/compose.hpp"
 #include "formats/composed/planners.hpp"

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/error.hpp"
+#include "core/identical.hpp"
 #include "formats/catalogue.hpp"
 #include "formats/engines/runs/runs.hpp"
 #include "formats/row/csr5.hpp"

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/error.hpp"
+#include "core/identical.hpp"
 #include "formats/catalogue.hpp"
 #include "formats/engines/rows/rows.hpp"
 #include "formats/row/rules.hpp"

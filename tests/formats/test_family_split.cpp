@@ -7,6 +7,7 @@
 
 #include "core/error.hpp"
 #include "core/generate/generate.hpp"
+#include "core/identical.hpp"
 #include "core/ordering.hpp"
 #include "core/permutation.hpp"
 #include "formats/catalogue.hpp"

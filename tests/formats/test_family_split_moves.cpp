@@ -6,6 +6,7 @@
 #include "core/allocation_hook.hpp"
 #include "core/error.hpp"
 #include "core/generate/generate.hpp"
+#include "core/identical.hpp"
 #include "formats/choose.hpp"
 #include "gtest/gtest.h"
 #include "operators/matrix/matrix.hpp"

@@ -8,6 +8,7 @@
 #include <random>
 #include <set>
 
+#include "core/identical.hpp"
 #include "formats/catalogue.hpp"
 #include "gtest/gtest.h"
 #include "support/battery.hpp"

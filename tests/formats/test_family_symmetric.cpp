@@ -11,6 +11,7 @@
 
 #include "core/error.hpp"
 #include "core/generate/generate.hpp"
+#include "core/identical.hpp"
 #include "core/statistics.hpp"
 #include "formats/catalogue.hpp"
 #include "formats/survey.hpp"

@@ -5,6 +5,7 @@
 #include <random>
 
 #include "core/generate/generate.hpp"
+#include "core/identical.hpp"
 #include "formats/catalogue.hpp"
 #include "gtest/gtest.h"
 #include "support/battery.hpp"

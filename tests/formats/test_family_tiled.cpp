@@ -6,6 +6,7 @@
 #include <limits>
 #include <map>
 
+#include "core/identical.hpp"
 #include "formats/catalogue.hpp"
 #include "formats/engines/tiles/tiles.hpp"
 #include "gtest/gtest.h"

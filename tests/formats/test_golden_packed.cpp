@@ -6,6 +6,7 @@
 #include <set>
 #include "core/csr_view.hpp"
 #include "core/generate/generate.hpp"
+#include "core/identical.hpp"
 #include "formats/catalogue.hpp"
 #include "formats/compressed/sell_packed_layout.hpp"
 #include "gtest/gtest.h"

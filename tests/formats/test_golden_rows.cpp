@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "core/blas1.hpp"
+#include "core/identical.hpp"
 #include "formats/catalogue.hpp"
 #include "gtest/gtest.h"
 #include "support/battery.hpp"

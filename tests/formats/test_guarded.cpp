@@ -1,6 +1,7 @@
 // No format and no host kernel reads or writes beyond its arrays. The vectors, and the arrays from which a
 // matrix is made and updated, lie between protected pages (support/guarded_array.hpp). In part of the cases
 // the arrays of the matrix do as well. An access beyond them ends this program with a message.
+#include "core/identical.hpp"
 #include "formats/simd.hpp"
 // (Before Highway, which lists the instruction sets for which the kernels are compiled.)
 #include <hwy/targets.h>

@@ -10,6 +10,7 @@
 
 #include "core/error.hpp"
 #include "core/generate/generate.hpp"
+#include "core/identical.hpp"
 #include "formats/catalogue.hpp"
 #include "formats/engines/tuning/option_sweep.hpp"
 #include "formats/engines/tuning/timed_products.hpp"

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "core/error.hpp"
+#include "core/identical.hpp"
 #include "formats/catalogue.hpp"
 #include "formats/random_params.hpp"
 #include "gtest/gtest.h"

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "core/error.hpp"
+#include "core/identical.hpp"
 #include "count_new.hpp"
 #include "formats/catalogue.hpp"
 #include "gtest/gtest.h"

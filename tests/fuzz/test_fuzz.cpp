@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "core/identical.hpp"
 #include "core/io/matrix_market.hpp"
 #include "fuzz/mutate.hpp"
 #include "fuzz/read.hpp"

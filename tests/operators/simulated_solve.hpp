@@ -115,7 +115,7 @@ inline Outcome simulate(const World& world, const PolicyOptions& options) {
       }
     }
     if (k >= look || state.build != BuildState::none) {
-      if (state.build == BuildState::none) look = next_look(k);
+      if (state.build == BuildState::none) look = detail::next_look(k);
       SwitchCandidate& current = candidates[state.current];
       if (in_format >= options.trial_products) {
         std::vector<double> latest(products.end() - std::min<std::ptrdiff_t>(16, std::ssize(products)),

@@ -3,6 +3,7 @@
 
 #include "adaptive.hpp"
 #include "core/generate/generate.hpp"
+#include "core/identical.hpp"
 #include "gtest/gtest.h"
 #include "odd_formats.hpp"
 #include "operators/matrix/matrix.hpp"

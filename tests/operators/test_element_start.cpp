@@ -7,6 +7,7 @@
 
 #include "core/allocation_hook.hpp"
 #include "core/background.hpp"
+#include "core/identical.hpp"
 #include "element_start.hpp"
 #include "gtest/gtest.h"
 #include "odd_formats.hpp"

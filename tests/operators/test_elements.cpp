@@ -7,6 +7,7 @@
 #include <set>
 #include <thread>
 
+#include "core/identical.hpp"
 #include "count_new.hpp"
 #include "element_variants.hpp"
 #include "gtest/gtest.h"

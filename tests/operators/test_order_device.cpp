@@ -8,6 +8,7 @@
 #include "core/blas1.hpp"
 #include "core/csr_view.hpp"
 #include "core/error.hpp"
+#include "core/identical.hpp"
 #include "core/ordering.hpp"
 #include "core/parallel.hpp"
 #include "gtest/gtest.h"

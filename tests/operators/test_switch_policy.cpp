@@ -454,8 +454,8 @@ TEST(SwitchPolicy, LooksAtGrowingIntervals) {
   std::int64_t k = 8;
   int looks = 0;
   for (; k < 10000; ++looks) {
-    EXPECT_GT(next_look(k), k);
-    k = next_look(k);
+    EXPECT_GT(detail::next_look(k), k);
+    k = detail::next_look(k);
   }
   EXPECT_LT(looks, 70);
 }

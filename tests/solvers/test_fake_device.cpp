@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "core/generate/generate.hpp"
+#include "core/identical.hpp"
 #include "formats/catalogue.hpp"
 #include "gtest/gtest.h"
 #include "operators/matrix/matrix.hpp"

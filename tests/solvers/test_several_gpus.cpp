@@ -7,6 +7,7 @@
 #include <string>
 
 #include "core/generate/generate.hpp"
+#include "core/identical.hpp"
 #include "formats/catalogue.hpp"
 #include "operators/matrix/matrix.hpp"
 #include "preconditioners/preconditioner.hpp"
