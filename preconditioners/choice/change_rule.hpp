@@ -115,9 +115,9 @@ class ChangeRule {
   void resume(double seconds) noexcept;
 
   void note_traits(const ChoiceTraits& traits, double seconds);
-  // The candidate is ready. setup: seconds; application: of M^-1 r of all columns; all: of both, and of finding out. Returns
-  // whether iterations_of_trial() iterations are to be tried with it, and note_trial() or note_failure() is to be
-  // called; if not, reason() says why. Iterations may go on before.
+  // The candidate is ready. setup: seconds; application: of M^-1 r of all columns; all: of both, and of finding out.
+  // Returns whether iterations_of_trial() iterations are to be tried with it, and note_trial() or note_failure() is to
+  // be called; if not, reason() says why. Iterations may go on before.
   bool note_setup(double setup, double application, double all);
   int iterations_of_trial() const noexcept { return trial_; }
   // The trial has reduced the logarithm of the residual by `fall`, in this many seconds of its iterations. all: with
