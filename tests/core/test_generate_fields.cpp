@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "core/generate/generate.hpp"
+#include "core/identical.hpp"
 #include "core/statistics.hpp"
 #include "gtest/gtest.h"
 #include "support/battery.hpp"

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/generate/generate.hpp"
+#include "core/identical.hpp"
 #include "formats/catalogue.hpp"
 #include "formats/choose.hpp"
 #include "formats/survey.hpp"

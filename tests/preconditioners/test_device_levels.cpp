@@ -11,6 +11,7 @@
 
 #include "core/error.hpp"
 #include "core/generate/generate.hpp"
+#include "core/identical.hpp"
 #include "gtest/gtest.h"
 #include "preconditioners/dense_reference.hpp"
 #include "preconditioners/device_level_work.hpp"

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/identical.hpp"
 #include "core/transfer.hpp"
 #include "gtest/gtest.h"
 #include "preconditioners/dense_reference.hpp"

@@ -7,6 +7,7 @@
 
 #include "core/error.hpp"
 #include "core/generate/generate.hpp"
+#include "core/identical.hpp"
 #include "gtest/gtest.h"
 #include "protean.hpp"
 #include "support/fake_device.hpp"
