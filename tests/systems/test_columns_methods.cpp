@@ -1,0 +1,190 @@
+// Method auto changes in the middle of a solve with several right-hand sides.
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "interfaces/c/protean.h"
+#include "protean.hpp"
+#include "systems/changing_columns.hpp"
+
+namespace protean::test {
+namespace {
+
+TEST_F(ColumnsChanges, CgGoesOnWithMinresForAnIndefiniteMatrix) {
+  offer_nothing();
+  for (const ContextPtr& context : all_spaces())
+    for (const char* preconditioner : {"auto", "jacobi", "none"}) {
+      SCOPED_TRACE(preconditioner);
+      ChangingColumns one(context, shifted_grid(context->space() == Space::host ? 24 : 14));
+      std::vector<std::string> notes;
+      SolveSettings settings = one.settings("auto", preconditioner);
+      settings.on_note = [&](const std::string& line) { notes.push_back(line); };
+      ColumnsSeen seen;
+      const auto system = one.system(settings);
+      const MultiSolveResult result = one.solve_columns(*system, &seen);
+      ASSERT_EQ(steps_of(result), Steps{"cg -> minres"});
+      one.expect_solved(result);
+      expect_one_numbering(seen, result, !runs_ahead(context));
+      EXPECT_EQ(result.method, "minres");
+      const MethodChange& change = result.method_changes[0];
+      EXPECT_EQ(change.columns, 3);
+      EXPECT_GT(change.iteration, 0);
+      EXPECT_LT(change.iteration, result.report.iterations);
+      EXPECT_TRUE(has(change.reason, "indefinite-operator")) << change.reason;
+      EXPECT_EQ(result.method_reason, "minres took the place of cg at iteration " +
+                                          std::to_string(change.iteration) + ": " + change.reason);
+      ASSERT_EQ(notes.size(), 1u);
+      EXPECT_TRUE(has(notes[0], "method auto goes on with minres")) << notes[0];
+      // A named method ends as it does.
+      const MultiSolveResult named = one.solve_columns(*one.system(one.settings("cg", preconditioner)));
+      EXPECT_FALSE(named.converged());
+      EXPECT_TRUE(named.method_changes.empty());
+      // The next solve, of columns or of one, begins with what has worked.
+      const MultiSolveResult again = one.solve_columns(*system);
+      EXPECT_EQ(again.method, "minres");
+      EXPECT_TRUE(again.method_changes.empty());
+      EXPECT_TRUE(has(again.method_reason, "minres: it took the place of cg")) << again.method_reason;
+      one.expect_solved(again);
+      EXPECT_EQ(one.solve(*system).method, "minres");
+    }
+}
+
+// What an earlier solve with one right-hand side has learnt serves columns.
+TEST_F(ColumnsChanges, OneRightHandSideTeachesColumns) {
+  ChangingColumns one(test_context(), shifted_grid());
+  const auto system = one.system(one.settings("auto", "jacobi"));
+  EXPECT_EQ(one.solve(*system).method_changes.size(), 1u);
+  const MultiSolveResult result = one.solve_columns(*system);
+  EXPECT_EQ(result.method, "minres");
+  EXPECT_TRUE(result.method_changes.empty());
+  one.expect_solved(result);
+}
+
+// Columns that cg solves before one of them shows that the matrix is indefinite keep their x.
+TEST_F(ColumnsChanges, AColumnThatHasConvergedKeepsItsX) {
+  ChangingColumns one(test_context(), shifted_grid(), 3);
+  std::vector<StoppingRule> rules(3);
+  rules[1].relative_tolerance = 0.9;
+  const MultiSolveResult named = one.solve_columns(*one.system(one.settings("cg", "jacobi")), nullptr, rules);
+  ASSERT_TRUE(named.report.columns[1].converged());
+  const std::vector<double> x = one.X[1];
+  const MultiSolveResult result =
+      one.solve_columns(*one.system(one.settings("auto", "jacobi")), nullptr, rules);
+  ASSERT_EQ(steps_of(result), Steps{"cg -> minres"});
+  EXPECT_EQ(result.method_changes[0].columns, 2);
+  EXPECT_TRUE(result.converged());
+  EXPECT_EQ(one.X[1], x);
+  EXPECT_EQ(result.report.columns[1].iterations, named.report.columns[1].iterations);
+  one.expect_true(result);
+}
+
+TEST_F(ColumnsChanges, CyclesOfGmresThatLeadNowhereAreGivenUp) {
+  constexpr std::int32_t n = 60;
+  std::vector<Triplet<double>> entries;
+  for (std::int32_t i = 0; i < n; ++i) entries.push_back({i, (i + 1) % n, 1.0});
+  const CsrMatrix<double> circle = csr_from_triplets<double>(test_context(), n, n, entries);
+  for (const ContextPtr& context : {test_context(), fake_device_context()}) {
+    ChangingColumns one(context, circle, 2);
+    for (std::size_t j = 0; j < 2; ++j)
+      std::fill(one.B[j].begin(), one.B[j].end(), 0.0), one.B[j][7 * j] = 1.0 + static_cast<double>(j);
+    SolveSettings settings = one.settings("auto", "none");
+    settings.solver.restart = 10, settings.solver.stopping.max_iterations = 1000;
+    ColumnsSeen seen;
+    const auto system = one.system(settings);
+    const MultiSolveResult result = one.solve_columns(*system, &seen);
+    ASSERT_FALSE(result.method_changes.empty());
+    EXPECT_EQ(steps_of(result)[0], "gmres -> idr");
+    EXPECT_EQ(result.method_changes[0].iteration, 100);
+    EXPECT_EQ(result.method_changes[0].columns, 2);
+    EXPECT_TRUE(has(result.method_changes[0].reason, "cycles of 10 iterations"))
+        << result.method_changes[0].reason;
+    one.expect_solved(result);
+    expect_one_numbering(seen, result);
+    one.expect_solved(one.solve_columns(*system));
+  }
+}
+
+// Each allocation after the method has failed may fail: the solve ends as it would without a change, or goes on.
+TEST_F(ColumnsChanges, NoMemoryForTheNextMethodIsSaid) {
+  ChangingColumns one(test_context(), shifted_grid());
+  const std::int64_t change =
+      one.solve_columns(*one.system(one.settings("auto", "none"))).method_changes.at(0).iteration;
+  int refused = 0;
+  for (fail_at = 1;; ++fail_at) {
+    SCOPED_TRACE("allocation " + std::to_string(fail_at));
+    allocations = 0, armed = failed = false;
+    const auto system = one.system(one.settings("auto", "none"));
+    ColumnsSeen seen;
+    seen.on_each = [&](const MultiIterationInfo& info) { armed = info.iteration >= change; };
+    detail::allocation_hook = [](Space, std::size_t bytes) {
+      if (!armed || failed || ++allocations != fail_at) return;
+      failed = true;
+      throw OutOfMemory("refused by the test", bytes);
+    };
+    MultiSolveResult result;
+    bool thrown = false;
+    try {
+      result = one.solve_columns(*system, &seen);
+    } catch (const OutOfMemory&) { thrown = true; }
+    detail::allocation_hook = nullptr;
+    if (!failed) break;
+    if (!thrown) {
+      one.expect_true(result);
+      const Steps steps = steps_of(result);
+      refused += steps == Steps{"not minres"};
+      if (steps != Steps{"not minres"}) one.expect_solved(result);
+    }
+    const MultiSolveResult again = one.solve_columns(*system);
+    EXPECT_EQ(again.method, "minres");
+    one.expect_solved(again);
+  }
+  EXPECT_GT(refused, 2);
+}
+
+TEST_F(ColumnsChanges, MethodAndPreconditionerInOneSolve) {
+  for (const ContextPtr& context : {test_context(), fake_device_context()}) {
+    offer("ssor");
+    slowness = 1, passed = seen_products = 0;
+    ChangingColumns one(context, shifted_grid(40, 0.02));
+    ColumnsSeen seen;
+    const auto system = one.system(one.settings("auto"));
+    const MultiSolveResult result = one.solve_columns(*system, &seen);
+    EXPECT_EQ(steps_of(result), Steps{"cg -> minres"});
+    EXPECT_FALSE(result.preconditioner_changes.empty()) << result.preconditioner_reason;
+    one.expect_solved(result);
+    expect_one_numbering(seen, result);
+    one.expect_solved(one.solve_columns(*system));
+  }
+}
+
+TEST_F(ColumnsChanges, CSaysItInItsReason) {
+  const ChangingColumns one(test_context(), shifted_grid());
+  const std::int64_t n = one.csr.rows(), k = 2;
+  std::vector<std::int32_t> row_ptr;
+  for (std::int64_t r = 0; r <= n; ++r)
+    row_ptr.push_back(static_cast<std::int32_t>(one.csr.pattern.row_ptr[r]));
+  protean_context* context = nullptr;
+  protean_matrix* matrix = nullptr;
+  protean_solver* solver = nullptr;
+  std::vector<double> B = one.B[0], X(static_cast<std::size_t>(n * k), 0.0);
+  B.insert(B.end(), one.B[1].begin(), one.B[1].end());
+  ASSERT_EQ(protean_context_host(1, &context), PROTEAN_OK);
+  ASSERT_EQ(protean_matrix_csr(context, n, n, one.csr.nonzeros(), row_ptr.data(), one.csr.pattern.col,
+                               one.csr.values, 0, &matrix),
+            PROTEAN_OK)
+      << protean_last_error();
+  ASSERT_EQ(protean_solver_create(nullptr, nullptr, &solver), PROTEAN_OK);
+  EXPECT_EQ(protean_solve_multi(solver, matrix, k, B.data(), n, X.data(), n), PROTEAN_OK)
+      << protean_last_error();
+  EXPECT_STREQ(protean_solver_method(solver), "minres");
+  EXPECT_TRUE(has(protean_solver_method_reason(solver), "minres took the place of cg at iteration"))
+      << protean_solver_method_reason(solver);
+  protean_solver_free(solver), protean_matrix_free(matrix), protean_context_free(context);
+}
+
+}  // namespace
+}  // namespace protean::test
