@@ -21,6 +21,7 @@
 #include "apps/matrix/generate.hpp"
 #include "apps/matrix/inspect.hpp"
 #include "apps/matrix/presets.hpp"
+#include "apps/problem/input.hpp"
 #include "apps/problem/problem_file.hpp"
 #include "apps/problem/problem_keys.hpp"
 #include "apps/problem/schema.hpp"

@@ -18,6 +18,7 @@
 #include "apps/compare/compare_report.hpp"
 #include "apps/compare/rounds.hpp"
 #include "apps/machine/machine_file.hpp"
+#include "apps/problem/input.hpp"
 #include "apps/problem/suite.hpp"
 #include "apps/problem/system.hpp"
 #include "apps/report/output.hpp"

@@ -12,6 +12,7 @@
 #include "apps/command/files.hpp"
 #include "apps/command/lists.hpp"
 #include "apps/machine/machine_file.hpp"
+#include "apps/problem/input.hpp"
 #include "apps/problem/system.hpp"
 #include "apps/report/json.hpp"
 #include "apps/report/output.hpp"

@@ -5,19 +5,15 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
-#include <cmath>
 #include <filesystem>
-#include <limits>
 
 #include "apps/problem/format_keys.hpp"
+#include "apps/problem/generated_matrix.hpp"
+#include "apps/problem/input.hpp"
+#include "apps/problem/preconditioner_check.hpp"
 #include "apps/problem/problem_keys.hpp"
-#include "core/error.hpp"
 #include "core/io/atomic_file.hpp"
-#include "core/io/foreign_file.hpp"
-#include "core/io/harwell_boeing.hpp"
 #include "core/io/input_file.hpp"
-#include "core/io/limits.hpp"
 #include "core/option_checks.hpp"
 #include "core/words.hpp"
 #include "formats/catalogue.hpp"
@@ -49,7 +45,7 @@ class ProblemReader {
     if (const Node* node = top.find("preconditioner")) read_preconditioner(*node);
     if (const Node* node = top.find("operator")) read_operator(*node);
     check_device_options();
-    check_preconditioner();
+    check_preconditioner(problem_, preconditioner_place_);
     if (const Node* node = top.find("schedule")) read_schedule(*node);
     check_choice();
     if (const Node* node = top.find("output")) read_output(*node);
@@ -58,14 +54,9 @@ class ProblemReader {
   }
 
  private:
-  FilePath read_path(const Node& node, const std::string& path) const {
-    FilePath result{read_file_name(node, path), {}, node.place};
-    result.path = (folder_ / result.given).lexically_normal().string();
-    return result;
-  }
   FilePath read_path(const Section& section, std::string_view key) const {
     const Node* node = section.find(key);
-    return node ? read_path(*node, section.path_of(key)) : FilePath{};
+    return node ? file_below(folder_, *node, section.path_of(key)) : FilePath{};
   }
 
   // A file that is written. On the command line its path begins at the working folder, as that of --report does, and
@@ -111,79 +102,7 @@ class ProblemReader {
     if (section.has("duplicates"))
       fail(section.find("duplicates")->place,
            "matrix.duplicates belongs to matrix.file; generated matrices have none");
-    read_generate(*section.find("generate"));
-  }
-
-  void read_generate(const Node& node) {
-    std::vector<std::string_view> names = keys_of("matrix.generate");
-    const std::vector<std::string_view> kinds = generator_kinds();
-    if (node.kind != Node::Kind::map || !node.find("kind"))
-      fail(node.place,
-           fmt::format("matrix.generate needs the key 'kind', one of: {}", fmt::join(kinds, ", ")));
-    // The kind decides which other keys are allowed.
-    const Node& kind_node = node.find("kind")->value;
-    const std::string kind = read_text(kind_node, "matrix.generate.kind");
-    problem_.matrix.kind = kind;
-    if (kind == "fem-hex" || kind == "fem-tet") return read_fem(node, kind);
-    const auto found = std::find_if(generators().begin(), generators().end(),
-                                    [&](const GeneratorEntry& entry) { return entry.kind == kind; });
-    if (found == generators().end())
-      fail(kind_node.place, fmt::format("no generator is called '{}'. There are: {}.{}", excerpt(kind),
-                                        fmt::join(kinds, ", "), detail::did_you_mean(kind, kinds)));
-    for (const GeneratorParam& param : found->params) names.push_back(param.name);
-    const Section section(node, fmt::format("matrix.generate ({})", kind), names);
-    for (const GeneratorParam& param : found->params) {
-      const Node* value = section.find(param.name);
-      const std::string path = fmt::format("matrix.generate.{}", param.name);
-      double number = param.default_value;
-      if (value && !param.choices.empty())
-        number = read_choice(*value, path, param.choices);
-      else if (value && param.integer)
-        number = static_cast<double>(read_integer(*value, path, static_cast<std::int64_t>(param.smallest),
-                                                  static_cast<std::int64_t>(param.largest)));
-      else if (value)
-        number = read_number(*value, path, {param.smallest, param.largest});
-      problem_.matrix.params.emplace(param.name, number);
-    }
-  }
-
-  // Finite elements on the unit cube, or on the tetrahedra of a mesh file.
-  void read_fem(const Node& node, const std::string& kind) {
-    fem::Spec spec;
-    spec.shape = kind == "fem-hex" ? fem::Shape::hexahedron : fem::Shape::tetrahedron;
-    const std::string path = fmt::format("matrix.generate ({})", kind);
-    const KeySection section(node, path, {"matrix.generate", "matrix.generate (fem-hex, fem-tet)", path});
-    if (kind == "fem-tet" && section.has("mesh")) {
-      for (const std::string_view of_cube : {"n", "distortion"})
-        if (section.has(of_cube))
-          fail(section.find(of_cube)->place,
-               fmt::format("matrix.generate.{} belongs to the cube; a mesh is read from a file here",
-                           of_cube));
-      problem_.matrix.mesh = read_path(section, "mesh");
-      spec.mesh = problem_.matrix.mesh.path;
-    }
-    if (kind == "fem-hex") spec.degree = static_cast<int>(section.integer("degree"));
-    spec.n = static_cast<int>(section.integer("n"));
-    constexpr std::int64_t most_nodes = std::numeric_limits<std::int32_t>::max();
-    if (const std::int64_t line = std::int64_t{spec.n} * spec.degree + 1; line * line * line > most_nodes)
-      fail(section.has("n") ? section.find("n")->place : section.find("degree")->place,
-           fmt::format("matrix.generate: n {} and degree {} make {} nodes; at most {} are possible: take a "
-                       "smaller n or degree",
-                       spec.n, spec.degree, line * line * line, most_nodes));
-    spec.distortion = section.number("distortion");
-    spec.physics = section.word("physics") == "poisson" ? fem::Physics::poisson : fem::Physics::elasticity;
-    for (const std::string_view of_elasticity : {"young", "poisson"})
-      if (section.has(of_elasticity) && spec.physics != fem::Physics::elasticity)
-        fail(section.find(of_elasticity)->place,
-             fmt::format("matrix.generate.{} belongs to physics: elasticity", of_elasticity));
-    spec.material.young = section.number("young");
-    spec.material.poisson = section.number("poisson");
-    spec.assembled = section.word("storage") == "assembled";
-    if (!spec.assembled && problem_.settings.order != "none")
-      fail(problem_.place_of("order"),
-           "matrix.order puts the rows of an assembled matrix into another order; with storage: element it "
-           "must be none");
-    problem_.matrix.fem = spec;
+    read_generated_matrix(*section.find("generate"), folder_, problem_);
   }
 
   bool on_elements() const noexcept { return problem_.matrix.fem && !problem_.matrix.fem->assembled; }
@@ -205,17 +124,6 @@ class ProblemReader {
     const std::string variant = section.word("variant");
     for (const auto scatter : {ElementScatter::atomic, ElementScatter::coloured, ElementScatter::gather})
       if (to_string(scatter) == variant) problem_.op.variant = scatter;
-  }
-
-  // The position of the word in the list "a|b|c".
-  static double read_choice(const Node& node, const std::string& path, std::string_view choices) {
-    const std::vector<std::string_view> words = split(choices, '|');
-    const std::string text = read_text(node, path);
-    const auto found = std::find(words.begin(), words.end(), text);
-    if (found == words.end())
-      fail(node.place, fmt::format("{} is '{}'; it must be one of: {}.{}", path, excerpt(text),
-                                   fmt::join(words, ", "), detail::did_you_mean(text, words)));
-    return static_cast<double>(found - words.begin());
   }
 
   struct Named {
@@ -402,65 +310,6 @@ class ProblemReader {
     return part;
   }
 
-  // What no run could do, so that nothing is read first.
-  void check_preconditioner() const {
-    const SolveSettings& settings = problem_.settings;
-    const std::string& method = settings.method;
-    const std::string_view type = preconditioner_type(settings);
-    const bool needs_symmetric =
-        method != "auto" && make_solver<double>(method)->needs_symmetric_preconditioner();
-    for (const PreconditionerEntry& entry : preconditioners())
-      if (entry.id == type && needs_symmetric && !entry.symmetric)
-        fail(preconditioner_place_, fmt::format("solver.method {} needs a symmetric preconditioner, and {} "
-                                                "is not symmetric even if the matrix is; use {} instead, or "
-                                                "method gmres or bicgstab",
-                                                method, type, entry.symmetric_relative));
-    if (type == "composition" && needs_symmetric && !is_symmetric(settings.parts, settings.combine))
-      fail(preconditioner_place_, fmt::format("solver.method {} needs a symmetric preconditioner, and this "
-                                              "composition is not symmetric even if the matrix is; take "
-                                              "combine: symmetric or additive with symmetric parts (ssor for "
-                                              "gauss-seidel, ic0 for ilu0), or method gmres or bicgstab",
-                                              method));
-    const PreconditionerOptions& options = settings.preconditioning;
-    check_solve(options.solve);
-    check_available(type, options.setup), check_partition(options.partition);
-    for (const PreconditionerPart& part : settings.parts)
-      check_solve(part.options.solve), check_available(part.id, part.options.setup),
-          check_partition(part.options.partition);
-  }
-  void check_partition(SubdomainPartition partition) const {
-    if (const std::string_view why = unavailable(partition); !why.empty())
-      fail(preconditioner_place_, fmt::format("preconditioner.partition {}: {}", to_string(partition), why));
-  }
-  void check_available(std::string_view type, AmgSetup setup) const {
-    if (const std::string_view why = unavailable(setup); !why.empty())
-      fail(preconditioner_place_, fmt::format("preconditioner.setup {}: {}", to_string(setup), why));
-    if (setup == AmgSetup::classical && problem_.op.space == Space::device)
-      fail(preconditioner_place_,
-           "preconditioner.setup classical is not for operator.space device: it computes on the host; take "
-           "aggregation");
-    if (setup == AmgSetup::classical && problem_.op.deterministic)
-      fail(preconditioner_place_,
-           "preconditioner.setup classical is not for operator.deterministic: another library adds its sums; "
-           "take aggregation");
-    for (const PreconditionerEntry& entry : preconditioners()) {
-      if (entry.id != type) continue;
-      if (!entry.unavailable.empty())
-        fail(preconditioner_place_, fmt::format("preconditioner.type {}: {}", type, entry.unavailable));
-    }
-  }
-  void check_solve(TriangularSolve solve) const {
-    if (solve != TriangularSolve::cusparse) return;
-    if (problem_.op.space == Space::host)
-      fail(preconditioner_place_,
-           "preconditioner.solve cusparse runs on a GPU only; take auto, levels or sweeps, or "
-           "operator.space: device");
-    if (problem_.op.deterministic)
-      fail(preconditioner_place_,
-           "preconditioner.solve cusparse is not for operator.deterministic: another library adds its sums; "
-           "take auto, levels or sweeps");
-  }
-
   void read_operator(const Node& node) {
     const KeySection section(node, "operator", "operator");
     OperatorSpec& op = problem_.op;
@@ -626,68 +475,12 @@ class ProblemReader {
 
 }  // namespace
 
-std::string rhs_text(const RhsSpec& rhs) {
-  const VectorSpec& v = rhs.vector;
-  const std::string values = v.file   ? fmt::format("of {}", v.file.given)
-                             : v.seed ? fmt::format("of random numbers in [-1, 1), seed {}", *v.seed)
-                                      : fmt::format("= {} everywhere", v.value);
-  return fmt::format("{} {}{}", rhs.from_solution ? "b = A x, x" : "b", values,
-                     rhs.given ? "" : " (no rhs was given)");
-}
-
-std::string_view preconditioner_type(const SolveSettings& settings) {
-  return settings.parts.empty() ? std::string_view(settings.preconditioner) : "composition";
-}
-
-std::unique_ptr<Preconditioner<double>> make_preconditioner(const SolveSettings& settings,
-                                                            const LinearOperator<double>& A) {
-  return settings.parts.empty()
-             ? protean::make_preconditioner<double>(settings.preconditioner, A, settings.preconditioning)
-             : make_composition<double>(A, settings.parts, settings.combine);
-}
-
 Problem parse_problem(std::string_view text, const std::string& file, std::span<const std::string> settings,
                       std::span<const OptionSetting> options) {
   Node root = parse_yaml(text, file);
   for (const std::string& setting : settings) set_value(root, setting);
   for (const OptionSetting& option : options) set_value(root, option);
   return ProblemReader(file).read(root);
-}
-
-std::string read_problem_text(const std::string& file) {
-  return io_detail::read_text(file, io_detail::most_whole_file);
-}
-
-std::string input_path(const std::string& given) { return given == "-" ? "/dev/stdin" : given; }
-
-std::filesystem::path folder_of_problem(const std::string& file) {
-  for (const char* of_the_system : {"/dev/", "/proc/"})
-    if (file.starts_with(of_the_system)) return {};
-  return std::filesystem::path(file).parent_path();
-}
-
-bool is_matrix_file(const std::string& file) {
-  for (const char* ending : {".mtx", ".mtx.gz", ".mtx.xz", ".pbin"})
-    if (file.ends_with(ending)) return true;
-  if (io_detail::is_harwell_boeing_name(file)) return true;
-  const io_detail::FileKind kind = io_detail::kind_of(file);
-  if (kind != io_detail::FileKind::ordinary && kind != io_detail::FileKind::pipe &&
-      kind != io_detail::FileKind::unreachable)
-    return false;
-  constexpr std::string_view banner = "%%matrixmarket";
-  std::string begin =
-      io_detail::first_bytes(file, std::max(io_detail::harwell_boeing_bytes, io_detail::foreign_bytes));
-  if (!io_detail::foreign_file(begin, file).empty()) return true;
-  if (begin.starts_with(io_detail::byte_order_mark)) begin.erase(0, io_detail::byte_order_mark.size());
-  if (io_detail::is_harwell_boeing(begin)) return true;
-  for (const std::string_view magic : {std::string_view("\x1f\x8b"),
-                                       std::string_view("\xfd"
-                                                        "7zXZ"),
-                                       std::string_view("\x89PBIN")})
-    if (begin.starts_with(magic)) return true;
-  // The format makes no difference between upper and lower case.
-  for (char& c : begin) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return begin.starts_with(banner);
 }
 
 Problem read_problem(const std::string& file, std::span<const std::string> settings,
@@ -702,11 +495,6 @@ Problem read_problem(const std::string& file, std::span<const std::string> setti
   for (const std::string& setting : settings) set_value(root, setting);
   for (const OptionSetting& option : options) set_value(root, option);
   return ProblemReader(file).read(root);
-}
-
-std::string title_of(const Problem& problem) {
-  if (!problem.title.empty()) return problem.title;
-  return problem.matrix.file ? problem.matrix.file.given : problem.matrix.kind;
 }
 
 }  // namespace protean::apps

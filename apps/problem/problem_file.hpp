@@ -144,20 +144,11 @@ Problem parse_problem(std::string_view text, const std::string& file,
 // The title; if it has none, the file or the kind of its matrix.
 std::string title_of(const Problem& problem);
 
-// True for a name that ends in .mtx, .mtx.gz, .mtx.xz, .pbin or as Harwell-Boeing files do, and for a file or a pipe
-// that begins as such a file does, whatever its name is. Also for matrices of other programs (.npz, .mat),
-// which the reader of matrices refuses with the way to convert them. A pipe can be read as usual afterwards.
-bool is_matrix_file(const std::string& file);
+// A file that the problem names at `path`. Relative paths begin at `folder`.
+FilePath file_below(const std::filesystem::path& folder, const Node& node, const std::string& path);
 
-// What the command line calls `-` where it names an input: the standard input.
-std::string input_path(const std::string& given);
-
-// The folder at which relative paths in a problem file begin: its own; the working folder for a pipe.
-std::filesystem::path folder_of_problem(const std::string& file);
-
-// Read a problem file of at most 16 MiB. read_problem() also takes a matrix file, whose system has all defaults. Throw
-// BadFile when it cannot be read.
-std::string read_problem_text(const std::string& file);
+// Reads a problem file (see read_problem_text()), or a matrix file, whose system has all defaults. Throws BadFile if the
+// file cannot be read.
 Problem read_problem(const std::string& file, std::span<const std::string> settings = {},
                      std::span<const OptionSetting> options = {});
 

@@ -54,6 +54,9 @@ KeyDoc word(std::string_view section, std::string_view name, std::string_view va
 KeyDoc file(std::string_view section, std::string_view name, std::string_view about) {
   return {section, name, Type::file, std::string(about), {}, 0, {}, {}, {}};
 }
+KeyDoc text(std::string_view name, std::string_view about) {
+  return {"", name, Type::text, std::string(about), {}, 0, {}, {}, {}};
+}
 KeyDoc map(std::string_view section, std::string_view name, std::string_view otherwise,
            std::string_view about, Words words = {}) {
   return {section, name, Type::map, std::string(about), otherwise, 0, {}, std::move(words), {}};
@@ -163,7 +166,7 @@ std::vector<KeyDoc> make_table() {
   const fem::Spec fem;
   const std::string_view none = {};
   std::vector<KeyDoc> keys = {
-      {"", "title", Type::text, "A line for the summary", {}, 0, {}, {}, {}},
+      text("title", "A line for the summary"),
       map("", "matrix", "required", "The matrix A"),
       map("", "rhs", "{solution: {random: 1}}", "The right-hand side b: exactly one of the keys below"),
       map("", "initial_guess", "zero", "The vector that the solve starts from", {"zero"}),
@@ -175,15 +178,8 @@ std::vector<KeyDoc> make_table() {
       word(
           "", "engine", "auto", {"auto", "protean", "petsc"},
           "What solves; auto: petsc on several ranks of MPI or if one of the next two keys is given, else protean"),
-      {"",
-       "petsc_options",
-       Type::text,
-       "Options of PETSc, such as '-ksp_view -pc_type hypre', which win over the keys (engine petsc)",
-       {},
-       0,
-       {},
-       {},
-       {}},
+      text("petsc_options",
+           "Options of PETSc, such as '-ksp_view -pc_type hypre', which win over the keys (engine petsc)"),
       map("", "partition", "rows",
           "Which rows a rank has; rows: neighbouring rows with equally many entries; graph: rows that "
           "PT-Scotch finds (engine petsc)",

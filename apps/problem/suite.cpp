@@ -4,6 +4,7 @@
 
 #include <filesystem>
 
+#include "apps/problem/input.hpp"
 #include "apps/problem/problem_file.hpp"
 #include "apps/problem/yaml_tree.hpp"
 

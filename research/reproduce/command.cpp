@@ -2,6 +2,7 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 
+#include "apps/problem/input.hpp"
 #include "apps/problem/problem_file.hpp"
 #include "research/commands.hpp"
 #include "research/reproduce/reproduce.hpp"
