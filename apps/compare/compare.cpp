@@ -5,10 +5,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <map>
 #include <memory>
-#include <set>
 
 #include "apps/command/clock.hpp"
 #include "apps/command/files.hpp"
@@ -17,6 +15,7 @@
 #include "apps/compare/combinations.hpp"
 #include "apps/compare/compare_report.hpp"
 #include "apps/compare/rounds.hpp"
+#include "apps/compare/selection.hpp"
 #include "apps/machine/machine_file.hpp"
 #include "apps/problem/input.hpp"
 #include "apps/problem/suite.hpp"
@@ -34,39 +33,6 @@
 
 namespace protean::apps {
 namespace {
-
-// The formats, kernels and spaces to compare; formats in the order of the catalogue.
-struct Selection {
-  std::vector<const FormatEntry*> entries;
-  bool shortlisted = false;                    // of the entries, only those on the shortlist of a matrix
-  std::set<std::string, std::less<>> kernels;  // empty: all
-  std::vector<Space> spaces;
-  std::vector<const FormatSelector*> selectors;
-};
-
-Selection select(const CompareArguments& arguments) {
-  Selection selection;
-  selection.shortlisted = arguments.formats.empty();
-  selection.entries = formats_named(selection.shortlisted ? "all" : arguments.formats);
-  std::set<std::string_view> known;
-  for (const FormatEntry* entry : catalogue())
-    for (const Space space : {Space::host, Space::device})
-      for (const Kernel& kernel : kernels_in(*entry, space)) known.insert(kernel.name);
-  const std::vector<std::string_view> names(known.begin(), known.end());
-  if (arguments.kernels != "all")
-    for (const std::string& kernel : words(arguments.kernels)) {
-      if (!known.count(kernel))
-        throw BadArgument(fmt::format("--kernels: there is no kernel '{}'; the kernels are {}.{}", kernel,
-                                      fmt::join(names, ", "), detail::did_you_mean(kernel, names)));
-      selection.kernels.insert(kernel);
-    }
-  if (arguments.kernels != "all" && selection.kernels.empty())
-    throw BadArgument(fmt::format("--kernels names no kernel; give {} separated by commas, or all",
-                                  fmt::join(names, ", ")));
-  selection.spaces = spaces(arguments.spaces);
-  if (!arguments.selectors.empty()) selection.selectors = selectors_named(arguments.selectors);
-  return selection;
-}
 
 class Comparer {
  public:
@@ -106,7 +72,6 @@ class Comparer {
         choose_format(system.csr.pattern, machine.model(spaces.front()), question(spaces.front(), machine));
     result_.automatic_reason = choice.reason;
     ask(system.csr.pattern, spaces.front());
-
     for (const Space space : spaces) entries_in(space) = entries_for(system.csr.pattern, space, choice.id);
     note_formats_left_out(spaces);
     std::vector<SpaceSystem> places;
@@ -396,7 +361,7 @@ class Comparisons {
 class FormatComparisons final : public Comparisons {
  public:
   explicit FormatComparisons(const CompareArguments& arguments)
-      : arguments_(arguments), selection_(select(arguments)) {}
+      : arguments_(arguments), selection_(selection_of(arguments)) {}
   std::string add(Problem problem, Progress& progress, double seconds) override {
     done_.push_back(Comparer(arguments_, selection_, std::move(problem), progress, seconds)());
     return compare_table(done_.back());
@@ -515,8 +480,7 @@ int compare(const CompareArguments& arguments) {
   if (const std::string summary = done->summary(); !arguments.quiet && suite.several && !summary.empty())
     print_beside(taken, summary);
   OutputWriter writer;
-  const auto write = [&](const char* name, const std::string& path,
-                         const std::function<std::string()>& text) {
+  const auto write = [&](const char* name, const std::string& path, const auto& text) {
     writer.write(
         name, path, [&] { write_file(path, text()); }, true);
   };

@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "core/multi_blas1.hpp"
-#include "operators/given_matrix.hpp"
 #include "solvers/diagnosis.hpp"
 #include "solvers/driver/columns.hpp"
 #include "solvers/driver/followed_order.hpp"
+#include "solvers/driver/rounding.hpp"
 #include "solvers/null_space.hpp"
 
 namespace protean::detail {
@@ -91,8 +91,7 @@ class ColumnResiduals {
       copy_columns<T>(context(), method_.x(), copies, own);
       x = copies, vectors_ = method_.free(narrow, true);
     }
-    const HasGivenMatrix<T>* const rounds = system().A.abilities().given_matrix.get();
-    const LinearOperator<T>* const given = rounds ? rounds->given_matrix() : nullptr;
+    const LinearOperator<T>* const given = given_matrix_of(system().A);
     method_.product(given ? *given : system().A, x, vectors_, own_lanes(own));
     multi_residual<T>(context(), system().B, vectors_, from_b, workspace_.squares.data());
     ColumnNorms found = norms(from_b);

@@ -18,6 +18,7 @@
 #include "solvers/driver/column_residuals.hpp"
 #include "solvers/driver/course.hpp"
 #include "solvers/driver/followed_order.hpp"
+#include "solvers/driver/rounding.hpp"
 #include "solvers/lane_judge.hpp"
 
 namespace protean::detail {
@@ -324,12 +325,7 @@ class ColumnsRun final : private Inquiry<T> {
     return method_.go_on(c.lane, missed);
   }
 
-  bool leaves_rounding(const std::string& why) override {
-    const HasGivenMatrix<T>* const rounds = system().A.abilities().given_matrix.get();
-    if (!rounds || !rounds->given_matrix()) return false;
-    rounds->leave_rounding(why);
-    return true;
-  }
+  bool leaves_rounding(const std::string& why) override { return leave_rounding(system().A, why); }
 
   Evidence<T> evidence(const Course<T>& of) override {
     const auto& c = static_cast<const Column<T>&>(of);

@@ -11,11 +11,11 @@
 #include "core/blas1.hpp"
 #include "core/error.hpp"
 #include "core/option_checks.hpp"
-#include "operators/given_matrix.hpp"
 #include "operators/kernel_loading.hpp"
 #include "operators/row_arrays.hpp"
 #include "solvers/driver/course.hpp"
 #include "solvers/driver/followed_order.hpp"
+#include "solvers/driver/rounding.hpp"
 #include "solvers/null_space.hpp"
 #include "solvers/options.hpp"
 
@@ -212,12 +212,7 @@ class OneVectorRun final : private Inquiry<T> {
     course_.stepped(more, std::move(last));
   }
 
-  // What products are with if they are with rounded values; null if not.
-  const HasGivenMatrix<T>* rounding() const noexcept { return system().A.abilities().given_matrix.get(); }
-  const LinearOperator<T>* given_matrix() const {
-    const HasGivenMatrix<T>* const rounds = rounding();
-    return rounds ? rounds->given_matrix() : nullptr;
-  }
+  const LinearOperator<T>* given_matrix() const { return given_matrix_of(system().A); }
 
   // scratch := b - A x and its norm
   void compute_true_residual() {
@@ -265,11 +260,7 @@ class OneVectorRun final : private Inquiry<T> {
   }
   bool resumes(const Course<T>&) override { return method_.signals().resumable; }
   bool renews(const Course<T>&) override { return method_.renews() && given_matrix(); }
-  bool leaves_rounding(const std::string& why) override {
-    if (!given_matrix()) return false;
-    rounding()->leave_rounding(why);
-    return true;
-  }
+  bool leaves_rounding(const std::string& why) override { return leave_rounding(system().A, why); }
 
   SolveReport report() {
     in_order_.bring_back();
