@@ -182,7 +182,7 @@ TEST_P(FloatValues, AreStoredInFullForGood) {
 TEST_P(FloatValues, ThatFloatCannotHoldAreRefusedByName) {
   const CsrMatrix<double>& good = battery_matrix("stencil_7point_12");
   const std::int64_t k = good.nonzeros() / 2;
-  const std::string place = "row " + std::to_string(row_of_entry(good.pattern.row_ptr, good.rows(), k)) +
+  const std::string place = "row " + std::to_string(detail::row_of_entry(good.pattern.row_ptr, good.rows(), k)) +
                             ", column " + std::to_string(good.pattern.col[k]);
   const auto matrix = make(good, "float");
   const std::vector<double> before = products(*matrix);

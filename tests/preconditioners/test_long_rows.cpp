@@ -49,7 +49,7 @@ Dense full_of(const CsrMatrix<double>& csr) {
 
 // Entries of a long row are looked up for the entries of a short one. The factors agree with the definition.
 TEST_P(LongRows, HaveTheFactorsOfTheDenseAlgorithm) {
-  constexpr PreconditionerOptions natural{.ordering = FactorOrdering::natural};
+  const PreconditionerOptions natural{.ordering = FactorOrdering::natural};
   for (const std::vector<std::int32_t>& long_rows :
        {std::vector<std::int32_t>{0}, {210}, {419}, {0, 1, 2}, {0, 200, 419}}) {
     const CsrMatrix<double> A = arrow(420, long_rows), B = arrow(420, long_rows, 0.25);
@@ -66,7 +66,7 @@ TEST_P(LongRows, HaveTheFactorsOfTheDenseAlgorithm) {
 TEST_P(LongRows, ByColoursAreThoseOfTheHostInEachSpace) {
   for (const std::vector<std::int32_t>& long_rows : {std::vector<std::int32_t>{0}, {3, 200}}) {
     const CsrMatrix<double> A = arrow(420, long_rows);
-    constexpr PreconditionerOptions coloured{.ordering = FactorOrdering::colours};
+    const PreconditionerOptions coloured{.ordering = FactorOrdering::colours};
     const std::vector<double> r = right_hand_side<double>(420);
     const auto here = ready<double>("ic0", *assembled(A), coloured),
                lu = ready<double>("ilu0", *assembled(A), coloured);
