@@ -121,14 +121,17 @@ SolveSettings with_names(SolveSettings settings) {
     settings.method = settings.method.name();
   }
   if (settings.preconditioner.options()) {
-    const MultiVector<double>* const vectors = settings.preconditioning.near_null_space;
+    const PreconditionerOptions before = settings.preconditioning;
     take_options(preconditioner_options(), settings.preconditioner, settings.preconditioning,
                  "preconditioning", "preconditioner");
-    if (vectors && vectors != settings.preconditioning.near_null_space)
-      throw BadArgument(
-          fmt::format("SolveSettings::preconditioning.near_null_space is set, and preconditioner {} "
-                      "is a type with options of its own: set it there, if it has it",
-                      settings.preconditioner.name()));
+    // These have no entry in the table.
+    const PreconditionerOptions& now = settings.preconditioning;
+    const bool vectors = before.near_null_space && before.near_null_space != now.near_null_space;
+    if (vectors || (before.schur_operator && before.schur_operator != now.schur_operator))
+      throw BadArgument(fmt::format(
+          "SolveSettings::preconditioning.{} is set, and preconditioner {} is a type with options "
+          "of its own: set it there, if it has it",
+          vectors ? "near_null_space" : "schur_operator", settings.preconditioner.name()));
     settings.preconditioner = settings.preconditioner.name();
   }
   return settings;

@@ -379,7 +379,11 @@ TEST(AutoColumns, TheOrderOfTheRowsChangesIfThatPays) {
       EXPECT_EQ(live.A.order_id(), "rcm");
       const CandidateRecord seen = live.candidate("csr in order rcm");
       EXPECT_TRUE(seen.ran);
-      EXPECT_NEAR(seen.measured_product, live.seconds_of(csr_times, 4) / 5, 1e-6);
+      // A column of gmres that begins again waits for the others, and then a product is one of fewer columns.
+      if (method == std::string("gmres"))
+        EXPECT_LE(seen.measured_product, live.seconds_of(csr_times, 4) / 5 + 1e-6);
+      else
+        EXPECT_NEAR(seen.measured_product, live.seconds_of(csr_times, 4) / 5, 1e-6);
       // A line of x has a line of each of four columns.
       const double matrix = static_cast<double>(live.csr.bytes()) / static_cast<double>(live.csr.rows());
       const double ratio = (matrix + 4 * line_bytes * 0.5) / (matrix + 4 * line_bytes * 5);

@@ -72,7 +72,7 @@ class Sequence {
     if (one_.context->space() == Space::host && random_() % 3 == 0)
       settings_.schedule = {{.at = 4, .to = {.order = "rcm"}, .overlapped = false, .format = "ell"},
                             {.at = 30, .to = {.order = "none"}, .overlapped = false, .format = "csr"}};
-    trace += settings_.method + ", " + settings_.preconditioner + ", at most " +
+    trace += settings_.method.name() + ", " + settings_.preconditioner.name() + ", at most " +
              std::to_string(settings_.solver.stopping.max_iterations) +
              (settings_.schedule.empty() ? "" : ", a schedule");
   }

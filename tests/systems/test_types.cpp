@@ -117,6 +117,14 @@ void pass(std::span<const Option<PreconditionerOptions>>, const char* name,
       << name;
   EXPECT_TRUE(reads_near_null_space(AutoPreconditioner::id));
 }
+void pass(std::span<const Option<PreconditionerOptions>>, const char* name,
+          const CsrMatrix<double>* Fields::*member, Members&) {
+  const CsrMatrix<double> matrix;
+  Fields one;
+  one.*member = &matrix;
+  EXPECT_EQ(settings_of(Selection<PreconditionerOptions>(one)).preconditioning.schur_operator, &matrix)
+      << name;
+}
 
 // The options that each type reads, and those that all read, have their member; a type has no other.
 template <class Options>
@@ -207,6 +215,10 @@ TEST(Types, TakeThePlaceOfOptionsByName) {
   twice = {.preconditioner = Jacobi{}};
   twice.preconditioning.near_null_space = &vectors;
   EXPECT_NE(refusal(twice).find("near_null_space"), std::string::npos) << refusal(twice);
+  const CsrMatrix<double> matrix;
+  twice = {.preconditioner = Jacobi{}};
+  twice.preconditioning.schur_operator = &matrix;
+  EXPECT_NE(refusal(twice).find("schur_operator"), std::string::npos) << refusal(twice);
   EXPECT_NE(refusal({.preconditioner = Amg{.unknowns = 65}}).find("unknowns is 65; it must be"),
             std::string::npos);
   // A name that is assigned later is a name.
