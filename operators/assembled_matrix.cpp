@@ -19,6 +19,7 @@
 #include "operators/kernel_admission.hpp"
 #include "operators/measured_params.hpp"
 #include "operators/narrow_values.hpp"
+#include "operators/values_word.hpp"
 #if defined(PROTEAN_HAVE_CUDA)
 #include "core/device/copy.hpp"
 #endif
@@ -322,7 +323,7 @@ template <class T>
 void AssembledMatrix<T>::note_rounding(const CsrMatrix<T>& csr) {
   rounds_values_ = false;
   if constexpr (sizeof(T) == 8)
-    rounds_values_ = float_values_ && params_.word(values_param.name) == "float" &&
+    rounds_values_ = float_values_ && detail::values_word(params_) == "float" &&
                      !detail::exact_in_float(*this->context(), csr);
 }
 

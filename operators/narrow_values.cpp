@@ -8,6 +8,7 @@
 
 #include "core/error.hpp"
 #include "core/parallel.hpp"
+#include "operators/values_word.hpp"
 
 namespace protean::detail {
 namespace {
@@ -55,6 +56,12 @@ bool has_float_values(const Kernel& kernel) noexcept {
                      [](const ParamDoc& doc) { return doc.name == values_param.name; });
 }
 
+std::string_view values_word(const FormatParams& params) {
+  if (!params.has(values_param.name)) return {};
+  const std::string& word = params.word(values_param.name);
+  return word == "auto" || word == "double" || word == "float" ? std::string_view(word) : std::string_view();
+}
+
 bool exact_in_float(const Context& context, const CsrMatrix<double>& csr) {
   return find(context, csr, true, [](double value) { return !is_exact(value); }) == csr.nonzeros();
 }
@@ -71,15 +78,13 @@ std::optional<std::string> beyond_float(const Context& context, const CsrMatrix<
 }
 
 std::size_t stored_value_bytes(const FormatParams& params, std::size_t value_bytes) {
-  return params.has(values_param.name) && params.word(values_param.name) == "float" ? sizeof(float)
-                                                                                    : value_bytes;
+  return values_word(params) == "float" ? sizeof(float) : value_bytes;
 }
 
 bool stores_floats(const FormatEntry& entry, const FormatParams& params, const Context& context,
                    const CsrMatrix<double>& csr) {
-  if (!params.has(values_param.name)) return false;  // no kernel of a device has it
-  const std::string& word = params.word(values_param.name);
-  if (word == "double") return false;
+  const std::string_view word = values_word(params);
+  if (word.empty() || word == "double") return false;  // no kernel of a device has it
   // Format csr computes with the arrays that it is given; values in float would be a copy of its own.
   if (word == "auto") return !entry.traits.uses_source && exact_in_float(context, csr);
   if (const auto why = beyond_float(context, csr)) throw FormatRefused(entry.id, *why);
@@ -87,7 +92,7 @@ bool stores_floats(const FormatEntry& entry, const FormatParams& params, const C
 }
 bool stores_floats(const FormatEntry& entry, const FormatParams& params, const Context&,
                    const CsrMatrix<float>&) {
-  if (params.has(values_param.name) && params.word(values_param.name) == "double")
+  if (values_word(params) == "double")
     throw BadArgument(fmt::format(
         "values of format {} is double, but the matrix and its vectors are in float; give them in "
         "double, or leave values at auto",

@@ -16,6 +16,7 @@
 #include "formats/catalogue.hpp"
 #include "operators/multi_product.hpp"
 #include "operators/narrow_values.hpp"
+#include "operators/values_word.hpp"
 #include "systems/seconds.hpp"
 
 namespace protean {
@@ -435,8 +436,9 @@ std::string SystemMatrix<T>::values_reason() const {
   if (now->rounds_values())
     return "as values: float asks for; b - A x is computed with the values that were given";
   if (now->float_values()) return "float holds every value as it is, so products have the same bits";
-  if (!now->params().has(values_param.name)) return "this format and kernel have no others";
-  if (now->params().word(values_param.name) == "double") return "as values: double asks for";
+  const std::string_view word = detail::values_word(now->params());
+  if (word.empty()) return "this format and kernel have no others";
+  if (word == "double") return "as values: double asks for";
   if (context_->space() == Space::device) return "on a device there are no others yet";
   if (now->entry().traits.uses_source) return "format csr computes with the arrays that it was given";
   return "float would round some of them";

@@ -69,7 +69,7 @@ TEST(Preconditioners, OptionsOutOfRange) {
   EXPECT_SAYS(
       message<BadArgument>(
           [&] { make_preconditioner<double>("none", A, {.zero_diagonal = ZeroDiagonal::one}); }),
-      "zero_diagonal is for each preconditioner except none and block-jacobi; the preconditioner is none");
+      "zero_diagonal is for each preconditioner except none, block-jacobi and fields; the preconditioner is none");
   EXPECT_SAYS(message<BadArgument>([&] { make_preconditioner<double>("ic0", A, {.sweeps = 5}); }),
               "sweeps is for solve: sweeps; solve is auto: leave it at 4");
   EXPECT_EQ(preconditioner_options_read_by("ic", {.fill = 3, .omega = 1.5}),
