@@ -129,7 +129,7 @@ TEST(Fields, OptionsThatDoNotFitAreRefused) {
   EXPECT_SAYS(refused(options), "there is 1; name them by option fields or interleaved");
   options = {};
   options.fields = "";
-  EXPECT_SAYS(refused(options), "fields is ''; it must be auto, or a text such as 'u 0-31, p 32-'");
+  EXPECT_SAYS(refused(options), "fields: '' has an empty part between its commas; leave it out");
   options = {};
   options.interleaved = 2, options.recipe = FieldRecipe::schur_lower,
   options.schur = SchurComplement::commutator;

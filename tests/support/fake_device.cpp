@@ -13,7 +13,7 @@
 #include "core/words.hpp"
 #include "formats/catalogue.hpp"
 #include "operators/multi_product.hpp"
-#include "operators/narrow_values.hpp"
+#include "operators/values_word.hpp"
 #include "support/split_link.hpp"
 
 namespace protean::test {
@@ -140,7 +140,7 @@ class FakeMatrix final : public AssembledMatrix<T>, public HasApplyDot<T>, publi
     const Inside inside(*request.context);
     const FormatEntry& format = find_format(request.entry.id);
     inner_ = make_matrix(format, tagged(request.csr, Space::host), inside.context_,
-                         detail::as_admitted(format, {}, Space::host, request.asked));
+                         detail::as_admitted_in<T>(format, {}, Space::host, request.asked));
   }
   CsrMatrix<T> to_csr() const override {
     const detail::DeviceWork work(*this->context());

@@ -18,7 +18,7 @@
 #include "core/words.hpp"
 #include "formats/catalogue.hpp"
 #include "operators/kernel_admission.hpp"
-#include "operators/narrow_values.hpp"
+#include "operators/values_word.hpp"
 
 namespace protean {
 namespace {
@@ -352,7 +352,8 @@ class SumOfFormats final : public AssembledMatrix<T>, public HasParts {
       try {
         parts_.back() = make_matrix(
             entry, plan.cut->part_of(request.context, request.csr, static_cast<int>(i)), request.context,
-            detail::as_admitted(entry, part.kernel, request.context->space(), part.parameters), part.kernel);
+            detail::as_admitted_in<T>(entry, part.kernel, request.context->space(), part.parameters),
+            part.kernel);
       } catch (const FormatRefused& refused) {
         throw FormatRefused(request.entry.id, name_of(plan, i) + ": " + refused.reason(), refused.bytes());
       }

@@ -22,9 +22,9 @@
 #include "formats/compose.hpp"
 #include "operators/kernel_admission.hpp"
 #include "operators/multi_product.hpp"
-#include "operators/narrow_values.hpp"
 #include "operators/parts.hpp"
 #include "operators/tuning.hpp"
+#include "operators/values_word.hpp"
 
 namespace protean::formats {
 namespace {
@@ -306,8 +306,8 @@ class SplitMatrix final : public AssembledMatrix<T>,
       const std::shared_ptr<Buffer<T>> values = host_values(source_, its);
       parts.host =
           make_matrix<T>(find_format(host_part_.format), {its.pattern, values->data(), values}, host_,
-                         detail::as_admitted(find_format(host_part_.format), host_part_.kernel, Space::host,
-                                             host_part_.parameters),
+                         detail::as_admitted_in<T>(find_format(host_part_.format), host_part_.kernel,
+                                                   Space::host, host_part_.parameters),
                          host_part_.kernel);
       if (!its.columns.empty()) {
         const auto count = static_cast<std::int64_t>(its.columns.size());
