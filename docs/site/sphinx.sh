@@ -16,8 +16,8 @@ headers=$(sed -n 's/^#include <protean\/\(.*\)>/\1/p' "$root/protean.hpp")
   echo "STRIP_FROM_PATH = $root"
   echo "INPUT_FILTER = \"python3 $root/docs/site/doxygen_comments.py\""
   echo "INPUT = $root/interfaces/c/protean.h \\"
-  for header in $headers systems/settings.hpp systems/system_matrix.hpp solvers/stopping.hpp core/buffer.hpp \
-      operators/abilities.hpp operators/wrapper.hpp; do
+  for header in $headers systems/settings.hpp systems/system_matrix.hpp systems/types.hpp \
+      solvers/stopping.hpp core/buffer.hpp operators/abilities.hpp operators/wrapper.hpp; do
     echo "  $root/$header \\"
   done
   echo

@@ -113,7 +113,7 @@ TEST(ColumnsOrder, EachMethodFollowsEachChange) {
           one.expect_solved(plain);
           for (const std::vector<std::int64_t>& at :
                {std::vector<std::int64_t>{0}, {5}, {2, 4, 6}, {3, 4, 5, 6, 7}}) {
-            if (device && at.size() < 3) continue;
+            if ((device && at.size() < 3) || at.back() >= plain.iterations) continue;
             ChangesOrder changes(one, at);
             const MultiSolveReport report = one.solve(solver, M.get(), &changes, rules);
             one.expect_solved(report);

