@@ -140,7 +140,8 @@ constexpr Option<PreconditionerOptions> table[] = {
         {.words = recipe_words,
          .about = "How the blocks of the fields are combined; auto: by symmetry and by a zero block"}),
     of_types<"schur", &P::schur>(
-        {.words = schur_words, .about = "What takes the place of the Schur complement in recipes schur-..."}),
+        {.words = schur_words,
+         .about = "What takes the place of the Schur complement in the recipes that begin with schur"}),
     of_types<"inner", &P::inner>(
         {.allowed = "auto, or a text such as 'u amg cycles=2, p jacobi'",
          .about =

@@ -12,6 +12,7 @@
 #include "core/blas1.hpp"
 #include "core/error.hpp"
 #include "formats/catalogue.hpp"
+#include "operators/narrow_values.hpp"
 #include "solvers/options.hpp"
 
 namespace protean::apps {
@@ -234,8 +235,16 @@ bool Rounds::admitted(VariantRun& run) const {
   variant.parameters = resolve_params(
       entry, problem_.settings.format == entry.id ? problem_.settings.parameters : FormatParams{},
       &find_kernel(entry, variant.kernel, place.context->space()));
+  std::size_t value_bytes = sizeof(double);
+  try {
+    if (detail::stores_floats(entry, variant.parameters, *place.context, place.csr))
+      value_bytes = sizeof(float);
+  } catch (const FormatRefused& refused) {
+    end(variant, "refused", refused.reason());
+    return false;
+  }
   const Admission admission =
-      admit(entry, *place.context, place.csr.pattern, variant.parameters, sizeof(double));
+      admit(entry, *place.context, place.csr.pattern, variant.parameters, value_bytes);
   variant.predicted_bytes = admission.bytes, variant.stored_values = admission.stored_values;
   if (!admission.ok) end(variant, "refused", admission.reason);
   return admission.ok;

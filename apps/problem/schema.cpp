@@ -222,7 +222,7 @@ class SchemaMaker {
       const std::string name = fmt::format("{}.{}", doc->section, doc->name);
       if (doc->option && !doc->option->readers.has(word)) {
         // A word that asks for nothing may be given to everyone (is_unread()).
-        if (doc->type == Type::word && asks_nothing(OptionValue(doc->otherwise)))
+        if (doc->option->kind == OptionKind::word && asks_nothing(OptionValue(doc->otherwise)))
           properties[std::string(doc->name)] = {{"const", doc->otherwise}};
         continue;
       }

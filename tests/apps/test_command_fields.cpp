@@ -55,7 +55,7 @@ TEST_F(Command, FieldsOfASaddlePoint) {
   EXPECT_LT(given["iterations"], 60);
   // An inner method.
   const Json inner = solved({"inner=u amg method=cg tolerance=1e-3, p ic0"}).first;
-  EXPECT_EQ(inner["method"], "fgmres");
+  EXPECT_EQ(inner["solver"]["chosen"], "fgmres");
   // auto.
   EXPECT_EQ(solved({"type=auto"}).first["iterations"], iterations);
   EXPECT_EQ(Json::parse(files().at("r.json"))["preconditioner"]["chosen"], "fields");
@@ -86,7 +86,7 @@ TEST_F(Command, FieldsThatAreRefused) {
   }
   const std::pair<const char*, const char*> places[] = {
       {"  fields: u 0-263, p 264-\n  labels: short.mtx\n", "p.yaml:7:"},
-      {"  fields: \"\"\n", "preconditioner.fields is empty"},
+      {"  fields: \"\"\n", "preconditioner.fields is the text \"\"; it must be a word or text"},
   };
   for (const auto& [lines, text] : places) {
     write("p.yaml", stokes_problem + lines);
