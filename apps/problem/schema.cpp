@@ -142,7 +142,8 @@ class SchemaMaker {
     if (doc.option && !doc.option->zero.empty())
       return a_number(doc.option->range, doc.option->kind == OptionKind::whole, doc.option->zero);
     if (doc.name == "parameters") return {{"type", "object"}};  // by_format() has the rest
-    if (doc.name == "kernel") return any_text();
+    if (doc.name == "kernel" || (doc.option && doc.option->words.empty() && doc.words.empty()))
+      return any_text();
     if (doc.name == "parts")
       return list_of(doc.section == "preconditioner" ? preconditioner(true) : part_of_sum(), 1,
                      doc.section == "preconditioner" ? 0 : most_parts);
