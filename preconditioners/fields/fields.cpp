@@ -27,10 +27,8 @@ namespace {
 
 // One block, or a Schur complement, as a matrix of the catalogue in the context of the solve.
 template <class T>
-void put(std::unique_ptr<AssembledMatrix<T>>& matrix, const ContextPtr& context, const ContextPtr& host,
-         const CsrMatrix<T>& csr) {
+void put(std::unique_ptr<AssembledMatrix<T>>& matrix, const ContextPtr& context, const CsrMatrix<T>& csr) {
   const bool on_host = context->space() == Space::host;
-  if (matrix) return matrix->update_values(on_host ? csr : new_values(host, *matrix, csr), SamePattern());
   std::string format = "csr";
   matrix = in_format<T>(context, on_host ? csr : upload(context, csr), csr.pattern, format);
 }
@@ -65,11 +63,12 @@ class Fields final : public BySolving<T> {
       all.allowed = all.allowed && one.allowed;
       all.version = all.version == 0 || one.version == 0 ? 0 : all.version + one.version;
     }
+    if (all.version != 0) all.version += renewals_ << 32;  // other arrays
     return all;
   }
 
  protected:
-  void setup(const LinearOperator<T>& A, bool pattern_changed) override {
+  void setup(const LinearOperator<T>& A, bool) override {
     const ContextPtr& context = this->context();
     const ContextPtr host = context->space() == Space::host ? context : Context::host();
     const CsrMatrix<T> csr = finite_rows(A, host, name());
@@ -85,27 +84,17 @@ class Fields final : public BySolving<T> {
                               : automatic_recipe(*host, csr, fields, symmetric);
     require_two(recipe, fields);
     const bool commuted = takes_commutator(csr, fields, recipe);
-    const bool same = parts_ && !pattern_changed && parts_->fields == fields && parts_->recipe == recipe &&
-                      parts_->commuted == commuted;
-    if (same) {
-      try {
-        fill(*parts_, host, csr, found.what);
-      } catch (...) {
-        // Some blocks are new. Such a mixture is not used.
-        parts_.reset(), this->forget();
-        throw;
-      }
-      return;
-    }
+    // The old blocks serve until the new ones are whole: a renewal that fails changes nothing.
     auto made = std::make_unique<Parts>();
     made->commuted = commuted;
     make_patterns(*made, host, csr.pattern, fields, recipe);
     fill(*made, host, csr, found.what);
-    parts_ = std::move(made);
+    parts_ = std::move(made), ++renewals_;
   }
 
   void solve(VectorView<const T> r, VectorView<T> z) const override {
-    if (!parts_) throw BadArgument("fields is applied after an ensure(A) that failed; call it again");
+    if (!parts_)
+      throw BadArgument("fields is applied before an ensure(A) that succeeded; call ensure(A) again");
     const std::lock_guard lock(mutex_);
     const Parts& p = *parts_;
     p.permutation.apply(r, p.r.view());
@@ -243,12 +232,12 @@ class Fields final : public BySolving<T> {
         if (!p.in_use[k]) continue;
         values[k] = p.patterns[k].of(host, csr);
         const bool used = i == j ? !(schur && i == 1) : multiplies(p.recipe, i, j) || p.commuted;
-        if (used) put(p.blocks[k], context, host, values[k]);
+        if (used) put(p.blocks[k], context, values[k]);
       }
     CsrMatrix<T> complement;
     if (schur) {
       complement = make_schur(p, host, values);
-      put(p.schur, context, host, complement);
+      put(p.schur, context, complement);
       const bool constant = maps_constant_to_zero(*host, csr, p.fields, 1);
       if (constant && p.ones.size() == 0) {
         p.sum = Vector<T>(context, 1);
@@ -437,6 +426,7 @@ class Fields final : public BySolving<T> {
   CsrMatrix<T> given_;  // in place of |S|
   bool has_given_ = false;
   bool symmetric_ = true, variable_ = false;
+  std::uint64_t renewals_ = 0;
   std::unique_ptr<Parts> parts_;
   mutable std::mutex mutex_;  // of the vectors
 };

@@ -269,7 +269,8 @@ TEST(Sums, PartsAreNamedWithTheirShares) {
   const std::vector<PartShare> shares = dynamic_cast<const HasParts&>(*matrix).part_shares();
   EXPECT_EQ(text_of(shares), "dia(58%) csr(42%)");
   // dia as hdc stores it, and csr of the rest.
-  EXPECT_EQ(shares[0].bytes, (build("dia", t8(), {{"max_fill", "100"}})->bytes() - 16) / 10 * 3 + 16);
+  EXPECT_EQ(shares[0].bytes,
+            (build("dia", t8(), {{"max_fill", "100"}, {"values", "double"}})->bytes() - 16) / 10 * 3 + 16);
   EXPECT_EQ(shares[1].bytes, 12u * 10 + 4 * 9);
   // A part without entries is not stored.
   const auto all = make_sum<double>(

@@ -96,8 +96,9 @@ TEST_P(Promises, AnyNumberOfThreads) {
       if (GetParam().format->traits.exact_values) { EXPECT_TRUE(identical(csr, matrix->to_csr())); }
       if (GetParam().kernel->name == "native") {
         const Context& context = *matrix->context();
-        EXPECT_EQ(matrix->bytes(),
-                  admit(*GetParam().format, context, csr.pattern, matrix->params(), 8).bytes);
+        EXPECT_EQ(matrix->bytes(), admit(*GetParam().format, context, csr.pattern, matrix->params(),
+                                         matrix->float_values() ? 4 : 8)
+                                       .bytes);
       }
       std::vector<double> expected(std::min(csr.rows(), csr.cols())), found(expected.size(), -1e300);
       extract_diagonal(*test_context(), csr, expected.data());

@@ -418,7 +418,7 @@ TEST_P(InSpace, FieldsFollowNewValues) {
 }
 
 // What fails leaves no mixture of old and new blocks.
-TEST_P(InSpace, FieldsRefuseToComputeAfterAFailedRenewal) {
+TEST_P(InSpace, FieldsStayAsTheyWereAfterAFailedRenewal) {
   const Coupled c = coupled(true, 0.25, 12, 5, false, 9);
   const CsrMatrix<double> csr = sparse(c.A);
   const auto A = matrix(csr);
@@ -432,7 +432,7 @@ TEST_P(InSpace, FieldsRefuseToComputeAfterAFailedRenewal) {
   negative.values = values.data(), negative.values_owner = nullptr;
   A->update_values(placed(context_, negative));
   EXPECT_SAYS(message<BadMatrix>([&] { M->ensure(*A); }), "preconditioner ic0 of field u");
-  EXPECT_SAYS(message<BadArgument>([&] { apply(*M, r); }), "after an ensure(A) that failed");
+  EXPECT_EQ(apply(*M, r), before);
   A->update_values(placed(context_, csr));
   M->ensure(*A);
   EXPECT_EQ(apply(*M, r), before);

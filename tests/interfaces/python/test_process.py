@@ -144,7 +144,7 @@ def test_a_solver_of_two_threads_is_refused():
     def again(now):
         solver.solve(A, np.ones(100))
 
-    with pytest.raises(protean.errors.BadArgument, match="of its own"):
+    with pytest.raises(protean.errors.BadArgument, match="its own solver"):
         solver.solve(A, np.ones(100), callback=again)
     assert solver.solve(A, np.ones(100)).converged
 
