@@ -82,7 +82,7 @@ TEST_F(CApi, EveryNumberIsAnOption) {
     bool read = false;
     for (const std::string& method : names(PROTEAN_KIND_METHOD))
       for (const char* id :
-           {"none", "ic", "ssor", "block-jacobi", "chebyshev", "isai", "subdomain-ilu0", "auto"}) {
+           {"none", "ic", "ssor", "block-jacobi", "chebyshev", "isai", "subdomain-ilu0", "fields", "auto"}) {
         create(method.c_str(), find_solver(method).symmetric || method == "bicgstab" ? id : "none");
         const bool in_unit = name == "relative_tolerance" || name == "strong_threshold" ||
                              name == "strength" || name == "omega";
