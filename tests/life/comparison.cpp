@@ -106,6 +106,17 @@ std::string answer_difference(const Outcome<T>& kept, const Outcome<T>& fresh, c
   return {};
 }
 
+double goal_of(const StoppingRule& rule, const SolveReport& report) {
+  const double baseline = rule.baseline == Baseline::rhs ? report.rhs_norm : report.initial_residual;
+  return std::max(rule.relative_tolerance * baseline, rule.absolute_tolerance);
+}
+
+// Rounding alone decides whether a solve whose residual stays just above its goal stagnates there.
+bool at_the_goal(const SolveReport& report, const StoppingRule& rule) {
+  return report.converged() ||
+         (report.reason == StopReason::stagnation && report.true_residual <= 4 * goal_of(rule, report));
+}
+
 template <class T>
 std::string rounding_difference(Owed owed, const Outcome<T>& kept, const Outcome<T>& fresh,
                                 const Solved<T>& solved) {
@@ -118,6 +129,7 @@ std::string rounding_difference(Owed owed, const Outcome<T>& kept, const Outcome
   const bool both = a.converged() && b.converged();
   if (!suited) return {};
   if (owed == Owed::answer) return answer_difference(kept, fresh, solved);
+  if (!both && at_the_goal(a, solved.rule) && at_the_goal(b, solved.rule)) return {};
   if (!both && a.reason != b.reason && !limited(a.reason) && !limited(b.reason) && method == "cg")
     return fmt::format("it ended by {} and by {} with fresh objects", to_string(a.reason),
                        to_string(b.reason));
@@ -170,9 +182,7 @@ std::string lie(const Outcome<T>& outcome, const Solved<T>& solved) {
     return fmt::format("||b - A x|| is {} +- {}, the report says {} ({})", truth.norm, truth.rounding,
                        report.true_residual, to_string(report.reason));
   if (!report.converged()) return {};
-  const StoppingRule& rule = solved.rule;
-  const double baseline = rule.baseline == Baseline::rhs ? report.rhs_norm : report.initial_residual;
-  const double goal = std::max(rule.relative_tolerance * baseline, rule.absolute_tolerance);
+  const double goal = goal_of(solved.rule, report);
   if (!(truth.norm <= goal + truth.rounding))
     return fmt::format("it converged ({}) with ||b - A x|| = {}, above {}", to_string(report.reason),
                        truth.norm, goal);

@@ -186,8 +186,8 @@ def test_columns():
 
 
 def test_columns_change_their_format():
-    A = poisson(40)
-    B = np.random.default_rng(5).standard_normal((1600, 4))
+    A = poisson(120)  # a solve that is long enough for a decision
+    B = np.random.default_rng(5).standard_normal((14400, 4))
     scheduled = protean.solve(A, B, schedule=[{"at_iteration": 5, "format": "sell-packed", "overlapped": False}])
     assert scheduled.converged and np.abs(B - A @ scheduled.x).max() < 1e-6
     assert [(one["iteration"], one["to"]) for one in scheduled.switches] == [(5, "sell-packed")]
