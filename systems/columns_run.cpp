@@ -100,7 +100,7 @@ class SystemSolver<T>::ColumnsRun final : public SystemSolver<T>::Run {
     std::vector<double> baselines;
     for (const std::size_t c : columns)
       baselines.push_back(detail::baseline_of(this->rules_[c], report.columns[c]));
-    numbered_.go_on(report.iterations, since_begin, columns, std::move(baselines));
+    numbered_.go_on(this->iterations_before_, since_begin, columns, std::move(baselines));
   }
   bool stopped() const override { return numbered_.stopped(); }
 

@@ -106,6 +106,7 @@ class SystemSolver<T>::Run {
   const bool several_;
   ColumnNumbers part_;                  // the columns of the last part
   std::int64_t iterations_before_ = 0;  // the last part
+  std::int64_t part_iterations_ = 0;    // of the last part, if it was not the first
   double seconds_before_ = 0;           // the last part, since the solve began
 
  private:

@@ -105,8 +105,10 @@ void SystemSolver<T>::Run::next_part(const ColumnNumbers& columns, double since_
   for (const std::size_t c : columns)
     rests.push_back(detail::rest_of(rules_[c], report.columns[c], since_begin));
   part_ = columns;
+  // Columns that have ended may have had more iterations in their parts than the ones that go on.
+  iterations_before_ = std::max(report.iterations, iterations_before_ + part_iterations_);
+  seconds_before_ = since_begin;
   number_part(columns, since_begin);
-  iterations_before_ = report.iterations, seconds_before_ = since_begin;
   Stopwatch clock;
   MultiSolveReport second = solve_part(std::move(rests));
   for (std::size_t i = 0; i < columns.size(); ++i) {
@@ -115,6 +117,7 @@ void SystemSolver<T>::Run::next_part(const ColumnNumbers& columns, double since_
     one = detail::joined(rules_[columns[i]], one, std::move(then), ended);
     report.iterations = std::max(report.iterations, one.iterations);
   }
+  part_iterations_ = second.iterations;
   report.products += second.products, report.seconds = since_begin + second.seconds;
   report.product = second.product, report.preconditioner = second.preconditioner;
   matrix_.context()->synchronize();

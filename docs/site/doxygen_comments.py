@@ -8,7 +8,11 @@ Lines of a comment that are indented are code or a table, and are shown as they 
 import re
 import sys
 
-lines = open(sys.argv[1], encoding="utf-8").read().splitlines()
+text = open(sys.argv[1], encoding="utf-8").read()
+# A macro that the header itself takes back is not for its readers.
+for name in set(re.findall(r"^#undef (\w+)", text, flags=re.M)):
+    text = re.sub(rf"^#define {name}\b(?:.*\\\n)*.*\n|^#undef {name}\n", "", text, flags=re.M)
+lines = text.splitlines()
 head, verbatim = True, False
 if lines[0].startswith("//"):
     print("/// \\file")

@@ -89,8 +89,8 @@ struct ChangingColumns : ChangingProblem {
 inline void expect_one_numbering(const ColumnsSeen& seen, const MultiSolveResult& result, bool each = true) {
   ASSERT_FALSE(seen.iterations.empty());
   EXPECT_EQ(seen.iterations.front(), 0);
-  // A column that fails is one iteration behind the others, which go on with it.
-  EXPECT_LE(seen.iterations.back(), result.report.iterations + 1);
+  // Different columns may have the most iterations in different parts, so that no column has had all.
+  if (each) { EXPECT_GE(seen.iterations.back() + 1, result.report.iterations); }
   for (std::size_t i = 1; i < seen.iterations.size(); ++i) {
     if (each) {
       EXPECT_EQ(seen.iterations[i], seen.iterations[i - 1] + 1);

@@ -288,7 +288,7 @@ TEST_F(ColumnsChanges, NextToChangesOfFormat) {
   ASSERT_EQ(result.switches.size(), 2u);
   EXPECT_EQ(result.switches[0].iteration, 10);
   EXPECT_EQ(result.switches[1].iteration, 40);
-  settings.schedule.clear(), settings.policy = true;
+  settings.schedule.clear(), settings.policy = "auto";
   ColumnsSeen seen;
   const MultiSolveResult decided = one.solve_columns(*one.system(settings), &seen);
   one.expect_solved(decided);
