@@ -130,7 +130,8 @@ bool Numbered::reads_solution(const IterationInfo& info) const noexcept {
 
 void NumberedColumns::go_on(std::int64_t iterations, double seconds, ColumnNumbers columns,
                             std::vector<double> baselines) {
-  iterations_ = iterations, seconds_ = seconds;
+  // A part that ended by an exception may have shown more.
+  iterations_ = std::max(iterations, last_), seconds_ = seconds;
   columns_ = std::move(columns), baselines_ = std::move(baselines);
   runs_.assign(columns_.size(), 1), seen_ = false;
 }
@@ -189,6 +190,7 @@ bool NumberedColumns::reads_solution(const MultiIterationInfo& info) const noexc
 bool NumberedColumns::on_iteration(const MultiIterationInfo& info) {
   runs_.assign(info.runs.begin(), info.runs.end());
   const MultiIterationInfo of_all = whole(info, whole_);
+  last_ = of_all.iteration;
   // Iteration 0 of a later part is the last one of the part before.
   if (next_ && std::exchange(seen_, true)) {
     if (next_->reads_solution(of_all)) show_();

@@ -101,6 +101,7 @@ class NumberedColumns final : public MultiSolveObserver {
   const std::function<void()> show_;
   bool stopped_ = false, seen_ = true;
   ColumnNumbers columns_;  // of a later part; empty in the first
+  std::int64_t last_ = 0;  // that was shown
   std::int64_t iterations_ = 0;
   double seconds_ = 0;
   std::vector<double> baselines_;
