@@ -1,5 +1,5 @@
-// The preconditioner between two parts of a solve (systems/run.hpp): set up again for new values, or another one of type
-// auto.
+// The preconditioner between two parts of a solve (systems/run.hpp): set up again for new values, or another one of
+// type auto.
 #include <algorithm>
 #include <utility>
 

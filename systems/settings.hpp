@@ -38,7 +38,8 @@ struct SolveSettings {
       {};  // tolerances, limits, options of the method; for auto: of each method it may take
   // One of preconditioners(). "auto" begins with jacobi and changes to another one in the middle of a solve, or between
   // the solves of a kept system, if that pays. If the diagonal has a zero, or a negative entry with cg or minres, it is
-  // fields for a saddle point (docs/fields.md), and none for another matrix, with the reason. Or a type with its options, Amg{.unknowns = 3}, in place of `preconditioning`.
+  // fields for a saddle point (docs/fields.md), and none for another matrix, with the reason. Or a type with its
+  // options, Amg{.unknowns = 3}, in place of `preconditioning`.
   Selection<PreconditionerOptions> preconditioner = "auto";
   PreconditionerOptions preconditioning = {};  // `refresh`: when a kept system sets it up again
   // A format's name, or "auto": begin with csr and let the policy change the format, or choose the format with the

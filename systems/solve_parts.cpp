@@ -184,8 +184,8 @@ void SystemSolver<T>::Run::columns_left(std::int64_t running) {
   if (of_.sequence_->watch) of_.sequence_->watch->columns_left(running);
 }
 
-// What is true of the matrix or of M, which all columns share. A column that stagnates alone waits for the others: it may
-// have been asked for more digits than they.
+// What is true of the matrix or of M, which all columns share. A column that stagnates alone waits for the others: it
+// may have been asked for more digits than they.
 template <class T>
 bool SystemSolver<T>::Run::ends_all(StopReason reason) const {
   if (!detail::has_failed(reason)) return false;

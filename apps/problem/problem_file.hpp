@@ -147,8 +147,8 @@ std::string title_of(const Problem& problem);
 // A file that the problem names at `path`. Relative paths begin at `folder`.
 FilePath file_below(const std::filesystem::path& folder, const Node& node, const std::string& path);
 
-// Reads a problem file (see read_problem_text()), or a matrix file, whose system has all defaults. Throws BadFile if the
-// file cannot be read.
+// Reads a problem file (see read_problem_text()), or a matrix file, whose system has all defaults. Throws BadFile if
+// the file cannot be read.
 Problem read_problem(const std::string& file, std::span<const std::string> settings = {},
                      std::span<const OptionSetting> options = {});
 

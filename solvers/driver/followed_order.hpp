@@ -1,5 +1,5 @@
-// The system of a solve in the order of its operator (HasOrder), which the operator may change between two steps: of one
-// right-hand side, or of several. Private to solvers/.
+// The system of a solve in the order of its operator (HasOrder), which the operator may change between two steps: of
+// one right-hand side, or of several. Private to solvers/.
 #pragma once
 #include <cstdint>
 #include <exception>

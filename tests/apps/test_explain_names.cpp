@@ -1,5 +1,5 @@
-// `protean solve --explain` says what was named and what may change, and reports changes of method and preconditioner of
-// one right-hand side and of several.
+// `protean solve --explain` says what was named and what may change, and reports changes of method and preconditioner
+// of one right-hand side and of several.
 #include <string>
 
 #include <fmt/format.h>
