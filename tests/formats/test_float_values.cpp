@@ -288,7 +288,8 @@ TEST(FloatValuesOfFormats, SurveysCountTheSmallerBytes) {
       id = one;
   ASSERT_FALSE(id.empty());
   const SwitchTarget packed = of(narrow, id), wide = of(full, id);
-  EXPECT_EQ(packed.bytes + packed.saved_bytes, wide.bytes);
+  // Bytes are estimated by a sample of the rows, and rounded.
+  EXPECT_NEAR(static_cast<double>(packed.bytes + packed.saved_bytes), static_cast<double>(wide.bytes), 8);
   EXPECT_EQ(wide.saved_bytes, 0u);
   EXPECT_GT(packed.saved_bytes, static_cast<std::size_t>(exact.nonzeros()) * 39 / 10);
   EXPECT_EQ(of(narrow, "csr").bytes, of(full, "csr").bytes);
