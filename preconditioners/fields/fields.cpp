@@ -220,7 +220,7 @@ class Fields final : public BySolving<T> {
     if (recipe == Recipe::symmetric || p.commuted) p.t = Vector<T>(context, 2 * A.rows);
   }
 
-  // The values of everything; creates matrices and preconditioners that are not there yet.
+  // The matrices of all blocks with their values, and the preconditioners.
   void fill(Parts& p, const ContextPtr& host, const CsrMatrix<T>& csr, const std::string& found) const {
     const ContextPtr& context = this->context();
     const std::int64_t count = p.fields.size();

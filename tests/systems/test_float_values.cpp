@@ -257,7 +257,7 @@ TEST(FloatValuesInSolves, StayInFloatInTheNextFormat) {
   ASSERT_EQ(one.result.switches.size(), 2u);
   EXPECT_EQ(one.result.switches[0].parameters.word("values"), "float");
   EXPECT_EQ(one.result.values, "double") << "ell has no others";
-  // The recurrence of the rounded matrix may have to begin again with the values that were given.
+  // ell has the given values, and cg begins again once. Whether it has to has not been examined.
   EXPECT_LE(one.result.report.restarts, 1);
 }
 
