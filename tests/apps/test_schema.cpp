@@ -359,9 +359,15 @@ TEST(Schema, AndTheReaderTakeTheSameValues) {
   RecordProperty("pairs", static_cast<int>(pairs));
   EXPECT_GT(pairs, 10000u);
   // No context has what these need: another option of the part, or a further part after the last one.
-  const std::set<std::string> need_more = {"of-a-format/parts",      "/operator/parts/1/take",
-                                           "part/aggressive_levels", "part/coarsening",
-                                           "part/strong_threshold",  "part/sweeps"};
+  std::set<std::string> need_more = {"of-a-format/parts", "/operator/parts/1/take", "part/aggressive_levels",
+                                     "part/coarsening",   "part/strong_threshold",  "part/sweeps"};
+  // Nor can a build without hypre take what its multigrid alone reads.
+  for (const auto& option : preconditioner_options())
+    if (!option.with.empty()) {
+      const Json one = {{"type", "amg"}, {std::string(option.with), option.with_word}};
+      if (says(refusal({{"matrix", {{"file", "A.mtx"}}}, {"preconditioner", one}}), "this build has no"))
+        need_more.insert("/preconditioner/" + std::string(option.name));
+    }
   for (const auto& [key, is] : taken)
     if (!need_more.contains(key)) { EXPECT_TRUE(is) << key << " is never taken"; }
   for (const auto& [key, count] : refused) EXPECT_GT(count, 0) << key << " is never refused";
