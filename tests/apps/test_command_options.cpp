@@ -133,7 +133,7 @@ TEST_F(CommandOptions, AQuietSolveThatDoesNotConvergeSaysSoInOneLine) {
 TEST_F(CommandOptions, TheMonitorPrintsLinesWhenPiped) {
   write("p.yaml", poisson);
   // Nothing that may change while it runs: a change has a line of its own.
-  const Outcome o = run({"solve", "p.yaml", "--monitor", "10", "--quiet", "--set", "operator.policy=none",
+  const Outcome o = run({"solve", "p.yaml", "--monitor", "10", "--quiet", "--set", "schedule.policy=none",
                          "--set", "solver.method=cg", "--set", "preconditioner.type=none"});
   ASSERT_EQ(o.code, 0) << o.err;
   EXPECT_EQ(o.out, "");

@@ -208,7 +208,7 @@ TEST_F(PolicyCommand, WhatIsWrongIsRefused) {
 // A choice before the solve is explained, too: what it wanted and took, and the ranking behind it.
 TEST_F(PolicyCommand, AChoiceBeforeTheSolveIsExplained) {
   write_problem("[]");
-  for (const char* setting : {"operator.expected_iterations=50", "operator.deterministic=true"}) {
+  for (const char* setting : {"operator.expected_iterations=5000", "operator.deterministic=true"}) {
     const Outcome outcome = finish(start({"solve", "p.yaml", "--explain", "--set", setting}));
     ASSERT_EQ(outcome.code, 0) << outcome.err;
     const Json report = Json::parse(files()["r.json"]);

@@ -29,7 +29,9 @@ TEST_F(ColumnsChanges, EveryMethodGoesOnWithTheCandidate) {
       const bool symmetric = make_solver<double>(entry.id)->needs_symmetric_preconditioner();
       const std::string id = context->space() == Space::device ? "amg" : symmetric ? "ic0" : "ilu0";
       offer(id, symmetric);
-      ChangingColumns one(context, grid_for(context));
+      // A trial may be shorter than a cycle of idr, whose residual does not fall evenly: on a small grid, where few
+      // iterations are left, it depends on rounding who wins.
+      ChangingColumns one(context, entry.id == "idr" ? uneven_grid(80) : grid_for(context));
       ColumnsSeen seen;
       std::vector<std::string> notes;
       SolveSettings settings = one.settings(entry.id);
