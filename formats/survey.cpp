@@ -234,7 +234,7 @@ class Survey {
   }
 
   // Bytes that the values take less than in the precision of the vectors, as far as the format stores them in float;
-  // make_matrix() decides in the same way. `admission` is that of ask().
+  // make_matrix() decides in the same way. `admission` comes from ask().
   std::size_t saved(const FormatEntry& entry, const Admission& admission) const {
     return static_cast<std::size_t>(admission.stored_values) *
            (value_bytes_.of_vectors - stored_bytes(entry));

@@ -4,7 +4,7 @@
 //        | 1 . 2 . |     2 slices, 2 x 2 blocks: the stacked matrix has the block rows        (. is a stored 0)
 //    A = | . 3 . . |     1 . | . . | 2 . | . .
 //        | . . . . |     . 3 | 4 5 | . . | . 6
-//        | 4 5 . 6 |     flags = 0 0 0 0    block_col = 0 0 1 1     columns are those of A
+//        | 4 5 . 6 |     flags = 0 0 0 0    block_col = 0 0 1 1     columns as in A
 //
 // Arrays: as in bccoo for the stacked matrix, and
 //   stacked  [slices block rows R]: the products of the slices, written by each product.

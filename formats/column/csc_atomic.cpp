@@ -1,8 +1,7 @@
 // CSC with atomic additions: on a GPU a group of threads computes each column and adds to y by atomic operations.
 //
-//        | 1 . 2 . |     col_ptr = 0 2 4 5 6             2 threads a column: those of column 0 read x[0] once, add 1
-//                                                        x[0]
-//    A = | . 3 . . |     row     = 0 3 | 1 3 | 0 | 3     to y[0] and 4 x[0] to y[3]
+//        | 1 . 2 . |     col_ptr = 0 2 4 5 6             2 threads a column: for column 0 they read x[0] once
+//    A = | . 3 . . |     row     = 0 3 | 1 3 | 0 | 3     and add 1 x[0] to y[0], 4 x[0] to y[3]
 //        | . . . . |     values  = 1 4 | 3 5 | 2 | 6
 //        | 4 5 . 6 |
 //

@@ -1,5 +1,5 @@
-// sell-packed: slices of 8 rows, stored slot by slot; each slot has the columns of its 8 entries in the
-// shortest code that can hold them.
+// sell-packed: slices of 8 rows, stored slot by slot; each slot has the columns of its 8 entries in the shortest code
+// that can hold them.
 //
 //        | 1 2 . . |     one slice with rows in lanes 0..3 (live = 00001111) and two slots, by rank:
 //    A = | . 3 4 . |     columns 0 1 0 3, near, base 0, offsets 0 1 0 3 - - - -, values 1 3 5 7 0 0 0 0
@@ -15,8 +15,8 @@
 //   near        base, 8 x 8 bits                       column of lane l = base + offset l
 //   far         base, 8 x 16 bits                      the same
 //   wide        8 x 32 bits                            the columns themselves
-// A group is `run` consecutive slots that share the code of one pair or quad. The columns of each slot are
-// one higher than those of the slot before. Small dense blocks give such runs.
+// A group is `run` consecutive slots that share the code of one pair or quad. The columns of each slot are one higher
+// than the columns of the slot before. Small dense blocks give such runs.
 //
 // Arrays:
 //   code     [words] uint32, read in order. Each window of 256 rows begins with a word 0, or with a word 1
@@ -36,26 +36,26 @@
 // Parameters:
 //   order  auto, natural or sorted: whether the rows of a window are sorted by length. Sorting saves padding,
 //          but neighbouring rows no longer lie together. auto takes what costs less, for each window.
-//   percent  on a device, for matrices of 2^20 entries and more: the most bytes, in percent of those of csr.
+//   percent  on a device, for matrices of 2^20 entries and more: the most bytes, in percent of the bytes of csr.
 //   values   how values are stored next to vectors in double: auto, double or float (docs/precision.md). On the host.
 // Wins: on stencils, finite elements and meshes: matrices whose neighbouring rows have neighbouring columns
 //   and similar lengths.
-// Refuses: when more than 4 values are stored for an entry, because a few rows are much longer than the
-//   others; on a device also where its bytes are more than `percent` of those of csr. Of 36 matrices measured on an
-//   H200 (docs/results/gpu-products.md) eight of the nine up to 73 % were faster than sell-c-sigma (the ninth 0.92
-//   times as fast). Of the 27 above, three were faster than csr and not slower than sell-c-sigma (by 3, 4 and 18 % and
-//   0, 0 and 1 %).
+// Refuses: when more than 4 values are stored for an entry, because a few rows are much longer than the others; on a
+//   device also when it has more than `percent` of the bytes of csr. 36 matrices were measured on an H200
+//   (docs/results/gpu-products.md). Of the nine up to 73 %, eight were faster than sell-c-sigma (the ninth 0.92 times
+//   as fast). Of the 27 above, three were faster than csr and not slower than sell-c-sigma (by 3, 4 and 18 % and 0, 0
+//   and 1 %).
 // Source: our own. Sliced ELLPACK with sorting in windows is SELL-C-sigma of M. Kreutzer, G. Hager, G.
 //   Wellein, H. Fehske, A. R. Bishop, SIAM J. Sci. Comput. 36(5), 2014, doi:10.1137/130930352.
 //
 // In natural order a slice gets its slots as follows. A diagonal that all eight rows have becomes a
-// contiguous slot, and these come first. The other entries are taken by diagonal if that needs no padding,
-// else by rank: slot k has the k-th entry of each row. In deterministic mode a chunk holds only groups whose
-// slots follow each other, so that each row is summed in the order of its columns; this needs more chunks.
+// contiguous slot, and these come first. The other entries are taken by diagonal if that needs no padding, else by
+// rank: slot k has the k-th entry of each row. In deterministic mode a chunk holds only groups whose slots follow each
+// other, so that each row is summed in the order of its columns; this needs more chunks.
 //
-// A NaN or infinity in x_j reaches exactly the rows that store an entry in column j (a stored 0 counts). The
-// padded lanes of pair and quad are masked, those of near, far and wide read an x that their row uses,
-// contiguous slots have none, and sums of rows without entries are not used. Nothing outside x is read.
+// A NaN or infinity in x_j reaches exactly the rows that store an entry in column j (a stored 0 counts). Padded lanes
+// of pair and quad are masked, padded lanes of near, far and wide read an x that their row uses, contiguous slots have
+// no padding, and sums of rows without entries are not used. Nothing outside x is read.
 #include <fmt/format.h>
 
 #include "core/error.hpp"
@@ -233,7 +233,7 @@ class SellPacked final : public AssembledMatrix<T>,
             this->context()->deterministic()};
   }
 
-  // Fills in ones as values: where a 1 arrives is an entry.
+  // Fills in ones as values: a place where a 1 arrives is an entry.
   void mark_entries(int p, const SparsityPattern& pattern) {
     const std::int64_t first = pattern.row_ptr[borders_[p]], slots = starts_[p + 1].slots - starts_[p].slots;
     const std::vector<float> ones(static_cast<std::size_t>(pattern.row_ptr[borders_[p + 1]] - first), 1.0f);
@@ -285,7 +285,7 @@ class SellPacked final : public AssembledMatrix<T>,
         });
   }
 
-  // Most groups are skipped because of their base and reach, without a look at their values.
+  // Most groups are skipped by their base and reach, without a look at their values.
   template <class V>
   static void read_diagonal(const packed::Part<V>& part, VectorView<T> d) {
     const unsigned char* order = nullptr;

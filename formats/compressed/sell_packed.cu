@@ -1,9 +1,9 @@
-// sell-packed on the device. The idea is that of sell_packed.cpp: each slot of a slice has its columns in the
-// shortest code that can hold them. The layout is made for warps: slices of 32 rows, one thread for each row.
+// sell-packed on the device. As in sell_packed.cpp, each slot of a slice has its columns in the shortest code that can
+// hold them. The layout is made for warps: slices of 32 rows, one thread for each row.
 //
 // A slot holds at most one entry of each of the slice's 32 rows. There are four kinds:
 //   diagonal  key, mask           column = key + r - r % b in the rows r of the mask's lanes; 8 bytes for 32
-//                                 entries. b is one number for the matrix: 1, or 2, 3, 4 where rows come in
+//                                 entries. b is one number for the matrix: 1, or 2, 3, 4 if rows come in
 //                                 groups with the same columns (b unknowns in a node)
 //   near      base, 32 x 8 bits   column = base + offset; offset 255: no entry. Four slots lie together, so
 //                                 that the four offsets of a lane are one word
@@ -23,8 +23,8 @@
 // Bytes: 16 slices + 32 units + 32 v slots + 4 rows [sorted], with v bytes a value. In double precision an
 // entry costs 8.25 bytes in a full diagonal slot, 9.13 in a near one, 10.13 far, 12 wide. A slice costs 16 to
 // 40 bytes more.
-// Parameters: order, as on the host. auto sorts where natural order stores more than 1.15 slots an entry and
-// sorting saves a tenth.
+// Parameters: order, as on the host. auto sorts if natural order stores more than 1.15 slots an entry and sorting saves
+// a tenth.
 // Refuses: when more than 4 values would be stored for an entry, and rows of more than 32767 entries.
 //
 // x_j is read only if there is an entry, so an infinite or NaN x_j reaches exactly the rows with an entry
@@ -88,7 +88,7 @@ class PackedDevice final : public RowViewOnDevice<T, PackedDevice<T>>,
   }
 
  protected:
-  // Faster than that of the view, which reads each row with one thread.
+  // Faster than the update of the view, which reads each row with one thread.
   void do_update_values(const CsrMatrix<T>& csr) override {
     if (plan_.slices > 0) fill(csr);
   }

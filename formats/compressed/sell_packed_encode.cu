@@ -117,7 +117,7 @@ __device__ inline bool merge_diagonals(LaneRow row, Visit visit) {
 constexpr int plan_warps = 4;
 constexpr int no_diagonals = 33;  // a threshold that no diagonal reaches
 
-// The diagonals of a slice that are worth a slot: those of at least `threshold` rows.
+// The diagonals of a slice that are worth a slot: at least `threshold` rows have them.
 struct DiagonalChoice {
   int threshold = no_diagonals;
   int cost;         // estimated bytes of the slice
@@ -266,8 +266,8 @@ static __global__ void packed_heads(std::int64_t slices, const SliceCounts* coun
 
 constexpr int fill_warps = device::block_size / 32;
 
-// Fills the diagonal slots, one warp for each slice. Where every row has exactly the entries of the list,
-// they are copied in order; else each row is compared with the list.
+// Fills the diagonal slots, one warp for each slice. If every row has exactly the entries of the list, they are copied
+// in order; else each row is compared with the list.
 template <class T>
 __global__ void __launch_bounds__(device::block_size)
     packed_fill_diagonals(PackedArrays<T> a, DevicePattern pattern, const T* from, T* values) {
@@ -298,7 +298,7 @@ __global__ void __launch_bounds__(device::block_size)
     }
     return;
   }
-  // Columns are needed only where entries lie on other diagonals; these are skipped.
+  // Columns are needed only if entries lie on other diagonals; these entries are skipped.
   const int2* diagonals = slice_code(head, a.code).diagonal;
   Walk walk(room, rest ? pattern.col : nullptr, from, row.begin, row.begin + row.length);
   for (int k = 0; k < count; ++k) {

@@ -11,7 +11,7 @@ namespace protean::formats::packed_device {
 // The sizes of the arrays, known before they are made.
 struct Plan {
   std::int64_t slices = 0, slots = 0, units = 0;
-  std::int64_t rest = 0, wide = 0;  // slots that are not diagonals, and those of them that are wide
+  std::int64_t rest = 0, wide = 0;  // slots that are not diagonals, and how many of these are wide
   int group = 1, room = 0;
   bool sorted = false, too_long = false;
 

@@ -1,5 +1,4 @@
-// Writes the values of sell-packed from those of CSR, by the rules by which its slots were made. See
-// sell_packed_layout.hpp.
+// Writes the values of CSR into sell-packed, by the rules by which its slots were made. See sell_packed_layout.hpp.
 #include "formats/simd.hpp"
 
 #undef HWY_TARGET_INCLUDE

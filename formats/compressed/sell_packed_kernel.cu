@@ -5,8 +5,8 @@ namespace protean::formats::packed_device {
 namespace {
 
 // The part of a row's sum that one of its `split` threads computes. It uses few registers, so that 64 warps
-// of a processor can wait for memory at a time (48 where most slots have offsets). This hides more latency
-// than several loads in each thread.
+// of a processor can wait for memory at a time (48 if most slots have offsets). This hides more latency than several
+// loads in each thread.
 template <Rest rest, bool dot, class T>
 struct PackedRows : PackedArrays<T> {
   using PackedArrays<T>::rows;

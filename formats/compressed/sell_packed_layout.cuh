@@ -51,8 +51,8 @@ __device__ inline SliceCode slice_code(const SliceHead& head, const std::uint32_
   return c;
 }
 
-// The place of a lane's offset among those of `slots` near slots: four slots lie together, the remaining ones
-// one by one.
+// The place of a lane's offset among the offsets of `slots` near slots: four slots lie together, the remaining ones one
+// by one.
 __host__ __device__ inline int near_place(int slots, int slot, int lane) {
   return slot < slots / 4 * 4 ? slot / 4 * (4 * height) + lane * 4 + slot % 4 : slot * height + lane;
 }

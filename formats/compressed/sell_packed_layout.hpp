@@ -45,7 +45,7 @@ inline void write_header(const ChunkHeader& h, std::uint32_t* code) {
   code[1] = word(h.groups[4]) | word(h.groups[5]) << 8 | h.live << 16 | (h.last ? 1u << 24 : 0u);
 }
 
-// The columns of the first slot of a group. Lane l is padding that reads no x where bit l of mask is 0.
+// The columns of the first slot of a group. Lane l is padding that reads no x if bit l of mask is 0.
 struct Decoded {
   std::array<std::int32_t, height> col;
   unsigned mask;
@@ -97,9 +97,9 @@ inline Decoded read_group(Kind kind, const std::uint32_t* code) {
 // Words before the slices of a window: 0; or 1 and the 256 rows of the window in the order of the lanes.
 constexpr int order_words = window / 4;
 
-// Walks through the code, window by window. Calls window_begins(first_row, order), where order is null when
-// rows keep their places, else a byte for each row. For each slice it calls slice_begins(first_position,
-// live), group(kind, words, live) for all groups, with live as in their chunk, and slice_ends().
+// Walks through the code, window by window. Calls window_begins(first_row, order); order is null if rows keep their
+// places, else a byte for each row. For each slice it calls slice_begins(first_position, live), group(kind, words,
+// live) for all groups, with live as in their chunk, and slice_ends().
 template <class WindowBegins, class SliceBegins, class Group, class SliceEnds>
 void walk(const std::uint32_t* code, std::int64_t begin, std::int64_t end, WindowBegins window_begins,
           SliceBegins slice_begins, Group group, SliceEnds slice_ends) {
@@ -144,8 +144,8 @@ void decode(const std::uint32_t* code, const T* values, std::int64_t begin, std:
       slice_ends);
 }
 
-// What is known of a group without decoding it: its slots and, for all kinds but wide, the largest possible
-// distance of the columns of its first slot from the base.
+// What is known of a group without decoding it: its slots and, for all kinds except wide, the largest possible distance
+// of the columns of its first slot from the base.
 struct Reach {
   int run;
   std::int64_t span;
@@ -203,15 +203,15 @@ void fill_values(const std::uint32_t* code, const unsigned char* places, const S
 constexpr std::int32_t no_column = 0x7fffffff;
 
 struct Slot {
-  std::array<std::int32_t, height> col;  // any number where the mask is 0
+  std::array<std::int32_t, height> col;  // any number if its bit of the mask is 0
   unsigned mask;
 };
 
 // Up to four stretches of eight columns, ascending, that hold the columns of a slot. The last may be moved
 // down so that it ends at the end of x.
 struct Stretches {
-  // 0; or the distance to an earlier slot whose stretches, moved by this many columns, are those of this
-  // slot. Then only `follows` of the other members is written.
+  // 0; or the distance to an earlier slot whose stretches, moved by this many columns, are the stretches of this slot.
+  // Then only `follows` of the other members is written.
   std::int32_t after;
   std::array<std::int32_t, 4> start;  // those not needed equal the last that is
   std::uint32_t index;        // 4 bits a lane: 8 for the second of a pair, and the place in the stretch

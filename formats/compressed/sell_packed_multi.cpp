@@ -21,7 +21,7 @@ namespace {
 using namespace formats::HWY_NAMESPACE;
 using lanes::HWY_NAMESPACE::few_widths;
 
-// Where a reader of sell-packed is.
+// The position of a reader of sell-packed.
 template <class V>
 struct PackedPlace {
   const std::uint32_t* code;

@@ -1,10 +1,10 @@
-// Products of sell-packed with several vectors on the device: the kernel is that of engines/several/multi_rows.cuh.
+// Products of sell-packed with several vectors on the device, by the kernel of engines/several/multi_rows.cuh.
 #include "formats/compressed/sell_packed_kernel.cuh"
 #include "formats/engines/several/multi_rows.cuh"
 
 namespace protean::formats::packed_device {
 
-// Kind by kind, so that a thread needs few registers; the order of a row's sum is that of its slots.
+// Kind by kind, so that a thread needs few registers; a row is summed in the order of its slots.
 template <class T, class F>
 __device__ inline void for_products(const PackedArrays<T>& a, std::int64_t p, int, int, F&& f) {
   const SliceHead head = read_head(a.heads, p >> shift);

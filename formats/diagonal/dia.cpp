@@ -11,19 +11,19 @@
 //   entries  [ceil(rows / 8) diagonals] uint8: bit r % 8 of byte r / 8 of diagonal d is 1 where its value r
 //            is an entry. It distinguishes stored zeros from fill. Products do not read it, except in
 //            deterministic mode.
-//   ptr      [2] int64: 0 and the number of diagonals. The products are those of hdi, with one hack.
+//   ptr      [2] int64: 0 and the number of diagonals, for the products of hdi, which see one hack.
 // Bytes: diagonals (v rows + 4 + ceil(rows / 8)) + 16, with v bytes a value.
 // Parameters:
 //   max_fill  the most stored values an entry.
 //   values   how values are stored next to vectors in double: auto, double or float (docs/precision.md). On the host.
-// Wins: on stencils. Little more than a value is read for each entry, and x needs no gather.
+// Wins: on stencils: little more than a value is read for each entry, and x needs no gather.
 // Refuses: when rows diagonals > max_fill nonzeros.
 // Source: Y. Saad, SPARSKIT: a basic tool kit for sparse matrix computations, RIACS 90-20, 1990; N. Bell, M.
 //   Garland, Implementing sparse matrix-vector multiplication on throughput-oriented processors, SC 2009,
 //   doi:10.1145/1654059.1654078.
 //
-// A NaN or infinity in x also reaches rows whose diagonal has no entry there, because 0 times it is NaN. In
-// deterministic mode it reaches only rows with an entry there.
+// A NaN or infinity in x also reaches rows whose diagonal has fill there, because 0 times it is NaN. In deterministic
+// mode it reaches only rows with an entry there.
 #include "formats/engines/diagonals/diagonals.hpp"
 #include "formats/engines/library/library_kernels.hpp"
 #include "formats/engines/view/array_views.hpp"

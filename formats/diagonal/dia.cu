@@ -1,4 +1,4 @@
-// DIA on the device: the layout is that of dia.cpp, one thread for each row.
+// DIA on the device: the layout of dia.cpp, one thread for each row.
 #include "formats/engines/diagonals/diagonals.cuh"
 #include "formats/engines/library/library_kernels.hpp"
 #include "formats/engines/view/array_views.hpp"

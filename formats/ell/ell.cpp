@@ -16,8 +16,8 @@
 // Parameters:
 //   align     ld is a multiple of it. With 8, every column of values begins on a cache line.
 //   max_fill  the most slots an entry.
-// Wins: on small matrices with rows of equal length (stencils). A large one is read through 2 width streams
-//   at once, where sell-c-sigma reads two.
+// Wins: on small matrices with rows of equal length (stencils). A large matrix is read in 2 width streams at once;
+//   sell-c-sigma reads two.
 // Refuses: when ld width > max_fill nonzeros: one long row pads all the others.
 // Source: R. G. Grimes, D. R. Kincaid, D. M. Young, ITPACK 2.0 user's guide, CNA-150, University of Texas,
 //   1979; N. Bell, M. Garland, Implementing sparse matrix-vector multiplication on throughput-oriented

@@ -1,4 +1,4 @@
-// ELLPACK on the device: the layout is that of ell.cpp, one thread for each row, or 2, 4 or 8 where rows are few.
+// ELLPACK on the device: the layout of ell.cpp, one thread for each row, or 2, 4 or 8 if rows are few.
 #include "formats/engines/library/library_kernels.hpp"
 #include "formats/engines/slices/slices.cuh"
 #include "formats/entries.hpp"

@@ -13,8 +13,7 @@
 // Wins: as ellpack-r; with two threads a row also when rows are longer than a warp.
 // Refuses: when ld width > max_fill nonzeros.
 // Source: S. Filippone, V. Cardellini, D. Barbieri, A. Fanfarillo, Sparse matrix-vector multiplication on GPGPUs, ACM
-//   TOMS 43(4), 2017, doi:10.1145/3017994, section 4.4. That a row has two threads above a mean length of 32 is our
-//   reading.
+//   TOMS 43(4), 2017, doi:10.1145/3017994, section 4.4. Two threads a row above a mean length of 32 are our reading.
 #include "formats/entries.hpp"
 #include "operators/assembled_matrix.hpp"
 

@@ -12,8 +12,8 @@
 // Wins: on a GPU, for rows of equal length with 16 entries and more.
 // Refuses: when ld width > max_fill nonzeros: one long row pads all the others.
 // Source: F. Vazquez, J. J. Fernandez, E. M. Garzon, Automatic tuning of the sparse matrix vector product on GPUs based
-//   on the ELLR-T approach, Parallel Computing 38(8), 2012, 408-420, doi:10.1016/j.parco.2011.08.003. That "each row is
-//   a multiple of 16" means the number of rows is our reading.
+//   on the ELLR-T approach, Parallel Computing 38(8), 2012, 408-420, doi:10.1016/j.parco.2011.08.003. We read "each row
+//   is a multiple of 16" as a statement about the number of rows.
 #include "formats/entries.hpp"
 #include "operators/assembled_matrix.hpp"
 

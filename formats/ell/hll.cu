@@ -1,4 +1,4 @@
-// HLL on the device: the arrays of hll.cpp; one thread computes a row, or 2, 4 or 8 threads do, which take every
+// HLL on the device: the arrays of hll.cpp; one thread computes a row; or 2, 4 or 8 threads, each of which takes every
 // second, fourth or eighth slot.
 #include "formats/engines/slices/slices.cuh"
 #include "formats/entries.hpp"

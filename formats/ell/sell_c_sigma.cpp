@@ -20,15 +20,14 @@
 //   empty      [rows without entries] int32: their positions, ascending. They give 0, whatever x[0] is.
 // Bytes: (v + 4) slots + 8 (slices + 1) + 4 rows [sigma > 1] + 4 empty rows, with v bytes a value.
 // Parameters:
-//   C         rows in a slice. 0 takes 8 on the host, where 8 doubles fill the widest SIMD register of
-//             today's processors, and 32 (a warp) on the device.
-//   sigma     rows in a window, a multiple of C. 1 keeps the order of the rows, and so neighbouring columns
-//             together, which stencils need. 0 takes 1 when that stores at most 1.15 slots an entry, else
-//             512.
+//   C         rows in a slice. 0 takes 8 on the host (8 doubles fill the widest SIMD register of today's processors),
+//             and 32, a warp, on the device.
+//   sigma     rows in a window, a multiple of C. 1 keeps the order of the rows, and so neighbouring columns together,
+//             which stencils need. 0 takes 1 if that stores at most 1.15 slots an entry, else 512.
 //   round     the width of a slice is a multiple of it.
 //   max_fill  the most slots an entry.
-//   threads   of the native device kernel: threads a row, in different warps of a block; 0 takes 1, or more where the
-//             rows are too few to fill the device.
+//   threads   of the native device kernel: threads a row, in different warps of a block; 0 takes 1, or more if the rows
+//             are too few to fill the device.
 // Wins: on rows of similar length.
 // Refuses: when slots > max_fill nonzeros, or when sigma is not a multiple of C.
 // Source: M. Kreutzer, G. Hager, G. Wellein, H. Fehske, A. R. Bishop, A unified sparse matrix data format for

@@ -1,10 +1,10 @@
-// SELL-C-sigma on the device: the layout is that of sell_c_sigma.cpp, with C = 32 unless a parameter gives
-// another, so that a slice is a warp and every read of a slot is whole cache lines. Kernels:
+// SELL-C-sigma on the device: the layout of sell_c_sigma.cpp, with C = 32 unless a parameter gives another, so that a
+// slice is a warp and every read of a slot is whole cache lines. Kernels:
 //   native    One thread for each row, or 2, 4 or 8 in different warps.
 //   segments  A warp or a block for each slice (sic.cu).
 //   cusparse  cuSPARSE's sliced ELLPACK, SELL_ALG1. Padding has column -1 there, and a copy of slice_ptr has
-//             32-bit numbers: 4 (slices + 1) bytes more. It cannot permute rows, so it is refused where rows
-//             are sorted (sigma > 1, or 0 if sorting pays), and for a matrix of 2^31 slots or more.
+//             32-bit numbers: 4 (slices + 1) bytes more. It cannot permute rows, so it is refused if rows are sorted
+//             (sigma > 1, or 0 if sorting pays), and for a matrix of 2^31 slots or more.
 #include <limits>
 #include <optional>
 #include <string>

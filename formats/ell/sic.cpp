@@ -1,5 +1,5 @@
-// SIC, segmented interleave combination: the rows are sorted by length, and every C of them are interleaved to one long
-// row, which a warp or a block computes.
+// SIC, segmented interleave combination: the rows are sorted by length, and C rows at a time are interleaved into one
+// long row, which a warp or a block computes.
 //
 //        | 1 . 2 . |     C = 2, all rows sorted
 //    A = | . 3 . . |     perm      = 3 0 1 2

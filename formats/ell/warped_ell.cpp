@@ -1,4 +1,4 @@
-// Warped ELL: slices as high as a warp; rows are sorted by length only within the rows of a thread block.
+// Warped ELL: slices as high as a warp; rows are sorted by length only among the rows of a thread block.
 //
 //        | 1 . 2 . |     with slices of 2 rows (a warp has 32) and windows of 4 (a block has 256)
 //    A = | . 3 . . |     perm      = 3 0 1 2
@@ -9,7 +9,7 @@
 // Bytes: (v + 4) slots + 8 (slices + 1) + 4 rows + 4 empty rows, with v bytes a value.
 // Parameters: max_fill of sell-c-sigma.
 // Wins: on a GPU, when lengths vary a little among neighbours: sorting 256 rows removes most of the padding, and x is
-//   still read near where the neighbours read it.
+//   still read near the x of the neighbours.
 // Refuses: when slots > max_fill nonzeros.
 // Source: M. Maggioni, T. Berger-Wolf, J. Liang, GPU-based steady-state solution of the chemical master equation,
 //   IPDPSW 2013, 579-588. The paper sorts within the rows of a warp, which changes no padding if a slice is a warp; 256

@@ -18,12 +18,12 @@
 //                   threads gives the same bits.
 //            merge  the same number of rows + entries for each thread. A row may be cut; its pieces are added
 //                   in order.
-//            blocks on a GPU, where blocks of threads take whole rows; on a host as rows.
+//            blocks on a GPU, a block of threads takes whole rows; on a host as rows.
 //            auto   rows, unless one thread would then do more than 1.1 times its fair share; then merge.
 //            On a GPU see csr.cu.
 //            In deterministic mode rows are never cut.
 //            Kernel naive does not use it: each thread has the same number of rows, and adds the entries of a row
-//            one after another (naive-csr of Mpakos et al., IPDPS 2023). It is what others are compared with.
+//            one after another (naive-csr of Mpakos et al., IPDPS 2023). Other kernels are compared with it.
 //   values   how values are stored next to vectors in double: auto, double or float (docs/precision.md). On the host.
 // Wins: when there are few products, or the matrix has no regularity.
 // Refuses: never.
@@ -34,8 +34,7 @@
 // Products with several vectors read each row once. A row then belongs to one thread, whatever `balance` is, so a
 // single very long row is not divided.
 //
-// Kernels: native; kokkos (csr_kokkos.cpp) and mkl (csr_mkl.cpp) on the same arrays, which do not use
-// `balance`.
+// Kernels: native; kokkos (csr_kokkos.cpp) and mkl (csr_mkl.cpp), on the same arrays; they do not use `balance`.
 
 #include <algorithm>
 
@@ -139,7 +138,7 @@ class Csr final : public CsrInShares<T>, public HasMultiProduct<T> {
   using CsrInShares<T>::csr_;
   std::vector<RowShare> shares_;
   bool prefetch_;
-  Buffer<float> floats_;  // the values, if they are stored in float; the pattern is that of csr_
+  Buffer<float> floats_;  // the values, if they are stored in float; csr_ has the pattern
 };
 
 // The loop of a textbook: each thread has the same number of rows, and adds the entries of a row one after another.

@@ -1,22 +1,23 @@
-// CSR on the device: the layout is that of csr.cpp, and for some divisions of the work further arrays.
+// CSR on the device: the layout of csr.cpp, and further arrays for some divisions of the work.
 // Parameters: balance
 //   rows   A group of `lanes` neighbouring threads, 4 to 32, computes a row. Their sums are added by shuffles in a
 //          fixed order.
 //   blocks Blocks of threads take whole rows with about the same number of entries (engines/runs/whole_row_tiles.cuh).
-//   merge  Blocks take the same number of entries each. A row may be cut (engines/runs/entry_tiles.cuh). Where a few
-//          rows hold much of the matrix, warps take them, and long rows are cut finer (engines/runs/row_runs.cuh).
-//   auto   blocks; merge, if the arrays have more than four times the bytes of the second-level cache, where a row
-//          has more than 3000 entries, or more than 1000 and a 64th of all, or where more than 10240 rows lie within
-//          640 entries. But rows, where all lanes of a group have work and the rows are long, or have columns far from
-//          each other that the next row shares; and if the rows do not fill the device and a group takes each of
-//          them at once. There more lanes take a row. Not rows, where one is so long that its group works on it when
-//          all others have ended.
-// Bytes: those of csr.cpp, and
+//   merge  Blocks take the same number of entries each. A row may be cut (engines/runs/entry_tiles.cuh). If a few rows
+//          hold much of the matrix, warps take them, and long rows are cut finer (engines/runs/row_runs.cuh).
+//   auto   rows, if all lanes of a group have work and the rows are long, or have columns far from each other that the
+//          next row shares, unless one row is so long that its group still works on it when all others have ended.
+//          Also rows, with more lanes a row, if the rows do not fill the device and a group takes each of them at
+//          once.
+//          Else merge, if the arrays have more than four times the bytes of the second-level cache, if a row has more
+//          than 3000 entries, or more than 1000 and a 64th of all, or if more than 10240 rows lie within 640 entries.
+//          Else blocks.
+// Bytes: as csr.cpp, and
 //   rows   none.
 //   blocks 16 (t + 1) for t tiles of 256 to 768 entries less the longest row, or less a quarter.
-//   merge  16 (t + 1) + v t for t tiles of 640 entries, or of 640 entries and eighths of rows where a tile would have
-//          more than 10240 rows; by warps 16 ceil(nnz / 240) + 4 (nnz / 32 + 11), where rows have no entries
-//          4 (rows with some + ceil(rows / 32)) more, and 24 + v + 4 for each piece of a long row.
+//   merge  16 (t + 1) + v t for t tiles of 640 entries, or of 640 entries and eighths of rows if a tile would have
+//          more than 10240 rows; by warps 16 ceil(nnz / 240) + 4 (nnz / 32 + 11), if there are rows without entries
+//          4 (rows with entries + ceil(rows / 32)) more, and 24 + v + 4 for each piece of a long row.
 // Kernels cusparse and cusparse-alg2 are cuSPARSE's CSR_ALG1 (the order of the sums is not fixed) and
 // CSR_ALG2 (a fixed order). Kernels cooperative, reguly-giles, reguly-giles-tuned and gridification are in
 // csr_tuner.cu, merge is in merge_csr.cu; they do not use `balance`.
@@ -56,8 +57,8 @@ struct RowLengths {
 // The number of sampled entries, and the distance within which columns mostly share a line of 128 bytes.
 constexpr std::int64_t sample_rows = 4096, near_columns = 8;
 
-// Takes one entry of each of `sample_rows` rows spread over the matrix. Counts the entries with none near it in its
-// row, but one in the next row: their elements of x share a line when neighbouring groups load them at the same time.
+// Takes one entry of each of `sample_rows` rows spread over the matrix. Counts the entries that have none near them in
+// their row but one in the next row: their elements of x share a line when neighbouring groups load them together.
 template <class P>
 __global__ void sample_columns(CsrArrays<double, P> a, RowLengths* result) {
   const std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
@@ -118,7 +119,7 @@ struct CsrPlan {
 int usual_lanes(double mean) { return mean > 120 ? 32 : mean > 60 ? 16 : mean > 24 ? 8 : 4; }
 
 // Whether the group that has the longest row is expected to work long after all others: it takes that row in steps,
-// each of which waits for two loads. Estimates in microseconds; where they are near each other, rows are the choice. A
+// each of which waits for two loads. Estimates in microseconds; if they are near each other, rows are the choice. A
 // step from DRAM took 1.9 (222,215 rows of 50 entries in the mean and 5,050 at most, an H200).
 bool waits_for_longest(const CsrPlan& plan, double longest, double entries) {
   constexpr double others_begin = 3, entry = 12 / 2.5e6;  // 12 bytes at 2.5 TB/s
@@ -127,7 +128,7 @@ bool waits_for_longest(const CsrPlan& plan, double longest, double entries) {
 }
 
 // If a matrix has fewer rows than would fill the device, more threads take a row: they have nothing else to do, and
-// long rows are done sooner. Whether it has.
+// long rows are done sooner. Returns whether it has fewer.
 bool widen(CsrPlan& plan, std::int64_t rows, std::int64_t longest, std::int64_t threads) {
   if (rows * plan.lanes > threads) return false;
   if (longest <= plan.lanes) return true;
@@ -170,7 +171,7 @@ CsrPlan plan(const Context& context, const SparsityPattern& pattern, const Forma
   plan.cached = stays_in_cache(context, pattern, value_bytes);
   const std::int64_t rows = std::max<std::int64_t>(1, pattern.rows), entries = pattern.nonzeros;
   plan.lanes = usual_lanes(static_cast<double>(entries) / static_cast<double>(rows));
-  // Of 32 matrices on an H200, those of up to 9 entries a row were faster with two rows, those of 12 and more with one.
+  // Of 32 matrices on an H200, matrices of up to 9 entries a row were faster with two rows, of 12 and more with one.
   plan.two_rows = plan.lanes == 4 && entries < 11 * rows;
   const std::string& balance = params.word("balance");
   if (balance == "rows" || entries == 0) return plan;

@@ -16,28 +16,27 @@
 //              sigma)). The top bit is 1 when a row from this one up to the row of the next tile has no entries.
 //   tile_desc  [full tiles][packets][omega] uint32: a descriptor for each lane, from the top bit on: y_offset, the row
 //              starts of the tile in the lanes before (ceil(log2(omega sigma)) bits); seg_offset, the lanes without a
-//              row start that follow directly (ceil(log2 omega) bits); sigma flags, 1 where a row starts. The first
-//              entry of a tile counts as a row start. packets = ceil(bits / 32).
+//              row start that follow this one directly (ceil(log2 omega) bits); sigma flags, 1 where a row starts. The
+//              first entry of a tile counts as a row start. packets = ceil(bits / 32).
 //   empty_ptr  [full tiles + 1] int64: number of empty_off before each tile.
-//   empty_off  int32: for tiles with the top bit, the row of each row start less the row of the tile. In others row
-//              start j belongs to row j of the tile.
+//   empty_off  int32: for tiles with the top bit, the row of each row start less the row of the tile. In other tiles
+//              row start j belongs to row j of the tile.
 // Bytes: (v + 4) nonzeros + p (rows + 1) + 4 (tiles + 1) + 4 full_tiles omega packets + 8 (full_tiles + 1) + 4
 //   empty_off, with v bytes a value and p bytes a row pointer; on a GPU also v bytes a tile.
 // Parameters:
 //   omega  lanes. 0 takes 4 on the host and 32, a warp, on a GPU, which takes no other.
 //   sigma  entries of a lane. 0 takes 16 on the host. On a GPU it takes the mean row length between 4 and 32, and 6
 //          above 256, as the authors' program does.
-// Wins: on a GPU, on rows of any lengths: all lanes have the same number of entries, and rows need not be known to read
-//   them.
-// Refuses: another omega than 32 on a GPU.
+// Wins: on a GPU, on rows of any lengths: all lanes have the same number of entries, and read them without knowing
+//   their rows.
+// Refuses: an omega other than 32 on a GPU.
 // Source: W. Liu, B. Vinter, CSR5: An efficient storage format for cross-platform sparse matrix-vector multiplication,
-// ICS
-//   2015, 339-350, doi:10.1145/2751205.2751209.
+//   ICS 2015, 339-350, doi:10.1145/2751205.2751209.
 //
 // On the host a lane is one of a SIMD register: step s takes entry s of all lanes, so rows that end in a lane cost no
 // more than others. The authors write the first row of each tile by adding a carry to it. Here the tile in which a row
 // begins writes it, so that beta y is added once, and later tiles add carries. They get the sums of neighbouring lanes
-// as differences of one prefix sum, which loses digits; here only the lanes of a row are added.
+// as differences of one prefix sum, which loses digits; we add only the lanes of a row.
 #include "formats/row/csr5.hpp"
 
 #include <algorithm>

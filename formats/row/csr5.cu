@@ -1,8 +1,8 @@
-// CSR5 on the device: the layout is that of csr5.cpp with omega = 32. A warp computes a tile. Each lane adds its
-// entries one after another; a row that lies within the lane is finished there; the sums of a row over several lanes
-// are added by shuffles. The row that began in an earlier tile leaves a carry; a second launch adds the carries
+// CSR5 on the device: the layout of csr5.cpp with omega = 32. A warp computes a tile. Each lane adds its entries one
+// after another; a row that lies within the lane is finished there; the sums of a row over several lanes are added by
+// shuffles. The row that began in an earlier tile leaves a carry; a second launch adds the carries
 // (engines/runs/runs.cuh). A warp computes each row of the entries after the last full tile, in the first launch. Rows
-// without entries have a launch of their own, when there are any. The order of the sums is fixed.
+// without entries, if there are any, have a launch of their own. The order of the sums is fixed.
 //
 // Further array: carry [tiles], which each product overwrites.
 #include "core/device/primitives.hpp"
@@ -16,7 +16,7 @@ namespace {
 
 constexpr int csr5_threads = 128, csr5_warps = csr5_threads / 32;
 
-// The number of entries of a lane: that of the authors' program.
+// The number of entries of a lane, as in the authors' program.
 int csr5_depth(const SparsityPattern& pattern) {
   const std::int64_t mean = pattern.rows > 0 ? pattern.nonzeros / pattern.rows : 0;
   if (mean > 256) return 6;
@@ -26,8 +26,8 @@ Csr5Shape device_shape(const SparsityPattern& pattern, const FormatParams& param
   return csr5_shape(params, 32, csr5_depth(pattern));
 }
 
-// Calls f(s, row) where entry s of the `count` entries from k on is the first of a row. These lie in rows first to
-// last.
+// Calls f(s, row) for each entry s of the `count` entries from k on that is the first of a row. They lie in rows first
+// to last.
 template <class P, class F>
 __device__ inline void walk_lane(const P* row_ptr, std::int64_t first, std::int64_t last, std::int64_t k,
                                  int count, F&& f) {
@@ -41,7 +41,7 @@ __device__ inline void walk_lane(const P* row_ptr, std::int64_t first, std::int6
   }
 }
 
-// The rows of tile t of `tiles`: that of its first entry, and that of the next tile's.
+// The rows of tile t of `tiles`: the row of its first entry, and the row of the next tile's first entry.
 struct TileRows {
   std::int64_t first, next;
 };
@@ -52,8 +52,8 @@ __device__ inline TileRows rows_of_tile(const P* row_ptr, std::int64_t rows, std
   return {first, t + 1 < tiles ? row_with(row_ptr, first, rows - 1, (t + 1) * size) : rows};
 }
 
-// Tile pointers, descriptors and, in empty_ptr, the number of offsets of each tile; a warp each. Where tile_ptr is
-// null, it only adds up the offsets.
+// Tile pointers, descriptors and, in empty_ptr, the number of offsets of each tile; a warp each. If tile_ptr is null,
+// it only adds up the offsets.
 template <class P>
 __global__ void __launch_bounds__(csr5_threads)
     describe_tiles(std::int64_t rows, std::int64_t tiles, std::int64_t full, const P* row_ptr,
@@ -158,7 +158,7 @@ __global__ void __launch_bounds__(csr5_threads)
   const Csr5Lane lane = a.lane(t, l);
   const int sigma = a.shape.sigma;
   const bool continued = a.continued(t);
-  // The first row of the tile is that of row start 0.
+  // The first row of the tile is the row of row start 0.
   const auto finish = [&](int start, T sum) {
     if (start == 0 && continued)
       carry[t] = sum;

@@ -11,7 +11,7 @@ constexpr std::uint32_t csr5_row_bits = 0x7fffffffu, csr5_dirty = 0x80000000u;
 // What the descriptor of a lane says.
 struct Csr5Lane {
   int y_offset;          // row starts of the tile in the lanes before
-  int seg_offset;        // lanes without a row start that follow directly
+  int seg_offset;        // lanes without a row start that follow this one
   std::uint32_t starts;  // the top bit is the first entry of the lane: 1 if a row starts there
   PROTEAN_HOST_DEVICE bool start(int s) const { return (starts << s & 0x80000000u) != 0; }
 };
@@ -105,8 +105,8 @@ struct Csr5View {
   }
 };
 
-// On the host: the sums of the lanes of a full tile. before[l] is that of the entries of lane l before its first row
-// start, of_start[j] that of the entries from row start j of the tile on, up to the next one or the end of the lane.
+// On the host: the sums of the lanes of a full tile. before[l] is the sum of the entries of lane l before its first row
+// start, of_start[j] the sum of the entries from row start j of the tile on, up to the next one or the end of the lane.
 template <class T>
 struct Csr5LaneSums {
   T before[csr5_most_lanes];

@@ -1,4 +1,4 @@
-// The tiles of CSR5 on the host: the lanes of a tile are those of a SIMD register, and each adds its own entries.
+// The tiles of CSR5 on the host: the lanes of a tile are the lanes of a SIMD register, and each adds its own entries.
 #include "formats/simd.hpp"
 // (Highway compiles this file once for each instruction set.)
 #undef HWY_TARGET_INCLUDE

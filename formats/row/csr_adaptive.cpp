@@ -6,17 +6,17 @@
 //        | 4 5 . 6 |     values    = 1 2 | 3 | 4 5 6
 //
 // Arrays:
-//   row_ptr, col, values  those of csr, the caller's own.
+//   row_ptr, col, values  as in csr, the caller's own.
 //   block_ptr  [blocks + 1] int32: the first row of each block; the last number is the number of rows. A block has at
 //              most S entries and 256 rows, or one row; it does not go past a multiple of 4096 rows.
-//   On a device also, where rows have more than 2 S entries: these rows, [long] int32; the first piece of 4096 entries
-//   of each, [long + 1] int64; and the sum of each piece.
+//   On a device also, if rows have more than 2 S entries: these rows, [long] int32; the first piece of 4096 entries of
+//   each, [long + 1] int64; and the sum of each piece.
 // Bytes: (v + 4) nnz + p (rows + 1) + 4 (blocks + 1), and 12 long + 8 + v pieces on a device if there are such rows;
 //   v bytes a value, p = 4 or 8 bytes a row pointer.
 // Parameters: S, the most entries of a block of several rows.
-// Wins: where the lengths vary in any way. On a GPU the threads of a block store the products of its entries; then one
-//   or more threads add those of a row; a long row is added by all threads of a block, a very long one by several
-//   blocks, whose sums are added in order. On a host threads get whole blocks, and very long rows are cut.
+// Wins: when the lengths vary in any way. On a GPU the threads of a block store the products of its entries; then one
+//   or more threads add the products of a row. All threads of a block add a long row, several blocks a very long one;
+//   their sums are added in order. On a host threads get whole blocks, and very long rows are cut.
 // Refuses: never.
 // Source: J. L. Greathouse, M. Daga, Efficient sparse matrix-vector multiplication on GPUs using the CSR storage
 //   format, SC 2014, 769-780, doi:10.1109/SC.2014.68; M. Daga, J. L. Greathouse, Structural agnostic SpMV: adapting

@@ -1,5 +1,5 @@
-// csr-adaptive on the device: the blocks of csr_adaptive.cpp, found on the device by a warp for each 4096 rows, and the
-// rows that several blocks share.
+// csr-adaptive on the device: the blocks of csr_adaptive.cpp, and the rows that several blocks share. A warp for each
+// 4096 rows finds them.
 #include "formats/engines/rows/rows.cuh"
 #include "formats/entries.hpp"
 

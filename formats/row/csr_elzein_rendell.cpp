@@ -5,17 +5,17 @@
 //        | . . . . |
 //        | 4 5 . 6 |
 //
-// Arrays: those of csr, the caller's own.
-// Bytes: those of csr.
+// Arrays: as in csr, the caller's own.
+// Bytes: as csr.
 // Parameters:
-//   lanes  on a GPU, threads a row. auto: 1 below a mean length of 8, else 32. measured: the
-//          faster one of both on this GPU.
+//   lanes  on a GPU, threads a row. auto: 1 below a mean length of 8, else 32. measured: whichever is faster on this
+//          GPU.
 //   block  on a GPU, threads a block.
-// Wins: on a GPU, where all rows are short or all are long. On a host it is the kernel of csr with whole rows.
+// Wins: on a GPU, when all rows are short or all are long. On a host it is the kernel of csr with whole rows.
 // Refuses: never.
 // Source: A. H. El Zein, A. P. Rendell, Generating optimal CUDA sparse matrix vector product implementations for
 //   evolving GPU hardware, Concurr. Comput. Pract. Exp. 24(1), 2012, 3-13. They measure the border on each device, with
-//   matrices of equal rows; lanes = measured compares both with the matrix itself. The mean of 8 is ours.
+//   matrices of equal rows; lanes = measured times both with the matrix itself. The mean of 8 is ours.
 #include "formats/entries.hpp"
 #include "operators/assembled_matrix.hpp"
 

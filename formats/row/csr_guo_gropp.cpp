@@ -1,4 +1,4 @@
-// CSR with its rows listed by length, and threads for each row on a GPU by that length, after Guo and Gropp.
+// CSR with its rows listed by length; on a GPU the length decides how many threads compute a row. After Guo and Gropp.
 //
 //        | 1 . 2 . |     row_list  = 2 1 0 | 3          by ascending length
 //    A = | . 3 . . |     range_ptr = 0 3 4 4 4 4 4      0 to 2, 3 and 4, 5 to 8, 9 to 16, 17 to 32 entries, more
@@ -6,15 +6,14 @@
 //        | 4 5 . 6 |     values    = 1 2 | 3 | | 4 5 6
 //
 // Arrays:
-//   row_ptr, col, values  those of csr, the caller's own.
+//   row_ptr, col, values  as in csr, the caller's own.
 //   row_list   [rows] int32: all rows, stable, by ascending length.
 //   range_ptr  [7] int64: the first position of each range of lengths; the last is the number of rows. On a device the
 //              host program keeps it.
 // Bytes: (v + 4) nnz + p (rows + 1) + 4 rows, and 56 on the host; v bytes a value, p = 4 or 8 bytes a row pointer.
 // Parameters: entries of the device kernel, by which threads are distributed (csr_guo_gropp.cu); measured tunes it.
-// Wins: on a GPU, where lengths vary much within a matrix: the threads of a warp have rows of about the same length.
-// The
-//   ranges have 2, 4, 8, 16, 32 and 32 threads a row and a launch each, if they have rows. On a host neighbouring
+// Wins: on a GPU, when lengths vary much within a matrix: the threads of a warp have rows of about the same length.
+//   The ranges have 2, 4, 8, 16, 32 and 32 threads a row and a launch each, if they have rows. On a host neighbouring
 //   positions have about the same length, but rows that share x are apart.
 // Refuses: never.
 // Source: D. Guo, W. Gropp, Adaptive thread distributions for SpMV on a GPU, Extreme Scaling Workshop (BW-XSEDE) 2012,

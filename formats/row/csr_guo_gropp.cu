@@ -1,6 +1,6 @@
 // csr-guo-gropp on the device: the list of csr_guo_gropp.cpp, sorted on the device, and a launch for each range that
-// has rows. The borders of the ranges stay with the host program. Parameter entries: a range whose longest row has L
-// entries has L / entries threads a row, at most a warp. measured tunes the distribution of threads to the matrix and
+// has rows. The borders of the ranges stay with the host program. Parameter `entries`: a range whose longest row has L
+// entries has L / entries threads a row, at most a warp. `measured` tunes the distribution of threads to the matrix and
 // the device.
 #include <array>
 

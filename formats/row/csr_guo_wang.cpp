@@ -5,10 +5,10 @@
 //        | . . . . |
 //        | 4 5 . 6 |
 //
-// Arrays: those of csr, the caller's own.
-// Bytes: those of csr.
+// Arrays: as in csr, the caller's own.
+// Bytes: as csr.
 // Parameters: threads a block on a GPU (block).
-// Wins: on a GPU, where rows have 16 entries and more. On a host it is the kernel of csr with whole rows.
+// Wins: on a GPU, when rows have 16 entries and more. On a host it is the kernel of csr with whole rows.
 // Refuses: never.
 // Source: P. Guo, L. Wang, Auto-tuning CUDA parameters for sparse matrix-vector multiplication on GPUs, ICCIS 2010,
 //   1154-1157. The border between the two sizes, a mean of 24, is ours.

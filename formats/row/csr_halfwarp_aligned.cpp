@@ -6,11 +6,11 @@
 //        | . . . . |     values  = 1 2 . . ... | 3 . . . ... | | 4 5 6 . ...      (. is a stored 0)
 //        | 4 5 . 6 |
 //
-// Arrays: those of icsr with align = 16.
-// Bytes: those of icsr.
+// Arrays: as in icsr with align = 16.
+// Bytes: as icsr.
 // Parameters: max_fill of icsr.
-// Wins: on a GPU, where rows have about a multiple of 16 entries: 16 threads compute a row, and the loads of a
-//   half-warp are aligned. y is written once, and x goes through the read-only cache. On a host it is icsr.
+// Wins: on a GPU, when rows have about a multiple of 16 entries: 16 threads compute a row, and the loads of a half-warp
+//   are aligned. y is written once, and x goes through the read-only cache. On a host it is icsr.
 // Refuses: when slots > max_fill nonzeros.
 // Source: M. M. Baskaran, R. Bordawekar, Optimizing sparse matrix-vector multiplication on GPUs, IBM Research Report
 //   RC24704, 2009. Staging x in shared memory, which the report also describes, is not built.

@@ -1,7 +1,7 @@
-// CSR multiplied by Kokkos, on the caller's arrays as csr.cpp describes them. One thread a row on a host, 1 to 32
-// lanes a row on a device, by the mean row length.
+// CSR multiplied by Kokkos, on the caller's arrays as csr.cpp describes them. A row has one thread on a host, and 1 to
+// 32 lanes on a device, by the mean row length.
 // Source: H. C. Edwards, C. R. Trott, D. Sunderland, Kokkos, J. Parallel Distrib. Comput. 74 (2014),
-// doi 10.1016/j.jpdc.2014.07.003.
+// doi:10.1016/j.jpdc.2014.07.003.
 #include "formats/engines/library/kokkos_matrix.hpp"
 
 namespace protean::formats {

@@ -1,9 +1,9 @@
 // CSR multiplied by Intel MKL: mkl_sparse_?_mv of the inspector-executor interface, on the arrays of csr.cpp.
 //
-// MKL (LP64) takes 32-bit row pointers. A matrix with 64-bit ones gets a copy in 32 bits when its entries can
-// be counted in them, and is refused otherwise. The analysis gets the hint to expect 1000 products. New
-// values need a new analysis, because MKL may store a rearranged copy of them. Source: Intel oneAPI Math
-// Kernel Library, Developer Reference, Inspector-Executor Sparse BLAS Routines.
+// MKL (LP64) takes 32-bit row pointers. A matrix with 64-bit row pointers gets a copy in 32 bits if they can count its
+// entries, and is refused otherwise. The analysis gets the hint to expect 1000 products. New values need a new
+// analysis, because MKL may store a rearranged copy of them. Source: Intel oneAPI Math Kernel Library, Developer
+// Reference, Inspector-Executor Sparse BLAS Routines.
 #include <fmt/format.h>
 #include <mkl_service.h>
 #include <mkl_spblas.h>
@@ -69,7 +69,7 @@ class CsrMkl final : public CsrHolder<T> {
   }
   ~CsrMkl() override { release(); }
 
-  // The size of what MKL's analysis stores is not known; only the arrays it works on are counted.
+  // The size of what MKL's analysis stores is not known; only the arrays that it works on are counted.
   std::size_t bytes() const noexcept override { return csr_.bytes() + narrow_.bytes(); }
 
  protected:

@@ -5,10 +5,10 @@
 //        | . . . . |
 //        | 4 5 . 6 |
 //
-// Arrays: those of csr, the caller's own.
-// Bytes: those of csr.
+// Arrays: as in csr, the caller's own.
+// Bytes: as csr.
 // Parameters: balance of csr, which only the host uses.
-// Wins: on a GPU, where all rows have about the same length. On a host it is the kernel of csr.
+// Wins: on a GPU, when all rows have about the same length. On a host it is the kernel of csr.
 // Refuses: never.
 // Source: I. Reguly, M. Giles, Efficient sparse matrix-vector multiplication on cache-based GPUs, InPar 2012,
 //   doi:10.1109/InPar.2012.6339602, sections 4 and 5: the three parameters are varied in the first products.

@@ -14,7 +14,7 @@ constexpr int csr_threads = 128;
 // lane of the group; 0 for rows past the end. All threads of a warp call it. With few lanes the loads stay in the
 // first-level cache, because the next row begins in the sector in which this one ends.
 
-// A row: the entries of three steps are loaded before the group waits for the first.
+// One row: the entries of three steps are loaded before the group waits for the first.
 constexpr int row_steps = 3;
 template <bool cached>
 struct OneRow {

@@ -5,14 +5,14 @@
 //        | . . . . |
 //        | 4 5 . 6 |
 //
-// Arrays: those of csr, the caller's own.
-// Bytes: those of csr.
+// Arrays: as in csr, the caller's own.
+// Bytes: as csr.
 // Parameters: threads a block on a GPU (block).
-// Wins: on a GPU, where rows have a few entries and the same length: every thread is busy, and nothing is
-//   exchanged. On a host it is the kernel of csr with whole rows.
+// Wins: on a GPU, when rows have a few entries and the same length: every thread is busy, and nothing is exchanged. On
+//   a host it is the kernel of csr with whole rows.
 // Refuses: never.
 // Source: N. Bell, M. Garland, Efficient sparse matrix-vector multiplication on CUDA, NVR-2008-004, NVIDIA, 2008 (CSR,
-// scalar).
+//   scalar).
 #include "formats/entries.hpp"
 #include "operators/assembled_matrix.hpp"
 

@@ -6,13 +6,13 @@
 //        | 4 5 . 6 |     values    = 1 2 3 | 4 5 6
 //
 // Arrays:
-//   row_ptr, col, values  those of csr, the caller's own.
+//   row_ptr, col, values  as in csr, the caller's own.
 //   block_ptr  [blocks + 1] int32: the first row of each block; the last number is the number of rows. A block has at
 //              most S entries and 256 rows, and does not go past a multiple of 4096 rows.
 // Bytes: (v + 4) nnz + p (rows + 1) + 4 (blocks + 1), with v bytes a value and p = 4 or 8 bytes a row pointer.
 // Parameters: S, the most entries of a block.
-// Wins: on a GPU, where rows are short, whatever their lengths are: the threads of a block read its entries side by
-//   side and store the products; then a thread adds those of a row. On a host threads get whole blocks.
+// Wins: on a GPU, when rows are short, whatever their lengths are: the threads of a block read its entries side by side
+//   and store the products; then a thread adds the products of a row. On a host threads get whole blocks.
 // Refuses: when a row has more than S entries; csr-adaptive takes such rows.
 // Source: J. L. Greathouse, M. Daga, Efficient sparse matrix-vector multiplication on GPUs using the CSR storage
 //   format, SC 2014, 769-780, doi:10.1109/SC.2014.68 (CSR-Stream).

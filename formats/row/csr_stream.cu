@@ -1,4 +1,4 @@
-// csr-stream on the device: the blocks of csr_stream.cpp, found on the device by a warp for each 4096 rows.
+// csr-stream on the device: the blocks of csr_stream.cpp. A warp for each 4096 rows finds them.
 #include "formats/engines/rows/rows.cuh"
 #include "formats/entries.hpp"
 

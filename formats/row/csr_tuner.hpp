@@ -26,14 +26,14 @@ constexpr std::int64_t blocks_of_launch(const CsrLaunch& how, std::int64_t rows)
 }
 
 // block 128. coop is the smallest power of two above the square root of the mean row length, at most 32.
-// repeat is the largest that leaves at least 1500 blocks; 1 if there are fewer in any case.
+// repeat is the largest number that leaves at least 1500 blocks; 1 if there are fewer in any case.
 CsrLaunch fixed_rule(std::int64_t rows, std::int64_t nonzeros) noexcept;
 
 // The run-time tuner. Until done(): ask for next(), run a product with it, and pass its seconds to
 // measured(). After that next() is the best launch found. The steps of section 6:
-//   1. repeat is halved. If the time changes by more than 5 %, step 3 follows; else, and if repeat is 1,
-//   step 2. 2. coop is doubled and block set to 192. If that is faster, coop is doubled further, else it is
-//      halved, while times fall.
+//   1. repeat is halved. If the time changes by more than 5 %, step 3 follows; else, and if repeat is 1, step 2.
+//   2. coop is doubled and block set to 192. If that is faster, coop is doubled further, else it is halved, while times
+//      fall.
 //   3. If halving repeat was faster, it is halved further, else doubled, while times fall.
 //   4. block is increased in steps of 32 up to 512 while times fall. If the first step is not faster, block
 //      is decreased, down to 96 in single and 64 in double precision.
@@ -79,8 +79,8 @@ class CsrTuner {
 };
 
 // The search of csr-gridification: every coop with blocks of 64, 128, 256 and 512 threads, one row a group; the fastest
-// stays. Same use as CsrTuner. The first products, one with each coop, are not counted: the driver loads a kernel when
-// it is first used.
+// stays. It is used as CsrTuner is. The first products, one with each coop, are not counted: the driver loads a kernel
+// when it is first used.
 // Source: A.-K. Cheik Ahamed, F. Magoules, Fast sparse matrix-vector multiplication on graphics processing unit for
 // finite element analysis, HPCC 2012, 1307-1314: the grid is tuned for each matrix.
 class CsrSweep {

@@ -6,15 +6,15 @@
 //        | 4 5 . 6 |     values    = 1 2 | 3 | | 4 5 6
 //
 // Arrays:
-//   length     [rows - groups] uint16, or uint32 when a row has 65536 entries or more: the entries of each row, but
-//              for the last one of every 32 rows and of the matrix; groups = rows / 32, rounded up.
+//   length     [rows - groups] uint16, or uint32 when a row has 65536 entries or more: the entries of each row, except
+//              the last one of every 32 rows and of the matrix; groups = rows / 32, rounded up.
 //   group_ptr  [groups + 1] int32 or int64, as the source: the first entry of every 32 rows, and nnz.
 //   col        [nnz] int32: as in csr.
 //   values     [nnz].
 // Bytes: (v + 4) nnz + l (rows - groups) + p (groups + 1), with v bytes a value, l = 2 or 4 bytes a length and p = 4 or
 //   8 bytes a row pointer. Never more than csr.
 // Parameters: none.
-// Wins: where rows have one or two entries, whose pointers are a large share of what csr reads: here they are about 2
+// Wins: when rows have one or two entries, whose pointers are a large share of what csr reads: here they are about 2
 //   bytes a row. On a GPU as many threads as slightly more than the mean length compute a row.
 // Refuses: never.
 // Source: Z. Wang, X. Xu, W. Zhao, Y. Zhang, S. He, Optimizing sparse matrix-vector multiplication on CUDA, ICETC 2010,

@@ -5,15 +5,14 @@
 //        | . . . . |
 //        | 4 5 . 6 |
 //
-// Arrays: those of csr, the caller's own.
-// Bytes: those of csr.
+// Arrays: as in csr, the caller's own.
+// Bytes: as csr.
 // Parameters: threads a block on a GPU (block).
-// Wins: on a GPU, where the longest row is hardly longer than the others: no group goes on alone. On a host it
-//   is the kernel of csr with whole rows.
+// Wins: on a GPU, when the longest row is hardly longer than the others: no group goes on alone. On a host it is the
+//   kernel of csr with whole rows.
 // Refuses: never.
 // Source: H. Yoshizawa, D. Takahashi, Automatic tuning of sparse matrix-vector multiplication for CRS format on GPUs,
-// CSE
-//   2012, 130-136. The number is the smallest power of two that is at least the longest row, at most 32.
+//   CSE 2012, 130-136. The number of threads is the smallest power of two that is at least the longest row, at most 32.
 #include "formats/engines/rows/rows.hpp"
 #include "formats/entries.hpp"
 #include "formats/row/rules.hpp"

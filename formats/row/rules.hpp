@@ -53,7 +53,7 @@ inline int lightspmv_lanes(std::int64_t rows, std::int64_t nonzeros) noexcept {
 // The ranges of csr-guo-gropp: the longest row and the threads a row of each.
 constexpr int guo_gropp_ranges = 6;
 constexpr std::int64_t guo_gropp_longest(int range) noexcept { return std::int64_t{2} << range; }
-// `entries`: of the longest row of the range for each thread, but the last range.
+// `entries`: how many entries of the longest row of the range a thread has; not in the last range.
 constexpr int guo_gropp_lanes(int range, int entries = 1) noexcept {
   return std::max(1, std::min(warp_lanes, (2 << range) / entries));
 }

@@ -1,23 +1,23 @@
 // SSS on a GPU: the arrays of sss.cpp without windows and sums. Kernels:
 //   native  Each entry is read once; what it adds to the row of its column is added by an atomic operation, so the
-//           order of the sums is not fixed. `slices` where rows are many and neighbours are alike (takes_slices()),
+//           order of the sums is not fixed. `slices` if rows are many and neighbours are alike (takes_slices()),
 //           else `rows`.
 //   rows    One launch after the one that writes beta y (unless beta is 1). A block of threads has up to 512
 //           neighbouring rows, and their sums in shared memory; entries with columns in these rows are added there,
 //           others to y.
 //   slices  A thread computes a row. Neighbouring threads have neighbouring rows, whose columns are mostly neighbours
 //           too, so the additions of a warp go to few sectors of memory; equal columns of neighbouring rows are added
-//           up before. The launch before writes beta y and the products with the diagonal. The arrays are those above,
-//           but the entries of a slice, 32 rows, lie by steps: the first entries of its rows, then the second of those
-//           that have one, and so on, without padding:
+//           up before. The launch before writes beta y and the products with the diagonal. The arrays are the
+//           same, except that the entries of a slice, 32 rows, lie by steps: the first entries of its rows, then the
+//           second entries of all rows that have one, and so on, without padding:
 //
 //             rows       1: a b   2: c   3: d e f      (a slice of three rows)
 //             values     a c d | b e | f               begin at row_ptr of the first row of the slice
 //
 //   gather  A row is the sum over its entries below the diagonal, the diagonal, and its entries above, which an index
-//           by columns finds among those below. No atomic operations, and a fixed order. Each value is read twice; the
-//           second time it is often in a cache. It needs n (p + 4) + p (rows + 1) bytes more, for n entries below the
-//           diagonal:
+//           by columns finds among the entries below. No atomic operations, and a fixed order. Each value is read
+//           twice; the second time it is often in a cache. It needs n (p + 4) + p (rows + 1) bytes more, for n entries
+//           below the diagonal:
 //             upper_ptr    [rows + 1] as wide as row_ptr: nondecreasing from 0 to n.
 //             upper_col    [n] int32: the columns above the diagonal, ascending within a row.
 //             upper_place  [n] as wide as row_ptr: where values has the entry.
@@ -109,8 +109,8 @@ void require_symmetric(const Context& context, const FormatEntry& entry, const C
   if (!found.refusal.empty()) throw FormatRefused(entry.id, found.refusal);
 }
 
-// Of the rows below the diagonal: the steps of all slices, and the entries whose column is near that of the next row at
-// the same step.
+// Of the rows below the diagonal: the steps of all slices, and the entries whose column is near the column of the next
+// row at the same step.
 struct SliceSteps {
   unsigned long long steps = 0, neighbours = 0;
 };
@@ -215,7 +215,7 @@ __global__ void mark_diagonal(DevicePattern a, std::uint8_t* stored) {
   stored[b] = static_cast<std::uint8_t>(bits);
 }
 
-// Where the entries above the diagonal are among those below it.
+// Where the entries above the diagonal are among the entries below it.
 template <class P>
 struct UpperIndex {
   UpperIndex(const ContextPtr& context, const P* row_ptr, const std::int32_t* col, std::int64_t rows,

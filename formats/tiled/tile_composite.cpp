@@ -54,8 +54,8 @@ namespace {
 struct Plan : PiecePlan {
   std::vector<std::int32_t> tile_work, work_piece, extent;
   std::vector<std::int64_t> work_slot;
-  // Where columns are sorted: order[c] is the number in the matrix of column c; the columns of each row, tile by tile,
-  // in a tile by ascending columns of the matrix.
+  // If columns are sorted: order[c] is the number in the matrix of column c; the columns of each row, tile by tile, in
+  // a tile by ascending columns of the matrix.
   std::vector<std::int32_t> order, sorted_col;
   const std::int32_t* columns(const SparsityPattern& pattern) const {
     return order.empty() ? pattern.col : sorted_col.data();

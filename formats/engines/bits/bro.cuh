@@ -161,7 +161,7 @@ __global__ void __launch_bounds__(device::block_size)
   const std::int64_t interval = (std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / 32;
   if (interval >= intervals || ended) return;  // the whole warp
   const int lane = static_cast<int>(threadIdx.x % 32);
-  // Where W < 32 the other lanes go along with the last one, without entries.
+  // If W < 32, the other lanes go along with the last one, without entries.
   const int its = lane < a.W ? lane : a.W - 1;
   const std::int64_t symbol = __ldg(a.interval_symbol + interval);
   const int width = __ldg(a.width + interval);

@@ -20,7 +20,7 @@ struct BroPlan {
   std::vector<std::int64_t> interval_symbol;
 };
 
-// The entries of a row that lie in the slices, and those of its tail.
+// The entries of a row that lie in the slices, and the entries of its tail.
 struct RowOfSource {
   std::int64_t begin, middle, end;
 };

@@ -13,7 +13,7 @@
 //     l.col(r)             the column of the line in row r
 //     values[l.at + r]     its value; fill is 0
 //     l.begin(), l.end()   the rows of the hack whose column exists and whose value is stored
-//     l.stores(r)          whether there is a place for row r: for all rows but in segments
+//     l.stores(r)          whether there is a place for row r; always, except in segments
 //     entries[l.byte(i)]   its bit i % 8 distinguishes entries from fill; i = r - h height
 // Entries may also lie apart from the lines (crsd). From this come the row view (row_view.hpp), the conversion from
 // CSR, and the products. Products multiply fill, so that a NaN or infinity in x also reaches rows whose line has fill
@@ -325,7 +325,7 @@ inline std::size_t diagonal_bytes(std::int64_t diagonals, std::int64_t height, s
 Admission admit_stored(std::int64_t stored, std::size_t bytes, const SparsityPattern& pattern,
                        const FormatParams& params);
 
-// That of dia and hdi: `diagonals` diagonals of `height` rows, and `other` bytes.
+// Admission of dia and hdi: `diagonals` diagonals of `height` rows, and `other` bytes.
 constexpr std::size_t dia_ptr_bytes = 16;  // of one hack
 inline Admission admit_diagonals(std::int64_t diagonals, std::int64_t height, std::size_t other,
                                  const SparsityPattern& pattern, const FormatParams& params,
@@ -334,7 +334,7 @@ inline Admission admit_diagonals(std::int64_t diagonals, std::int64_t height, st
                       params);
 }
 
-// That of bdia.
+// Admission of bdia.
 inline Admission admit_bands(std::int64_t diagonals, std::int64_t bands, const SparsityPattern& pattern,
                              const FormatParams& params, std::size_t value_bytes) {
   const std::int64_t other = diagonals * ((pattern.rows + 7) / 8) + 4 * bands + 8 * (bands + 1);

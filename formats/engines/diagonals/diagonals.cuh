@@ -260,7 +260,7 @@ __global__ void __launch_bounds__(device::block_size, dot ? 6 : 8)
   multiply_rows<split, dot>(a, task);
 }
 
-// bdia, and crsd with segments of whole warps: 32 rows of a warp lie in one hack. Where a band has at least `wide`
+// bdia, and crsd with segments of whole warps: 32 rows of a warp lie in one hack. If a band has at least `wide`
 // diagonals, each lane loads one x for 32 of them; lanes exchange them. All lanes stay to the end.
 template <bool dot, class T>
 __global__ void __launch_bounds__(device::block_size, dot ? 6 : 8)

@@ -6,8 +6,8 @@
 
 namespace protean::formats {
 
-// What a slot adds to the sums of its lane: sum[e] is that of row e of the block row. `value` is its value 0, and x of
-// each column is read before anything is added, so that the loads of several slots are under way at a time.
+// What a slot adds to the sums of its lane: sum[e] is the sum of row e of the block row. `value` is its value 0, and x
+// of each column is read before anything is added, so that the loads of several slots are under way at a time.
 template <class T, int R, int C>
 struct LaneSlot {
   T value[R * C], x[R * C];
@@ -20,7 +20,7 @@ struct LaneSlot {
       x[0] = __ldg(from + col);
     } else if constexpr (C == 2) {
       x[0] = __ldg(from + (col >> 2));
-      x[1] = __ldg(from + (col >> 2) + (col >> 1 & 1));  // the first again where the second is no entry
+      x[1] = __ldg(from + (col >> 2) + (col >> 1 & 1));  // the first again if the second is no entry
     } else {
       const T taken = __ldg(from + (col >> 2));
 #pragma unroll

@@ -149,7 +149,7 @@ static __global__ void write_keys(DevicePattern a, int R, std::int64_t block_row
   std::int64_t to = block_ptr[p];
   for_blocks(a.row_ptr, a.col, a.rows, R, p, [&](std::int32_t one) { key[to++] = one; });
 }
-// What count_row_blocks() finds, as pointers. Their last number is that of all blocks.
+// What count_row_blocks() finds, as pointers. Their last number is the number of all blocks.
 inline std::unique_ptr<device::Scratch<std::int64_t>> block_pointers(const Context& context,
                                                                      const SparsityPattern& pattern, int R) {
   const std::int64_t rows = divide_up(pattern.rows, R);
@@ -213,7 +213,7 @@ struct LanePlanOnDevice {
   std::int64_t continued = 0;  // units that begin with a row of the unit before
   Kept<std::int64_t> unit_ptr, places, raw;
   Kept<std::int32_t> lane_row, col;
-  // The pattern of blocks, only where slots are blocks.
+  // The pattern of blocks, only if slots are blocks.
   Kept<std::int64_t> block_ptr;
   Kept<std::int32_t> key;
   std::int64_t blocks = 0;
@@ -284,7 +284,7 @@ struct LanePlanOnDevice {
     view.R = rule.R, view.C = rule.C;
     return view;
   }
-  // The pattern whose rows have the lanes: that of the matrix, or that of its blocks.
+  // The pattern whose rows have the lanes: the pattern of the matrix, or of its blocks.
   SparsityPattern mapped(const SparsityPattern& matrix) const {
     if (rule.block() == 1) return matrix;
     SparsityPattern pattern;
@@ -329,7 +329,7 @@ struct LanePlanOnDevice {
   }
 };
 
-// A device keeps one number more for each unit and row of a block where rows go on in the next unit.
+// A device keeps one number more for each unit and row of a block if rows go on in the next unit.
 inline Admission admit_lane_sizes(const LanePlanOnDevice& plan, const SparsityPattern& pattern,
                                   const FormatParams& params, std::size_t value_bytes) {
   Admission admission = admit_lanes(plan.rule, plan.sizes, pattern, params, value_bytes);

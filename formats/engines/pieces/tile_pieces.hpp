@@ -34,8 +34,8 @@ struct PieceView {
   const std::int32_t *piece, *piece_row;
   std::int64_t rows;
   Place place;
-  // Where the columns were sorted before they were cut: order[c] is the number in the matrix of column c. Null: they
-  // were not. The entries of a piece lie by ascending columns of the matrix in both cases.
+  // If the columns were sorted before they were cut: order[c] is the number in the matrix of column c. Else null. The
+  // entries of a piece lie by ascending columns of the matrix in both cases.
   const std::int32_t* order;
 
   PROTEAN_HOST_DEVICE std::int64_t positions() const { return rows; }

@@ -132,7 +132,7 @@ std::vector<std::int64_t> list_rows(std::int64_t rows, std::int64_t keys, Key ke
   return ptr;
 }
 
-// True when the arrays of csr do not fit the caches, where prefetching pays; else it costs a tenth of the time.
+// True when the arrays of csr do not fit the caches: then prefetching pays, else it costs a tenth of the time.
 inline bool worth_prefetching(const SparsityPattern& pattern, std::size_t value_bytes) {
   constexpr std::size_t cache = std::size_t{16} << 20;
   return csr_bytes(pattern, value_bytes) > cache;

@@ -10,8 +10,8 @@
 //   3. A tile writes the rows that begin in it. Of the row that began before, it leaves a carry: the sum of its part. A
 //      second launch adds the carries in the order of the tiles (runs.cuh). So the order of the sums is fixed.
 //
-// Where very many rows without entries lie in one tile, tiles are `weighted`: rows_an_entry rows then count as much as
-// an entry. Entry k of row r has position k + r / rows_an_entry, and tile t has the entries at positions t tile_entries
+// If very many rows without entries lie in one tile, tiles are `weighted`: rows_an_entry rows then count as much as an
+// entry. Entry k of row r has position k + r / rows_an_entry, and tile t has the entries at positions t tile_entries
 // and up.
 #pragma once
 #include <algorithm>

@@ -306,8 +306,8 @@ __device__ inline T product_of_tile(const RunView<T>& A, std::int64_t item, T al
     if (32 * j < count) {
       const std::uint32_t before = heads[j] & up_to_me;
       const int start = before ? 31 - __clz(before) : 0;
-      // Adds entries of the same row one, then two, four, ... places before. When no entry has such a
-      // partner, all rows are added up.
+      // Adds entries of the same row one, then two, four, ... places before. If no entry has such a partner, all rows
+      // are added up.
       std::uint32_t within = ~heads[j];
 #pragma unroll
       for (int step = 1; step < 32; step *= 2) {

@@ -50,8 +50,8 @@ struct RowCarry {
 template <class T>
 class RowSums {
  public:
-  // The part begins with an entry of `row`. Where `continued`, an earlier part has begun the row and writes it. Rows
-  // from `unwritten` to row - 1 have no entries and belong to this part.
+  // The part begins with an entry of `row`. If `continued`, an earlier part has begun the row and writes it. Rows from
+  // `unwritten` to row - 1 have no entries and belong to this part.
   RowSums(T alpha, T beta, T* y, std::int64_t unwritten, std::int64_t row, bool continued)
       : alpha_(alpha), beta_(beta), y_(y), row_(row), continued_(continued) {
     write_empty(unwritten, row);

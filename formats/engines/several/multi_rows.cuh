@@ -127,8 +127,8 @@ __global__ void __launch_bounds__(device::block_size)
 }
 
 // split: the parts of a row, a power of two up to 32. It does not depend on the number of vectors, so that the bits of
-// a vector do not either. most: the most vectors of a thread, 4 or 8. Eight pay where reading or decoding an entry
-// costs much.
+// a vector do not either. most: the most vectors of a thread, 4 or 8. Eight pay if reading or decoding an entry costs
+// much.
 template <int most, class T, class View>
 void multi_rows_on_device(const Context& context, const View& view, int split, T alpha,
                           const MultiVectorView<const T>& X, T beta, const MultiVectorView<T>& Y) {

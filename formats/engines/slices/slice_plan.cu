@@ -44,7 +44,7 @@ __global__ void slice_widths(DevicePattern a, const std::int32_t* perm, SliceRul
   if (length > found[1]) atomicMax(found + 1, length);
 }
 
-// counts[b] := the slices of block b of C rows, where their heights vary.
+// counts[b] := the slices of block b of C rows, if their heights vary.
 __global__ void count_cuts(DevicePattern a, std::int64_t C, int percent, std::int64_t* counts) {
   const std::int64_t b = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x, first = b * C;
   if (first >= a.rows) return;

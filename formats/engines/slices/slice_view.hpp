@@ -112,7 +112,7 @@ struct SliceView {
 
   PROTEAN_HOST_DEVICE std::int64_t positions() const { return places; }
   PROTEAN_HOST_DEVICE std::int64_t row(std::int64_t p) const { return p >= rows ? -1 : perm ? perm[p] : p; }
-  // Where the heights vary: the slice of a position.
+  // If the heights vary: the slice of a position.
   PROTEAN_HOST_DEVICE std::int64_t slice_of_position(std::int64_t p) const {
     return first_where<std::int64_t>(1, slices, [&](std::int64_t s) { return row_start[s] > p; }) - 1;
   }

@@ -41,8 +41,8 @@ __global__ void slice_diagonal(SliceView<T> a, const std::int32_t* index, std::i
 
 namespace {
 
-// Writes all slots, 32 positions for each warp. Entries pass through shared memory: a warp reads eight of a row at a
-// time and writes those of 32 rows at a time. Without to_col the columns stay as they are.
+// Writes all slots, 32 positions for each warp. Entries pass through shared memory: a warp reads eight entries of a row
+// at a time and writes the entries of 32 rows at a time. Without to_col the columns stay as they are.
 template <bool threads, class T>
 __global__ void __launch_bounds__(device::block_size)
     slot_fill(SliceView<T> a, DeviceRows<T> from, Padding padding, std::int32_t* to_col, T* to_values) {
@@ -85,7 +85,7 @@ __global__ void __launch_bounds__(device::block_size)
     }
     __syncwarp();
     if constexpr (threads) {
-      // `side` slots of a row lie side by side, and then those of the next row.
+      // `side` slots of a row lie side by side, then `side` slots of the next row.
       const int side = a.threads < tile ? a.threads : tile;
 #pragma unroll
       for (int j = 0; j < tile; ++j) {

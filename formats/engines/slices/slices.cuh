@@ -59,7 +59,7 @@ Admission admit_slices_on_device(const Context& context, const SparsityPattern& 
 }
 
 // The column of padding, whose value is 0. It is the row's last column again, so that padding reads no x that the row
-// does not use (in a row without entries 0, or its own column where the diagonal is apart); or -1, which cuSPARSE
+// does not use (in a row without entries 0, or its own column if the diagonal is apart); or -1, which cuSPARSE
 // requires.
 enum class Padding : unsigned char { last_column, minus_one };
 
@@ -127,8 +127,8 @@ extern template class SliceStorage<float>;
 extern template class SliceDevice<double>;
 extern template class SliceDevice<float>;
 
-// The sum of the row at position p from that of its slots: the padding of a row without entries reads x[0], which may
-// be NaN or infinite.
+// The sum of the row at position p from the sum of its slots: the padding of a row without entries reads x[0], which
+// may be NaN or infinite.
 template <class T>
 __device__ inline T sum_of_entries(const SliceView<T>& a, std::int64_t p, T sum) {
   return sum != sum && a.absent_count > 0 && a.is_absent(p) ? T(0) : sum;

@@ -89,7 +89,7 @@ std::size_t copies_bytes(const SplitRows& rows, std::size_t value_bytes) {
 bool has_device_part(const SparsityPattern& pattern, std::int64_t border) {
   return border > 0 || pattern.rows == 0;
 }
-// Bytes of a format in `bytes` that are not those of the arrays of its source.
+// Bytes of a format in `bytes` besides the arrays of its source.
 std::size_t own_bytes(const FormatEntry& entry, std::size_t bytes, std::size_t of_source) {
   return entry.traits.uses_source ? bytes - std::min(bytes, of_source) : bytes;
 }
@@ -177,7 +177,7 @@ class SplitMatrix final : public AssembledMatrix<T>,
     detail::copy_bytes(*this->context(), d.data + border, Space::device, its.data(), Space::host,
                        its.size() * sizeof(T));
   }
-  // If all rows have gone to the GPU, products are those of its format.
+  // If all rows have gone to the GPU, its format computes the products.
   void do_apply_dot(VectorView<const T> x, VectorView<T> y, T* result) const override {
     if (is_whole_on_device()) return protean::apply_dot<T>(*parts_.device, x, y, result);
     do_apply(T(1), x, T(0), y);
@@ -292,7 +292,7 @@ class SplitMatrix final : public AssembledMatrix<T>,
     return values;
   }
 
-  // Makes both parts anew. If it throws, those of before stay.
+  // Makes both parts anew. If it throws, the earlier parts stay.
   void cut(SplitRows rows) const {
     const ContextPtr& context = this->context();
     Parts parts;
@@ -328,7 +328,7 @@ class SplitMatrix final : public AssembledMatrix<T>,
     balance_.divided(parts_.rows.first_entry);
   }
 
-  // Takes the times of the product before, and moves rows where they ask for it.
+  // Takes the times of the product before, and moves rows if they ask for it.
   void correct() const {
     const std::optional<SplitTimes> times = link_->times();
     if (!times || !balance_.measured(*times)) return;
@@ -340,7 +340,7 @@ class SplitMatrix final : public AssembledMatrix<T>,
     } catch (const OutOfMemory& error) { balance_.stop(error.what()); } catch (const FormatRefused& error) {
       balance_.stop(error.what());
     } catch (...) {
-      // The parts are those of before, and a later product may be luckier.
+      // The earlier parts are still there, and a later product may be luckier.
       balance_.divided(parts_.rows.first_entry);
       throw;
     }

@@ -64,7 +64,7 @@ void point(const Context& context, const SparsityPattern& pattern, const SumCut&
 
 bool is_fused(const SumCut& cut) { return cut.fused && cut.parts.size() == 2; }
 // The part that has the tables of row_runs.cuh, which divide its entries evenly; -1 if there is none. Coordinates have
-// them only where `coo_in_runs`; else a product reads their rows (coo_segments.cuh).
+// them only if `coo_in_runs`; else a product reads their rows (coo_segments.cuh).
 int part_in_runs(const SumCut& cut, bool coo_in_runs) {
   for (std::size_t i = 0; i < cut.parts.size(); ++i)
     if ((cut.parts[i].kind == PartKind::coo && coo_in_runs) ||

@@ -1,7 +1,7 @@
 // Products with the parts of a sum on a device (sum.hpp). All kernels begin when the stream's work before them is done,
 // write each y once, and add in a fixed order. Private to formats/.
 //
-//   slots    a thread a row of ell, or of dia and ell together; split threads where rows are few
+//   slots    a thread a row of ell, or of dia and ell together; split threads if rows are few
 //   fused    a thread a row of dia; it adds its row of csr if that is short, otherwise all threads of its warp do
 //   packed   `lanes` threads a row of csr at a position of a list
 //

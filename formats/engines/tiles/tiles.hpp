@@ -16,7 +16,7 @@
 // entries.
 //
 //   kind      values                                    bytes of `index`
-//   csr       n, row by row                             16 row pointers (that of a 17th row would be n, up to 256);
+//   csr       n, row by row                             16 row pointers (a 17th would be n, up to 256);
 //                                                       then n columns of 4 bits
 //   coo       n, row by row                             n, each 16 row + column
 //   ell       16 slots, slot k of row r at 16 k + r     2: bit r is 1 if row r has entries; then 16 slots columns
