@@ -1,5 +1,5 @@
-// For tests: what is asked before each buffer or other block of memory the library takes, in any space. It
-// may throw, which makes that allocation fail. None is set in use; then this costs one load. Private.
+// For tests: a function that is called before the library takes a buffer or another block of memory, in any space. It
+// may throw, which makes that allocation fail. Only tests set one; without one this costs one load. Private.
 #pragma once
 #include <atomic>
 #include <cstddef>

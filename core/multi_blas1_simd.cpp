@@ -204,7 +204,7 @@ void bicgstab_direction(Size begin, Size end, Size w, const T* run, const T* b, 
 }
 
 // Groups of vectors go in strips of few rows and few groups at a time: the strips of these groups stay in the caches
-// for all chunks of vectors, that of the other vectors for all groups.
+// for all chunks of vectors, the strip of the other vectors for all groups.
 constexpr Size strip = 64;
 
 // use<N>(i) for groups [i, i + N) of all `count`.

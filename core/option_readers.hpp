@@ -29,7 +29,7 @@ struct OptionName {
   constexpr std::string_view view() const noexcept { return {text, size - 1}; }
 };
 
-// Those of `types` that read the option; or those that do not, if they are fewer.
+// The types among `types` that read the option; or the types that do not, if they are fewer.
 template <const auto& types, OptionName name>
 struct ReadersOf {
   static constexpr auto count = static_cast<std::size_t>(

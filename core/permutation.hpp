@@ -115,7 +115,7 @@ class PermutedMatrix {
   Permutation permutation_;
   CsrMatrix<T> matrix_;
   PatternMark pattern_;                        // of A
-  std::shared_ptr<Buffer<T>> values_, spare_;  // from update_values(): the present ones, those before
+  std::shared_ptr<Buffer<T>> values_, spare_;  // from update_values(): the present ones, the ones before
   Buffer<std::int32_t> entry_;
   Buffer<std::int64_t> wide_entry_;  // one of the two
 };

@@ -10,7 +10,7 @@ namespace protean::detail {
 // A set of processors, of any size.
 class ProcessorSet {
  public:
-  // Those that the calling thread may run on. Where the program's OpenMP run time binds its threads to places
+  // The processors that the calling thread may run on. If the program's OpenMP run time binds its threads to places
   // (OMP_PROC_BIND), the calling thread may have only a few of them: then the processors of all places.
   static ProcessorSet usable();
   int count() const noexcept;
@@ -22,8 +22,8 @@ class ProcessorSet {
 };
 
 // The processors' worth of time that the control groups of this process grant, rounded up; 0 if they set no
-// limit. Version 2: cpu.max; version 1: cpu.cfs_quota_us and cpu.cfs_period_us; the least of the process' own
-// group and those above it. System files are read below the folder `root` (tests).
+// limit. Version 2: cpu.max; version 1: cpu.cfs_quota_us and cpu.cfs_period_us; the least of the process' own group and
+// the groups above it. System files are read below the folder `root` (tests).
 int quota_processors(const std::string& root = {});
 
 // The processors that this process may use, at least 1: usable(), or what the control groups grant, if that is less.

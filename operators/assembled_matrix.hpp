@@ -190,7 +190,7 @@ class AssembledMatrix : public LinearOperator<T>,
   }
 
   // The matrix from which it was built: the exact inverse of the construction, sorted, without padding. If values are
-  // rounded (rounds_values()) they are those that products read.
+  // rounded (rounds_values()), they are the values that products read.
   virtual CsrMatrix<T> to_csr() const = 0;
   CsrMatrix<T> rows_as_csr() const final { return to_csr(); }
   // Bytes of all arrays and workspace of this format, shared ones included.

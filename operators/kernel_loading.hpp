@@ -27,7 +27,7 @@ bool needs_loading(const Context& context, const FormatEntry& entry, std::size_t
 double loading_seconds(const Context& context, const FormatEntry& entry, std::size_t value_bytes) noexcept;
 // A matrix of this format was made in the context.
 void kernels_are_loaded(const Context& context, const FormatEntry& entry, std::size_t value_bytes) noexcept;
-// Seconds of the first survey in this context which the solves of the process have not paid for; 0 on a host, and where
+// Seconds of the first survey in this context which the solves of the process have not paid for; 0 on a host, and after
 // one was made.
 double first_survey_seconds(const Context& context) noexcept;
 // A matrix was surveyed in the context. The first time spends what the solves have paid.

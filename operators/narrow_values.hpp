@@ -16,7 +16,7 @@ namespace protean {
 //           float in format csr, which computes with the caller's array
 //   double  as the vectors
 //   float   rounded to float. The matrix is then the rounded one, also for to_csr(). A Matrix, and so every
-//           LinearSystem, keeps the given one, and its solves end by that (HasGivenProduct)
+//           LinearSystem, keeps the given one, and its solves end by that (HasGivenMatrix)
 // On the host. For a matrix in float auto and float are the same.
 inline constexpr ParamDoc values_param{
     .name = "values",

@@ -19,9 +19,8 @@ class HasRows {
 };
 
 // The entries of A in its space, by HasRows: AssembledMatrix::to_csr(), the assembled element matrices, or the entries
-// of a user's operator. An Matrix gives its source, if that has the values of the running matrix. Empty for
-// an operator without that ability. May share arrays with A; else it takes the memory of the matrix in CSR. Throws
-// OutOfMemory.
+// of a user's operator. A Matrix gives its source, if that has the values of the running matrix. Empty for an operator
+// without that ability. May share arrays with A; else it takes the memory of the matrix in CSR. Throws OutOfMemory.
 template <class T>
 PROTEAN_EXPORT std::optional<CsrMatrix<T>> csr_of(const LinearOperator<T>& A);
 

@@ -1,8 +1,8 @@
 // Compositions of preconditioners. Smith, Bjorstad and Gropp, Domain Decomposition, Cambridge 1996, sections 1.4 and
 // 1.5.
 //   additive        M^-1 r = M_1^-1 r + ... + M_k^-1 r
-//   multiplicative  z := M_1^-1 r;  z := z + M_i^-1 (r - A z), i = 2 .. k.   I - M^-1 A = (I - M_k^-1 A) ... (I -
-//                                                                            M_1^-1 A)
+//   multiplicative  z := M_1^-1 r;  z := z + M_i^-1 (r - A z), i = 2 .. k.
+//                   I - M^-1 A = (I - M_k^-1 A) ... (I - M_1^-1 A)
 //   symmetric       the same for i = 2 .. k, k - 1 .. 1. With symmetric A and M_i, and E_i = I - M_i^-1 A,
 //                   A E_i = E_i^T A, so that A (I - M^-1 A) = A E_1 ... E_k ... E_1 is symmetric, and with it M^-1.
 // multiplicative takes k - 1 products with A for each M^-1 r, symmetric 2 k - 2.

@@ -40,7 +40,7 @@ class Preconditioner : public LinearOperator<T> {
   virtual bool symmetric() const noexcept { return true; }
   // Whether M^-1 r may be another function of r in each call, such as an iterative solve. Only fcg and fgmres take it.
   virtual bool variable() const noexcept { return false; }
-  // Of what the last setup has found in A and taken by itself, for a person; else empty.
+  // What the last setup has found in A and decided by itself, for a person; else empty.
   virtual std::string description() const { return {}; }
   // Bytes of all its arrays and vectors; 0 if the number is not known (functions of the user).
   virtual std::size_t bytes() const noexcept { return 0; }

@@ -171,8 +171,8 @@ class BiCgStab2 final : public StepsOf<L> {
     lanes_.product(s, s.M ? Input(lanes_.vector(z_)) : v, kv);
   }
 
-  // The normal equations [s.s s.t; s.t t.t] (omega_1, omega_2) = (s.r, t.r) by elimination. Where s and t are parallel
-  // up to rounding, omega_2 = 0 and s alone is used.
+  // The normal equations [s.s s.t; s.t t.t] (omega_1, omega_2) = (s.r, t.r) by elimination. If s and t are parallel up
+  // to rounding, omega_2 = 0 and s alone is used.
   void minimise(Input r, Input s, Input t) {
     lanes_.dot_pair(s, r, s, at(SR));
     lanes_.dot_pair(t, r, s, at(TR));

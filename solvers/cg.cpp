@@ -6,8 +6,8 @@
 //   operation                        no M      diagonal M   general M
 //   q := A p with p . q              1 + 1     1 + 1        1 + 1
 //   r, r.r, r.z                      2 + 1     3 + 1        2 + 1
-//   z := M^-1 r, r . z               -         -            1 + 1 (+ M, + 2 if M cannot fuse the dot) x, p := z + beta
-//   p               3 + 2     4 + 2        3 + 2
+//   z := M^-1 r, r . z               -         -            1 + 1 (+ M, + 2 if M cannot fuse the dot)
+//   x, p := z + beta p               3 + 2     4 + 2        3 + 2
 //   sum                              10        12           12 and more
 #include "core/blas1.hpp"
 #include "solvers/forms.hpp"

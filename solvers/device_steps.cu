@@ -139,8 +139,8 @@ class DeviceSteps final : public JudgedSteps<T> {
     // The norm with weights is known after the step alone.
     const bool early = !system_->weights && method_.scalars_in_coefficients(*system_);
     DeviceState& device = state();
-    // Where kernels run long, blocks of the next kernel that are on the device early are spread unevenly over
-    // the processors, which costs more than the overlap saves.
+    // If kernels run long, blocks of the next kernel that are on the device early are spread unevenly over the
+    // processors, which costs more than the overlap saves.
     const bool overlap = device.can_overlap && system_->A.rows() < std::int64_t{device.processors} << 14;
     const InStep in_step(device, stop_ + step, overlap, early);
     Judge<T> judge{};
@@ -172,8 +172,7 @@ class DeviceSteps final : public JudgedSteps<T> {
     return judge;
   }
 
-  // While this exists, kernels that are queued return at once when the step's flag is set, and overlap where
-  // they can.
+  // While this exists, kernels that are queued return at once when the step's flag is set, and overlap if they can.
   struct InStep {
     DeviceState& state;
     InStep(DeviceState& s, const int* flag, bool overlap, bool leave_open) : state(s) {

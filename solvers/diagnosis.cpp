@@ -212,7 +212,7 @@ Diagnosis diagnose(const Evidence<T>& of, const Verdict& verdict, bool first, do
   }
   if (reason == StopReason::not_finite || (reason == StopReason::breakdown && verdict.overflow)) {
     std::optional<Norms> norms = norms_at_the_end(of);
-    // Where x is not finite, either: the ratios for b, and the residual at the beginning.
+    // If x is not finite, either: the ratios for b, and the residual at the beginning.
     if (!norms && initial_residual > 0) {
       copy<T>(of.system.context(), of.system.b, of.residual);
       norms = norms_at_the_end(of);

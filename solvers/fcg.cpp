@@ -7,18 +7,18 @@
 //
 // In exact arithmetic r_k is orthogonal to these p_i, and r_k . p_k is r_k . z_k. Near the attainable accuracy it is
 // not: then alpha = r_k . z_k / p_k . A p_k no longer gives the smallest error on the line, and the residuals grow
-// without bound. With the same M in each step the sum has one term only, and it is CG. Where M changes little, m = 1 is
+// without bound. With the same M in each step the sum has one term only, and it is CG. If M changes little, m = 1 is
 // enough; it is the method of Golub and Ye, SIAM J. Sci. Comput. 21 (1999) 1305. The window of m directions moves by
 // one with each step; the paper's own one shrinks to one direction after m steps.
 //
 // Memory traffic of one iteration in vectors of n, read + written; the matrix of the product comes on top:
 //
 //   operation                    no M         diagonal M     general M
-//   q := A p, p . q              1 + 1        1 + 1          1 + 1 (all: + 2 if A cannot fuse the dot) r . p
-//   2            2              2
+//   q := A p, p . q              1 + 1        1 + 1          1 + 1 (all: + 2 if A cannot fuse the dot)
+//   r . p                        2            2              2
 //   x; r, r . r                  4 + 2        4 + 2          4 + 2
-//   z := M^-1 r, r . z           -            4 + 1          1 + 1 (+ M, + 2 if M cannot fuse the dot) z . q_i
-//   m + 1        m + 1          m + 1 (on a GPU m + 2 for m = 5; see below)
+//   z := M^-1 r, r . z           -            4 + 1          1 + 1 (+ M, + 2 if M cannot fuse the dot)
+//   z . q_i                      m + 1        m + 1          m + 1 (on a GPU m + 2 for m = 5; see below)
 //   p                            m + 3 + 3    m + 3 + 3      m + 3 + 3
 //   sum, m = 5                   27           32             29
 //

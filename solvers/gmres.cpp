@@ -18,7 +18,7 @@
 //
 // Memory: (m + 1) n for the basis, n and, with M, another n.
 //
-// Where residuals are measured with weights (SolverOptions::residual_norm) the residual is carried along: r_j+1 = s_j^2
+// If residuals are measured with weights (SolverOptions::residual_norm), the residual is carried along: r_j+1 = s_j^2
 // r_j + (g_j+1 c_j) v_j+1, from the last row of the product of rotations. That takes another n, and 2 + 1 in a step.
 //
 // Flexible GMRES: Saad, SIAM J. Sci. Comput. 14 (1993) 461, doi:10.1137/0914028. M may be another one in each step: the

@@ -40,7 +40,7 @@ struct GmresScalars {
   PROTEAN_HOST_DEVICE T* next() const { return group(m + 5) + 2 * step; }   // h_j+1,j
   PROTEAN_HOST_DEVICE T* column_squared() const { return group(m + 5) + 3 * step; }  // ||A M^-1 v_j||^2
 
-  // Those of one lane.
+  // The scalars of one lane.
   PROTEAN_HOST_DEVICE GmresScalars of(Size lane) const {
     return {data + lane, m, step, null_test ? null_test + lane : nullptr};
   }
@@ -92,7 +92,7 @@ struct GmresScalars {
     null_test[0] = squares > null_test[0] ? squares : null_test[0];
     const T size = std::sqrt(null_test[0]), before = cosines()[(j - 1) * step], pivot = column(j)[j * step],
             below = column(j)[(j + 1) * step];
-    // Where squares overflow nothing is known of ||A||.
+    // If squares overflow, nothing is known of ||A||.
     const bool found = null_test[0] <= std::numeric_limits<T>::max() &&
                        std::abs(before * pivot) <= few * epsilon * size &&
                        std::hypot(pivot, before * below) <= std::sqrt(few / 10 * epsilon) * size;

@@ -1,8 +1,9 @@
 // IDR(s) with biorthogonal vectors and right preconditioning: van Gijzen and Sonneveld, ACM Trans. Math. Softw. 38
 // (2011) 5:1, algorithm 913, doi:10.1145/2049662.2049667; Sonneveld and van Gijzen, SIAM J. Sci. Comput. 31 (2008)
-// 1035. Any nonsingular A. The residuals lie in spaces of shrinking dimension, G_j = (I - omega_j A M^-1) (G_j-1 and
-//       P^T v = 0) with s
-// fixed vectors P, so that in exact arithmetic at most n + n / s products are needed. Steps k = 0 .. s-1 of a cycle:
+// 1035. Any nonsingular A. The residuals lie in spaces of shrinking dimension,
+//   G_j = (I - omega_j A M^-1) {v in G_j-1: P^T v = 0}
+// with s fixed vectors P, so that in exact arithmetic at most n + n / s products are needed. Steps k = 0 .. s-1 of a
+// cycle:
 //
 //   c := L^-1 f,  L = P^T G (lower triangular),  f = P^T r, rows and columns k .. s-1
 //   v := r - sum_i c_i g_i;   u_k := omega M^-1 v + sum_i c_i u_i,  i = k .. s-1;   g_k := A u_k
@@ -11,7 +12,7 @@
 //
 // and step s:  v := M^-1 r,  t := A v,  omega by "maintaining the convergence",  r := r - omega t,  x := x + omega v
 //
-// where omega = t.r / t.t, the smallest residual, is made larger to kappa ||r|| / ||t|| where the angle of t and r has
+// where omega = t.r / t.t, the smallest residual, is made larger to kappa ||r|| / ||t|| if the angle of t and r has
 // a cosine below kappa = 0.7 (Sleijpen and van der Vorst, Numer. Algorithms 10 (1995) 203). An iteration is a step of
 // either kind, one product. P is random, orthonormal, and the same in every solve, in the order of the rows in which
 // the solve begins.

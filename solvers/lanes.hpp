@@ -1,7 +1,7 @@
 // What a method computes with. A method is written once, as a template over one of two classes:
 //   OneLane    one system A x = b. Vectors are VectorView, and the operations are in core/blas1.hpp.
-//   ManyLanes  several systems with the same A side by side. Vectors are interleaved MultiVectorView, operations those
-//              of core/multi_blas1.hpp, and one number of the method is as many numbers side by side.
+//   ManyLanes  several systems with the same A side by side. Vectors are interleaved MultiVectorView, operations are
+//              in core/multi_blas1.hpp, and one number of the method is as many numbers side by side.
 // Both have the same functions, and the numbers of a method lie in the space of the context. forms.hpp makes a Method
 // and a MultiMethod of such a template. Private to solvers/.
 #pragma once

@@ -187,8 +187,8 @@ class Method {
   virtual void finish(const System<T>&) {}
 
   // For steps that are recorded once and replayed: step() queues the same work whenever phase() is the same.
-  // phase() is 0 after begin() and grows by 1 with each step. At period() it is 0 again, or, where
-  // cycles_end(), begin() must follow.
+  // phase() is 0 after begin() and grows by 1 with each step. At period() it is 0 again, or, if cycles_end(), begin()
+  // must follow.
   virtual std::int64_t period() const noexcept = 0;
   virtual bool cycles_end() const noexcept { return false; }
   virtual std::int64_t phase() const noexcept = 0;

@@ -21,7 +21,7 @@
 //   ||A r_k-1||^2 = ||r_k-1||^2 (gamma_k^2 + c_k-1^2 beta_k+1^2),  r_k-1 . A r_k-1 = +-||r_k-1||^2 c_k-1 gamma_k
 //
 // (Choi, Paige and Saunders, SIAM J. Sci. Comput. 33 (2011) 1810, doi:10.1137/100787921; Liu and Roosta,
-// arXiv:2206.05732, for the second). So both are known before step k changes x, without a product. Where
+// arXiv:2206.05732, for the second). So both are known before step k changes x, without a product. If
 //
 //   ||A r|| <= sqrt(100 eps) ||A|| ||r||,  |r . A r| <= 1000 eps ||A|| ||r||^2
 //

@@ -13,7 +13,7 @@
 // A fence costs as much as an access to the L2 cache, and acquire and release on the critical path would cost
 // four of them a step. So blocks exchange numbers by relaxed accesses, and each number shows by itself whether
 // it has arrived: the mark "absent" is a NaN that no result can be. A reader repeats its load until the mark is
-// gone. In a reduction a block writes its sums and reads those of all blocks. Every block adds them in the same
+// gone. In a reduction a block writes its sums and reads the sums of all blocks. Every block adds them in the same
 // order, so all have the same bits, in every run.
 //
 // A slot (of a pair or of a sum) is used again after some steps, so its writer must mark it absent in between.
@@ -22,8 +22,8 @@
 // Consistency Model": release and acquire patterns, base causality order, axioms Coherence and Causality).
 //
 // The last warp of a block, the communicator, has no rows. In step k it does in program order
-//     reduction 1:  writes the block's sum, reads those of all blocks
-//     reduction 2:  writes the block's sums, reads those of all blocks
+//     reduction 1:  writes the block's sum, reads the sums of all blocks
+//     reduction 2:  writes the block's sums, reads the sums of all blocks
 //     F(k):         fence.acq_rel.gpu, while the other warps compute the product of step k + 1
 // F(k) and the writes of step k + 1 are a release pattern; the reads of step k + 1 and F(k + 1) are an acquire
 // pattern. The barriers of the block (bar.sync) join its other threads to the communicator. Therefore:
@@ -34,7 +34,7 @@
 //   pairs   5 sets. Step k reads set k mod 5 in its product. The set is marked absent during reduction 2 of
 //           step k + 2, after reduction 1 of that step began (*). It is written again in step k + 4 and read in
 //           the product of step k + 5, after reduction 1 of step k + 4 began (*).
-//   sums    8 sets, two a step. The communicator reads those of step k before F(k) and marks them absent after
+//   sums    8 sets, two a step. The communicator reads the sums of step k before F(k) and marks them absent after
 //           F(k + 1) (*). It uses them again in step k + 4, after F(k + 3) (*). The reduction before the first
 //           step counts as one of step -1; its fences are on the critical path.
 //
@@ -60,7 +60,7 @@ constexpr int pair_sets = 5;
 template <class T>
 struct ResidentTask {
   ResidentShape shape;
-  const int *first, *place_of;  // place_of: null where rows are not permuted
+  const int *first, *place_of;  // place_of: null if rows are not permuted
   T *x, *r, *p;                 // in and out, as described at CgState
   const T* d;                   // null: no preconditioner
   T* scalars;                   // of CgState
@@ -68,7 +68,7 @@ struct ResidentTask {
   int rows;
   int steps;               // at most this many in this launch; up to Judgement::most_steps
   ResidentPair<T>* pairs;  // pair_sets sets of one for each position
-  // Slots of the sums, all absent. This launch marks those of the next launch absent.
+  // Slots of the sums, all absent. This launch marks the slots of the next launch absent.
   ResidentPair<T>*sums, *next_sums;
   device::Judgement *judgement, *copy;
 };
@@ -132,9 +132,9 @@ class GridReductions {
   __device__ GridReductions(ResidentPair<T>* slots, Shared& shared)
       : slots_(slots), shared_(shared), workers_(static_cast<int>(blockDim.x) / 32 - 1) {}
 
-  // a, b := their sums over all threads of the grid but those of communicators, in every thread. overlapped()
-  // runs in the other warps while the communicator waits. fenced: what any block has written before is visible
-  // to all blocks afterwards; the fences are on the critical path.
+  // a, b := their sums over all threads of the grid except communicators, in every thread. overlapped() runs in the
+  // other warps while the communicator waits. fenced: what any block has written before is visible to all blocks
+  // afterwards; the fences are on the critical path.
   template <class Overlapped>
   __device__ void operator()(T& a, T& b, Overlapped overlapped, bool fenced = false) {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;

@@ -83,7 +83,7 @@ class ResidentSteps final : public JudgedSteps<T> {
   using JudgedSteps<T>::method_, JudgedSteps<T>::context_, JudgedSteps<T>::state, JudgedSteps<T>::stream,
       JudgedSteps<T>::system_;
 
-  // What a plan depends on: every array of the rows but the values, and the version of their contents.
+  // What a plan depends on: every array of the rows except the values, and the version of their contents.
   struct Subject {
     std::uint64_t A = 0, pattern = 0;
     RowArrays<T> rows;

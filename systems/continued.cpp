@@ -42,7 +42,7 @@ StoppingRule rest_of(const StoppingRule& rule, const SolveReport& first, double 
   StoppingRule rest = rule;
   rest.max_iterations = std::max<std::int64_t>(rule.max_iterations - first.iterations, 0);
   rest.max_seconds = std::max(rule.max_seconds - seconds, 0.0);
-  // Its own initial residual, that of the x of the breakdown, counts for nothing.
+  // Its own initial residual, for the x of the breakdown, counts for nothing.
   const double baseline = baseline_of(rule, first);
   if (rule.baseline == Baseline::initial_residual) {
     rest.baseline = Baseline::rhs, rest.relative_tolerance = 0;

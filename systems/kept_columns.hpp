@@ -18,7 +18,7 @@ using ColumnNumbers = std::vector<std::size_t>;
 template <class T>
 class KeptColumns {
  public:
-  // Copies columns places[i] of X as those of numbers columns[i] of the solve. The norms are set by the caller. Throws
+  // Copies columns places[i] of X as columns number columns[i] of the solve. The caller sets the norms. Throws
   // OutOfMemory.
   void take(const ContextPtr& context, const MultiVectorView<const T>& X, const ColumnNumbers& places,
             ColumnNumbers columns) {
@@ -30,7 +30,7 @@ class KeptColumns {
       pairs.push_back({static_cast<std::int32_t>(places[i]), static_cast<std::int32_t>(i)});
     copy_columns<T>(*context, X, x_.view(), pairs);
   }
-  // The same of columns of the solve, whose X it is.
+  // The same for columns of the solve, whose X it is.
   void take(const ContextPtr& context, const MultiVectorView<const T>& X, const ColumnNumbers& columns,
             std::span<const SolveReport> reports) {
     take(context, X, columns, columns);

@@ -203,7 +203,7 @@ Refresh SystemSolver<T>::refresh() const {
   return often;
 }
 
-// Of type auto: another preconditioner, where its rule says so.
+// Of type auto: another preconditioner, if its rule says so.
 template <class T>
 void SystemSolver<T>::choose_preconditioner(const LinearOperator<T>& A) {
   Sequence& now = *sequence_;

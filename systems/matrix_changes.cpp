@@ -41,7 +41,7 @@ bool SystemMatrix<T>::may_begin_in_csr() const {
 
 namespace {
 
-// Leaves csr and the first formats of a selector's ranking in a survey. The ranking is that of the rows in the order in
+// Leaves csr and the first formats of a selector's ranking in a survey. The selector ranks for the rows in the order in
 // which the matrix was given.
 void keep_selected(std::vector<SwitchTarget>& found, const FormatSelector& selector,
                    const SparsityPattern& pattern, const CostModel& model, const ChoiceOptions& question) {

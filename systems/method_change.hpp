@@ -1,6 +1,5 @@
 // Method `auto` in the middle of a solve: watches the progress of the method, keeps the best x, and records the
-// changes.
-// Private to systems/; SystemSolver::change_method() carries out what the rule says (systems/method_rule.hpp).
+// changes. Private to systems/; SystemSolver::change_method() carries out what the rule says (systems/method_rule.hpp).
 #pragma once
 #include <functional>
 #include <optional>

@@ -35,8 +35,8 @@ const Setting& solve_setting(std::string_view name);
 // Whether a setting that remakes this has another value.
 bool any_differs(Remakes remakes, const SolveSettings& before, const SolveSettings& after);
 
-// The settings with names only: the options of a type (systems/types.hpp) are those of `solver` and `preconditioning`.
-// Throws BadArgument if an option has been set there, too, to another value.
+// The settings with names only: the options of a type (systems/types.hpp) become options of `solver` and
+// `preconditioning`. Throws BadArgument if an option has been set there, too, to another value.
 SolveSettings with_names(SolveSettings settings);
 
 }  // namespace protean

@@ -57,8 +57,8 @@ std::unique_ptr<detail::PreconditionerWatch<T>> SystemSolver<T>::Run::watch_prec
   return watch;
 }
 
-// New values may make an old M useless, as an M of amg where entries have grown. The columns, which have broken down
-// with it or were interrupted therefore, go on with a new one.
+// New values may make an old M useless, such as an M of amg after entries have grown. The columns, which have broken
+// down with it or were interrupted therefore, go on with a new one.
 template <class T>
 void SystemSolver<T>::Run::renew(ColumnNumbers columns) {
   const bool old = of_.has_old_preconditioner(matrix_.A());

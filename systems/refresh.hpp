@@ -9,8 +9,8 @@ namespace protean::detail {
 
 // A pure function of numbers that its caller measures. How long an old M is used depends on `how`:
 //   every        not at all: each set of new values has a setup
-//   when_slower  until its age has cost as much time as a setup. The time lost in a solve is the number of its
-//                iterations beyond those of the first solve after the setup, times the seconds of an iteration. So the
+//   when_slower  until its age has cost as much time as a setup. The time lost in a solve is the number of iterations
+//                that it takes more than the first solve after the setup, times the seconds of an iteration. So the
 //                solves and setups together take at most twice as long as with the best times for setups, if new
 //                preconditioners take similar numbers of iterations.
 //   never        as long as it works

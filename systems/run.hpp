@@ -24,7 +24,7 @@
 namespace protean {
 namespace detail {
 
-// Ends the policy or the schedule of a solve, also where the solve throws.
+// Ends the policy or the schedule of a solve, also if the solve throws.
 template <class Observer>
 class Finished {
  public:
@@ -73,8 +73,8 @@ class SystemSolver<T>::Run {
     for (std::size_t c = 0; c < rules_.size(); ++c) part_.push_back(c);
   }
 
-  // What differs. not_begun(): the report of the guess, where the setup has left no time (ended). solve_part(): solves
-  // for the columns part_ from their x, by these rules. number_part(): the observer of the solve counts on from here.
+  // What differs. not_begun(): the report of the guess, if the setup has left no time (ended). solve_part(): solves for
+  // the columns part_ from their x, by these rules. number_part(): the observer of the solve counts on from here.
   virtual MultiSolveReport not_begun(StopReason ended) = 0;
   virtual MultiSolveReport solve_part(std::vector<StoppingRule> rules) = 0;
   virtual void number_part(const ColumnNumbers& columns, double since_begin) = 0;

@@ -32,7 +32,7 @@ struct SolveSettings {
   // matrix, gmres for a matrix or a preconditioner that is not symmetric, fgmres for a preconditioner that is
   // variable(). If the method cannot solve the system, auto goes on with another one from the x that is there.
   // SolveResult::method_reason says why, method_changes what it did.
-  // Or a type with its options, Gmres{.restart = 50}; `solver` then has those of StoppingRule only.
+  // Or a type with its options, Gmres{.restart = 50}; `solver` then has the options of StoppingRule only.
   Selection<SolverOptions> method = "auto";
   SolverOptions solver =
       {};  // tolerances, limits, options of the method; for auto: of each method it may take
@@ -104,8 +104,8 @@ struct PreconditionerChange {
   std::string from, to;                               // names of preconditioners
   std::string reason;                                 // for a person
   double setup_seconds = 0, application_seconds = 0;  // of `to`, measured; an application is one M^-1 r
-  // Seconds that the solve has gained by the candidate: those in which the preconditioner before it would have come as
-  // far, by its rate, less those of the candidate and of its setup. Negative: lost. 0 if it was refused.
+  // Seconds that the solve has gained by the candidate: the time in which the preconditioner before it would have come
+  // as far, by its rate, less the time of the candidate and of its setup. Negative: lost. 0 if it was refused.
   double gained_seconds = 0;
   std::int64_t columns = 1;  // right-hand sides that were being solved
 };
@@ -128,8 +128,8 @@ struct MethodChange {
 // "changed", "refused"
 std::string_view to_string(MethodChange::Action action) noexcept;
 
-// What a solve did, besides its report. Of several right-hand sides: residuals of events and changes are those of the
-// column that has furthest to go, and products of candidates are those of all columns.
+// What a solve did, besides its report. With several right-hand sides, residuals of events and changes belong to the
+// column that has furthest to go, and products of candidates multiply all columns.
 struct SolveOutcome {
   // The method at the end of the solve, and why method "auto" took it; what "auto" did in the middle of the solve.
   std::string method, method_reason;
@@ -145,7 +145,7 @@ struct SolveOutcome {
   // The preconditioner of the solve: "none", its name, or the one that "auto" chose, and why.
   std::string preconditioner, preconditioner_reason;
   std::string storage_reason;  // why `storage` auto of the preconditioner took double; empty if it did not
-  std::vector<PreconditionerChange> preconditioner_changes;  // those of "auto" in the middle of the solve
+  std::vector<PreconditionerChange> preconditioner_changes;  // by "auto", in the middle of the solve
   std::vector<SwitchRecord> switches;                        // changes of format in this solve
   std::vector<FailedSwitch> failed_switches;
   std::vector<DecisionRecord> decisions;  // decisions of the policy

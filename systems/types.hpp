@@ -4,8 +4,8 @@
 //   settings.preconditioner = protean::Amg{.unknowns = 3};
 //   settings.parts = {protean::Jacobi{}, protean::Ic{.fill = 2}};  // a composition
 //
-// The members of a type are those that its line in solvers/type_list.hpp or preconditioners/type_list.hpp names, in
-// that order, with the types, meanings and defaults of SolverOptions and PreconditionerOptions. solver_options() and
+// The members of a type are the options that its line in solvers/type_list.hpp or preconditioners/type_list.hpp names,
+// in that order, with the types, meanings and defaults of SolverOptions and PreconditionerOptions. solver_options() and
 // preconditioner_options() have their ranges. Tolerances and limits are the same for all methods:
 // SolveSettings::solver.stopping.
 #pragma once
@@ -23,7 +23,7 @@
 
 namespace PROTEAN_EXPORT protean {
 
-// options(): those of the type, and the default for all others.
+// options(): the options of the type, and the default for all others.
 #define PROTEAN_MEMBER(option) decltype(Options::option) option = Options().option;
 #define PROTEAN_TYPE(Type, name, members)   \
   struct Type {                             \
@@ -67,7 +67,7 @@ class Selection {
       : name_(Type::id), options_(type.options()) {}
 
   const std::string& name() const noexcept { return name_; }
-  // Those of a type; empty for a name.
+  // The options of a type; empty for a name.
   const std::optional<Options>& options() const noexcept { return options_; }
 
   operator const std::string&() const noexcept { return name_; }

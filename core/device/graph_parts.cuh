@@ -31,7 +31,7 @@ struct Survey {
 __device__ inline std::int64_t first_thread() { return std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; }
 __device__ inline std::int64_t all_threads() { return std::int64_t{gridDim.x} * blockDim.x; }
 
-// A bijection of 64 bits, that of core/ordering.cpp.
+// The bijection of 64 bits of core/ordering.cpp.
 __device__ inline unsigned long long mixed(unsigned long long h) {
   h ^= h >> 33, h *= 0xff51afd7ed558ccdULL;
   h ^= h >> 33, h *= 0xc4ceb9fe1a85ec53ULL;
@@ -98,7 +98,7 @@ __device__ inline void join(std::int32_t* label, std::int32_t i, std::int32_t j)
   }
 }
 
-// Each row below its first neighbour, where that is lower.
+// Each row below its first neighbour, if that is lower.
 template <class Pointer>
 __global__ void first_labels_kernel(Graph<Pointer> graph, std::int32_t* label) {
   wait_for_stream();

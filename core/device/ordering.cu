@@ -27,7 +27,7 @@ constexpr int first_levels = 512;                   // after that many levels of
 constexpr int least_fraction = 64;                  // it must have found one row in that many
 
 constexpr int levels_at_once = 12;                       // queued before the host reads how far a search is
-constexpr int most_levels_at_once = 8 * levels_at_once;  // the same where a search is known to go farther
+constexpr int most_levels_at_once = 8 * levels_at_once;  // the same if a search is known to go farther
 constexpr int scan_threads = 1024;
 
 // The second search, which finds the order: the parts side by side. Level l of all parts is at queue[bounds[l] ..
@@ -312,7 +312,7 @@ class Searches {
           levels.found);
     start(forget_kernel, graph_.rows, graph_.rows, parent_.data());
     start(start_kernel, parts_.count, parts_, queue_.data(), parent_.data(), bounds_.data());
-    // The levels are seldom wider than those of the first search. Any number of blocks is right.
+    // The levels are seldom wider than the levels of the first search. Any number of blocks is right.
     const std::int64_t wanted =
         (2 * std::int64_t{32} * std::max(levels.widest, parts_.count) + block_size - 1) / block_size;
     blocks_ = static_cast<int>(std::clamp<std::int64_t>(wanted, state_.processors, blocks_));
@@ -327,7 +327,7 @@ class Searches {
   }
 
   struct Levels {
-    std::int32_t found = 0;   // rows in the queue; at first those of level 0
+    std::int32_t found = 0;   // rows in the queue; at first the rows of level 0
     std::int32_t last = 0;    // of these in the last level
     std::int32_t widest = 0;  // in one level
   };

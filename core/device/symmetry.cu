@@ -1,5 +1,6 @@
 // Compares each entry of a matrix in device memory with its mirror. One thread per entry, so that long rows cost no
-// more than short ones. A thread finds its row among those of its block, and the mirror by bisection of the other row.
+// more than short ones. A thread finds its row among the rows of its block, and the mirror by bisection of the other
+// row.
 #include <algorithm>
 #include <bit>
 #include <cstdint>

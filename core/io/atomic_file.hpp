@@ -19,13 +19,13 @@ class WriteFailed : public Error {
 
 // Writes to a file without a name in the folder of `path`. commit() flushes it to the disk, calls it
 // path.PROCESS.NUMBER.tmp and renames that to `path`. Without commit() nothing remains, even when the process is
-// killed, and `path` is the old file or the new one at each moment. A process that is killed between the last two
-// steps leaves the file with the other name; if the file system has no files without a name, so does one that is
-// killed earlier. The next AtomicFile of the same `path` removes it, on file systems that have locks (flock): a
-// process holds a lock on what it writes. A file that is replaced keeps its permissions, and a link keeps pointing to
-// it. A device (/dev/stdout) or a pipe of the shell is written to directly. The path `-` is the standard output of
-// the process, whatever that is; a file of this name is `./-`. Throws WriteFailed for a full disk, and Error, with
-// the system's text and what to do, when the folder is missing or nothing may be written there, and for a folder, a
+// killed, and `path` is the old file or the new one at each moment. A process that is killed between the last two steps
+// leaves the file with the other name; if the file system has no files without a name, a process that is killed earlier
+// leaves it, too. The next AtomicFile of the same `path` removes it, on file systems that have locks (flock): a process
+// holds a lock on what it writes. A file that is replaced keeps its permissions, and a link keeps pointing to it. A
+// device (/dev/stdout) or a pipe of the shell is written to directly. The path `-` is the standard output of the
+// process, whatever that is; a file of this name is `./-`. Throws WriteFailed for a full disk, and Error, with the
+// system's text and what to do, when the folder is missing or nothing may be written there, and for a folder, a
 // read-only file, a named pipe, and a link whose target does not exist.
 class AtomicFile {
  public:

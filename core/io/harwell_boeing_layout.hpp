@@ -98,9 +98,9 @@ class Cards {
   }
 
  private:
-  // Divides the line into the texts of numbers, by the columns of the format. Where that cuts a number or leaves a
-  // field empty, and there are as many words as numbers, these are taken: the lines of SciPy are narrower than its
-  // formats say. False if there are neither.
+  // Divides the line into the texts of numbers, by the columns of the format. If that cuts a number or leaves a field
+  // empty, and there are as many words as numbers, the words are taken: the lines of SciPy are narrower than its
+  // formats say. False if neither fits.
   bool divide(const FortranFormat& format, std::size_t wanted) {
     texts_.clear();
     bool good = true;

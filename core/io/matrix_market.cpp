@@ -158,7 +158,7 @@ void check_triangles(const Input& input, const Header& header, const Parsed<Item
        both_triangles(header, later == upper, "say 'general' in the banner"));
 }
 
-// The same for vectors in coordinates. They may be sparse, such as a load in one point, so only those of more than a
+// The same for vectors in coordinates. They may be sparse, such as a load in one point, so only vectors of more than a
 // gigabyte need an entry now and then.
 void check_vector_rows(const Input& input, const Header& header) {
   constexpr std::int64_t harmless = std::int64_t{1} << 27, empty_for_each_entry = 1000;

@@ -34,8 +34,8 @@ std::size_t permuted_bytes(const CsrMatrix<T>& source) {
   return source.bytes() + entries * (source.nonzeros() > std::numeric_limits<std::int32_t>::max() ? 8 : 4) +
          static_cast<std::size_t>(source.rows()) * 8;
 }
-// Bytes of a matrix without those it shares with the source. A matrix in csr may use the arrays of the
-// source; then its to_csr() returns a handle without copying.
+// Bytes of a matrix without the bytes that it shares with the source. A matrix in csr may use the arrays of the source;
+// then its to_csr() returns a handle without copying.
 template <class T>
 std::size_t own_bytes(const AssembledMatrix<T>& matrix, const CsrMatrix<T>& source) {
   if (matrix.float_values() && matrix.entry().traits.uses_source)

@@ -96,9 +96,9 @@ enum class Preparation : unsigned char { none, running, ready, failed };
 //   auto B = make_matrix(find_format("csr"), ordered.matrix(), context);
 //   Matrix<double> A(csr, "rcm", std::move(ordered), std::move(B));
 //
-// Values in float: a start with parameter `values` float may round them. The source keeps those that were given: the
-// entries, the diagonal and given_matrix() are theirs, and solvers end by them. Later formats get the same parameter if
-// they have it. leave_rounding() ends this, and takes products from the source until store_in_full().
+// Values in float: a start with parameter `values` float may round them. The source keeps the values that were given:
+// the entries, the diagonal and given_matrix() are theirs, and solvers end by them. Later formats get the same
+// parameter if they have it. leave_rounding() ends this, and takes products from the source until store_in_full().
 //
 // Threads: several threads may compute products at once (in an order one after another, except within solves). All
 // other members that are not const belong to one thread and must not run at the same time as a product;
@@ -229,7 +229,7 @@ class Matrix final : public Wrapper<T>,
   // Seconds of a product in the running format: the median of the last 16 measured ones. 0 before the first, while the
   // matrix may not change, and always on a device, because products are queued there.
   double seconds_per_product() const noexcept;
-  // Which products are measured from now on: those with one vector (the default), or products in one pass with this
+  // Which products are measured from now on: products with one vector (the default), or products in one pass with this
   // many vectors. The times of other products are forgotten.
   PROTEAN_HIDDEN void measure_products_of(std::int64_t vectors) noexcept;
   // The present time of MatrixOptions::clock.

@@ -23,9 +23,9 @@ using WantedFormat = std::function<bool(std::string_view format)>;
 MachineTable parse_machine_lines(std::string_view text, std::string_view file,
                                  std::optional<Space> only = std::nullopt, const WantedFormat& wanted = {});
 
-// The storage formats of a table that are worth a look, as CostModel chooses them: those for any solve, and those
-// that long solves have time for as well. They stand in the built-in tables, so that a caller who asks for these
-// alone need not read the times of all.
+// The storage formats of a table that are worth a look, as CostModel chooses them: formats for any solve, and formats
+// that only long solves have time for. They stand in the built-in tables, so that a caller who asks for these alone
+// need not read the times of all.
 struct FewFormats {
   std::vector<std::string> likely, rare;
 };

@@ -40,10 +40,11 @@ struct MachineTable {
   std::vector<MeasuredMatrix> matrices;
 };
 
-// The table for this processor's vector instructions: measured on a host with AVX-512 or on one with AVX2, each with
-// two threads, and on one H200 and one H100. It has no prices of orders. The tables are
-// operators/policy/builtin_machine.tsv and builtin_avx2.tsv; benchmarks/make_machine_table.py writes them and the build
-// embeds them. The first call reads them, in 1 to 4 ms. The heads of these files name the measurements in docs/results.
+// The table for this processor: measured on an Intel or AMD host with AVX-512 or on one with AVX2, each with two
+// threads, and on one H200 and one H100. It has no prices of orders. The tables are
+// operators/policy/builtin_machine.tsv, builtin_amd_avx512.tsv and builtin_avx2.tsv; benchmarks/make_machine_table.py
+// writes them and the build embeds them. The first call reads them, in 1 to 4 ms. The heads of these files name the
+// measurements in docs/results.
 const MachineTable& builtin_machine();
 
 // The matrix whose times are predicted. Bytes are those that admit() returns, or an estimate.

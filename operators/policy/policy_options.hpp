@@ -7,7 +7,7 @@
 
 namespace protean {
 
-// An entry for each member of PolicyOptions but `overlapped` and the numbers that follow from it, which
+// An entry for each member of PolicyOptions except `overlapped` and the numbers that follow from it, which
 // switch_options() sets for a machine.
 std::span<const Option<PolicyOptions>> policy_options() noexcept;
 

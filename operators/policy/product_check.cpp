@@ -12,8 +12,8 @@
 
 namespace protean::detail {
 
-// It has its own loops instead of those of blas1.hpp, because it runs next to a solve, and the context's
-// vector kernels may belong to a library that serves one thread at a time.
+// It has its own loops instead of the loops of blas1.hpp, because it runs next to a solve, and the context's vector
+// kernels may belong to a library that serves one thread at a time.
 
 template <class T>
 ProductCheck<T>::ProductCheck(const ContextPtr& context, const CsrMatrix<T>& csr, double relative)

@@ -30,8 +30,8 @@
 //
 // In deterministic mode times decide nothing: an iteration of the first type lasts 1, and the table has all others.
 //
-// Of several right-hand sides the residual is that of the column that has furthest to go. A setup serves all of them;
-// an application is computed for each, unless the candidate has them in one pass.
+// With several right-hand sides the column that has furthest to go gives the residual. A setup serves all of them; an
+// application is computed for each, unless the candidate has them in one pass.
 #pragma once
 #include <algorithm>
 #include <array>

@@ -235,7 +235,7 @@ void PreconditionerChoice::consider(const std::function<ChoiceTraits()>& traits)
     predicted.setup = one.setup + in_iterations(one.setup_seconds);
     predicted.gain = remaining * (now - predicted.solve) - predicted.setup;
     predicted.risk = predicted.setup + one.worst * iterations;
-    // Where jacobi does not solve the system at all, nothing can be lost: the strongest one.
+    // If jacobi does not solve the system at all, nothing can be lost: the strongest one.
     if (jacobi_failed_) {
       if (current_) continue;
       predicted.gain = -predicted.solve;

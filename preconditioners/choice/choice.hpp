@@ -2,10 +2,10 @@
 // it.
 //
 // It begins with jacobi, whose setup costs next to nothing. From what jacobi's solves took it predicts what each
-// candidate would take, by a table of measured systems, and tries one where
+// candidate would take, by a table of measured systems, and tries one if
 //   gain   = remaining solves * (jacobi's iterations - predicted ones * their price) - setup  is positive, and
 //   risk   = setup + what a bad solve takes longer                                   is within the budget.
-// Where another one than jacobi is in use already, its measured solves take the place of jacobi's in `gain`. All are in
+// If a type other than jacobi is in use already, its measured solves take the place of jacobi's in `gain`. All are in
 // iterations of jacobi. One application after the setup gives the true price, so that a candidate whose applications
 // are too slow on this machine costs its setup and no solve. The budget is 10 % of what jacobi alone would have taken
 // so far (with `expected`: of all expected solves), less what was lost, plus what was gained. So the solves together
@@ -85,7 +85,7 @@ class PreconditionerChoice {
   // Whether the candidate that decide() named has been set up for the first time, so that one application of it should
   // be measured.
   bool on_trial() const noexcept { return current_ && own_setup_ && own_solves_ == 0; }
-  // One application of it takes `seconds`; to find that out took `all` seconds. Where that makes a solve clearly slower
+  // One application of it takes `seconds`; to find that out took `all` seconds. If that makes a solve clearly slower
   // than before, what was in use before comes back.
   void note_application(double seconds, double all);
   // A solve with it has ended. A solve with several columns counts as that many solves, which have taken equal parts of

@@ -20,7 +20,7 @@ std::shared_ptr<SweepPattern> off_the_diagonal(const ContextPtr& context, std::i
                                                std::int64_t entries, Row row) {
   auto made = std::make_shared<SweepPattern>();
   made->n = n;
-  // Where the columns above i begin; those below i end there or one before.
+  // Where the columns above i begin; the columns below i end there or one before.
   Buffer<std::int32_t> below(context, n), above(context, n);
   parallel(useful_parts(*context, entries), [&](int part, int parts) {
     const Range rows = even_range(n, part, parts);

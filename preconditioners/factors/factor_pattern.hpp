@@ -11,11 +11,11 @@
 
 namespace protean::detail {
 
-// The columns of the factors off the diagonal, in the order of the rows: L has those below, U those above. An entry is
-// kept if its level of fill is at most `fill`: 0 for entries of A, else the smallest lev(i,k) + lev(k,j) + 1 over
-// the pivots k that make it (Saad, Iterative Methods for Sparse Linear Systems, 2nd ed., SIAM 2003, algorithm 10.5).
-// The stages are still to be found. Throws BadMatrix of preconditioner `name` if the entries, or the steps in which
-// they are found, are too many to be worth it.
+// The columns of the factors off the diagonal, in the order of the rows: L has the columns below, U the columns above.
+// An entry is kept if its level of fill is at most `fill`: 0 for entries of A, else the smallest lev(i,k) + lev(k,j) +
+// 1 over the pivots k that make it (Saad, Iterative Methods for Sparse Linear Systems, 2nd ed., SIAM 2003, algorithm
+// 10.5). The stages are still to be found. Throws BadMatrix of preconditioner `name` if the entries, or the steps in
+// which they are found, are too many to be worth it.
 std::shared_ptr<SweepPattern> pattern_of_factors(const ContextPtr& host, const SparsityPattern& A,
                                                  std::int64_t fill, std::string_view name);
 // The most steps (sums of products, at most) of factors with fill for a matrix of that many entries, and the most

@@ -16,7 +16,7 @@ namespace protean::detail {
 class BlockPattern {
  public:
   BlockPattern() = default;
-  // `rows`: those of the field; local: of each row of A.
+  // rows: the rows of the field; local: of each row of A.
   BlockPattern(const ContextPtr& host, const SparsityPattern& A, const FieldList& fields,
                const std::vector<std::int32_t>& rows, std::int64_t column_field, std::int64_t columns,
                const std::vector<std::int32_t>& local);

@@ -1,8 +1,8 @@
 // The preconditioner `fields`: of a system of several fields, such as velocity and pressure, made of preconditioners of
 // its blocks. Private to preconditioners/ and systems/.
 //
-// The rows of field i are those that the options name, or that were found (found.hpp). A_ij are the blocks, r_i and z_i
-// the parts of vectors, M_i what option `inner` makes of A_ii. z := M^-1 r is by recipe
+// The options name the rows of field i, or they were found (found.hpp). A_ij are the blocks, r_i and z_i the parts of
+// vectors, M_i what option `inner` makes of A_ii. z := M^-1 r is by recipe
 //   additive         z_i = M_i^-1 r_i
 //   lower            z_i = M_i^-1 (r_i - sum_{j < i} A_ij z_j),  i = 0, 1 ..
 //   upper            z_i = M_i^-1 (r_i - sum_{j > i} A_ij z_j),  i = k - 1, k - 2 ..

@@ -6,7 +6,7 @@
 // - |a_ij| <= 1e-10 max_k |a_ik| for all i and j in Z: a zero block; or the matrix is symmetric and Z has negative
 //   diagonal entries: a stabilised one,
 // - each row of Z has an entry in a column outside of Z.
-// The fields are then "u", all other rows, and "p", those of Z. Otherwise there is one field "u".
+// The fields are then "u", all other rows, and "p", the rows of Z. Otherwise there is one field "u".
 #pragma once
 #include <string>
 

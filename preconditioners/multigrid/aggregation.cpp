@@ -10,7 +10,7 @@
 //   Aggregates    of coupled nodes, at a distance of up to 2 from a root (aggregates.hpp). A node that is coupled with
 //                 none belongs to no aggregate: the smoother alone serves it.
 //   P             B_l restricted to an aggregate is Q R (Gram-Schmidt, twice): Q are columns of the tentative
-//                 prolongator T, R is B_{l+1}. Columns that depend on those before are left out.
+//                 prolongator T, R is B_{l+1}. Columns that depend on earlier ones are left out.
 //                 P = (I - 4 / (3 lambda) D^-1 A_F) T, with lambda from the power method in the norm of D, at most
 //                 Gershgorin's bound; A_F is A_l with each entry that does not couple strong nodes added to the entry
 //                 of the same unknown in the block on the diagonal.
@@ -19,12 +19,11 @@
 //                 (Baker, Falgout, Kolev and Yang, SIAM J. Sci. Comput. 33 (2011) 2864) no eigenvalue of S^-1 A is
 //                 larger than 1 if A is positive definite, so with 2/3 none is larger than 3/2. Of all factors it is
 //                 the one that damps eigenvalues between 1/3 and 1 most.
-//                 gauss-seidel: the symmetric one, ssor with omega 1; chebyshev: that with degree 1 and
-//                 eigenvalue_ratio 10.
+//                 gauss-seidel: the symmetric one, ssor with omega 1; chebyshev: with degree 1 and eigenvalue_ratio 10.
 //   Coarsest      at most 256 rows: the inverse, dense. Of D A D with ones on the diagonal, pivots of rounding are
-//                 replaced by ones (invert_dense()): so the inverse of a singular matrix is an inner one, and that of
-//                 a positive definite one is positive definite. If there are more rows, since nothing coarsens any more
-//                 or max_levels is reached, and with max_levels 1: S^-1.
+//                 replaced by ones (invert_dense()): so the inverse of a singular matrix is an inner one, and the
+//                 inverse of a positive definite one is positive definite. If there are more rows, since nothing
+//                 coarsens any more or max_levels is reached, and with max_levels 1: S^-1.
 //
 // One V-cycle: z := z + S^-1 (r - A z), the same on the next coarser level for P^T (r - A z), z := z + P (its result),
 // z := z + S^-1 (r - A z), from z = 0. If A is symmetric, it is a symmetric map of r; it is positive definite if A is

@@ -1,9 +1,9 @@
 // amg with setup classical: algebraic multigrid by BoomerAMG of hypre. Henson and Yang, "BoomerAMG: a parallel
 // algebraic multigrid solver and preconditioner", Appl. Numer. Math. 41 (2002) 155. Coarsening PMIS and HMIS: De
 // Sterck, Yang and Heys, SIAM J. Matrix Anal. Appl. 27 (2006) 1019. Interpolation extended+i: De Sterck, Falgout,
-// Nolting and Yang, Numer. Linear Algebra Appl. 15 (2008)
-// 115. Aggressive coarsening and multipass interpolation: Stueben, J. Comput. Appl. Math. 128 (2001) 281. Smoother
-//      l1-jacobi: Baker, Falgout, Kolev and Yang, SIAM J. Sci. Comput. 33 (2011) 2864.
+// Nolting and Yang, Numer. Linear Algebra Appl. 15 (2008) 115. Aggressive coarsening and multipass interpolation:
+// Stueben, J. Comput. Appl. Math. 128 (2001) 281. Smoother l1-jacobi: Baker, Falgout, Kolev and Yang, SIAM J. Sci.
+// Comput. 33 (2011) 2864.
 //
 // One V-cycle: z := z + S^-1 (r - A z), the same on the next coarser level for P^T (r - A z), z := z + P (its result),
 // z := z + S^-T (r - A z), from z = 0. If A is symmetric, it is a symmetric map of r; it is positive definite if A is
@@ -285,8 +285,8 @@ class Levels {
     HYPRE_BoomerAMGSetCycleRelaxType(solver_, smoother.up, 2);
     HYPRE_BoomerAMGSetup(solver_, A_, r_, z_);
     hypre.check("the setup");
-    // Where the coarsest level is too large for an elimination, hypre smooths there once, in the way of the way down.
-    // It must be symmetric.
+    // If the coarsest level is too large for an elimination, hypre smooths there once, as on the way down. It must be
+    // symmetric.
     HYPRE_Int coarsest = 0;
     HYPRE_BoomerAMGGetCycleRelaxType(solver_, &coarsest, 3);
     if (coarsest == smoother.down) HYPRE_BoomerAMGSetCycleRelaxType(solver_, smoother.alone, 3);

@@ -12,8 +12,8 @@ namespace protean::detail {
 // amg with setup classical.
 bool stores_floats(std::string_view id, const PreconditionerOptions& options);
 
-// The type `entry` by its maker for float, in an object that takes and gives doubles. With storage auto it becomes that
-// of the maker for double, with a reason, if the entries or the setup ask for it.
+// The type `entry` by its maker for float, in an object that takes and gives doubles. With storage auto the maker for
+// double takes its place, with a reason, if the entries or the setup ask for it.
 std::unique_ptr<Preconditioner<double>> make_float_storage(const PreconditionerEntry& entry,
                                                            const LinearOperator<double>& A,
                                                            const PreconditionerOptions& options);

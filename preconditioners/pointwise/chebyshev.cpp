@@ -1,8 +1,8 @@
 // Chebyshev: M^-1 r = p(D^-1 A) D^-1 r, D = diag(A). p has the given degree k, and 1 - t p(t) is the Chebyshev
 // polynomial of degree k + 1 that is smallest on [lambda / ratio, lambda] and 1 at 0. Saad, Iterative Methods for
 // Sparse Linear Systems, 2nd ed., SIAM 2003, algorithm 12.1. k products of A for each M^-1 r. M^-1 is symmetric
-// positive definite for such an A if no eigenvalue of D^-1 A exceeds lambda by much; those below lambda / ratio may be
-// any.
+// positive definite for such an A if no eigenvalue of D^-1 A exceeds lambda by much; eigenvalues below lambda / ratio
+// may be any.
 //
 // lambda: 1.1 times the largest eigenvalue of the tridiagonal matrix of 20 steps of cg with M = D, from a fixed
 // pseudo-random vector (Saad, section 6.7.3). The largest eigenvalue of a symmetric positive definite D^-1 A is rarely

@@ -1,8 +1,9 @@
 // Gauss-Seidel and SSOR. Saad, Iterative Methods for Sparse Linear Systems, 2nd ed., SIAM 2003, sections 10.2 and 12.4.
 // With A = L + D + U in the order of the colours:
-//   gauss-seidel  M = D + L                                         M^-1 = D^-1 (I + L D^-1)^-1
-//   ssor          M = (D + w L) D^-1 (D + w U) / (w (2 - w))        M^-1 = (I + w D^-1 U)^-1 w (2 - w) D^-1 (I + w L
-//                                                                   D^-1)^-1
+//   gauss-seidel  M = D + L
+//                 M^-1 = D^-1 (I + L D^-1)^-1
+//   ssor          M = (D + w L) D^-1 (D + w U) / (w (2 - w))
+//                 M^-1 = (I + w D^-1 U)^-1 w (2 - w) D^-1 (I + w L D^-1)^-1
 // Rows of one colour are not coupled, so each colour is one stage of a solve (colours.hpp).
 // Memory: columns, once more their places, and values of the entries off the diagonal (gauss-seidel: of L), 60 bytes
 // and three values a row.

@@ -12,7 +12,7 @@ namespace protean::detail {
 // a := its inverse, by Gauss-Jordan elimination with complete pivoting; n x n, row after row. Pivots up to `smallest`
 // are not taken: what is left of A then, the block S, is taken for zero, and A X A = A within S (an inner inverse;
 // Ben-Israel and Greville, Generalized Inverses, 2nd ed., Springer 2003, section 1.2). Entries off the diagonal
-// count half: if A is symmetric and semidefinite, they are never larger than those on it except for rounding, which
+// count half: if A is symmetric and semidefinite, they are never larger than entries on it except for rounding, which
 // must not decide. So there all pivots are on the diagonal, and X is symmetric and semidefinite within rounding.
 // Returns the rank.
 //

@@ -331,7 +331,7 @@ struct TriangleOf {
   const std::int32_t* to_ptr;
   std::int32_t* to;
 
-  // Where the columns begin and end that are kept.
+  // Where the columns that are kept begin and end.
   PROTEAN_HOST_DEVICE void range(std::int64_t i, std::int64_t& begin, std::int64_t& end) const {
     begin = ptr[i], end = ptr[i + 1];
     const auto own = static_cast<std::int32_t>(i);

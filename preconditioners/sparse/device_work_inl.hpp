@@ -128,7 +128,7 @@ struct Lanes {
 #endif
     return value;
   }
-  // That of lane k.
+  // The number of lane k.
   template <class Number>
   PROTEAN_HOST_DEVICE Number of(Number value, int k) const {
 #if defined(__CUDA_ARCH__)

@@ -7,7 +7,7 @@
 
 namespace protean::detail {
 
-// csr, which lies in the space of the context, in this format. Where `format` is empty it is chosen for two products an
+// csr, which lies in the space of the context, in this format. If `format` is empty, it is chosen for two products an
 // iteration, and written there; `pattern` is the pattern of csr, in host memory or in memory of the context. The
 // pattern alone decides, not whether values happen to be symmetric to the bit, so new values have the format of a new
 // setup.

@@ -23,7 +23,7 @@ using detail::SubdomainsOrdered;
 using detail::SubdomainTargets;
 
 constexpr unsigned whole_warp = 0xffffffffu;
-// Rows that a warp inspects before it adds its counts to those of their subdomains.
+// Rows that a warp inspects before it adds its counts to the counts of their subdomains.
 constexpr int rows_of_warp = 32;
 constexpr int order_threads = 512;  // at most
 
@@ -206,13 +206,13 @@ __device__ inline void put_places(const OrderedRows<Pointer>& one, std::int64_t 
   keep_needs(&seen->needs, needs), keep_most(&seen->levels, std::int64_t{levels});
 }
 
-// The levels of the rows of a block, each entry of which has its mirrored one; returns how many. Where few rows are
-// ready one warp goes alone: its barrier is the cheaper one.
+// The levels of the rows of a block, each entry of which has its mirrored one; returns how many. If few rows are ready,
+// one warp goes alone: its barrier is the cheaper one.
 template <class Pointer>
 __device__ inline std::int32_t release_rows(const OrderedRows<Pointer>& one, int lanes) {
   const auto thread = static_cast<std::int32_t>(threadIdx.x), threads = static_cast<std::int32_t>(blockDim.x);
   const std::int32_t few = 4 * 32 / lanes;
-  // Rows that the rounds find, in turn: those of the next one, of this one, and one that is set to 0.
+  // Numbers of rows that the rounds find, in turn: of the next one, of this one, and one that is set to 0.
   __shared__ std::int32_t found[3], state[3];
   std::uint16_t* const ready = one.next;
   std::int32_t begin = 0, end = 0, round = 0;

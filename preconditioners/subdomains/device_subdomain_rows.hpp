@@ -1,19 +1,19 @@
 // Subdomains of rows that follow each other, of a matrix that lies on a device, found there. Private to
 // preconditioners/.
 //
-// They are those of make_subdomains() with partition order and without overlap, in the same arrays with the same bits;
-// the rules by which a size is chosen are here for both. Three passes over the entries:
-//   inspect  Looks at all entries for what the host must go on with, compares mirrored ones where the matrix must be
-//            symmetric, and counts those within the subdomains of each size that may be chosen. So few numbers come
+// They are the subdomains of make_subdomains() with partition order and without overlap, in the same arrays with the
+// same bits; the rules by which a size is chosen are here for both. Three passes over the entries:
+//   inspect  Looks at all entries for what the host must go on with, compares mirrored ones if the matrix must be
+//            symmetric, and counts entries within the subdomains of each size that may be chosen. So few numbers come
 //            back to the host, which leaves out sizes that have no room.
-//   order    A thread block for each subdomain finds levels, places and the lengths of L and U. How many levels a size
-//            leads to is known then only, and with it whether it has room; in rare cases the next size follows.
+//   order    A thread block for each subdomain finds levels, places and the lengths of L and U. Only then is it known
+//            how many levels a size leads to, and whether it has room; in rare cases the next size follows.
 //   fill     L and U.
 //
-// Levels: round k of a block finds the rows of level k, those of which all coupled rows before have a level. A row
-// knows how many rows before it that have an entry in its column are without one; these count down. Where each entry
-// within the subdomain has its mirrored one, this is enough, and only rows that are ready have work in a round. Else
-// all rows also look up the columns of their own entries, one after another, until one has no level.
+// Levels: round k of a block finds the rows of level k: all coupled rows before them have a level. A row knows how many
+// rows before it have an entry in its column and no level; this number counts down. If each entry within the subdomain
+// has its mirrored one, this is enough, and only rows that are ready have work in a round. Else all rows also look up
+// the columns of their own entries, one after another, until one has no level.
 //
 // Workspace: 16 bytes for each subdomain of each size, and 4 bytes for each row and subdomain.
 #pragma once
@@ -75,10 +75,10 @@ struct SubdomainsThere {
   KnownSubdomains known;
   SubdomainArrays<std::uint16_t> arrays;
 };
-// Subdomains of the first of the sizes, which fall, that has room, as have_room() says, with `two` for all but the last
-// one. shared: bytes of a thread block. Nothing where the host must find them or refuse the matrix: entries that are
-// not finite, columns that do not ascend strictly, no rows, no room, or a matrix that must be symmetric and does not
-// show it. Waits for the device; csr lies there.
+// Subdomains of the first size that has room by have_room(), with `two` for all sizes except the last one; sizes fall.
+// shared: bytes of a thread block. Nothing if the host must find them or refuse the matrix: entries that are not
+// finite, columns that do not ascend strictly, no rows, no room, or a matrix that must be symmetric and does not show
+// it. Waits for the device; csr lies there.
 template <class T>
 std::optional<SubdomainsThere> subdomains_on_device(const ContextPtr& device, const CsrMatrix<T>& csr,
                                                     const std::vector<std::int64_t>& sizes,
@@ -130,7 +130,7 @@ struct RowsFound {
   // Entries of L and U within the subdomain, for each size.
   std::int32_t lower[SubdomainSizes::most] = {}, upper[SubdomainSizes::most] = {};
 };
-// That of all rows. Doubles by their bits; numbers of sizes as in SubdomainSizes.
+// The same for all rows. Doubles by their bits; numbers of sizes as in SubdomainSizes.
 struct SubdomainInspection {
   std::uint64_t trouble = 0, least_row = ~std::uint64_t{0} >> 1, difference = 0, above = 0;
   std::int64_t entries[SubdomainSizes::most] = {};  // within subdomains
@@ -148,7 +148,7 @@ template <class Pointer>
 struct InspectedRows {
   std::int32_t n = 0;
   const Pointer* ptr = nullptr;
-  const std::int32_t* columns = nullptr;  // ascending but in inspect()
+  const std::int32_t* columns = nullptr;  // ascending, except in inspect()
 
   // The first of the entries begin .. end - 1 of a row with a column from `wanted` on; `end` if there is none.
   PROTEAN_HOST_DEVICE std::int64_t first_from(std::int64_t begin, std::int64_t end,
@@ -250,7 +250,7 @@ struct OrderedRows {
     }
     return true;
   }
-  // Where all entries are mirrored a row is ready when it waits for nobody. Gives row i its level; rows that waited for
+  // If all entries are mirrored, a row is ready when it waits for nobody. Gives row i its level; rows that waited for
   // it alone go to `ready`, and their number is added to `count`.
   PROTEAN_HOST_DEVICE void release(std::int32_t i, std::int32_t round, std::uint16_t* ready,
                                    std::int32_t* count, int lane, int lanes) const {
@@ -303,8 +303,8 @@ struct SubdomainsOrdered {
   std::int64_t level = 0, lower = 0, upper = 0;
   SubdomainNeeds needs;
 };
-// Where the arrays are written to. levels: those of subdomain s from its first place + s on, before it is known where
-// they begin in `level`.
+// Where the arrays are written to. levels: the levels of subdomain s from its first place + s on, before it is known
+// where they begin in `level`.
 struct SubdomainTargets {
   std::int64_t *first = nullptr, *level_first = nullptr, *lower_first = nullptr, *upper_first = nullptr;
   std::int32_t *row = nullptr, *level = nullptr, *lower_ptr = nullptr, *upper_ptr = nullptr,
@@ -314,7 +314,7 @@ struct SubdomainTargets {
 
 }  // namespace protean::detail
 
-// Defined in device_subdomain_rows.cu. CUDA builds only. Each waits for the device but fill_subdomains().
+// Defined in device_subdomain_rows.cu. CUDA builds only. Each except fill_subdomains() waits for the device.
 namespace protean::device {
 
 // counts: two for each subdomain of each size, which are set.
@@ -322,7 +322,7 @@ template <class T>
 detail::SubdomainInspection inspect_subdomains(const Context& context, const CsrMatrix<T>& csr,
                                                const detail::SubdomainSizes& sizes, bool symmetric,
                                                std::uint64_t* counts);
-// entries: the most within one subdomain; value: bytes of one. Writes all targets but level and both col.
+// entries: the most within one subdomain; value: bytes of one. Writes all targets except level and both col.
 detail::SubdomainsOrdered order_subdomains(const Context& context, const SparsityPattern& pattern,
                                            std::int32_t size, std::int64_t entries, std::int64_t value,
                                            const detail::SubdomainTargets& to);

@@ -20,8 +20,8 @@ template <class T>
 using View = detail::SubdomainView<T, Place>;
 
 constexpr int most_threads = 256;
-// Lanes of a row from which on a factorization has tables of its entries, where they have room, and divides the search
-// of mirrored ones. Short rows wait for other things.
+// Lanes of a row from which on a factorization has tables of its entries, if they have room, and divides the search of
+// mirrored ones. Short rows wait for other things.
 constexpr int many_lanes = 16;
 
 // By all threads of the block.
@@ -80,7 +80,7 @@ __device__ inline void solve_levels(const std::int32_t* level, int first, int la
   RowAhead<lanes, T> now;
   now.load(level, first, group, lane, ptr, cols, values);
   for (int l = first; l != last; l += step) {
-    // The loads of this level are begun, then those of the next one, before their results are used.
+    // The loads of this level are begun, then the loads of the next one, before their results are used.
     T here[RowAhead<lanes, T>::most], own = 0;
     const bool there = now.place < now.end_of_level;
     if (there) {
@@ -153,7 +153,7 @@ __global__ void __launch_bounds__(most_threads)
     x[view.place[begin + k] * columns + c] = *r.at(row < 0 ? ~row : row, c);
   }
   __syncthreads();
-  // Where the rows of a level fill no more than a warp, one warp goes alone: its barrier is the cheaper one.
+  // If the rows of a level fill no more than a warp, one warp goes alone: its barrier is the cheaper one.
   const bool one_warp = std::int64_t{rows} * lanes * columns <= std::int64_t{levels} * 32;
   const auto solve = [&](int first, int last, int step) {
     if (!one_warp)
@@ -277,7 +277,7 @@ __global__ void __launch_bounds__(most_threads)
           }
           return at < 0 ? nullptr : (in_l ? l : u) + at;
         };
-        // Of many lanes each looks for that of another entry.
+        // Each of many lanes looks for the mirrored place of another entry.
         std::int32_t mirrors = -1;
         const auto mirror = [&](std::int32_t e) {
           if constexpr (lanes < many_lanes) return here.mirror(p, e);

@@ -3,14 +3,14 @@
 //
 // On a device a thread block has one subdomain. It copies L, then U to shared memory in whole words and keeps its part
 // of the vector there, so that each number of the factors is read once, in order, and no row waits for device memory.
-// The rows of a level follow those of the level before after a barrier. Levels are used, and not rows that wait for the
-// results of others one by one: a barrier of one block costs less than words in shared memory on which all rows spin,
-// and a level of few rows needs a single warp, whose barrier costs next to nothing. The columns, row pointers and
+// A barrier separates the rows of a level from the rows of the level before. Levels are used, and not rows that wait
+// for the results of others one by one: a barrier of one block costs less than words in shared memory on which all rows
+// spin, and a level of few rows needs a single warp, whose barrier costs next to nothing. The columns, row pointers and
 // numbers of the next level are loaded while the threads wait.
 //
 // The factors are computed there, too: a block has L, U and D of its subdomain in shared memory, and adds to the
-// diagonal until no pivot is bad, without the host. Where rows are long and shared memory has room for it, the lanes of
-// a row have a table that says where its entries are; else they search.
+// diagonal until no pivot is bad, without the host. If rows are long and shared memory has room for it, the lanes of a
+// row have a table that says where its entries are; else they search.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -34,8 +34,8 @@ struct SubdomainStatus {
   unsigned trouble = 0;      // FactorTrouble
   int shift = 0;             // the largest number of a shift
   std::int32_t shifted = 0;  // subdomains that have one
-  // Where every shift fails: the smallest row with a bad pivot, and 2^32 times it plus its subdomain; all bits 1 if
-  // there is none.
+  // If every shift fails: the smallest row with a bad pivot, and 2^32 times it plus its subdomain; all bits 1 if there
+  // is none.
   unsigned long long broken = ~0ull;
   // The bits, as double, of the least size max_j |a_ij| of a row, and of max |a_ij - a_ji| within subdomains.
   unsigned long long least_row = ~0ull >> 1, largest_difference = 0;
@@ -132,7 +132,7 @@ struct SubdomainRows {
     return largest;
   }
 
-  // Of entry e of L at place p that of U in its mirrored place; -1 if there is none.
+  // The entry of U in the mirrored place of entry e of L at place p; -1 if there is none.
   PROTEAN_HOST_DEVICE std::int32_t mirror(std::int32_t p, std::int32_t e) const {
     const auto k = static_cast<std::int32_t>(lower_col[e]);
     return find_place(upper_col, upper[k], upper[k + 1], p);
@@ -140,8 +140,8 @@ struct SubdomainRows {
 
   // The factors of the row at place p of A_s + shift diag(A_s): the levels before are factored. mirror_of(e): mirror(),
   // which all lanes ask for one entry of L after another. find(other, after): the value at place `other` of this row,
-  // null where there is none; of L behind entry `after`. sync() lets each lane see what the others have written.
-  // Returns trouble; good: whether the pivot is. U of a symmetric matrix is still without D.
+  // null if there is none; of L behind entry `after`. sync() lets each lane see what the others have written. Returns
+  // trouble; good: whether the pivot is. U of a symmetric matrix is still without D.
   template <class Mirror, class Find, class Sync>
   PROTEAN_HOST_DEVICE unsigned factor_row(const FactorRules& rules, std::int32_t p, T shift, T smallest_part,
                                           int lane, int lanes, Mirror mirror_of, Find find, Sync sync,

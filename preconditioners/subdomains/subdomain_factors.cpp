@@ -3,19 +3,19 @@
 //   M^-1 = sum_s Q_s^T M_s^-1 R_s
 // R_s takes the rows of subdomain s (subdomains.hpp) out of a vector, Q_s the own ones of its results. M_s are the
 // factors without fill of A_s = R_s A R_s^T: subdomain-ic0 has L L^T, subdomain-ilu0 has L U, stored as
-// (I + L) D^-1 (I + U). Without overlap M has the blocks M_s and nothing else, so it is symmetric where they are. With
+// (I + L) D^-1 (I + U). Without overlap M has the blocks M_s and nothing else, so it is symmetric if they are. With
 // overlap it is not: R_s reads the halo, Q_s^T does not write it.
 //
 // Subdomains do not wait for each other: a thread of the host solves and factors some of them, one after another, and a
 // thread block of a device has one (device_subdomains.hpp). The same row functions compute in both. A device also finds
 // subdomains of rows that follow each other (device_subdomain_rows.hpp); others the host finds for it.
 //
-// Where a pivot is bad, diag(A_s) is added to A_s as ic0 and ilu0 add diag(A) to A (factorization.hpp), in that
-// subdomain alone.
+// If a pivot is bad, diag(A_s) is added to A_s as ic0 and ilu0 add diag(A) to A (factorization.hpp), in that subdomain
+// alone.
 //
 // Memory: a value and 14 bytes for each row, with halos, 16 on a host; a value and 2 bytes for each entry within
-// subdomains, 4 on a host; there 8 vectors of the largest subdomain for each thread. New values: those of the factors
-// once more.
+// subdomains, 4 on a host; there 8 vectors of the largest subdomain for each thread. New values: the values of the
+// factors once more.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // Subdomains of a matrix: groups of rows, each with the small matrix A_s of its rows and columns, and how the host
-// finds them. A device finds those of rows that follow each other (device_subdomain_rows.hpp). Private to
+// finds them. A device finds subdomains of rows that follow each other (device_subdomain_rows.hpp). Private to
 // preconditioners/.
 //
 // A subdomain has rows of its own, which are in no other one, and with overlap 1 their halo, too: the other rows that
@@ -20,9 +20,9 @@
 
 namespace protean::detail {
 
-// L or U of all subdomains. Those of subdomain s begin at entry first[s], a multiple of 4, so that a device copies
-// whole words. Its place p has the entries first[s] + ptr[k] .. first[s] + ptr[k + 1] - 1, k = Subdomains::first[s] + s
-// + p; `col` has places, ascending.
+// L or U of all subdomains. The entries of subdomain s begin at number first[s], a multiple of 4, so that a device
+// copies whole words. Its place p has the entries first[s] + ptr[k] .. first[s] + ptr[k + 1] - 1, k =
+// Subdomains::first[s] + s + p; `col` has places, ascending.
 struct SubdomainTriangle {
   Buffer<std::int64_t> first;  // count + 1
   Buffer<std::int32_t> ptr, col;
@@ -35,7 +35,7 @@ struct Subdomains {
   std::int64_t size = 0;                        // rows of each that were asked for or chosen
   std::int64_t entries = 0;                     // of L and U, without the gaps between subdomains
   std::int64_t most_rows = 0, most_levels = 0;  // of one
-  // Subdomain s has the numbers first[s] .. first[s + 1] - 1 of `row` and `place`: its rows, ascending, those of the
+  // Subdomain s has the numbers first[s] .. first[s + 1] - 1 of `row` and `place`: its rows, ascending, rows of the
   // halo as ~row; and their places, 0 .. its rows - 1.
   Buffer<std::int64_t> first;
   Buffer<std::int32_t> row, place;
@@ -53,8 +53,7 @@ struct Subdomains {
   }
 };
 
-// Rows of a subdomain on a host where `size` is auto: enough subdomains for the threads, the same for any number of
-// them.
+// Rows of a subdomain on a host if `size` is auto: enough subdomains for the threads, the same for any number of them.
 std::int64_t subdomain_size_on_host(std::int64_t n) noexcept;
 
 // Subdomains of `size` rows, with partition metis about so many. A is square, in host memory, its rows are sorted.

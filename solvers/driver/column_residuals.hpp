@@ -99,7 +99,7 @@ class ColumnResiduals {
     return found;
   }
 
-  // What compute() has left: the vectors, and in which lane that of a column is.
+  // What compute() has left: the vectors, and in which lane the vector of a column is.
   const MultiVectorView<T>& vectors() const noexcept { return vectors_; }
   std::int32_t lane_of(std::int32_t column) const noexcept {
     return lane_of_[static_cast<std::size_t>(column)];
@@ -129,7 +129,7 @@ class ColumnResiduals {
     found.measured = norms(pairs, method_.weigh(system(), vectors_, ones.data()), method_.weighted_squared());
     return found;
   }
-  // From their squares, or anew where a square is out of range.
+  // From their squares, or anew if a square is out of range.
   std::vector<double> norms(std::span<const ColumnPair> pairs, const MultiVectorView<const T>& V,
                             const T* squared) {
     std::vector<T> squares(static_cast<std::size_t>(V.columns));

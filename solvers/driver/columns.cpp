@@ -280,7 +280,7 @@ class ColumnsRun final : private Inquiry<T> {
       for (Column<T>& c : columns_)
         if (c.in_lane()) judge(c, go_on);
     }
-    // Where nobody runs on, those that wait begin again, too.
+    // If nobody runs on, columns that wait begin again, too.
     const bool together = std::none_of(columns_.begin(), columns_.end(),
                                        [&](const Column<T>& c) { return c.runs() && !stops(c); });
     Columns looked_at, again;

@@ -41,7 +41,7 @@ template <class T>
 void require_memory_of_columns(std::int64_t k);
 
 // Solves the system, whose arguments were checked, with the method of the workspace, which was made for these options.
-// rules: one for each column; empty: all have that of the options. The null space is one of null_space_of(). Throws
+// rules: one for each column; empty: all have the rule of the options. The null space is one of null_space_of(). Throws
 // BadArgument for a guess that is not finite.
 template <class T>
 MultiSolveReport solve_columns(const SolverOptions& options, const MultiSystem<T>& system,

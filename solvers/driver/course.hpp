@@ -1,6 +1,6 @@
 // The course of the solve of one system: its stopping rule, its report, and what follows from the numbers of its steps.
-// The driver of one right-hand side (one_vector.cpp) has one, that of several (columns.cpp) one for each column. A
-// driver computes and carries out; the course alone decides. Private to solvers/.
+// The driver of one right-hand side (one_vector.cpp) has one course, the driver of several (columns.cpp) one for each
+// column. A driver computes and carries out; the course alone decides. Private to solvers/.
 //
 // Between two steps:  judge()            the verdict, the observer and the limits say whether b - A x is needed;
 //                     follow()           b - A x says what comes next;
@@ -22,8 +22,8 @@
 
 namespace protean::detail {
 
-// What the courses of one solve share: names, and what those that failed have found out of A and M. Each question is
-// asked once.
+// What the courses of one solve share: names, and what courses that failed have found out about A and M. Each question
+// is asked once.
 struct Findings {
   std::string_view method, preconditioner;  // preconditioner: empty without one
   bool asked_for_symmetry = false;
@@ -66,7 +66,7 @@ enum class Next : unsigned char {
 template <class T>
 class Course {
  public:
-  // Norms by SolverOptions::residual_norm, of which the tolerance is one; those with `two` are 2-norms.
+  // Norms by SolverOptions::residual_norm, of which the tolerance is one; norms with `two` are 2-norms.
   struct Beginning {
     double rhs_norm, initial_residual, two_rhs_norm, two_initial_residual;
     double in_null_space = 0;           // 2-norm of the part of b in the null space

@@ -201,7 +201,7 @@ class FollowedOrder final : private OrderFollower {
       has_memory(own_.null_space, callers_null_space_.count * n);
       if (Form::weights(callers_).size > 0) has_memory(own_.weights, n);
       if (callers_.M) {
-        // That of an earlier solve in this order, so that a recorded graph can be used again.
+        // The one of an earlier solve in this order, so that a recorded graph can be used again.
         const bool known = order_.size() == 0 && own_.M && own_.M->is_of(*callers_.M, next);
         change.M = known ? own_.M : std::make_shared<OrderedPreconditioner<T>>(*callers_.M, next);
         change.M->refresh();

@@ -282,7 +282,7 @@ class OneVectorRun final : private Inquiry<T> {
   const SolverOptions& options_;
   Method<T>& method_;
   System<T> callers_;
-  ResidualWeights<T> weights_;  // of the caller's system, where residuals are weighed
+  ResidualWeights<T> weights_;  // of the caller's system, if residuals are weighed
   SolveObserver* const observer_;
   Workspace<T>& workspace_;
   Findings findings_;

@@ -227,7 +227,7 @@ void Prices<T>::learn(std::size_t i, const SwitchRecord& change, bool loaded) {
   // Beside the solve a build has fewer threads, so its time is scaled to all threads.
   const double stretch = change.overlapped ? s_.options.policy.overlap_stretch : 1;
   const double built = (change.convert_seconds - change.order_seconds) / stretch;
-  // Where kernels were loaded, that says nothing of the next time.
+  // If kernels were loaded, that says nothing of the next time.
   if (loaded) count_loading();
   // In a change of order the conversion is the smaller part, of which little can be learnt.
   if (!loaded && change.from_order == change.to_order && known.predicted_convert > 0)

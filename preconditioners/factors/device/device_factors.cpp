@@ -13,8 +13,8 @@ namespace {
 
 #if defined(PROTEAN_HAVE_CUDA)
 // Whether rows wait for each other in one kernel. There a row has done most of its work when the last row that it needs
-// is done; a kernel for each stage begins all of it only then, but its rows wait for nothing. Where stages are large
-// that is as fast.
+// is done; a kernel for each stage begins all of it only then, but its rows wait for nothing. If stages are large, that
+// is as fast.
 bool in_one_kernel(std::int64_t rows, std::int64_t stages) {
   constexpr std::int64_t few_stages = 8, rows_of_large_stage = 2048;
   return stages >= few_stages && rows < rows_of_large_stage * stages;

@@ -251,7 +251,7 @@ struct RowInPlace {
   PROTEAN_HOST_DEVICE std::int32_t key(std::int32_t e) const {
     return f.key[e < in_lower ? lower + e : upper + e - in_lower];
   }
-  // The entry with this key among those from number `from` on; -1 if none has it.
+  // The entry with this key among the entries from number `from` on; -1 if none has it.
   PROTEAN_HOST_DEVICE std::int32_t find(std::int32_t from, std::int32_t key) const {
     std::int64_t at = from < in_lower ? find_key(f.key, lower + from, lower + in_lower, key) : -1;
     if (at >= 0) return static_cast<std::int32_t>(at - lower);
@@ -312,7 +312,7 @@ class DeviceFactors final : public DeviceSweep<T> {
 
 }  // namespace protean::detail
 
-// Defined in device_factors.cu. CUDA builds only. None heeds the stop of a run but coloured_pass().
+// Defined in device_factors.cu. CUDA builds only. Only coloured_pass() heeds the stop of a run.
 namespace protean::device {
 
 template <class T>
@@ -326,7 +326,7 @@ template <class T>
 void factor_stage(const Context& context, const detail::FactorView<T>& f, int lanes, std::int64_t entries,
                   const detail::FactorRules& rules, std::int64_t begin, std::int64_t end, T shift,
                   T smallest_part, detail::FactorStatus* status);
-// All rows in one kernel, in which each waits for those that it needs. done: workspace, f.rows + 1 numbers.
+// All rows in one kernel, in which each waits for the rows that it needs. done: workspace, f.rows + 1 numbers.
 template <class T>
 void factor_all(const Context& context, const detail::FactorView<T>& f, int lanes, std::int64_t entries,
                 const detail::FactorRules& rules, T shift, T smallest_part, std::int32_t* done,

@@ -24,7 +24,7 @@ struct Couplings {
   const std::int32_t *ptr, *col;  // the nodes of the columns of each node
   double unit, square_of_strength;
   double* own;      // norms of diagonal blocks
-  double* squares;  // of the norm of the block of each of these nodes; null where each row is a node
+  double* squares;  // of the norm of the block of each of these nodes; null if each row is a node
 
   PROTEAN_HOST_DEVICE double square(std::int32_t p) const {
     const double a = static_cast<double>(A.values[p]) / unit;
@@ -198,7 +198,7 @@ bool same_pattern(const Work& work, const SparsityPattern& a, const SparsityPatt
 }
 // ---- Aggregates.
 
-// Those of the nodes for which keep(i), in their order, and how many they are: count, in device memory.
+// The nodes for which keep(i) is true, in their order, and their number: count, in device memory.
 template <class Work, class Keep>
 void filter(const Work& work, Buffer<std::int32_t>& nodes, std::int64_t size, std::int32_t* count,
             Keep keep) {

@@ -13,7 +13,7 @@
 namespace protean::detail {
 namespace {
 
-// One after another. Sums are those of fixed_sum(), so they have the bits of a host.
+// One after another. fixed_sum() computes the sums, so they have the bits of a host.
 struct SimulatedWork {
   ContextPtr context;
   static std::int64_t memory_of_group(int) { return 384; }

@@ -1,10 +1,9 @@
 // The setup of smoothed aggregation on a device (aggregation.cpp has the method): the levels are made of arrays in
 // device memory, and the host reads a few numbers. Private to preconditioners/.
 //
-// Aggregates, ranks and patterns are those of the host where no coupling is at the limit within rounding, since
-// priorities are the same function of the number of a node. Sums are added in an order that depends on nothing but the
-// matrix, so two setups have the same bits. Each step is written once (device_levels_inl.hpp), for a GPU and for the
-// simulated device.
+// Aggregates, ranks and patterns are the host's if no coupling is at the limit within rounding, since priorities are
+// the same function of the number of a node. Sums are added in an order that depends on the matrix alone, so two setups
+// have the same bits. Each step is written once (device_levels_inl.hpp), for a GPU and for the simulated device.
 //
 // Products of sparse matrices are our own kernels, not cuSPARSE's: cusparseSpGEMM() does not say in which order it
 // adds, its workspace grows with the number of all products of entries, and cusparseSpGEMMreuse() keeps one for as long
@@ -41,10 +40,10 @@ struct DeviceLevel {
   double largest = 0;    // |a_ij|
 };
 
-// What does not depend on the values of a level but through its strong couplings. Patterns lie in device memory.
+// What depends on the values of a level only through its strong couplings. Patterns lie in device memory.
 struct DeviceStructure final : LevelStructure {
   SparsityPattern strong;  // of nodes
-  SparsityPattern near;    // the nodes of the columns of each node; empty where each row is a node
+  SparsityPattern near;    // the nodes of the columns of each node; empty if each row is a node
   bool halved = false;     // the strength, since most nodes were coupled with none
   std::int64_t aggregates = 0;
   Buffer<std::int32_t> aggregate;  // of each node; -1: none
@@ -65,12 +64,12 @@ struct CouplingRules {
 template <class T>
 class LevelWork : public SparseWork<T> {
  public:
-  // The finest level. Nothing where columns do not ascend (`unsorted`), an entry is not finite, or a diagonal one
-  // cannot be divided by and 1 is not to be taken for it: the host has the messages.
+  // The finest level. Nothing if columns do not ascend (`unsorted`), if an entry is not finite, or if a diagonal entry
+  // cannot be divided by and 1 must not take its place: the host has the messages.
   virtual std::optional<DeviceLevel<T>> finest(const CsrMatrix<T>& csr, bool one_for_zero,
                                                bool& unsorted) const = 0;
-  // Strong couplings, aggregates and all patterns. `kept` where its couplings are still right; null where the level
-  // cannot be coarsened.
+  // Strong couplings, aggregates and all patterns. `kept` if its couplings are still right; null if the level cannot be
+  // coarsened.
   virtual std::shared_ptr<DeviceStructure> structure(const DeviceLevel<T>& level, const DeviceNodes& nodes,
                                                      const CouplingRules& rules,
                                                      const std::shared_ptr<DeviceStructure>& kept) const = 0;
@@ -83,7 +82,7 @@ class LevelWork : public SparseWork<T> {
                                  const DeviceNodes& nodes, const DeviceStructure& structure,
                                  std::int64_t& bad) const = 0;
   // The inverse of S for l1-jacobi, and the inverse of a small matrix as invert_dense() finds it, row after row. False
-  // where a number is too large for T.
+  // if a number is too large for T.
   virtual bool l1(const DeviceLevel<T>& level, VectorView<T> inverse) const = 0;
   virtual bool dense(const DeviceLevel<T>& level, VectorView<T> inverse) const = 0;
 
@@ -93,7 +92,7 @@ class LevelWork : public SparseWork<T> {
   virtual std::int64_t aggregate(const SparsityPattern& couplings, Buffer<std::int32_t>& of) const = 0;
 };
 
-// That of the context, which is one of a device or of a simulated one.
+// The work of the context, which is one of a device or of a simulated one.
 template <class T>
 std::unique_ptr<LevelWork<T>> level_work(const ContextPtr& context);
 

@@ -119,7 +119,7 @@ template <class T>
 struct EntriesOfRow {
   MatrixView<T> A;
   T* diagonal;
-  double* scale;  // null but on the finest level
+  double* scale;  // null except on the finest level
   bool finest, one_for_zero;
   unsigned* refused;
   Count* first_bad;
@@ -246,7 +246,7 @@ bool l1(const Work& work, const DeviceLevel<T>& level, VectorView<T> inverse) {
 
 // ---- The inverse of a small matrix.
 
-// The best pivot so far: the largest, where entries beside the diagonal count half; of equal ones one on the diagonal,
+// The best pivot so far: the largest, entries beside the diagonal counting half; of equal ones one on the diagonal,
 // then the first.
 struct Pivot {
   double size;
@@ -345,7 +345,8 @@ bool dense(const Work& work, const DeviceLevel<T>& level, VectorView<T> inverse)
       n, [=] PROTEAN_ON_DEVICE(std::int64_t i) { order[i] = order[n + i] = static_cast<std::int32_t>(i); });
   work.fold(n * n, n + 1, EliminateEntry{n, rounding_terms * eps * largest, a, b, order, next_order, rank});
   if ((n + 1) % 2 == 1) std::swap(a, b), std::swap(order, next_order);
-  // The leading block is that of the inverse. What is left has `instead` on its diagonal: see invert_dense().
+  // The leading block is the leading block of the inverse. What is left has `instead` on its diagonal: see
+  // invert_dense().
   work.each(n, [=] PROTEAN_ON_DEVICE(std::int64_t k) {
     if (k >= *rank && order[k] != order[n + k]) raise(flags, 1), raise(flags + 1, 1);
   });

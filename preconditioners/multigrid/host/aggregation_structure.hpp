@@ -32,7 +32,7 @@ struct Nodes {
   std::size_t bytes() const noexcept { return 4 * (first.size() + of.size()) + 8 * values.size(); }
 };
 
-// What does not depend on the values of a level but through its strong couplings.
+// What depends on the values of a level only through its strong couplings.
 struct Structure final : LevelStructure {
   Graph strong;
   Aggregates aggregates;
