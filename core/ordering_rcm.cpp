@@ -253,7 +253,7 @@ class CuthillMcKee {
       const std::int32_t up = mine.load(std::memory_order_relaxed);
       if (up == i) return i;
       const std::int32_t next = std::atomic_ref(label[up]).load(std::memory_order_relaxed);
-      // Row i is no root and never becomes one again, so nobody joins it while this makes its way shorter.
+      // Row i is not a root and never becomes one again, so nobody joins it while this makes its way shorter.
       if (next != up) mine.store(next, std::memory_order_relaxed);
       i = next;
     }
@@ -285,7 +285,7 @@ class CuthillMcKee {
         if (j < i) join(label.get(), i, j);
       });
     });
-    // Not by root_of(): it could put a row whose root another thread has stored back below a row that is no root.
+    // Not by root_of(): it could put a row whose root another thread has stored back below a row that is not a root.
     for_rows([&](std::int32_t i) {
       std::int32_t root = i;
       for (;;) {

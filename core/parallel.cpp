@@ -35,7 +35,7 @@ struct TeamEnd {
 thread_local TeamEnd team_end;
 
 // The workers of a team stay in the parent of a fork(). The child drops the team, which cannot end without them,
-// and makes another one when it needs it. Dropped teams stay in a list, so that they are no leaks.
+// and makes another one when it needs it. Dropped teams stay in a list, so that they are not leaks.
 ThreadTeam* dropped = nullptr;
 
 void after_fork_in_child() {

@@ -86,7 +86,7 @@ std::string_view nearest_name(std::string_view word, std::span<const std::string
 }
 
 std::string detail::did_you_mean(std::string_view word, std::span<const std::string_view> candidates) {
-  constexpr std::size_t longest = 100;  // what is longer is no name with a mistake in it
+  constexpr std::size_t longest = 100;  // what is longer is not a name with a mistake in it
   const std::string_view name = word.size() > longest ? std::string_view() : nearest_name(word, candidates);
   return name.empty() ? std::string() : fmt::format(" Did you mean '{}'?", name);
 }

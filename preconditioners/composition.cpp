@@ -71,7 +71,7 @@ class Composed final : public BySolving<T> {
       all.version = all.version == 0 || one.version == 0 ? 0 : all.version + one.version;
       all.bytes += times * one.bytes;
     };
-    // Products of A are written to residual_, which is no part of the result.
+    // Products of A are written to residual_, which is not part of the result.
     const auto heeds = [](const Preconditioner<T>* part) { return part->recording().heeds_stop; };
     all.heeds_stop = std::all_of(order_.begin(), order_.end(), heeds);
     all.bytes = 0;

@@ -23,7 +23,7 @@ Verdict IterationControl::read(const Signals<T>& signals) const {
     }
   if (verdict.event != StopReason::running) return verdict;
   verdict.reached = verdict.residual <= goal_;
-  // With r = 0 the other scalars are 0 as well, which is no breakdown.
+  // With r = 0 the other scalars are 0 as well, which is not a breakdown.
   if (squared == 0) return verdict;
   for (const Guard<T>& guard : signals.guards) {
     const double value = static_cast<double>(*guard.value);

@@ -157,7 +157,7 @@ class OneLane {
     s.product(T(1), v, T(-1), w);
   }
   void precondition(const System& s, Input r, View z) const { s.precondition(r, z); }
-  // z := M^-1 r, r . z, for an M that is no diagonal
+  // z := M^-1 r, r . z, for an M that is not a diagonal
   void precondition_dot(const System& s, Input r, View z, T* result) const {
     s.precondition_dot(r, z, result);
   }

@@ -79,7 +79,7 @@ struct System {
     else
       copy<T>(context(), r, z);
   }
-  // z := M^-1 r, result[0] := r . z, for an M that is no diagonal
+  // z := M^-1 r, result[0] := r . z, for an M that is not a diagonal
   void precondition_dot(VectorView<const T> r, VectorView<T> z, T* result) const {
     apply_dot(*M, r, z, result);
   }

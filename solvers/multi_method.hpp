@@ -205,7 +205,7 @@ class MultiDeviceSteps {
   // Nothing is in flight. One for each lane, running or not.
   virtual void start(const std::vector<Limits>& limits) = 0;
   // The next steps, of which some more may be in flight when it returns. No more than `room` steps, at least 1, are
-  // computed beyond those that were returned before.
+  // computed beyond the steps that were returned before.
   virtual void next(const MultiSystem<T>& system, MultiMethod<T>& method, std::span<const ColumnPair> lanes,
                     std::int64_t room, Done& done) = 0;
   // Waits for all that is in flight, and returns it in the same way.

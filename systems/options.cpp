@@ -97,7 +97,7 @@ std::vector<Setting> make_table() {
   };
 }
 
-// The options of a type. `others`: those that stand next to its name, which a type takes the place of.
+// The options of a type. `others`: the options that stand next to its name; a type takes their place.
 template <class Options>
 void take_options(std::span<const Option<Options>> table, const Selection<Options>& selected, Options& others,
                   std::string_view member, std::string_view of) {

@@ -13,7 +13,7 @@ namespace protean {
 enum class Remakes : unsigned char {
   nothing,         // each solve reads it
   preconditioner,  // the preconditioner is another one
-  choice,          // the choice of type auto, which was told it and has measured with it
+  choice,          // the choice of type auto, which was given it and has measured with it
   first_choice     // the same, until iterations have been measured
 };
 

@@ -371,7 +371,7 @@ void SystemMatrix<T>::update_values(const CsrMatrix<T>& csr, SamePattern) {
 
 template <class T>
 void SystemMatrix<T>::take_values(const CsrMatrix<T>& csr) {
-  // The arrays of the pattern stay those that were given at first.
+  // The arrays of the pattern stay the ones that were given at first.
   CsrMatrix<T> given = with_values(given_, csr.values);
   given.values_owner = csr.values_owner;
   if (csr.watch) given.watch = csr.watch;

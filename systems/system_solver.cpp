@@ -204,9 +204,9 @@ AutoSwitchOptions SystemSolver<T>::options_of_policy(SystemMatrix<T>& matrix, co
   return options;
 }
 
-// The tail of all solves: what later ones are told of this one. renewed: M was set up in the middle of it, so that it
-// is no measure for M. changed: so it is if type auto has changed, of which learn_of_change() has told the choice, or
-// if method auto has.
+// The tail of all solves: what later solves learn from this one. renewed: M was set up in the middle of it, so it says
+// nothing about M. changed: nor does it if method auto has changed, or type auto, which learn_of_change() has reported
+// to the choice.
 template <class T>
 void SystemSolver<T>::remember(std::span<const SolveReport> columns, double seconds, bool renewed,
                                bool changed) {

@@ -13,9 +13,9 @@ namespace protean::apps {
 // The absolute path after all links have been followed. The file need not exist.
 std::filesystem::path real_path(const std::string& path);
 
-// Every command adds all its files and then calls the checks. An empty path is no file. `name` is what the
-// user calls the file ("matrix.file", "--report"). `place` is where its path was given; every message about
-// the file begins with it.
+// Every command adds all its files and then calls the checks. An empty path is not a file. `name` is what the user
+// calls the file ("matrix.file", "--report"). `place` is where its path was given; every message about the file begins
+// with it.
 class CommandFiles {
  public:
   void reads(std::string name, const std::string& path, const Place& place = {});
@@ -24,7 +24,7 @@ class CommandFiles {
   // table of the environment variable PROTEAN_MACHINE.
   void reads(const Problem& problem);
 
-  // Throws BadFile or BadArgument for an input that is missing or is no ordinary file.
+  // Throws BadFile or BadArgument for an input that is missing or not an ordinary file.
   void require_inputs() const;
   // Throws BadFile or BadArgument for an output that is also an input, for two outputs that are one file, and
   // for an output that cannot be written.

@@ -104,7 +104,7 @@ std::string see_also(const CLI::App& root) {
   return text + ".BR protean\\-problem (5)\n";
 }
 
-// The arguments of a command that are no options: "[P.yaml]"
+// The arguments of a command that are not options: "[P.yaml]"
 std::string arguments_of(const CLI::App& command) {
   std::string text;
   for (const CLI::Option* option : command.get_options())

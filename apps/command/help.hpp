@@ -15,7 +15,7 @@ namespace protean::apps {
 std::vector<const CLI::App*> commands_of(const CLI::App& root);
 
 // "protean help TOPIC [KEY]". Topics: none, a command, `problem` (the keys of the problem file; KEY is one of them or a
-// section), and those of topics.hpp. Throws BadArgument for another topic, with the topics.
+// section), and the topics of topics.hpp. Throws BadArgument for another topic, with the topics.
 std::string help_text(const CLI::App& root, const std::string& topic, const std::string& key);
 
 // The same as a page for man(1), of section 1, or 5 for `problem`.

@@ -21,9 +21,9 @@ std::vector<Space> spaces(const std::string& list);
 // words, and for a list without an id.
 std::vector<const FormatEntry*> formats_named(const std::string& list);
 
-// What is compared or shown where --formats is not given: at most `most` of the formats that `format: auto`
-// considers for a matrix (rank_formats()), the best ones; in the order of the catalogue. csr and the formats of
-// `always` come in any case, of the others only those that are `wanted`.
+// What is compared or shown if --formats is not given: at most `most` of the formats that `format: auto` considers for
+// a matrix (rank_formats()), the best ones; in the order of the catalogue. csr and the formats of `always` come in any
+// case, other ones only if they are `wanted`.
 std::vector<const FormatEntry*> shortlist(
     std::span<const RankedFormat> ranked, std::span<const FormatEntry* const> always = {},
     const std::function<bool(const FormatEntry&)>& wanted = [](const FormatEntry&) { return true; },

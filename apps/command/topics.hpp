@@ -1,4 +1,4 @@
-// Topics of `protean help` that are no commands: parts of a problem, what can be chosen for them, and exit codes.
+// Topics of `protean help` that are not commands: parts of a problem, what can be chosen for them, and exit codes.
 #pragma once
 #include <string>
 #include <string_view>

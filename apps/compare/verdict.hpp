@@ -30,8 +30,8 @@ struct Difference {
 // products: the number per iteration.
 Difference difference(const Variant& fast, const Variant& slow, std::int64_t products);
 
-// The number of iterations after which conversion and products of `variant` have taken less time than those of
-// `reference`. 0: from the start. Empty: never.
+// The number of iterations after which conversion and products of `variant` have taken less time than conversion and
+// products of `reference`. 0: from the start. Empty: never.
 std::optional<double> break_even(const Variant& variant, const Variant& reference, std::int64_t products);
 
 // The best variant, the variants that do not clearly differ from it, the variant of `format: auto`, the break-even

@@ -21,7 +21,7 @@ struct Finding {
 
 struct ThreadFacts {
   int threads = 0;               // that a solve takes
-  int online = 0, affinity = 0;  // processors of the machine, and those that this process may run on
+  int online = 0, affinity = 0;  // processors of the machine, and how many of them this process may run on
   int quota = 0;                 // processors' worth of time that the control group grants; 0: no limit
   std::optional<std::string> asked = {};                            // OMP_NUM_THREADS
   std::vector<std::pair<std::string, std::string>> variables = {};  // other ones that say where threads run

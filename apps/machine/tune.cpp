@@ -177,7 +177,7 @@ class Tuner {
     return formats_and_kernels(space, which);
   }
 
-  // Those that the table lacks. They cost seconds, and are no part of the budget.
+  // The ones that the table lacks. They cost seconds, and are not part of the budget.
   void measure_roofs() {
     const std::size_t before = table_.roofs.size();
     for (const ContextPtr& context : contexts_) {

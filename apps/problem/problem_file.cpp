@@ -59,8 +59,8 @@ class ProblemReader {
     return node ? file_below(folder_, *node, section.path_of(key)) : FilePath{};
   }
 
-  // A file that is written. On the command line its path begins at the working folder, as that of --report does, and
-  // `-` is the standard output.
+  // A file that is written. On the command line its path begins at the working folder, as the path of --report does,
+  // and `-` is the standard output.
   FilePath read_output_path(const Section& section, std::string_view key) const {
     FilePath file = read_path(section, key);
     const Node* const node = section.find(key);

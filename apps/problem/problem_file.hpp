@@ -134,7 +134,7 @@ std::unique_ptr<Preconditioner<double>> make_preconditioner(const SolveSettings&
                                                             const LinearOperator<double>& A);
 
 // Reads a problem from its text and checks everything that can be checked without opening the files it names.
-// `file` is shown in messages, and relative paths begin at its folder; those of `output` that stand on the command line
+// `file` is shown in messages, and relative paths begin at its folder; paths of `output` that stand on the command line
 // begin at the working folder. `settings` are assignments "key.path=value", `options` are options of the command, which
 // come after them. Throws BadFile with line and column, or with `--set ...` or the option as the place.
 Problem parse_problem(std::string_view text, const std::string& file,

@@ -33,7 +33,7 @@ bool among(const Names& names, std::string_view name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-// A word as YAML reads it: true and 16 are no texts.
+// A word as YAML reads it: true and 16 are not texts.
 Json yaml_value(std::string_view word) {
   if (word == "true" || word == "false") return word == "true";
   const bool digits =

@@ -55,7 +55,7 @@ ProblemSystem make_system(const ContextPtr& host, const Problem& problem, const 
 // and sets the options of the preconditioner, for a matrix of that many rows. Throws BadFile.
 void read_preconditioner_files(const ContextPtr& host, Problem& problem, std::int64_t rows);
 
-// Products of an iteration of a method. Each of those that auto takes has one.
+// Products of an iteration of a method. Each method that auto takes has one.
 double products_of(std::string_view method);
 
 // The question behind format auto in this space, as `operator` and `solver` ask it, without the machine table. It

@@ -64,9 +64,9 @@ struct OptionSetting {
 };
 void set_value(Node& root, const OptionSetting& setting);
 
-// Reads a map that may have these keys and no other. The constructor throws BadFile for a node that is no map
-// and for an unknown key; the message has the keys allowed and the nearest one. Each getter takes one of the
-// keys. Its errors say what is expected.
+// Reads a map that may have these keys and no other. The constructor throws BadFile for a node that is not a map and
+// for an unknown key; the message has the keys allowed and the nearest one. Each getter takes one of the keys. Its
+// errors say what is expected.
 class Section {
  public:
   Section(const Node& node, std::string path, std::initializer_list<std::string_view> keys);

@@ -107,8 +107,8 @@ Json value_json(const Option<Options>& option, const Options& options) {
   return whole == 0 && !option.zero.empty() ? Json(option.zero) : Json(whole);
 }
 
-// The settings of a section: those that decide what computes, and others if they are not the default. A kernel that is
-// not named is the native one.
+// The settings of a section: the ones that decide what computes, and others if they are not the default. A kernel that
+// is not named is the native one.
 void add_settings(Json& json, const SolveSettings& settings, std::string_view section) {
   for (const Setting& one : solve_settings()) {
     const bool always = one.name == "method" || one.name == "preconditioner" || one.name == "format";

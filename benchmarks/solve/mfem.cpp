@@ -1,7 +1,7 @@
 // Products and solver setup next to MFEM, on MFEM's own meshes and matrices: one process, one thread (MFEM's
 // products are serial), in turns (A B C A B C ...), so that what disturbs the machine disturbs all. The
-// matrix is that of -laplace u or of linear elasticity without boundary conditions. Every product is checked
-// against MFEM's assembled one before it is timed.
+// matrix is the one of -laplace u or of linear elasticity without boundary conditions. Every product is checked against
+// MFEM's assembled one before it is timed.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -80,7 +80,7 @@ __device__ inline std::int32_t root_of(std::int32_t* label, std::int32_t i) {
     const std::int32_t up = __ldcg(label + i);
     if (up == i) return i;
     const std::int32_t next = __ldcg(label + up);
-    // Row i is no root and never becomes one again, so nobody joins it while this makes its way shorter.
+    // Row i is not a root and never becomes one again, so nobody joins it while this makes its way shorter.
     if (next != up) __stcg(label + i, next);
     i = next;
   }
@@ -121,7 +121,7 @@ static __global__ void compress_kernel(std::int32_t rows, std::int32_t* label) {
   wait_for_stream();
   for (std::int64_t i = first_thread(); i < rows; i += all_threads()) {
     const auto row = static_cast<std::int32_t>(i);
-    // Not by root_of(): it could put a row whose root another thread has stored back below a row that is no root.
+    // Not by root_of(): it could put a row whose root another thread has stored back below a row that is not a root.
     std::int32_t root = row;
     for (std::int32_t up = __ldcg(label + root); up != root; up = __ldcg(label + root)) root = up;
     if (root != row) __stcg(label + i, root);

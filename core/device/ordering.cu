@@ -197,8 +197,8 @@ __global__ void reverse_kernel(const std::int32_t* queue, std::int32_t rows, std
     order[at] = row, place[row] = at;
   }
 }
-// The same where rows have no neighbours: they lie between the parts that begin at lower and those that begin at higher
-// rows. alone_before[i]: how many of them are before row i.
+// The same if rows have no neighbours: they lie between the parts that begin at lower and the parts that begin at
+// higher rows. alone_before[i]: how many of them are before row i.
 template <class Pointer>
 __global__ void reverse_between_kernel(Graph<Pointer> graph, Parts parts, const std::int32_t* queue,
                                        const std::int32_t* begin, const std::int32_t* alone_before,

@@ -252,7 +252,7 @@ AtomicFile::AtomicFile(std::string path) : path_(std::move(path)) {
       fail(path_, "create", EBUSY);
     }
   }
-  if (exists) (void)fchmod(file_, status.st_mode & 07777);  // a failure is no reason to lose the content
+  if (exists) (void)fchmod(file_, status.st_mode & 07777);  // a failure is not a reason to lose the content
 }
 
 AtomicFile::~AtomicFile() { discard(); }
@@ -309,7 +309,7 @@ void AtomicFile::commit() {
   write_through(buffer_.data(), buffer_.size());
   buffer_.clear();
   // Without fsync a crash soon after the rename could leave an empty file under the final name. Pipes and
-  // devices cannot be flushed to a disk, which is no error.
+  // devices cannot be flushed to a disk, which is not an error.
   if (!direct_ && uninterrupted([&] { return fsync(file_); }) != 0) {
     const int code = errno;
     discard();

@@ -27,7 +27,7 @@ std::unique_ptr<ByteSource> open_file(const std::string& path, std::size_t memor
 // Reads bytes in memory, which must outlive the source. Messages show `name`.
 std::unique_ptr<ByteSource> open_memory(const std::string& name, std::string_view bytes,
                                         std::size_t memory_limit = 0);
-// The same for a text that is no matrix.
+// The same for a text that is not a matrix.
 std::unique_ptr<ByteSource> open_text(const std::string& path);
 
 // A piece of text: whole lines, each of which ends in '\n', also the last line of the file. A '\0' that is

@@ -261,7 +261,7 @@ double Encoder::encode_slice(const std::array<std::int64_t, height>& rows, bool 
 }
 
 // The least cost of the whole slice by rank, found after the full diagonals were taken. By the longest row: a
-// slot that is no full diagonal and does not continue the slot before it is at best the beginning of a pair.
+// slot that is not a full diagonal and does not continue the slot before it is at best the beginning of a pair.
 double Encoder::least_cost_by_rank() const {
   const auto lane =
       static_cast<std::size_t>(std::max_element(length_.begin(), length_.end()) - length_.begin());

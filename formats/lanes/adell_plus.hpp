@@ -62,8 +62,8 @@ Tuning adell_plus_tuning(const AssembledMatrix<T>& A, const LaneRule& rule, cons
   return tuning;
 }
 
-// The layout with the fewest bytes among those that the parameters allow and admit() takes. At most two plans exist at
-// a time.
+// The layout with the fewest bytes among the layouts that the parameters allow and admit() takes. At most two plans
+// exist at a time.
 //   make(rule)         std::shared_ptr<Plan>: a plan with this rule
 //   count(R)           the blocks of a pattern; a layout that cannot win for their number is not planned
 //   uncode(plan)       the same plan with raw columns

@@ -13,7 +13,7 @@ namespace {
 
 using selectors_detail::Candidate;
 
-// Probabilities of the candidates; 0 for a format that is no class of the model.
+// Probabilities of the candidates; 0 for a format that is not a class of the model.
 std::vector<SelectedFormat> by_probability(const SelectorQuestion& question, std::string_view name,
                                            std::span<const std::string_view> known) {
   const Classifier& classifier = question.trained().classifier(name);

@@ -37,7 +37,7 @@ double half_of(const CostQuery& query, double products) {
   return products * static_cast<double>(query.csr_bytes) / slow_gpu / 2;
 }
 
-// Seconds to load the kernels of a format that may be the fastest; 0 if those of one of them are loaded.
+// Seconds to load the kernels of a format that may be the fastest; 0 if the kernels of one of them are loaded.
 double least_loading(const Context& context, const CostModel& model, std::size_t value_bytes) {
   double least = INFINITY;
   for (const FormatEntry* entry : catalogue())

@@ -340,7 +340,7 @@ class Sss final : public AssembledMatrix<T>, public HasApplyDot<T>, public HasLa
     fill(request.csr);
   }
 
-  // The place of a_rr in the CSR matrix; -1: it is no entry.
+  // The place of a_rr in the CSR matrix; -1: it is not an entry.
   std::int64_t diagonal_entry(const SparsityPattern& p, std::int64_t r) const {
     const std::int64_t k = p.row_ptr[r] + row_ptr_[r + 1] - row_ptr_[r];
     return k < p.row_ptr[r + 1] && p.col[k] == r ? k : -1;

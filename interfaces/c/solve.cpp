@@ -149,7 +149,7 @@ protean_status solve(protean_solver* solver, const protean_matrix* matrix, const
   bool converged = false;
   const protean_status status = guarded([&] {
     require_not_running(*need(solver, "solver"));
-    // A change of format during the solve is no change of the operator, so the handle of the caller is const.
+    // A change of format during the solve is not a change of the operator, so the handle of the caller is const.
     MatrixOf<T>& part = const_cast<MatrixOf<T>&>(part_of<T>(matrix));
     const VectorView<const T> from = input(*matrix, b, "b");
     const VectorView<T> to = output(*matrix, x, "x");

@@ -248,7 +248,7 @@ void Builds<T>::run(Build<T>& build) const noexcept {
                                       &build.allocated);
       make(build);
     } else {
-      // What is queued on a device are steps of the solve, which are no part of the build.
+      // What is queued on a device are steps of the solve, which are not part of the build.
       A_.context()->synchronize();
       begin = A_.now();
       make(build);

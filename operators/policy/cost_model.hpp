@@ -47,7 +47,7 @@ struct MachineTable {
 // measurements in docs/results.
 const MachineTable& builtin_machine();
 
-// The matrix whose times are predicted. Bytes are those that admit() returns, or an estimate.
+// The matrix whose times are predicted. Bytes are what admit() returns, or an estimate.
 struct CostQuery {
   std::int64_t rows = 0, nonzeros = 0;
   std::size_t csr_bytes = 0;

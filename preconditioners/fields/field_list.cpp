@@ -165,7 +165,7 @@ std::string fields_of_labels(std::span<const std::int32_t> labels) {
       const std::int64_t step = first + 1 < own.size() ? own[first + 1] - own[first] : 1;
       std::size_t last = first;
       while (last + 1 < own.size() && own[last + 1] - own[last] == step) ++last;
-      if (last < first + 2 && step != 1) last = first;  // two of them are no range
+      if (last < first + 2 && step != 1) last = first;  // two of them are not a range
       text += last == first ? fmt::format(" {}", own[first])
               : step == 1   ? fmt::format(" {}-{}", own[first], own[last])
                             : fmt::format(" {}-{}/{}", own[first], own[last], step);

@@ -37,8 +37,8 @@ void require_fields(const std::vector<InnerSpec>& specs, const std::vector<std::
 template <class T>
 std::string_view default_inner(const Context& host, const CsrMatrix<T>& block, std::string_view field);
 
-// z := x with ||r - A x|| <= tolerance ||r|| by the method from x = 0, or its x after so many iterations. M is null for
-// no preconditioner. It is variable(). solvers/inner_solver.cpp defines both functions, because a room includes no
+// z := x with ||r - A x|| <= tolerance ||r|| by the method from x = 0, or its x after that many iterations. M is null
+// for no preconditioner. It is variable(). solvers/inner_solver.cpp defines both functions, because a room includes no
 // room below it.
 template <class T>
 std::unique_ptr<Preconditioner<T>> make_inner_solver(const LinearOperator<T>& A,

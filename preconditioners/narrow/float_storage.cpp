@@ -114,7 +114,7 @@ class FloatStorage final : public Preconditioner<double>, public HasMultiProduct
     // Versions of two objects must not be taken for each other.
     constexpr std::uint64_t versions_of_one = std::uint64_t{1} << 32;
     if (work.version != 0) work.version += made_ * versions_of_one;
-    // What M_f writes is no part of the result.
+    // What M_f writes is not part of the result.
     if (!wide_) work.heeds_stop = true;
     return work;
   }

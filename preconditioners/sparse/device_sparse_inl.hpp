@@ -174,7 +174,7 @@ void sort_rows(const Work& work, const std::int32_t* which, std::int64_t count, 
   });
 }
 
-// mean: expected keys a row, with those that are there several times; count: expected ranges of a row.
+// mean: expected keys a row, with keys that are there several times; count: expected ranges of a row.
 template <class Work, class Terms>
 SparsityPattern unite(const Work& work, std::int64_t rows, std::int64_t cols, const Terms& terms, double mean,
                       double count) {

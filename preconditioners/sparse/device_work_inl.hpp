@@ -5,7 +5,7 @@
 //   rows(n, lanes, f)                      f(i, own), where `own` are the lanes of a warp that share i
 //   tables(n, lanes, size, f)              f(i, own, table), with a table of that many numbers for each group of lanes:
 //                                          -1 at first, and left so by f
-//   rows_with_memory(n, lanes, bytes, f)   f(i, own, memory), with so many bytes that these lanes share, of any
+//   rows_with_memory(n, lanes, bytes, f)   f(i, own, memory), with that many bytes that these lanes share, of any
 //                                          content; a multiple of 8, and memory_of_group(lanes) at most
 //   sum(n, result, f)                      result := the sum of f(i), in a fixed order
 //   sum_rows(n, lanes, result, f)          the same of f(i, own), whose lanes return the same

@@ -45,7 +45,7 @@ struct SubdomainArrays {
   }
 };
 
-// What remains of Subdomains beside their arrays. places, lower, upper: the lengths of `row` and of both `col`.
+// What remains of Subdomains besides their arrays. places, lower, upper: the lengths of `row` and of both `col`.
 struct KnownSubdomains {
   std::int64_t count = 0, size = 0, entries = 0, levels = 0, most_rows = 0, places = 0, lower = 0, upper = 0;
   SubdomainLaunch launch;

@@ -233,7 +233,7 @@ struct SubdomainShape {
   std::int64_t rows = 0, lower = 0, upper = 0, levels = 0;  // of one subdomain; entries in whole words
 };
 PROTEAN_HOST_DEVICE constexpr std::int64_t in_words(std::int64_t bytes) { return (bytes + 15) / 16 * 16; }
-// Of a solve with so many columns, and of a factorization, in bytes.
+// Of a solve with that many columns, and of a factorization, in bytes.
 PROTEAN_HOST_DEVICE constexpr std::int64_t shared_for_solve(const SubdomainShape& one, std::int64_t value,
                                                             std::int64_t columns) {
   const std::int64_t entries = one.lower > one.upper ? one.lower : one.upper;

@@ -179,7 +179,7 @@ class SubdomainFactors final : public BySolving<T>, public HasMultiProduct<T> {
   // As many as the workspace is for.
   int threads() const noexcept { return useful_parts(*this->context(), known_->entries + known_->places); }
 
-  // The entries on the host; of a symmetric matrix those that have a mirrored one.
+  // The entries on the host; of a symmetric matrix the entries that have a mirrored one.
   CsrMatrix<T> symmetric_rows(const LinearOperator<T>& A) {
     CsrMatrix<T> csr = finite_rows(A, host_, name());
     if (!symmetric_) return csr;

@@ -56,7 +56,7 @@ struct Subdomains {
 // Rows of a subdomain on a host if `size` is auto: enough subdomains for the threads, the same for any number of them.
 std::int64_t subdomain_size_on_host(std::int64_t n) noexcept;
 
-// Subdomains of `size` rows, with partition metis about so many. A is square, in host memory, its rows are sorted.
+// Subdomains of `size` rows, with partition metis about that many. A is square, in host memory, its rows are sorted.
 // Throws what metis_parts() throws.
 Subdomains make_subdomains(const ContextPtr& host, const SparsityPattern& A, std::int64_t size,
                            SubdomainPartition partition, std::int64_t overlap);

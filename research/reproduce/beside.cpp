@@ -42,7 +42,7 @@ const Cell* cell_of(const Exhibit* exhibit, std::string_view row, std::string_vi
   return exhibit ? exhibit->find(row, column) : nullptr;
 }
 
-// The names of both in the order of the first; those of the second alone come behind.
+// The names of both in the order of the first; names of the second alone come after them.
 template <class List, class Name>
 std::vector<std::string> names_of(const List* first, const List* second, Name name) {
   std::vector<std::string> names;

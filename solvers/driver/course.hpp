@@ -135,7 +135,7 @@ class Course {
   Next correct(Inquiry<T>& ask);
 
   // After the end, when x is the caller's: bad is an entry of x that is not finite. Whatever the residual says, such an
-  // x is no solution.
+  // x is not a solution.
   void conclude(const std::optional<BadEntry>& bad, Inquiry<T>& ask);
 
  private:

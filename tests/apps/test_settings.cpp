@@ -153,7 +153,7 @@ TEST(EverySetting, IsInHelpUnderItsKey) {
   EXPECT_THROW((void)solve_setting("formt"), std::out_of_range);
 }
 
-// A solver in C has the options of the table, and those of the other tables.
+// A solver in C has the options of the table and of the other tables.
 TEST(EverySetting, IsAnOptionOfASolverInCOrAnArgument) {
   std::set<std::string> names;
   for (const protean_kind kind : {PROTEAN_KIND_OPTION, PROTEAN_KIND_TEXT_OPTION})

@@ -1,4 +1,4 @@
-// The public calls in which allocations fail, as data. Each file has those of some rooms.
+// The public calls in which allocations fail, as data. Each file has the calls of some rooms.
 #pragma once
 #include <string>
 #include <vector>

@@ -30,7 +30,7 @@ struct Matrix {
   protean_matrix* handle = nullptr;
   bool single = false, csr = false;
   std::int64_t rows = 0, cols = 0;
-  std::vector<std::unique_ptr<Arrays>> arrays;  // those of new values, too
+  std::vector<std::unique_ptr<Arrays>> arrays;  // arrays of new values, too
   std::size_t values = 0;                       // so many are needed
   int busy = 0;                                 // calls that are running with it
 };

@@ -351,7 +351,7 @@ TEST(SwitchPolicy, ThePriceHasARecordingThereAndBack) {
   EXPECT_EQ(without.why.record_seconds, 0);
   EXPECT_EQ(without.reason.find("record"), std::string::npos) << without.reason;
   EXPECT_TRUE(with.reason.ends_with(" (4 s of it to record the steps anew)")) << with.reason;
-  // From one format to another, too: on the way back it is that of the first format.
+  // From one format to another, too: on the way back it is the recording of the first format.
   std::array<SwitchCandidate, 3> candidates{s.candidates[0], s.candidates[1], s.candidates[1]};
   candidates[1].measured = true, candidates[2].product_seconds = 0.4;
   s.state.current = 1, s.state.switches = 1, s.state.candidates = candidates;

@@ -146,7 +146,7 @@ TEST(Aggregation, NewValuesHaveTheBitsOfANewSetup) {
           const std::int64_t j = csr.pattern.col[p];
           double& value = values[static_cast<std::size_t>(p)];
           if (kind % 2 == 0) value *= 1 + 0.01 * static_cast<double>((i + j) % 7);  // all couplings stay
-          if (kind % 2 == 1 && std::abs(i - j) == 1) value *= 1e-3;  // those of one direction go
+          if (kind % 2 == 1 && std::abs(i - j) == 1) value *= 1e-3;  // couplings of one direction go
         }
       CsrMatrix<double> renewed = csr;
       renewed.values = values.data(), renewed.values_owner = nullptr;
@@ -297,7 +297,7 @@ TEST(Aggregation, SeveralColumnsAndCallers) {
       EXPECT_EQ(Z.view()(i, j), expected[static_cast<std::size_t>(j)][static_cast<std::size_t>(i)]);
 }
 
-// Products of the finest level are those of the running format.
+// The running format computes the products of the finest level.
 TEST(Aggregation, FollowsAChangeOfFormat) {
   const CsrMatrix<double> csr = poisson("poisson-2d", 40);
   Matrix<double> A(csr, assembled(csr));
@@ -340,7 +340,7 @@ TEST(Aggregation, Figures) {
   EXPECT_LT(figure(*M, "cycle_products"), 6);
   const double twice = figure(*ready<double>("amg", *A, {.cycles = 2}), "cycle_products");
   EXPECT_GT(twice, 1.5 * figure(*M, "cycle_products"));
-  A.reset();  // the figures are those of the last setup
+  A.reset();  // the figures belong to the last setup
   EXPECT_GE(figure(*M, "levels"), 3);
 }
 

@@ -34,7 +34,7 @@ TEST_P(DeviceLevels, TransposesPatterns) {
   }
 }
 
-// The pattern is that of the host; the values are within rounding of sums in long double.
+// The pattern is the pattern of the host; the values are within rounding of sums in long double.
 template <class T, class Test>
 void expect_product(const Test& test, const LevelWork<T>& work, const ContextPtr& context,
                     const CsrMatrix<double>& wide_A, const CsrMatrix<double>& wide_B) {

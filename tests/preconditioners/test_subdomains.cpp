@@ -44,7 +44,7 @@ std::vector<Rows> by_metis(const CsrMatrix<double>& csr, std::int64_t size) {
   std::erase_if(groups, [](const Rows& rows) { return rows.empty(); });
   return groups;
 }
-// The own rows and those that have a column in them, ascending.
+// The own rows and the rows that have a column in them, ascending.
 Rows with_halo(const Dense& A, const Rows& own) {
   std::set<std::int64_t> rows(own.begin(), own.end());
   for (const std::int64_t i : own)

@@ -1,7 +1,7 @@
 // A recorded graph always runs to its end, also after the step that ended or stopped the run. Nothing of these later
 // steps may be seen. So a solve that an observer stops again and again must be the same as one without stops: on a
 // simulated device, which runs some steps after each end as a graph does, and on a GPU. The simulated device's products
-// come in two kinds, those that heed the stop and those that do not, as those of a library or of a user.
+// come in two kinds: some heed the stop; others, such as operators of a library or of a user, do not.
 
 #include <array>
 #include <limits>

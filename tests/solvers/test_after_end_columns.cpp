@@ -48,9 +48,9 @@ class OfAnotherUser final : public Preconditioner<double> {
   const Preconditioner<double>& M_;
 };
 
-// Several right-hand sides: a device does batches of steps, in which lanes that have ended go on beside those that have
-// not. On a simulated device a solve in batches must be that without batches, bit for bit: each column has its own
-// recurrences, and those that have ended are left as they are, also what a restart begins from.
+// Several right-hand sides: a device does batches of steps, in which lanes that have ended go on next to lanes that
+// have not. On a simulated device a solve in batches must be, bit for bit, the solve without batches: each column has
+// its own recurrences, and columns that have ended are left as they are, also what a restart begins from.
 class AfterEndOfColumns : public testing::TestWithParam<std::tuple<bool, const char*>> {
  protected:
   static bool heeds() { return std::get<0>(GetParam()); }
@@ -58,7 +58,7 @@ class AfterEndOfColumns : public testing::TestWithParam<std::tuple<bool, const c
   struct Solution {
     MultiSolveReport report;
     Columns<double> x;
-    std::vector<std::vector<double>> residuals;  // of each column, those that the observer saw
+    std::vector<std::vector<double>> residuals;  // of each column, as the observer saw them
   };
   enum class Use { plain, user, order };
 
@@ -162,8 +162,8 @@ class AfterEndOfColumns : public testing::TestWithParam<std::tuple<bool, const c
         const std::string column = which + ", column " + std::to_string(c);
         ASSERT_EQ(to_string(is.reason), to_string(was.reason)) << column << ": " << is.detail;
         reasons_.insert(was.reason);
-        // b - A x is computed for those columns together that ask for it, and a product with one vector may round in
-        // another way than that with several: that of bcsr, and with some instruction sets others.
+        // b - A x is computed together for the columns that ask for it, and a product with one vector may round in
+        // another way than the product with several: the product of bcsr, and with some instruction sets others.
         if (format == "bcsr" || is.true_residual != was.true_residual) {
           ASSERT_NEAR(is.true_residual, was.true_residual, 1e-6 * was.rhs_norm) << column;
           ASSERT_NEAR(static_cast<double>(is.iterations), static_cast<double>(was.iterations), 2) << column;
@@ -205,8 +205,8 @@ TEST_P(AfterEndOfColumns, NothingIsSeenWithAnyOperator) {
 }
 
 // Columns whose tolerance no solve reaches begin again, and end by stagnation, while others are in the middle of steps.
-// Not those of idr: the first cycle of a column that begins again is as long as what is left of the others' cycle, and
-// a device that runs ahead has done other steps by then.
+// Not columns of idr: the first cycle of a column that begins again is as long as what is left of the others' cycle,
+// and a device that runs ahead has done other steps by then.
 class AfterEndOfColumnsThatBeginAgain : public AfterEndOfColumns {};
 
 TEST_P(AfterEndOfColumnsThatBeginAgain, NothingIsSeen) {

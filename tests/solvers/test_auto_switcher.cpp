@@ -88,8 +88,8 @@ TEST(AutoSwitcher, ALaterSolveDecidesAtOnce) {
   EXPECT_EQ(live.surveys, 1);
 }
 
-// The account is that of all solves: a conversion that no solve could pay alone is allowed once the sequence has lasted
-// long enough, and never before that.
+// All solves have one account: a conversion that no solve could pay alone is allowed once the sequence has lasted long
+// enough, and never before that.
 TEST(AutoSwitcher, AConversionIsPaidBySeveralSolves) {
   Live live;
   live.options.policy.overlapped = false;
@@ -193,7 +193,7 @@ TEST(AutoSwitcher, LeavesTheFormatToASolveThatKeepsTheRows) {
   EXPECT_EQ(live.A.row_arrays().kind, Kind::none);
 }
 
-// A solve must not read rows of one order as those of another.
+// A solve must not read rows of one order as rows of another.
 TEST(AutoSwitcher, RowsOfAnotherOrderAreShownInThatOrderOnly) {
   using Kind = RowArrays<double>::Kind;
   Live live;
@@ -249,7 +249,7 @@ TEST(AutoSwitcher, OptionsAreThoseOfTheStoppingRule) {
   EXPECT_EQ(options.max_iterations, 77);
 }
 
-// The forecast is that of the iteration in which the first of the two tolerances is met.
+// The forecast names the iteration in which the first of the two tolerances is met.
 TEST(AutoSwitcher, AnAbsoluteToleranceEndsTheForecast) {
   for (const bool absolute : {false, true}) {
     Live live;

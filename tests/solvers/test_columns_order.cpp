@@ -119,14 +119,14 @@ TEST(ColumnsOrder, EachMethodFollowsEachChange) {
             one.expect_solved(report);
             EXPECT_EQ(changes.done, at.size());
             EXPECT_EQ(one.A.order_id(), at.size() % 2 == 0 ? "none" : "rcm");
-            // The steps are those of the other order, but for rounding.
+            // The steps are the steps of the other order, except for rounding.
             if (method.id != "idr") {
               EXPECT_NEAR(static_cast<double>(report.iterations), static_cast<double>(plain.iterations),
                           method.symmetric ? 2 : 0.3 * static_cast<double>(plain.iterations));
             }
             for (const SolveReport& column : report.columns)
               EXPECT_LE(column.restarts, plain.columns[0].restarts + 3);
-            // The vectors of the solve are permuted once, and those of a product are not.
+            // The vectors of the solve are permuted once, and the vectors of a product are not.
             for (const OrderFollower::Permuted& of : changes.permuted) {
               EXPECT_GT(of.vectors, 15) << "B, X, X at the end, and vectors of the method";
               EXPECT_EQ(of.each_product > 0, std::string(preconditioner) == "ssor");

@@ -99,8 +99,8 @@ TEST(GmresGuard, ASmallNewDirectionIsNoBreakdown) {
   expect_two_steps<float>(1e-4L, 1e-5);
 }
 
-// The kernel of the judge on a GPU applies the same comparison; here it is that of the host on scalars that
-// are copied one by one.
+// The kernel of the judge on a GPU applies the same comparison; here the host compares, on scalars that are copied one
+// by one.
 TEST(GmresGuard, TheSameOnADevice) {
   for (const ContextPtr& context : {fake_device_context(), test_context(Space::device)}) {
     if (!context) continue;  // no GPU

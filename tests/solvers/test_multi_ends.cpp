@@ -233,7 +233,7 @@ TEST_P(MultiSolve, EachColumnEndsInItsOwnWay) {
   }
 }
 
-// Causes that only a second look finds are those of single solves.
+// Causes that only a second look finds are the same as in single solves.
 TEST_P(MultiSolve, CausesAreFound) {
   auto csr = system_of<double>("poisson-2d", 8);
   const auto scaled = [&](double factor) {

@@ -205,7 +205,7 @@ TEST(NullSpaceOptions, AreForSymmetricMethods) {
   EXPECT_THROW((void)make_solver<double>("cg", {.null_space = "constants"}), BadArgument);
 }
 
-// The address of the second vector would wrap around to that of the first one.
+// The address of the second vector would wrap around to the address of the first one.
 TEST(NullSpaceOptions, AStrideBeyondTheAddressSpaceIsRefused) {
   const auto csr = generate(test_context(), "poisson-2d", {{"n", 3}});
   const auto A = make_matrix(find_format("csr"), csr, test_context());

@@ -72,7 +72,7 @@ TEST_F(Resident, InSinglePrecision) {
   }
 }
 
-// Sizes around those of warps, blocks and the device, rows of one to three entries.
+// Sizes around the sizes of warps, blocks and the device, rows of one to three entries.
 TEST_F(Resident, AnyNumberOfRows) {
   for (const std::int64_t n : {1,   2,   3,   31,  32,  33,   63,   64,    65,    127,   128,
                                129, 255, 257, 511, 513, 1000, 4111, 16895, 16896, 16897, 33791}) {

@@ -111,7 +111,7 @@ inline void expect_one_numbering(const ColumnsSeen& seen, const MultiSolveResult
 using Action = PreconditionerChange::Action;
 using Steps = std::vector<std::string>;
 
-// The clock is that of the test: an iteration takes as long as its products, and a setup nothing.
+// The clock is the clock of the test: an iteration takes as long as its products, and a setup nothing.
 class ColumnsChanges : public testing::Test {
  protected:
   void SetUp() override {

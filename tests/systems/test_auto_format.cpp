@@ -258,7 +258,7 @@ TEST(LinearSystem, OnADeviceAutoBeginsInCsrAndAPolicyStandsBehindIt) {
   EXPECT_EQ(before.format, "ell");
   EXPECT_FALSE(before.policy);
 
-  // The survey reads columns of the sample as those of sorted rows.
+  // The survey reads columns of the sample as columns of sorted rows.
   std::vector<std::int32_t> col(one.csr.pattern.col, one.csr.pattern.col + one.csr.nonzeros());
   const std::int64_t last = one.n - 1, begin = one.csr.pattern.row_ptr[last];
   std::reverse(col.begin() + begin, col.end());
@@ -304,7 +304,7 @@ TEST(LinearSystem, ASelectorWithAFormatByNameIsRefused) {
 // The policy considers csr and what the selector names, and no other format.
 TEST(LinearSystem, APolicyAsksTheSelector) {
   Sequence one(120);
-  // All formats are promised to be fast; ell least of all, and it alone is among those that "sedaghati" knows.
+  // All formats are promised to be fast; ell least of all, and it alone is among the formats that "sedaghati" knows.
   MachineTable table = promise(one, "ell");
   for (const char* other : {"sell-c-sigma", "dia", "jad"})
     table.matrices[0].formats.push_back({other, one.csr.bytes(), 1e-5, 1e-5});

@@ -107,7 +107,7 @@ TEST_F(ColumnsChanges, WhatDoesNotPassItsTrialChangesNoBit) {
   }
 }
 
-// Columns that have ended before a change keep their x, and those that go on keep their own rules.
+// Columns that have ended before a change keep their x, and columns that go on keep their own rules.
 TEST_F(ColumnsChanges, ColumnsThatHaveEndedStayAsTheyAre) {
   for (const ContextPtr& context : all_spaces()) {
     ChangingColumns one(context, grid_for(context), 4);

@@ -203,7 +203,7 @@ TEST(FloatValuesInSolves, ThatCannotGoOnLeaveFloatForGood) {
   EXPECT_EQ(system.matrix().assembled()->stored_values(), "double");
 }
 
-// Preconditioners are those of the given matrix, and so are its entries.
+// Preconditioners belong to the given matrix, and so do its entries.
 TEST(FloatValuesInSolves, EntriesAndDiagonalAreThoseThatWereGiven) {
   const CsrMatrix<double> csr = diffusion(20);
   for (const char* format : {"csr", "sell-packed"}) {

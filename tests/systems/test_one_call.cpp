@@ -217,7 +217,8 @@ TEST(OneCall, RefusesBadNamesBeforeAnyWork) {
   EXPECT_THROW((void)solve(one.csr, {one.b.data(), one.n}, {x.data(), one.n - 1}), ShapeMismatch);
 }
 
-// multi_solve(): each column is that of solve(), in the format asked for, or in one that takes several vectors at once.
+// multi_solve(): each column is the column of solve(), in the format asked for, or in one that takes several vectors at
+// once.
 TEST(MultiSolve, ColumnsAreThoseOfOneCallEach) {
   const auto csr = generate(test_context(), "poisson-2d", {{"n", 50}});
   const std::int64_t n = csr.rows(), k = 5;

@@ -179,7 +179,7 @@ TEST(OneCallOrder, ChangesByASchedule) {
   EXPECT_EQ(result.switches[1].to, "ell");
   EXPECT_EQ(result.switches[1].to_order, "length");
   EXPECT_EQ(result.order, "length");
-  // From an order before the solve, back to it, and to that of the program.
+  // From an order before the solve, back to it, and to the order of the program.
   settings.order = "cluster";
   for (const std::string end : {"cluster", "none"}) {
     order.order = end, settings.schedule[1].to = order;

@@ -128,7 +128,7 @@ void pass(std::span<const Option<PreconditionerOptions>>, const char* name,
       << name;
 }
 
-// The options that each type reads, and those that all read, have their member; a type has no other.
+// The options that each type reads, and the options that all read, have their member; a type has no other.
 template <class Options>
 void compare(std::span<const Option<Options>> table, const Members& members,
              const std::vector<std::string_view>& types) {

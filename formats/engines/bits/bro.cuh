@@ -1,7 +1,7 @@
 // Products with coded columns and rows on a device (bro.hpp). Every kernel writes a row of y once and adds in a fixed
 // order. Private to formats/.
 //
-//   slices   a thread a position. All threads of a warp read fields of the same widths, unless h is no multiple of 32.
+//   slices   a thread a position. All threads of a warp read fields of the same widths, unless 32 does not divide h.
 //   rows     2 to 32 threads a row: each decodes the difference of one entry, and a prefix sum over the threads makes
 //            columns.
 //   entries  a warp an interval, in two launches: the sum of an interval's first row is a carry, because that row may

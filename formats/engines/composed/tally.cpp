@@ -224,7 +224,7 @@ class HostTally final : public Tally {
         }
       });
     });
-    // Formats of blocks refuse twice the entries. 2 percent of them are no part.
+    // Formats of blocks refuse twice the entries. 2 percent of them are not a part.
     constexpr std::int64_t most_fill = 3, least_percent = 2;
     return blocks * shape.area() <= most_fill * entries || 100 * in_dense >= least_percent * entries;
   }

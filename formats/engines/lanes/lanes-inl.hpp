@@ -18,7 +18,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 constexpr int most_lanes = 256;
 
-// The first and the second column of a block 1x2; the second is the first if it is no entry.
+// The first and the second column of a block 1x2; the second is the first if it is not an entry.
 struct FirstColumn {
   HWY_INLINE std::int32_t operator()(std::int32_t key) const { return key >> 2; }
 };

@@ -20,7 +20,7 @@ struct LaneSlot {
       x[0] = __ldg(from + col);
     } else if constexpr (C == 2) {
       x[0] = __ldg(from + (col >> 2));
-      x[1] = __ldg(from + (col >> 2) + (col >> 1 & 1));  // the first again if the second is no entry
+      x[1] = __ldg(from + (col >> 2) + (col >> 1 & 1));  // the first again if the second is not an entry
     } else {
       const T taken = __ldg(from + (col >> 2));
 #pragma unroll

@@ -105,7 +105,7 @@ Admission admit_slots(const SliceRule& rule, const SliceCounts& counts, const Sp
   const std::size_t bytes = slice_bytes(rule, counts, pattern.rows, value_bytes);
   const std::int64_t stored = counts.slots + (rule.diagonal_apart ? pattern.rows : 0);
   if (rule.variable()) return Admission::accept(bytes, stored);  // its padding is bounded
-  // The diagonal is no fill, so that a matrix without entries has a format.
+  // The diagonal is not fill, so that a matrix without entries has a format.
   if (auto reason = too_much_fill(counts.slots, pattern.nonzeros, params.integer("max_fill"), bytes);
       !reason.empty())
     return Admission::refuse(std::move(reason), bytes, stored);

@@ -162,7 +162,7 @@ class SumOfParts final : public RowViewMatrix<T, SumOfParts<T>>, public HasApply
       f(k, off < off_end && *off == offset ? off - off_.data() : std::int64_t{-1});
     }
   }
-  // Entries of a row in its last part that is no diagonals.
+  // Entries of a row in the last part that does not hold diagonals.
   std::int64_t length_in_last(const SparsityPattern& pattern, std::int64_t row) const {
     const std::int64_t length = pattern.row_length(row);
     if (by_ == SumCut::By::length) return length;

@@ -7,7 +7,7 @@
 
 namespace protean::formats {
 
-// Throws BadArgument when it is no integer, or out of range.
+// Throws BadArgument when it is not an integer, or out of range.
 inline std::int64_t integer_within(const FormatParams& params, std::string_view name, std::int64_t smallest,
                                    std::int64_t largest) {
   const std::int64_t value = params.integer(name);

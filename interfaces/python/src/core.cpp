@@ -3,7 +3,7 @@
 
 NB_MODULE(_core, m) {
   using namespace protean::python;
-  nb::set_leak_warnings(false);  // a matrix that a module of the caller keeps is no leak
+  nb::set_leak_warnings(false);  // a matrix that a module of the caller keeps is not a leak
   m.attr("__version__") = PROTEAN_VERSION_TEXT;
   bind_errors(m);
   m.def("stop_solves", &stop_solves);

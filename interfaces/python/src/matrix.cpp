@@ -131,7 +131,7 @@ std::shared_ptr<Matrix<T>> Matrix<T>::of_csr(std::int64_t rows, std::int64_t col
     validate(context, csr);
     as_given = is_sorted(*context, csr.pattern);
   } catch (const BadMatrix&) {
-    // A column that is there twice in a row is no fault: such entries are added up.
+    // A column that is there twice in a row is not a fault: such entries are added up.
     require_columns(csr.pattern);
     as_given = false;
   }

@@ -1,9 +1,9 @@
 // The functions of cuBLAS and cuSPARSE that this library calls, for an extension that is not linked with them.
 //
 // A wheel must be importable if neither is installed. So the extension defines these functions itself, which the linker
-// prefers to those of NVIDIA's libraries. Each calls the real one, which is looked up when it is called for the first
-// time. The first call of all is cublasCreate(), at the creation of a device context. It looks for both libraries and
-// throws NotAvailable if one is missing. The CUDA runtime is linked in; it looks for the driver in the same way.
+// prefers to the functions of NVIDIA's libraries. Each calls the real one, which is looked up when it is called for the
+// first time. The first call of all is cublasCreate(), at the creation of a device context. It looks for both libraries
+// and throws NotAvailable if one is missing. The CUDA runtime is linked in; it looks for the driver in the same way.
 #include <cublas_v2.h>
 #include <cusparse.h>
 #include <dlfcn.h>

@@ -35,7 +35,7 @@ __device__ inline unsigned long long nanoseconds() {
   asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now));
   return now;
 }
-// Colours travel through the memory that all processors share, without other data: -1 is no colour.
+// Colours travel through the memory that all processors share, without other data: -1 is not a colour.
 __device__ inline std::int32_t load_shared(const std::int32_t* where) {
   std::int32_t value;
   asm volatile("ld.relaxed.gpu.s32 %0, [%1];" : "=r"(value) : "l"(where) : "memory");

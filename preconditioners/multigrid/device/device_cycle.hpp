@@ -1,5 +1,5 @@
-// What a V-cycle does on a device beside products of its matrices: each is one kernel, which heeds the stop. Private to
-// preconditioners/.
+// What a V-cycle does on a device besides products of its matrices: each is one kernel, which heeds the stop. Private
+// to preconditioners/.
 #pragma once
 #include <cstdint>
 

@@ -1,4 +1,4 @@
-// The steps of device_levels_inl.hpp as kernels. None heeds the stop of a run: a setup is no part of one.
+// The steps of device_levels_inl.hpp as kernels. None heeds the stop of a run: a setup is not part of one.
 #include "preconditioners/multigrid/device/device_levels.hpp"
 
 #include <cooperative_groups.h>

@@ -8,7 +8,7 @@
 // Products of sparse matrices are our own kernels, not cuSPARSE's: cusparseSpGEMM() does not say in which order it
 // adds, its workspace grows with the number of all products of entries, and cusparseSpGEMMreuse() keeps one for as long
 // as new values may come. Here a row of A B is found in a small hash table, and its values are added in the order of
-// the columns of A, as on a host, without device memory beside the result. Nobody has measured which is faster.
+// the columns of A, as on a host, without device memory besides the result. Nobody has measured which is faster.
 #pragma once
 #include <cstdint>
 #include <memory>

@@ -246,8 +246,8 @@ bool l1(const Work& work, const DeviceLevel<T>& level, VectorView<T> inverse) {
 
 // ---- The inverse of a small matrix.
 
-// The best pivot so far: the largest, entries beside the diagonal counting half; of equal ones one on the diagonal,
-// then the first.
+// The best pivot so far: the largest, entries off the diagonal counting half; of equal ones one on the diagonal, then
+// the first.
 struct Pivot {
   double size;
   std::int64_t rank;  // i for entry (i, i), n + i n + j for (i, j)

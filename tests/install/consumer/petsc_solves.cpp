@@ -1,4 +1,4 @@
-// Shells, solves by our methods beside those of PETSc, formats and orders.
+// Shells, solves by our methods next to PETSc's methods, formats and orders.
 #include "petsc_check.hpp"
 
 #include <cmath>
@@ -10,7 +10,7 @@
 namespace petsc_check {
 namespace {
 
-// y, z and d of a shell are those of A.
+// y, z and d of a shell are y, z and d of A.
 bool same_products(Mat A, Mat B) {
   Vec x = nullptr, y = nullptr, expected = nullptr, got = nullptr;
   ok(MatCreateVecs(A, &x, &y));

@@ -1,5 +1,5 @@
-// Matrices of type aijprotean against those of type aij, on any number of ranks. Each check prints a line on rank 0;
-// the program ends with 1 where one failed on any rank.
+// Matrices of type aijprotean compared with matrices of type aij, on any number of ranks. Each check prints a line on
+// rank 0; the program ends with 1 where one failed on any rank.
 #include <petscksp.h>
 
 #include <protean/petsc/protean_petsc.h>
@@ -220,7 +220,7 @@ void prefixes() {
              count_of(second, "format sell-c-sigma") == ranks &&
              count_of(second, "format csr") == blocks - ranks,
          "two prefixes, two formats: " + first.substr(first.find("Protean"), 120));
-  // The options of a duplicate are those of the matrix.
+  // A duplicate has the options of the matrix.
   Mat copy = nullptr;
   ok(MatDuplicate(two.ours, MAT_COPY_VALUES, &copy));
   same_products(copy, two.aij, "a duplicate of two_");
