@@ -27,7 +27,7 @@ using detail::Size;
 using detail::sum_chunks;
 using detail::values;
 
-// Leaves the function where the operation is one of a GPU. A macro, since builds without CUDA have no such functions.
+// Leaves the function if the operation is one of a GPU. A macro, since builds without CUDA have no such functions.
 #if defined(PROTEAN_HAVE_CUDA)
 #define PROTEAN_ON_DEVICE(call, ...)                            \
   const detail::DeviceWork device_work(context, {__VA_ARGS__}); \

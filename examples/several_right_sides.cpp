@@ -52,7 +52,7 @@ int main() {
   }
   good = good && all.report.columns.back().iterations < all.report.columns.front().iterations;
 
-  // In steps, where the matrix is used again: products with several vectors, and a solver that keeps its memory.
+  // In steps, if the matrix is used again: products with several vectors, and a solver that keeps its memory.
   const auto A = protean::make_matrix("sell-c-sigma", csr, protean::Context::host());
   std::vector<double> Y(B.size());
   protean::multi_apply<double>(*A, {X.data(), n, k, n}, {Y.data(), n, k, n});

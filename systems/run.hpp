@@ -85,8 +85,8 @@ class SystemSolver<T>::Run {
 
   // Makes the schedule that changes formats, if there is one. next: the observer it calls; null for none.
   FormatSchedule<T>* make_schedule(SolveObserver* next);
-  // Returns solve(observer), where the observer lets method and preconditioner auto and the policy decide. It is null
-  // if nothing does. next: the observer that it calls; null for none. options: of the part, with steering_rule().
+  // Returns solve(observer); the observer lets method and preconditioner auto and the policy decide. It is null if
+  // nothing does. next: the observer that it calls; null for none. options: of the part, with steering_rule().
   // relative_residual: as PreconditionerWatch::Part has it.
   MultiSolveReport steered(SolveObserver* next, const SolverOptions& options, Trial trial,
                            std::function<double()> relative_residual,

@@ -96,8 +96,8 @@ void SystemSolver<T>::stage(std::string_view what) const {
   if (settings_.on_stage) settings_.on_stage(what);
 }
 
-// Where nobody has said how many iterations to expect, the policy stands behind format "auto". It begins in csr at
-// once, so a short solve loses nothing.
+// If nobody has said how many iterations to expect, the policy stands behind format "auto". It begins in csr at once,
+// so a short solve loses nothing.
 template <class T>
 bool SystemSolver<T>::has_policy(const SolveSettings& settings, const SystemMatrix<T>& matrix) {
   if (settings.policy != "by-format") return settings.policy == "auto";

@@ -14,7 +14,7 @@
 namespace protean::apps {
 
 void end_with_a_message() noexcept {
-  // The exception is not always known where the process must end, so operator new leaves a note.
+  // The exception is not always known when the process must end, so operator new leaves a note.
   static std::atomic<bool> memory_was_missing{false};
   std::set_new_handler([] {
     memory_was_missing = true;

@@ -199,8 +199,8 @@ nlohmann::ordered_json to_json(const FormatEntry& entry) {
                               {"kernel_notes", nlohmann::ordered_json::object()},
                               {"deterministic_mode", nlohmann::ordered_json::object()}};
   if (!entry.base.empty()) json["base"] = entry.base;
-  // Objects are made before names are looked up in them: where memory is missing, a null that becomes an object has
-  // none, and its destructor reads it.
+  // Objects are made before names are looked up in them: if memory is missing, a null that becomes an object has none,
+  // and its destructor reads it.
   nlohmann::ordered_json fixed = nlohmann::ordered_json::object();
   for (const PresetIn& in : preset_in_spaces(entry)) {
     const std::string space(to_string(in.space));

@@ -113,7 +113,7 @@ class SolveRun {
     judge();
   }
 
-  // Where another engine is asked for, its program reads the problem again.
+  // If another engine is asked for, its program reads the problem again.
   static Problem own_problem(const SolveArguments& arguments) {
     Problem problem = checked_problem(arguments);
     if (problem.engine.name != "petsc") return problem;

@@ -1,7 +1,7 @@
 // How good the choice of format is on measured matrices: the format that is taken by one machine table, and what it
-// costs by another one, of the same machine, in which these matrices were measured (`protean tune --matrices`). Where
-// formats are tried before a long solve, the times of that table count, too, and all conversions and products of
-// the tries count. Nothing is measured here, so that the result does not depend on the load of the machine.
+// costs by another one, of the same machine, in which these matrices were measured (`protean tune --matrices`). If
+// formats are tried before a long solve, the times of that table count, too, and all conversions and products of the
+// tries count. Nothing is measured here, so that the result does not depend on the load of the machine.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -36,7 +36,7 @@ std::vector<std::string_view> text_option_names();
 void set_number(SolveSettings& settings, std::string_view name, double value);
 void set_text(SolveSettings& settings, std::string_view name, std::string_view value);
 
-// Where a solve begins: throws BadArgument for the first option that is not its default although other options, or the
+// When a solve begins: throws BadArgument for the first option that is not its default although other options, or the
 // want of a policy, keep it from having an effect.
 void check_effects(const SolveSettings& settings);
 

@@ -77,7 +77,7 @@ class Block {
   // y := A x, or y := y + A x. A is the matrix that has this block; x and y are not the same. Throws Failure and what
   // make_matrix() and SystemMatrix throw.
   void product(Mat A, Vec x, Vec y, bool add);
-  // Where the policy is asked for: decides by residuals from now on, no longer by the number of products.
+  // If the policy is asked for: decides by residuals from now on, no longer by the number of products.
   void watched(const Watched& iteration);
   // With -mat_protean_agree: what this block would do, the same numbers if it would do nothing; and whether it may.
   // A proposal counts once: the policy makes it again in each iteration in which the change pays.

@@ -213,8 +213,8 @@ inline PetscErrorCode MatCreateProtean(Mat aij, Mat* B, const MatrixOptions& opt
   return PetscErrorCode(0);
 }
 
-// The operator behind *B, for its format, kernel and bytes. Null if B was not made by MatCreateProtean(), and where
-// PETSc reports an error.
+// The operator behind *B, for its format, kernel and bytes. Null if B was not made by MatCreateProtean(), and if PETSc
+// reports an error.
 inline const protean::LinearOperator<double>* MatProteanGetOperator(Mat B) {
   detail::Matrix* matrix = nullptr;
   if (detail::guarded(detail::comm_of(B), [&] { matrix = detail::matrix_in(B); })) return nullptr;

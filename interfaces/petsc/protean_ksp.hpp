@@ -6,7 +6,7 @@
 //   protean_petsc::MatCreateProtean    a Mat in any of our formats, made of one of type seqaij, for PETSc's own solvers
 //   protean_petsc::csr_view            the arrays of a Mat of type seqaij, not copied
 //
-// For PETSc with real double scalars and 32-bit indices, on the host. Our solvers use threads and one MPI rank; where
+// For PETSc with real double scalars and 32-bit indices, on the host. Our solvers use threads and one MPI rank; if
 // there are more, -ksp_type fgmres -pc_type bjacobi -sub_ksp_type protean solves the block of each rank. Functions
 // return PETSc's error codes, so PetscCall() is the way to call them. None of our exceptions passes through PETSc: it
 // becomes an error of PETSc with its text. A KSP type must know the members of a KSP, hence a private header of PETSc,

@@ -64,7 +64,7 @@ class Spai0 final : public BySolving<T> {
     return m;
   }
 
-  // Empty if the device has found something wrong, for which the host has the message, and where the entries are not
+  // Empty if the device has found something wrong, for which the host has the message, and if the entries are not
   // there.
   Vector<T> on_device(const LinearOperator<T>& A) const {
     const ContextPtr& context = A.context();

@@ -231,7 +231,7 @@ class SubdomainFactors final : public BySolving<T>, public HasMultiProduct<T> {
     took(status);
   }
 
-  // made: where the pattern is new.
+  // made: if the pattern is new.
   void set_up_there(const CsrMatrix<T>& there, std::optional<SubdomainsThere> made) {
     const ContextPtr& context = this->context();
     const KnownSubdomains* const known = made ? &made->known : &*known_;

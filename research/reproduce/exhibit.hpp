@@ -24,7 +24,7 @@ struct Cell {
 
 struct Column {
   std::string name, unit;
-  std::string as = {};  // the id of our format, where the column is one
+  std::string as = {};  // the id of our format, if the column is one
   int digits = -1;      // after the point; -1: four significant ones
 };
 

@@ -296,7 +296,7 @@ TEST_F(PolicyCommand, ExplainsTheSelectorThatDecided) {
   }
 }
 
-// Where a policy decides, the selector has named the formats that it considers.
+// If a policy decides, the selector has named the formats that it considers.
 TEST_F(PolicyCommand, ExplainsWhoseFormatsThePolicyConsiders) {
   write_problem("{policy: auto, machine: machine.yaml, worst_factor: 10, overlapped: false}");
   const Outcome model = run({"solve", "p.yaml", "--explain"});

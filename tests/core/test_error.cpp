@@ -55,7 +55,7 @@ TEST(Error, NamesOfOtherProgramsAndExchangedLettersAreSuggestedFirst) {
       {"multigrid", "amg"},   {"sor", "ssor"}, {"iluk", "ilu"},    {"identity", "none"}};
   for (const auto& [theirs, ours] : of_preconditioners)
     EXPECT_EQ(nearest_name(theirs, preconditioners), ours) << theirs;
-  // Where ours is not allowed, nothing is made of theirs.
+  // If ours is not allowed, nothing is made of theirs.
   EXPECT_EQ(nearest_name("multigrid", methods), "");
 }
 

@@ -232,7 +232,7 @@ struct Solving {
 
 std::vector<double> applied(const Preconditioner<double>& M) { return product(M); }
 
-// A setup has failed. Where its last step changed arrays on the device, M says that they are lost.
+// A setup has failed. If its last step changed arrays on the device, M says that they are lost.
 void expect_kept_or_lost(const Preconditioner<double>& M, const std::vector<double>& before) {
   try {
     EXPECT_EQ(applied(M), before) << "M has changed";

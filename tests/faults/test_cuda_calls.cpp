@@ -100,7 +100,7 @@ TEST_P(CudaCalls, OfADeviceThatDisappears) {
         };
         for (int round = 0; round < 2; ++round) attempt();
         fired = cuda_call_has_failed();
-        // Where all that failed is the release of memory at the end of the second call, the next one says so, unless it
+        // If all that failed is the release of memory at the end of the second call, the next one says so, unless it
         // has nothing more to do on the device.
         if (fired && thrown == 0) attempt();
         if (fired && !only_releases_have_failed()) {

@@ -1,5 +1,5 @@
-// Values in float next to vectors in double (parameter `values`): the same bits where float rounds nothing, refusals
-// where float holds no such number, and new values. The contract of test_formats.cpp has products of rounded values.
+// Values in float next to vectors in double (parameter `values`): the same bits if float rounds nothing, refusals if
+// float does not hold a number, and new values. The contract of test_formats.cpp has products of rounded values.
 #include <algorithm>
 #include <cmath>
 #include <cstring>

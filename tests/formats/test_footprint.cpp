@@ -1,5 +1,5 @@
 // Bytes for each nonzero as in Table 9 of Filippone, Cardellini, Barbieri and Fanfarillo, ACM TOMS 43(4),
-// 2017, to the printed digit. Where their arrays differ from ours, the difference is counted to the byte;
+// 2017, to the printed digit. If their arrays differ from ours, the difference is counted to the byte;
 // docs/results/papers.md gives the reasons.
 #include <fmt/format.h>
 #include <gtest/gtest.h>

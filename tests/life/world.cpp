@@ -378,7 +378,7 @@ SolverOptions draw_options(Draw& draw, bool single, bool gpu) {
   options.orthogonalization = draw.one_in(2) ? "mgs" : "cgs2";
   options.directions = draw.of({1, 3, 5, 8});
   options.s = draw.of({1, 2, 4, 8});
-  // Where it cannot be, resident is refused each time.
+  // If it cannot be, resident is refused each time.
   if (draw.one_in(gpu ? 4 : 20)) options.device_steps = "resident";
   if (draw.one_in(4) && gpu) options.device_steps = "graph";
   return options;

@@ -1,4 +1,4 @@
-// The cost model: exact where possible, and compared with measured matrices that are left out of its table.
+// The cost model: exact if possible, and compared with measured matrices that are left out of its table.
 #include "operators/policy/builtin_machine.hpp"
 #include "operators/policy/cost_model.hpp"
 
@@ -130,7 +130,7 @@ TEST(CostModel, KnowsNothingOfOtherFormatsAndSpaces) {
   EXPECT_FALSE(CostModel(MachineTable{}, Space::host).absolute({1000, 7000, 84000}, "csr", 84000).known);
 }
 
-// Where the table has no sell-packed of a matrix, how well the columns of the query pack says nothing.
+// If the table has no sell-packed of a matrix, how well the columns of the query pack says nothing.
 TEST(CostModel, ColumnsCountOnlyWhereTheyWereMeasured) {
   const MachineTable table{"test", {ideal(1000, 7)}};
   const CostModel model(table, Space::host);
@@ -231,7 +231,7 @@ TEST(CostModel, HostMatricesLeftOutOfTheTable) {
   EXPECT_LT(errors.median(errors.convert), 0.35);  // 0.39 in products of csr
 }
 
-// Where the row length changes often, other formats gain more over csr.
+// If the row length changes often, other formats gain more over csr.
 TEST(CostModel, MatricesWithSimilarRowChangesCountMore) {
   MeasuredMatrix equal_rows = ideal(1000, 7), varying_rows = ideal(1000, 7);
   equal_rows.row_changes = 0.02, varying_rows.row_changes = 0.95;

@@ -151,7 +151,7 @@ TEST(SwitchPolicy, SmallGainsAreNotWorthAChange) {
   EXPECT_NE(decision.reason.find("no format is expected to be faster"), std::string::npos) << decision.reason;
 }
 
-// Where no change may begin, the reason names a format that would gain and not one that is merely cheap to build.
+// If no change may begin, the reason names a format that would gain and not one that is merely cheap to build.
 TEST(SwitchPolicy, TheReasonIsThatOfAFormatThatWouldGain) {
   for (const bool gainful_first : {true, false}) {
     std::array<SwitchCandidate, 3> candidates;
@@ -294,7 +294,7 @@ TEST(SwitchPolicy, TheFirstFormatIsNoTarget) {
   EXPECT_EQ(decision.reason, "there is no other format to change to");
 }
 
-// A change pays after 39 iterations. Where the forecast is unknown, as many are expected as have been done.
+// A change pays after 39 iterations. If the forecast is unknown, as many are expected as have been done.
 TEST(SwitchPolicy, WithoutAForecastASolveLastsAsLongAgain) {
   Situation s;
   s.state.seconds = s.state.stay_seconds = 5200;  // the account would allow any change

@@ -10,7 +10,7 @@ inline constexpr const char* both[] = {"subdomain-ic0", "subdomain-ilu0"};
 
 class Subdomains : public InSpace {
  protected:
-  // Where a subdomain of so many rows may not fit into the shared memory of a device.
+  // If a subdomain of that many rows may not fit into the shared memory of a device.
   bool on_host() const { return GetParam() == Where::host; }
 };
 inline PreconditionerOptions of_size(std::int64_t size, std::int64_t overlap = 0) {

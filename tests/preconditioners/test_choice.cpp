@@ -118,7 +118,7 @@ TEST(Choice, AnApplicationThatIsTooSlowCostsNoSolve) {
     EXPECT_EQ(slow.decide(symmetric), "jacobi") << "not a second time";
     slow.note_solve(static_cast<std::int64_t>(jacobi), jacobi * unit, true);
   }
-  // Where jacobi does not solve the system, nothing is too slow.
+  // If jacobi does not solve the system, nothing is too slow.
   PreconditionerChoice needed({.needs_symmetric = true});
   needed.note_solve(1000, 1, false);
   EXPECT_EQ(needed.decide(symmetric), "ic0");
@@ -222,7 +222,7 @@ TEST(Choice, ARefusedOneAndOneThatDoesNotConvergeAreLeft) {
   EXPECT_EQ(choice.decide(diffusion), "ic0") << "the next one, and amg no more";
 }
 
-// Where jacobi does not solve the system nothing can be lost by a trial.
+// If jacobi does not solve the system, nothing can be lost by a trial.
 TEST(Choice, AnotherIsTriedAtOnceWhereJacobiFails) {
   Program program({.needs_symmetric = true});
   program.jacobi_converges = false;

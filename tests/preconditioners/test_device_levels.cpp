@@ -1,5 +1,5 @@
 // The setup of multigrid on a device: each step against the same on a host, and the levels as a whole. On a simulated
-// device, and on a GPU where there is one.
+// device, and on a GPU if there is one.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -225,7 +225,7 @@ TEST_P(DeviceLevels, ProlongatorsAndCoarserMatricesAreThoseOfTheHost) {
   }
 }
 
-// Where the strength is halved, kept structures are found to be right, too.
+// If the strength is halved, kept structures are found to be right, too.
 TEST_P(DeviceLevels, KeptWhereTheStrengthIsHalved) {
   const CsrMatrix<double> csr = trilinear(9);
   const DeviceLevel<double> level = finest(csr);

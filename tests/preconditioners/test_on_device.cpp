@@ -1,5 +1,5 @@
 // Triangular solves of preconditioners in both spaces against dense computations: on the host, on a simulated device,
-// and on a GPU where there is one.
+// and on a GPU if there is one.
 #include <algorithm>
 #include <bit>
 #include <cmath>

@@ -90,7 +90,7 @@ TEST(Judgement, NoExhibitJudgesStandInsAlone) {
         "s1-figure-11", "s1-figure-14", "s1-figure-16", "s3-table-3"}) {
     const Exhibit e = research::run_entry(research::find_entry(id), lab);
     for (const research::Finding& finding : e.findings) {
-      // The matrices of S1 are in no folder here. Where the vendor's kernel is not there, there are no numbers either.
+      // The matrices of S1 are in no folder here. If the vendor's kernel is not there, there are no numbers either.
       EXPECT_TRUE(e.paper != "S1" || !finding.holds) << id << ": " << finding.evidence;
       if (finding.evidence.find("stand-ins: not judged") == std::string::npos) continue;
       EXPECT_FALSE(finding.holds.has_value());

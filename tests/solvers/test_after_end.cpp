@@ -302,7 +302,7 @@ TEST_P(AfterEnd, NothingIsSeenWhereTheFormatChanges) {
                             ->solve(A, b.read(), x.view(), nullptr, &changes);
     EXPECT_TRUE(report.converged()) << report.detail;
     EXPECT_GT(A.history().size(), 0u);
-    // Where rounding differs, the count of iterations may a little.
+    // If rounding differs, the count of iterations may differ a little.
     Stops none(0);
     Placed<double> x0(context_, std::vector<double>(static_cast<std::size_t>(A.rows()), 0.0));
     const auto csr = matrix("csr");

@@ -62,8 +62,8 @@ class AfterEndOfColumns : public testing::TestWithParam<std::tuple<bool, const c
   };
   enum class Use { plain, user, order };
 
-  // Bits are compared, and a product with one vector may round in another way than that with several where there are
-  // several lanes or fused multiply-adds: one lane at a time has neither. (Highway gives better sets lower bits.)
+  // Bits are compared, and a product with one vector may round in another way than the product with several if there
+  // are several lanes or fused multiply-adds: one lane at a time has neither. (Highway gives better sets lower bits.)
   static void take(std::int64_t targets) {
     hwy::SetSupportedTargetsForTest(targets);
     hwy::GetChosenTarget().DeInit();  // the next product chooses again

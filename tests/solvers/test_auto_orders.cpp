@@ -1,5 +1,4 @@
-// The policy changes the order of the rows, where their numbering costs time, and goes back from an order that
-// disappoints.
+// The policy changes the order of the rows if their numbering costs time, and goes back from an order that disappoints.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -69,7 +68,7 @@ struct Shuffled : Live {
   bool broken_search = false, endless_search = false;
 };
 
-// Waits for what other threads compute: the forecast, where builds are overlapped, and builds.
+// Waits for what other threads compute: the forecast, if builds are overlapped, and builds.
 struct WaitsForForecast final : SolveObserver {
   Shuffled& live;
   explicit WaitsForForecast(Shuffled& one) : live(one) {}

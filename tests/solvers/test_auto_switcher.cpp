@@ -142,7 +142,7 @@ TEST(AutoSwitcher, ASolveOfAFewIterationsIsNotEvenSurveyed) {
   EXPECT_TRUE(switcher->candidates().empty());
 }
 
-// A survey alone gains nothing: what the rest of the solve may save must pay for a change, too. Where the survey costs
+// A survey alone gains nothing: what the rest of the solve may save must pay for a change, too. If the survey costs
 // nearly nothing, a cheap change is hoped for.
 TEST(AutoSwitcher, ASurveyWaitsUntilAChangeCanPay) {
   const auto surveys = [](double factor, double survey_products) {

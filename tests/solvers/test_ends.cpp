@@ -1,6 +1,5 @@
 // How solves end: guesses and solutions that are not finite, breakdowns with progress, systems that no x solves, and
-// preconditioners that are useless. On the host, on a simulated device that runs ahead, and on a GPU where there is
-// one.
+// preconditioners that are useless. On the host, on a simulated device that runs ahead, and on a GPU if there is one.
 #include <algorithm>
 #include <cmath>
 #include <limits>

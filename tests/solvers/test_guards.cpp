@@ -232,8 +232,8 @@ TEST(Divergence, IsMeasuredFromAFarInitialGuessToo) {
   }
 }
 
-// Where products of two numbers are below the range of the type, a solve ends for that reason, whatever
-// scalar was the first to become zero.
+// If products of two numbers are below the range of the type, a solve ends for that reason, whatever scalar was the
+// first to become zero.
 template <class T>
 void expect_underflow(const std::vector<long double>& factors, double tolerance, bool of_matrix) {
   for (const char* method : all_methods())

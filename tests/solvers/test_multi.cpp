@@ -262,8 +262,8 @@ void new_values_in_a_solve(const std::string& method) {
 TEST(MultiSolvers, NewValuesInASolve) { new_values_in_a_solve("cg"); }
 TEST(MultiSolvers, NewValuesInASolveByGmres) { new_values_in_a_solve("gmres"); }
 
-// Where the recurrence has reached the tolerance and b - A x has nearly, a column goes on with a lower goal instead of
-// a restart, as a single solve does. An initial guess that is far off makes the two residuals differ by rounding; some
+// If the recurrence has reached the tolerance and b - A x has nearly, a column goes on with a lower goal instead of a
+// restart, as a single solve does. An initial guess that is far off makes the two residuals differ by rounding; some
 // tolerances are as large as that difference.
 TEST(MultiSolvers, AimLowerWhereSingleSolvesDo) {
   const auto csr = system_of<double>("poisson-2d", 24);

@@ -214,7 +214,7 @@ TEST_P(MultiMethods, AColumnThatBeginsAgainLeavesTheOthersAlone) {
   }
 }
 
-// Where the recurrence has reached the tolerance and b - A x has nearly, a column goes on. On a device the others have
+// If the recurrence has reached the tolerance and b - A x has nearly, a column goes on. On a device the others have
 // gone on meanwhile, and what the column keeps may lie in other places.
 TEST_P(MultiMethods, ColumnsGoOnBelowTheirTolerance) {
   const auto csr = system_of<double>("poisson-2d", 12);
@@ -279,7 +279,7 @@ INSTANTIATE_TEST_SUITE_P(All, MultiMethods,
                            return std::get<0>(one.param) + "_" + std::get<1>(one.param);
                          });
 
-// Where b has a part in the null space of a singular matrix, minres finds it and a solution of least squares; the other
+// If b has a part in the null space of a singular matrix, minres finds it and a solution of least squares; the other
 // columns converge.
 TEST(MultiMinRes, ColumnsOfASingularMatrix) {
   constexpr std::int32_t n = 40;

@@ -130,7 +130,7 @@ TEST_P(MultiNullSpace, ColumnsAreThoseOfSingleSolves) {
     }
 }
 
-// Where both grids are one, option "constant" says it all.
+// If both grids are one, option "constant" says it all.
 TEST_P(MultiNullSpace, TheConstantsAreAnOption) {
   std::vector<Triplet<double>> entries;
   for (std::int64_t r = 0; r < csr_.rows(); ++r)

@@ -71,7 +71,7 @@ TEST_P(NullSpace, AnInconsistentProblemIsNamed) {
   EXPECT_EQ(report.reason, StopReason::inconsistent) << to_string(report.reason);
   EXPECT_EQ(report.iterations, 0);
   EXPECT_NE(report.detail.find("norm 0.0632"), std::string::npos) << report.detail;  // 0.01 sqrt(40)
-  // Where the tolerance allows that part, it is solved.
+  // If the tolerance allows that part, it is solved.
   const auto loose =
       make_solver<double>(GetParam(), {.stopping = {.relative_tolerance = 0.1}, .null_space = "constant"});
   EXPECT_TRUE(loose->solve(A, view(b), view(x)).converged());

@@ -189,7 +189,7 @@ TEST(ResidualNorm, DiagonalIsThatOfTheRecurrenceOfEveryMethod) {
   }
 }
 
-// Where all diagonal entries are 1 nothing changes.
+// If all diagonal entries are 1, nothing changes.
 TEST(ResidualNorm, DiagonalOfAUnitDiagonalIsTheTwoNorm) {
   Penalty problem(4);
   for (std::int64_t i = 0; i < problem.A.n; ++i)

@@ -175,7 +175,7 @@ TEST(LinearSystem, AFormatOfAutoThatIsRefusedIsNamed) {
   EXPECT_EQ(next.choice.refused, result.choice.refused);
 }
 
-// Format "auto" begins in csr and a policy changes it, where nobody says how many iterations there will be.
+// Format "auto" begins in csr and a policy changes it, if nobody says how many iterations there will be.
 TEST(LinearSystem, AutoBeginsInCsrAndAPolicyChangesIt) {
   Sequence one(120);
   const MachineTable table = promise(one, "ell");

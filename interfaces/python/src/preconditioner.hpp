@@ -23,7 +23,7 @@ class OwnState {
   const Matrix<T>& matrix() const { return *matrix_; }
   // Called with the mutex of the matrix.
   void ensure();
-  // Some preconditioners compute products with the operator that they were set up for. Where the matrix has another one
+  // Some preconditioners compute products with the operator that they were set up for. If the matrix has another one
   // now, since its format was changed, M is set up again. Without the GIL.
   void follow();
   bool stale() const { return matrix_->A().serial() != serial_; }

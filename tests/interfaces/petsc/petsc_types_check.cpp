@@ -1,5 +1,5 @@
 // Matrices of type aijprotean compared with matrices of type aij, on any number of ranks. Each check prints a line on
-// rank 0; the program ends with 1 where one failed on any rank.
+// rank 0; the program ends with 1 if one failed on any rank.
 #include <petscksp.h>
 
 #include <protean/petsc/protean_petsc.h>
