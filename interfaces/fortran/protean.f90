@@ -176,7 +176,7 @@ module protean
       import :: c_ptr
       type(c_ptr), value :: context
     end subroutine
-    ! Addresses of the arrays, such as those of a GPU. protean_matrix_csr and its like below take the arrays themselves.
+    ! Addresses of the arrays, such as arrays on a GPU. protean_matrix_csr and its like below take the arrays.
     function protean_matrix_csr_c(context, rows, cols, nonzeros, row_ptr, col, values, index_base, matrix) &
         bind(c, name='protean_matrix_csr') result(status)
       import :: c_int, c_int64_t, c_ptr
