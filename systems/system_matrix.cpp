@@ -109,7 +109,7 @@ void SystemMatrix<T>::check_order(std::string_view order) const {
   require_entries("order of its rows");
   if (given_.rows() != given_.cols())
     throw ShapeMismatch(fmt::format(
-        "the matrix is {} x {}; an order ({}) is that of rows and columns, so it must be square; take none",
+        "the matrix is {} x {}; an order ({}) permutes rows and columns alike, so the matrix must be square; take none",
         given_.rows(), given_.cols(), order));
 }
 
@@ -314,7 +314,7 @@ template <class T>
 void SystemMatrix<T>::check_values(const CsrMatrix<T>& csr) const {
   if (csr.rows() != given_.rows() || csr.cols() != given_.cols() || csr.nonzeros() != given_.nonzeros())
     throw ShapeMismatch(
-        fmt::format("the new values are those of a {} x {} matrix with {} entries; it has {} x {} "
+        fmt::format("the new values belong to a {} x {} matrix with {} entries; it has {} x {} "
                     "with {}; make another system for another pattern",
                     csr.rows(), csr.cols(), csr.nonzeros(), given_.rows(), given_.cols(), given_.nonzeros()));
   if (csr.pattern.space != given_.pattern.space)

@@ -151,7 +151,7 @@ Action add_check(CLI::App& command) {
       "Examples:\n  protean check P.yaml\n"
       "  protean check A.mtx --rhs b.mtx --preconditioner ilu0\n\n"
       "Reads the problem and the header of the matrix file, and prints what `protean solve` with the same options\n"
-      "would run, what may change while it runs, and what it would write. Errors are those of `protean solve`.\n"
+      "would run, what may change while it runs, and what it would write. Errors are the same as of `protean solve`.\n"
       "Of vectors it checks that the files are there.\n"
       "Exit codes: 0 valid, 2 bad input, 3 no such device or library, or an output that cannot be written.");
   return [arguments] {
@@ -364,8 +364,8 @@ Action add_tune(CLI::App& command) {
       "  protean tune --export shared.yaml\n"
       "  protean tune --import shared.yaml -o machine.yaml\n\n"
       "An exported table names the processor, the GPU, the threads, the version and the date, and has no matrices of\n"
-      "yours (--matrices). One whose name begins with that of the processor or the GPU, and that lies in\n"
-      "share/protean/tables of the installation, or in the folder that PROTEAN_TABLES names, is used by itself.\n\n"
+      "yours (--matrices). A table in share/protean/tables of the installation, or in the folder that PROTEAN_TABLES\n"
+      "names, is used by itself if its file is named for this processor or GPU.\n\n"
       "`format: auto` and `schedule: {policy: auto}` predict with the table; without one, with a table of "
       "another machine.\n"
       "Ctrl-C keeps what is done; the same command continues from there.\n"

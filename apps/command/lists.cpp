@@ -36,7 +36,7 @@ std::vector<Space> spaces(const std::string& list) {
   std::vector<Space> result;
   for (const std::string& word : words(list)) {
     if (word != "host" && word != "device")
-      throw BadArgument(fmt::format("--spaces: '{}' is no space; the spaces are host and device", word));
+      throw BadArgument(fmt::format("--spaces: '{}' is not a space; the spaces are host and device", word));
     const Space space = word == "host" ? Space::host : Space::device;
     if (std::find(result.begin(), result.end(), space) == result.end()) result.push_back(space);
   }

@@ -126,7 +126,7 @@ std::string selectors_table(std::span<const SelectorVerdict> verdicts) {
                         v.format.empty() ? "-" : v.format, optional_text(v.to_best), optional_text(v.to_csr),
                         optional_text(v.look_products), v.why.empty() ? "" : "  " + v.why);
   return text +
-         "  to best, to csr: conversion, setup and solve over those of the best format compared, and of csr; "
+         "  to best, to csr: time of conversion, setup and solve over the time in the best format, and in csr; "
          "look: the choice, in products of csr\n\n";
 }
 

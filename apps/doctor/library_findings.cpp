@@ -255,7 +255,7 @@ Finding finding_of(const TableFacts& f) {
   if (f.path.empty()) {
     found.text =
         "built in, of another machine; `protean tune -o machine.yaml` and PROTEAN_MACHINE=machine.yaml make "
-        "predictions those of this one";
+        "predictions fit this one";
     return found;
   }
   found.text =

@@ -90,7 +90,8 @@ Finding finding_of(const ThreadFacts& f) {
                      f.threads, processors(usable)),
          fmt::format("set OMP_NUM_THREADS={}, or unset it", usable));
   if (f.asked && detail::first_number_of_threads(f.asked->c_str()) == 0)
-    warn(fmt::format("OMP_NUM_THREADS is '{:.50}', which is no number of threads, and is ignored", *f.asked),
+    warn(fmt::format("OMP_NUM_THREADS is '{:.50}', which is not a number of threads, and is ignored",
+                     *f.asked),
          "set it to a whole number above 0, or unset it");
   if (f.affinity == 1 && f.online > 1)
     warn(fmt::format("this process may run on 1 of {} processors", f.online),

@@ -134,7 +134,7 @@ TunedMachine parse_machine(std::string_view text, const std::string& file) {
                         {"machine", "processor", "gpu", "threads", "version", "date", "roofs", "matrices"});
   if (!section.has("matrices"))
     fail(root.place,
-         "this is no machine table: the key 'matrices' is missing; `protean tune -o FILE` writes one");
+         "this is not a machine table: the key 'matrices' is missing; `protean tune -o FILE` writes one");
   TunedMachine table;
   table.machine = section.text("machine", "");
   constexpr std::int64_t most_threads = 1 << 20;

@@ -67,10 +67,11 @@ void require_known_formats(const std::string& file, const TunedMachine& table) {
       const std::string& name = table.matrices[i].formats[k].format;
       if (!is_known_row(name))
         refuse_table(
-            file, fmt::format("matrices[{}].formats[{}] is '{:.50}', which is no format of protean {}; the "
-                              "table is of version {:.50}.{}",
-                              i, k, name, build_info().version, table.origin.version,
-                              detail::did_you_mean(name, ids)));
+            file,
+            fmt::format("matrices[{}].formats[{}] is '{:.50}', which is not a format of protean {}; the "
+                        "table is of version {:.50}.{}",
+                        i, k, name, build_info().version, table.origin.version,
+                        detail::did_you_mean(name, ids)));
     }
 }
 

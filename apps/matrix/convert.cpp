@@ -63,7 +63,7 @@ void convert(const ConvertArguments& arguments) {
   const auto& [from, to, order, permutation, scale, threads, quiet] = arguments;
   const Place scale_place{std::make_shared<const std::string>("--scale"), 0, 0};
   if (!(std::isfinite(scale) && scale != 0))
-    fail(scale_place, fmt::format("{:g} is no factor; give a finite number other than 0", scale));
+    fail(scale_place, fmt::format("{:g} is not a factor; give a finite number other than 0", scale));
   require_matrix_name(to);
   CommandFiles files;
   files.reads("the matrix", from);

@@ -92,7 +92,7 @@ std::string friend_problem(const std::string& name, std::string_view which, std:
     std::uint64_t k = 0;
     const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), k);
     if (error != std::errc() || end != number.data() + number.size() || k < 1 || k > 1000000)
-      throw BadArgument(fmt::format("--preset {}: '{}' is no number from 1 to 1000000", name, number));
+      throw BadArgument(fmt::format("--preset {}: '{}' is not a number from 1 to 1000000", name, number));
     w.mib *= friend_factor(k, 1), w.mean *= friend_factor(k, 2), w.skew *= friend_factor(k, 3);
     w.similarity = std::min(1.0, w.similarity * friend_factor(k, 4));
     w.neighbours = std::min(2.0, w.neighbours * friend_factor(k, 5));

@@ -136,7 +136,7 @@ PartOfSum read_part(const Node& node, const std::string& path, bool last) {
 FormatParams read_parameters(const Section& section, const std::string& owner, const std::string& format) {
   const Node *plain = section.find("parameters"), *parts = section.find("parts");
   if (parts && format != "sum")
-    fail(parts->place, fmt::format("{0}.parts are those of format sum; {0}.format is {1}", owner, format));
+    fail(parts->place, fmt::format("{0}.parts belong to format sum; {0}.format is {1}", owner, format));
   if (parts && plain)
     fail(plain->place,
          fmt::format("{0} has both parts and parameters; the parts are all that format sum has", owner));

@@ -171,7 +171,7 @@ class ProblemReader {
     if (problem_.rhs.columns > 1 && !problem_.rhs.vector.seed && !problem_.rhs.vector.file)
       fail(columns->place,
            "rhs.columns: several right-hand sides are made of random numbers (rhs: {random: 7, columns: 8}, "
-           "or of a random solution), or read from a file of so many columns");
+           "or of a random solution), or read from a file with that many columns");
   }
 
   void read_solver(const Node& node) {

@@ -38,7 +38,7 @@ Fault fault_in_flight() noexcept {
   } catch (const WriteFailed& error) { return {no_resources, error.what()}; } catch (const std::bad_alloc&) {
     return {no_resources, "out of memory; take more ranks, or machines with more"};
   } catch (const std::exception& error) { return {bad_input, error.what()}; } catch (...) {
-    return {bad_input, "something was thrown that is no std::exception"};
+    return {bad_input, "something was thrown that is not a std::exception"};
   }
 }
 
@@ -99,7 +99,7 @@ void Ranks::require_same(const std::string& text, const std::string& what) const
     const auto at = static_cast<std::size_t>(
         std::mismatch(text.begin(), text.end(), of_first.begin(), of_first.end()).first - text.begin());
     const std::size_t begin = at - std::min<std::size_t>(at, 20);
-    throw BadArgument(fmt::format("{} is another one than that of rank 0: '{}' where rank 0 has '{}'", what,
+    throw BadArgument(fmt::format("{} is not the same as on rank 0: '{}' here, '{}' on rank 0", what,
                                   text.substr(begin, 60), of_first.substr(begin, 60)));
   });
 }

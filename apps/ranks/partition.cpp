@@ -47,7 +47,7 @@ std::vector<PetscInt> read_parts(const FilePath& file, std::int64_t rows, int ra
     if (error != std::errc() || stop != word.data() + word.size() || part < 0 || part >= ranks)
       throw BadFile(
           file.path, static_cast<std::int64_t>(line), 1,
-          fmt::format("'{:.40}' is no rank; a line for each row has its rank, 0 to {}", word, ranks - 1));
+          fmt::format("'{:.40}' is not a rank; a line for each row has its rank, 0 to {}", word, ranks - 1));
     parts.push_back(part);
   }
   if (static_cast<std::int64_t>(parts.size()) != rows)

@@ -65,7 +65,7 @@ PreconditionerOptions options_of(const std::vector<std::string>& words) {
     const std::vector<std::string> pair = split(words[k], '=');
     const auto* const option = find_option(preconditioner_options(), pair.front());
     if (!option || pair.size() != 2)
-      throw BadArgument(fmt::format("'{}' is no option of preconditioners and its value", words[k]));
+      throw BadArgument(fmt::format("'{}' is not an option of preconditioners with its value", words[k]));
     if (option->kind == OptionKind::word)
       option->set(options, std::string_view(pair[1]));
     else

@@ -44,7 +44,7 @@ class FormatParser {
  private:
   [[noreturn]] void bad() const {
     throw FortranError(
-        "is no format of numbers in columns; such are (10I6), (5E15.8), (1P,4D20.12) and (3(1X,E25.16))");
+        "is not a format of numbers in columns; such are (10I6), (5E15.8), (1P,4D20.12) and (3(1X,E25.16))");
   }
   bool take(char c) noexcept { return at_ < rest_.size() && rest_[at_] == c && (++at_, true); }
 

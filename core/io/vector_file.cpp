@@ -110,7 +110,7 @@ VectorColumns read_npy(const ContextPtr& context, const std::string& path, const
       std::count_if(lengths.begin(), lengths.end(), [](std::int64_t one) { return one != 1; });
   const bool columns = several && lengths.size() == 2 && others == 2;
   if (lengths.empty() || lengths.size() > 2 || (others > 1 && !columns))
-    refuse("is no vector: its shape must be one row or one column, such as (100,) or (100, 1)");
+    refuse("is not a vector: its shape must be one row or one column, such as (100,) or (100, 1)");
   const std::size_t bytes = type == "'<f8'" || type == "'<i8'"   ? 8
                             : type == "'<f4'" || type == "'<i4'" ? 4
                                                                  : 0;

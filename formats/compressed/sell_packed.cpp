@@ -398,8 +398,8 @@ constexpr ParamDoc params[] = {
      "cheaper",
      "auto", 0, 0, "auto|natural|sorted"},
     {"percent",
-     "on a device, for matrices of 2^20 entries and more: the most bytes, in percent of those of csr", "73",
-     1, 100000}};
+     "on a device, for matrices of 2^20 entries and more: the most bytes, in percent of the bytes of csr",
+     "73", 1, 100000}};
 
 }  // namespace
 

@@ -50,7 +50,8 @@ inline PetscErrorCode describe_exception(char* text, std::size_t size) noexcept 
     return write(error.what(), PETSC_ERR_ARG_OUTOFRANGE);
   } catch (const std::exception& error) { return write(error.what(), PETSC_ERR_LIB); } catch (...) {
     // Thrown by a monitor, a test or a product of the program.
-    return write("a function of the program has thrown something that is no std::exception", PETSC_ERR_LIB);
+    return write("a function of the program has thrown something that is not a std::exception",
+                 PETSC_ERR_LIB);
   }
 }
 

@@ -265,10 +265,9 @@ void PreconditionerChoice::consider(const std::function<ChoiceTraits()>& traits)
         "10 % of the solves are {:.0f} so far",
         waiting.candidate->id, waiting.solve, iterations, waiting.risk, std::max(budget, 0.0));
   else if (tried_.empty())
-    reason_ = fmt::format(
-        "jacobi: with {:.0f} iterations no candidate is predicted to pay for its setup in {:.0f} "
-        "more solves",
-        iterations, remaining);
+    reason_ =
+        fmt::format("jacobi: with {:.0f} iterations no candidate is predicted to pay for its setup in {}",
+                    iterations, remaining < 1 ? "one solve" : fmt::format("{:.0f} more solves", remaining));
 }
 
 void PreconditionerChoice::note_setup(double seconds) {

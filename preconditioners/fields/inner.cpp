@@ -64,7 +64,7 @@ InnerSpec spec_of(std::string_view text) {
     const std::size_t equal = words[k].find('=');
     if (equal == std::string_view::npos || equal == 0 || equal + 1 == words[k].size())
       throw BadArgument(
-          fmt::format("inner: '{}' of field {} is no option; {}", words[k], spec.field, inner_syntax));
+          fmt::format("inner: '{}' of field {} is not an option; {}", words[k], spec.field, inner_syntax));
     const std::string_view key = words[k].substr(0, equal), value = words[k].substr(equal + 1);
     if (key == "method") {
       spec.solver.method = value;

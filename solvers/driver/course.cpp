@@ -83,9 +83,10 @@ Next Course<T>::follow(bool new_values, bool cycle_ended, Inquiry<T>& ask) {
   if (leave_rounding(StopReason::stagnation, "corrections no longer help", ask)) return begin_again(false);
   return end_for_a_cause(
       broke ? StopReason::breakdown : StopReason::stagnation,
-      fmt::format("{}{}the residual of the recurrence is {:.3g}, that of b - A x is {:.3g}, and restarts no "
-                  "longer help",
-                  detail, detail.empty() ? "" : "; ", verdict_.residual, truth),
+      fmt::format(
+          "{}{}the residual of the recurrence is {:.3g}, the residual b - A x is {:.3g}, and restarts no "
+          "longer help",
+          detail, detail.empty() ? "" : "; ", verdict_.residual, truth),
       ask);
 }
 

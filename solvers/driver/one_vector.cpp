@@ -88,7 +88,7 @@ class OneVectorRun final : private Inquiry<T> {
     if (options_.device_steps != "graph") {
       std::string why;
       if (context().vector_kernels() != VectorKernels::native) {
-        why = fmt::format("the vector operations are those of {}", to_string(context().vector_kernels()));
+        why = fmt::format("the vector operations come from {}", to_string(context().vector_kernels()));
       } else if (callers_.weights) {
         why = "residual_norm is " + options_.residual_norm;
       } else if (Steps<T>* const resident = resident_steps_for(workspace_, system(), why)) {

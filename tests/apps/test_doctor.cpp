@@ -38,7 +38,7 @@ TEST(Doctor, SaysWhoHoldsThreads) {
          "64 threads share 2 processors, wait for each other, and a solve may take many times as long: set "
          "OMP_NUM_THREADS=2, or unset it.");
   expect(finding_of(ThreadFacts{2, 2, 2, 0, "many", {}}), Health::warning, "OMP_NUM_THREADS=many",
-         "'many', which is no number of threads, and is ignored");
+         "'many', which is not a number of threads, and is ignored");
   expect(finding_of(ThreadFacts{1, 8, 1, 0, {}, {{"OMP_PROC_BIND", "true"}}}), Health::warning,
          "affinity permits 1 of 8; OMP_PROC_BIND=true", "this process may run on 1 of 8 processors");
   expect(finding_of(ThreadFacts{4, 64, 64, 4, {}, {}}), Health::ok, "the control group grants the time of 4",
@@ -182,7 +182,7 @@ TEST_F(DoctorCommand, FindsMoreThreadsThanProcessors) {
 
 TEST_F(DoctorCommand, FindsAVariableThatIsNoNumber) {
   set("OMP_NUM_THREADS", "many");
-  expect_command("threads", "warning", "'many', which is no number of threads");
+  expect_command("threads", "warning", "'many', which is not a number of threads");
 }
 
 TEST_F(DoctorCommand, FindsAnAffinityOfOneProcessor) {

@@ -405,7 +405,7 @@ TEST(ProblemFile, MistakesInPartsHaveAPlace) {
     EXPECT_NE(text.find(part), std::string::npos) << text;
   };
   says("{format: csr, parts: [{format: csr}]}", "3:24",
-       "operator.parts are those of format sum; operator.format is csr");
+       "operator.parts belong to format sum; operator.format is csr");
   says("{format: sum, parts: csr}", "3:24", "must be a list of parts such as");
   says("{format: sum, parts: []}", "3:24", "must be a list of parts such as");
   says("{format: sum, parts: [{take: diagonals}, {format: csr}]}", "3:25",

@@ -126,7 +126,7 @@ TEST_F(Scale, BadFactorsAreRefused) {
       {{"solve", "p.yaml", "--set", "matrix.scale=minus"}, "matrix.scale"},
       {{"solve", "q.yaml"}, "q.yaml:2:10: with a scale of 1e+200 an entry of the matrix becomes infinite"},
       {{"convert", "huge.mtx", "c.mtx", "--scale", "1e200"}, "becomes infinite"},
-      {{"convert", "a.mtx", "c.mtx", "--scale", "0"}, "--scale: 0 is no factor"},
+      {{"convert", "a.mtx", "c.mtx", "--scale", "0"}, "--scale: 0 is not a factor"},
       {{"convert", "a.mtx", "c.mtx", "--scale", "inf"}, "--scale"}};
   for (const auto& [arguments, text] : cases) {
     const Outcome o = run(arguments);

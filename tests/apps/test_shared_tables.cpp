@@ -75,7 +75,7 @@ TEST_F(SharedTables, AreRefusedWithTheReason) {
          "it is of the processor 'Another processor', and this one is '" + here + "'");
   TunedMachine table = table_of(here);
   table.matrices[0].formats.push_back({"sell-pakced", 1, 1e-3, 1e-3});
-  import(table, "matrices[0].formats[2] is 'sell-pakced', which is no format of protean");
+  import(table, "matrices[0].formats[2] is 'sell-pakced', which is not a format of protean");
   import(table, "Did you mean 'sell-packed'?");
   for (const char* key : {"processor", "threads", "version", "date"}) {
     table = table_of(here);

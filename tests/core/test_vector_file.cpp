@@ -86,16 +86,16 @@ TEST_F(VectorFile, OtherTypesAndShapesOfNumPyAreRead) {
 TEST_F(VectorFile, WhatIsNoVectorIsRefused) {
   const std::string good = npy("<f8", "(5,)", values);
   const std::pair<std::string, const char*> cases[] = {
-      {npy("<f8", "(5, 2)", values), "is no vector"},
-      {npy("<f8", "()", values), "is no vector"},
-      {npy("<f8", "(1, 5, 1)", values), "is no vector"},
+      {npy("<f8", "(5, 2)", values), "is not a vector"},
+      {npy("<f8", "()", values), "is not a vector"},
+      {npy("<f8", "(1, 5, 1)", values), "is not a vector"},
       {npy(">f8", "(5,)", values), "'>f8'"},
       {npy("<c16", "(5,)", values), "'<c16'"},
       {npy("<f8", "(6,)", values), "bytes of numbers"},
       {npy("<f8", "(4,)", values), "bytes of numbers"},
-      {npy("<f8", "(99999999999999999999,)", values), "is no vector"},
-      {npy("<f8", "(281474976710656, 281474976710656)", values), "is no vector"},
-      {npy("<f8", "(281474976710656, 65536, 281474976710656)", values), "is no vector"},
+      {npy("<f8", "(99999999999999999999,)", values), "is not a vector"},
+      {npy("<f8", "(281474976710656, 281474976710656)", values), "is not a vector"},
+      {npy("<f8", "(281474976710656, 65536, 281474976710656)", values), "is not a vector"},
       {good.substr(0, good.size() - 1), "bytes of numbers"},
       {good.substr(0, 60), "header"},
       {good.substr(0, 8), "header"},

@@ -103,7 +103,7 @@ TEST(Fields, InnerTexts) {
   EXPECT_SAYS(refused("u amg cycles=two"), "cycles is 'two'; it must be a number");
   EXPECT_SAYS(refused("u amg smoother=none"), "inner: smoother of field u is 'none'");
   EXPECT_SAYS(refused("u jacobi cycles=2"), "cycles is for");
-  EXPECT_SAYS(refused("u amg cycles"), "is no option");
+  EXPECT_SAYS(refused("u amg cycles"), "is not an option");
   EXPECT_SAYS(refused("u auto cycles=2"), "name the type");
   EXPECT_SAYS(refused("u amg, u jacobi"), "field u has two parts");
   EXPECT_SAYS(refused("u amg tolerance=0.1"), "are for a method");

@@ -159,7 +159,7 @@ def seen(x: Any, what: str) -> Any:
 
 def _in_entries(what: str, stride: int, size: int) -> int:
     if stride % size:
-        raise BadArgument(f"{what} has a stride of {stride} bytes, which is no number of entries of {size} bytes")
+        raise BadArgument(f"{what} has a stride of {stride} bytes, which is not a multiple of {size}")
     return stride // size
 
 

@@ -365,7 +365,7 @@ def matrix(
         tensor of PyTorch, or any object with indptr, indices and data there; its rows must be sorted.
     format : str, optional
         The name of a format (`formats`), which is made at once. "auto": the next solve chooses, since its method
-        matters; until then products are those of csr.
+        matters; until then products run in csr.
     parameters : dict, optional
         Parameters of the format.
     kernel : str, optional
@@ -378,7 +378,7 @@ def matrix(
     dtype : {float32, float64}, optional
         The type of the entries. Left out: float32 where A has it, else float64.
     threads : int, optional
-        The number of threads. Left out: that of `set_threads`.
+        The number of threads. Left out: the number given to `set_threads`.
 
     Raises
     ------

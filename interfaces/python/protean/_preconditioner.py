@@ -111,7 +111,7 @@ def preconditioner(name: str, A: Any, **options: Any) -> Preconditioner:
         The matrix.
     **options
         Options of the preconditioner (`options`), such as ``fill=2``. "amg" and "auto" also take ``near_null_space``,
-        an array of shape (n, k) with vectors that A maps nearly to zero, such as that of `rigid_body_modes`.
+        an array of shape (n, k) with vectors that A maps nearly to zero, such as the result of `rigid_body_modes`.
 
     Returns
     -------

@@ -63,7 +63,7 @@ TypeError
 KeyboardInterrupt
     After Ctrl-C. Its attribute ``x`` is the iterate.""",
     "right": """
-M is applied on the right, so that the residual is that of A x = b; SciPy applies it on the left, so that its
+M is applied on the right, so that the residual is b - A x; SciPy applies it on the left, so that its
 callback gets the norm of M r.""",
 }
 

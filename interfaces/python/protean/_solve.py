@@ -44,7 +44,7 @@ class Solver:
         "auto": jacobi at first, in a long solve and in repeated ones another one that pays, and none if the diagonal
         has a zero. None or "none": none. A name of `preconditioners`; a dict such as ``{"type": "ic", "fill": 2}``; a
         `Preconditioner`; a matrix that approximates the inverse; a `LinearOperator`; an object with ``solve()``, such
-        as that of ``spilu()``; a hierarchy of pyamg.
+        as the result of ``spilu()``; a hierarchy of pyamg.
     **options
         The keys of a problem file: see `solve`.
 

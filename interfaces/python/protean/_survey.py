@@ -82,7 +82,7 @@ def choose(A: Any, *, expected_iterations: int = 0, method: str = "cg", selector
     method : str, optional
         Its products an iteration count.
     selector : str, optional
-        What chooses the format (docs/selectors.md); the table of predictions is that of "model" in any case.
+        What chooses the format (docs/selectors.md); the predictions come from "model" in any case.
 
     Returns
     -------

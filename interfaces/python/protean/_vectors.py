@@ -37,7 +37,7 @@ def real_array(x: Any, what: str) -> Array:
     try:
         array = np.asarray(x)
     except ValueError as error:  # rows of several lengths
-        raise BadArgument(f"{what} is no array of numbers: {error}") from None
+        raise BadArgument(f"{what} is not an array of numbers: {error}") from None
     try:
         is_float32(array.dtype)
     except TypeError as error:

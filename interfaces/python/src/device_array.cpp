@@ -319,7 +319,7 @@ void require_entries(const DeviceArray& array, const Gpu& gpu) {
   const Entry wanted = entry_of<std::remove_const_t<T>>;
   if (array.entry() != wanted)
     throw BadArgument(array.what() + " has entries of type " + to_string(array.entry()) +
-                      ", the matrix those of type " + to_string(wanted) +
+                      ", the matrix has entries of type " + to_string(wanted) +
                       "; convert it (on a GPU nothing is converted silently)");
 }
 

@@ -72,7 +72,7 @@ def test_wrong_arrays_are_refused(cupy, sparse):
     A = protean.matrix(given)
     b = cupy.ones(100)
     for wrong, said in (
-        (cupy.ones(100, dtype=np.float32), "b has entries of type float32, the matrix those of type float64"),
+        (cupy.ones(100, dtype=np.float32), "b has entries of type float32, the matrix has entries of type float64"),
         (cupy.ones(200)[::2], r"b has strides \(2,\)"),
         (cupy.ones(99), "b has shape"),
         (cupy.ones((100, 4))[:, ::2], "b has strides"),
