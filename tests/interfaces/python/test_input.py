@@ -127,7 +127,7 @@ MATRICES = {
     "dense-bool": (lambda: np.eye(N, dtype=bool), TypeError, "no real numbers"),
     "dense-object": (lambda: np.eye(N).astype(object), TypeError, "no real numbers"),
     "dense-masked": (lambda: masked(np.eye(N)), ValueError, "the matrix is a masked array"),
-    "ragged": (lambda: [[1.0, 2.0], [3.0]], ValueError, "no array of numbers"),
+    "ragged": (lambda: [[1.0, 2.0], [3.0]], ValueError, "is not an array of numbers"),
     "float-indices": (lambda: floats_as_indices("indices"), TypeError, "indices is an array of float64"),
     "float-indptr": (lambda: floats_as_indices("indptr"), TypeError, "indptr is an array of float64"),
     "masked-data": (lambda: Arrays(poisson(5), data=masked(poisson(5).data)), ValueError, "masked array"),
