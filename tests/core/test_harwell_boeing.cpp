@@ -159,7 +159,7 @@ TEST(HarwellBoeing, SaysWhatIsWrongAndWhere) {
       {&File::formats, "10I6 (10I6) (5E15.8)", 4, 1, "where a format in brackets should be"},
       {&File::formats, "(10I6) (10I6) (5E15.8", 4, 15,
        "'(5E15.8', which is not a format of numbers in columns"},
-      {&File::formats, "(10I6) (10A6) (5E15.8)", 4, 8, "no format of numbers in columns"},
+      {&File::formats, "(10I6) (10A6) (5E15.8)", 4, 8, "not a format of numbers in columns"},
       {&File::formats, "(10I6) (10I6) (99999E99.8)", 4, 15, "not a format of numbers in columns"},
       {&File::formats, "(10I6) (10I6) (5E14.8)", 7, 43,
        "'+00' behind the last number that the format '(5E14.8)' has"},
