@@ -15,18 +15,12 @@ import shutil
 import subprocess
 import sys
 
+from checks import end, expect, make_empty, run, skip
+
 cmake, build, work, source = sys.argv[1], *(pathlib.Path(word).resolve() for word in sys.argv[2:5])
 version = sys.argv[5]
 compatible = ".".join(version.split(".")[:2]) if version.startswith("0.") else version.split(".")[0]
 shared = f"libprotean{compatible}"
-problems = []
-
-
-def skip(reason):
-    print("skipped:", reason)
-    sys.exit(77)
-
-
 missing = [tool for tool in ("cpack", "dpkg", "dpkg-deb", "dpkg-shlibdeps", "pkg-config") if not shutil.which(tool)]
 if missing:
     skip(f"{', '.join(missing)} not installed (Debian: dpkg-dev)")
@@ -36,21 +30,7 @@ needed = ["libprotean.a", f"libprotean.so.{version}", "protean", "apps/manual/ma
 if missing := [name for name in needed if not (build / name).exists()]:
     skip(f"{', '.join(missing)} not built")
 
-
-def expect(condition, message):
-    if not condition:
-        problems.append(message)
-
-
-def run(*words, **more):
-    done = subprocess.run([str(word) for word in words], text=True, capture_output=True, check=False, **more)
-    if done.returncode:
-        sys.exit(f"{' '.join(str(word) for word in words)}\n{done.stdout[-3000:]}{done.stderr[-3000:]}")
-    return done.stdout
-
-
-shutil.rmtree(work, ignore_errors=True)
-work.mkdir(parents=True)
+make_empty(work)
 maker = {**os.environ, "DEBFULLNAME": "Jane Doe", "DEBEMAIL": "jane.doe@example.org", "SOURCE_DATE_EPOCH": "1795000000",
          "DPKG_DEB_COMPRESSOR_LEVEL": "1"}
 nobody = {name: value for name, value in maker.items() if name != "DEBEMAIL"}
@@ -136,5 +116,4 @@ left = [path for path in set(root.rglob("*")) - before if not path.is_relative_t
 expect(not left, f"left: {left[:5]}")
 known = (database / "status").read_text()
 expect(not re.search(r"^Package: (lib)?protean", known, re.M), "the database has them still")
-print("\n".join(problems) if problems else f"{len(packages)} packages made, installed, used and removed")
-sys.exit(bool(problems))
+end(f"{len(packages)} packages made, installed, used and removed")

@@ -10,10 +10,11 @@ import subprocess
 import sys
 import tempfile
 
+from checks import skip
+
 compiler = shutil.which("gfortran")
 if not compiler:
-    print("skipped: gfortran was not found")
-    sys.exit(77)
+    skip("gfortran was not found")
 
 PROGRAM = """
 program arrays

@@ -11,12 +11,13 @@ import shutil
 import subprocess
 import sys
 
+from checks import skip
+
 cmake, build, work, compiler, sanitizers = sys.argv[1], sys.argv[2], pathlib.Path(sys.argv[3]), sys.argv[4], sys.argv[5]
 examples = pathlib.Path(sys.argv[6])
 variables = [part for given in sys.argv[7:] for part in ("-D", given)]
 if sanitizers:
-    print("skipped: a user's program is not built with the sanitizers of this build")
-    sys.exit(77)
+    skip("a user's program is not built with the sanitizers of this build")
 shutil.rmtree(work, ignore_errors=True)
 
 

@@ -9,37 +9,26 @@ import shutil
 import subprocess
 import sys
 
+from checks import end, expect, run, skip
+
 prefix = pathlib.Path(sys.argv[1])
 if not prefix.is_dir():
-    print("skipped: there is no", prefix)
-    sys.exit(77)
+    skip(f"there is no {prefix}")
 protean = prefix / "bin" / "protean"
 if not protean.is_file():
-    print("skipped: the command is not part of this build")
-    sys.exit(77)
-errors = []
-
-
-def expect(condition, message):
-    if not condition:
-        errors.append(message)
-
-
-def output(*words):
-    return subprocess.run([str(word) for word in words], check=True, capture_output=True, text=True).stdout
-
+    skip("the command is not part of this build")
 
 # Each command has a page, and a page says what the command's own help says.
-commands = re.findall(r"^  ([a-z]+)  ", output(protean, "--help").split("Subcommands:")[1], re.MULTILINE)
+commands = re.findall(r"^  ([a-z]+)  ", run(protean, "--help").split("Subcommands:")[1], re.MULTILINE)
 expect(len(commands) >= 8, f"too few commands: {commands}")
 manual = prefix / "share" / "man"
 for name, section, words in [("protean", 1, []), ("protean-problem", 5, ["problem"]),
                              *((f"protean-{command}", 1, [command]) for command in commands)]:
     page = manual / f"man{section}" / f"{name}.{section}"
     if not page.is_file():
-        errors.append(f"{page} is missing")
+        expect(False, f"{page} is missing")
         continue
-    expect(page.read_text() == output(protean, "help", "--man", *words), f"{page} is not what the command says")
+    expect(page.read_text() == run(protean, "help", "--man", *words), f"{page} is not what the command says")
     if shutil.which("groff"):
         shown = subprocess.run(["groff", "-man", "-Tutf8", "-P-cbou", "-ww", str(page)], capture_output=True, text=True,
                                check=False)
@@ -56,17 +45,17 @@ for shell, name in (("zsh", "zsh/site-functions/_protean"), ("fish", "fish/vendo
     script = prefix / "share" / name
     expect(script.is_file(), f"{script} is missing")
     if script.is_file():
-        expect(script.read_text() == output(protean, "help", "--completion", shell),
+        expect(script.read_text() == run(protean, "help", "--completion", shell),
                f"{script} is not what the command says")
         if shutil.which(shell):
             subprocess.run([shell, "-n", str(script)], check=True)
 
 # Editors find the schema of problem files from each installed one.
 schema = prefix / "share" / "protean" / "protean.schema.json"
-expect(schema.is_file() and schema.read_text() == output(protean, "schema"), f"{schema} is not what the command says")
-problems = sorted((prefix / "share" / "doc" / "Protean" / "problems").glob("*.yaml"))
-expect(len(problems) >= 15, f"too few problems: {len(problems)}")
-for problem in problems:
+expect(schema.is_file() and schema.read_text() == run(protean, "schema"), f"{schema} is not what the command says")
+files = sorted((prefix / "share" / "doc" / "Protean" / "problems").glob("*.yaml"))
+expect(len(files) >= 15, f"too few problems: {len(files)}")
+for problem in files:
     named = re.match(r"# yaml-language-server: \$schema=(\S+)\n", problem.read_text())
     expect(named and (problem.parent / named[1]).resolve() == schema.resolve(),
            f"{problem} does not begin with a line that names {schema}")
@@ -80,7 +69,7 @@ found = 0
 for document in [documents / "README.md", documents / "problems" / "README.md", documents / "docs" / "formats.md",
                  documents / "docs" / "adaptive.md", documents / "docs" / "architecture.md"]:
     if not document.is_file():
-        errors.append(f"{document} is missing")
+        expect(False, f"{document} is missing")
         continue
     for link in re.findall(r"\]\(([^)#:]+)\)", document.read_text()):
         target = (document.parent / link).resolve()
@@ -94,7 +83,6 @@ expect(found > 5, "no links were checked")
 problem = documents / "problems" / "trefethen-2000.yaml"
 expect(problem.is_file(), f"{problem} is missing")
 if problem.is_file():
-    expect("converged" in output(protean, "solve", problem, "--threads", 1), f"{problem} is not solved")
+    expect("converged" in run(protean, "solve", problem, "--threads", 1), f"{problem} is not solved")
 
-print("\n".join(errors) or f"{prefix}: {len(commands)} commands with man pages, {found} links")
-sys.exit(1 if errors else 0)
+end(f"{prefix}: {len(commands)} commands with man pages, {found} links")

@@ -12,6 +12,8 @@ import pathlib
 import subprocess
 import sys
 
+from checks import skip
+
 arguments = sys.argv[1:]
 launcher = []
 environment = dict(os.environ)
@@ -24,11 +26,9 @@ if arguments[0] == "--ranks":
 folder, name = pathlib.Path(arguments[0]), arguments[1]
 reason = folder / f"{name}.skipped"
 if reason.exists():
-    print("skipped:", reason.read_text().strip())
-    sys.exit(77)
+    skip(reason.read_text().strip())
 if not (folder / "CMakeCache.txt").exists():
-    print("skipped: installed-consumer builds it, and was not run or was skipped itself")
-    sys.exit(77)
+    skip("installed-consumer builds it, and was not run or was skipped itself")
 if not (folder / name).exists():
     sys.exit(f"{name} was not built, and nothing says why")
 sys.exit(subprocess.run([*launcher, str(folder / name), *arguments[2:]], check=False, env=environment).returncode)

@@ -14,15 +14,15 @@ import shutil
 import subprocess
 import sys
 
+from checks import skip
+
 work, examples, cxx = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]), sys.argv[3]
 prefix = work / "prefix"
 configs = sorted(prefix.rglob("protean.pc"))
 if not configs:
-    print("skipped: installed-consumer installs the package, and was not run or was skipped itself")
-    sys.exit(77)
+    skip("installed-consumer installs the package, and was not run or was skipped itself")
 if not shutil.which("pkg-config"):
-    print("skipped: there is no pkg-config")
-    sys.exit(77)
+    skip("there is no pkg-config")
 libraries = configs[0].parent.parent
 moved = work / "moved"
 shutil.rmtree(moved, ignore_errors=True)

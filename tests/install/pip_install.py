@@ -12,38 +12,21 @@ import importlib.util
 import os
 import pathlib
 import re
-import shutil
-import subprocess
 import sys
 import tarfile
 import zipfile
+
+from checks import end, expect, make_empty, run, skip
 
 cmake, build, work, source = sys.argv[1], *(pathlib.Path(word).resolve() for word in sys.argv[2:5])
 version, options = sys.argv[5], sys.argv[6:]
 wanted = ("scikit_build_core", "nanobind", "numpy", "pip")
 if missing := [name for name in wanted if not importlib.util.find_spec(name)]:
-    print(f"skipped: {', '.join(missing)} not installed for {sys.executable}")
-    sys.exit(77)
+    skip(f"{', '.join(missing)} not installed for {sys.executable}")
 if not (build / "libprotean.a").exists() or not (build / "apps/libprotean_apps.a").exists():
-    print("skipped: the library and the command are not built")
-    sys.exit(77)
-problems = []
+    skip("the library and the command are not built")
 
-
-def expect(condition, message):
-    if not condition:
-        problems.append(message)
-
-
-def run(*words, **more):
-    done = subprocess.run([str(word) for word in words], text=True, capture_output=True, check=False, **more)
-    if done.returncode:
-        sys.exit(f"{' '.join(str(word) for word in words)}\n{done.stdout[-4000:]}{done.stderr[-4000:]}")
-    return done.stdout
-
-
-shutil.rmtree(work, ignore_errors=True)
-work.mkdir(parents=True)
+make_empty(work)
 pip = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--no-input")
 defines = [word for name in (f"PROTEAN_BUILT={build}", *options) for word in ("-C", f"cmake.define.{name}")]
 run(*pip, "wheel", "--no-build-isolation", "--no-deps", "--no-index", "-C", f"build-dir={work / 'build'}", *defines,
@@ -90,5 +73,4 @@ alone = run(cmake, "-S", work / "archive" / f"protean-{version}", "-B", work / "
             "-DPROTEAN_PYTHON=ON", "-DPROTEAN_TESTS=OFF", f"-DPython_EXECUTABLE={sys.executable}",
             *(f"-DPROTEAN_{name}=OFF" for name in ("CUDA", "KOKKOS", "MKL", "METIS", "HYPRE", "PETSC")))
 expect(f"Protean {version}" in alone, "the archive has another version")
-print("\n".join(problems) if problems else "the wheel solves, and the archive is whole")
-sys.exit(bool(problems))
+end("the wheel solves, and the archive is whole")

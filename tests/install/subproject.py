@@ -9,8 +9,9 @@ import json
 import pathlib
 import re
 import shutil
-import subprocess
 import sys
+
+from checks import end, expect, run
 
 cmake, source, work = sys.argv[1], *(pathlib.Path(word).resolve() for word in sys.argv[2:])
 shutil.rmtree(work, ignore_errors=True)
@@ -62,21 +63,6 @@ int main() {
   return protean::solve(protean::csr_view(1, 1, row_ptr, col, value), {b, 1}, {x, 1}).converged() ? 0 : 1;
 }
 """)
-problems = []
-
-
-def expect(condition, message):
-    if not condition:
-        problems.append(message)
-
-
-def run(*words):
-    done = subprocess.run([str(word) for word in words], text=True, capture_output=True, check=False)
-    if done.returncode:
-        sys.exit(f"{' '.join(str(word) for word in words)}\n{done.stdout[-3000:]}{done.stderr[-3000:]}")
-    return done.stdout
-
-
 build = work / "build"
 run(cmake, "-S", work / "project", "-B", build, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Debug",
     "-DCMAKE_CXX_FLAGS=-DOF_THE_OUTER_PROJECT", "-DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON",
@@ -106,5 +92,4 @@ run("ninja", "-C", build, *(found[1] for found in objects))
 for found in objects:
     block = commands[found.start():].split("\n\n")[0]
     expect("-DOF_THE_OUTER_PROJECT" in block and " -g" in block, f"{found[1]} has other flags")
-print("\n".join(problems) if problems else f"{len(targets)} targets, {len(before)} variables as they were")
-sys.exit(bool(problems))
+end(f"{len(targets)} targets, {len(before)} variables as they were")
