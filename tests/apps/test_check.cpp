@@ -6,14 +6,14 @@
 #include "command_problems.hpp"
 #include "core/error.hpp"
 #include "core/io/matrix_head.hpp"
+#include "support/text.hpp"
 
 namespace protean {
 namespace {
 
 using Json = nlohmann::json;
+using test::has;
 using test::Outcome;
-
-bool has(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
 
 class CheckCommand : public test::CommandTest {
  protected:

@@ -15,13 +15,14 @@
 #include "apps/command/launch.hpp"
 #include "core/processors.hpp"
 #include "support/command.hpp"
+#include "support/text.hpp"
 
 namespace protean::apps {
 namespace {
 
 using Json = nlohmann::json;
+using test::has;
 
-bool has(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
 constexpr std::size_t gibibyte = std::size_t{1} << 30;
 
 void expect(const Finding& found, Health health, std::string_view text, std::string_view advice) {

@@ -15,9 +15,12 @@
 #include "support/battery.hpp"
 #include "support/folder.hpp"
 #include "support/oracle.hpp"
+#include "support/text.hpp"
 
 namespace protean::apps::fem {
 namespace {
+
+using test::message_of;
 
 using protean::test::Folder;
 using protean::test::test_context;
@@ -322,10 +325,7 @@ TEST(Fem, GmshFilesOfACubeSolveAsTheCubeDoes) {
 TEST(Fem, BadGmshFilesAreRefusedWithTheLine) {
   const Folder folder;
   const auto message = [&](const std::string& text) {
-    try {
-      (void)read_gmsh(write(folder, text));
-    } catch (const BadFile& error) { return std::string(error.what()); }
-    return std::string("no error");
+    return message_of<BadFile>([&] { (void)read_gmsh(write(folder, text)); });
   };
   const auto changed = [](std::string text, const std::string& from, const std::string& to) {
     return text.replace(text.find(from), from.size(), to);

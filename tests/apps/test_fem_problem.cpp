@@ -4,6 +4,7 @@
 #include "apps/problem/problem_file.hpp"
 #include "core/error.hpp"
 #include "support/command.hpp"
+#include "support/text.hpp"
 
 namespace protean::test {
 namespace {
@@ -17,10 +18,7 @@ std::string hex(const std::string& more, const std::string& rest = "") {
 }
 
 std::string complaint(const std::string& text) {
-  try {
-    (void)read(text);
-  } catch (const BadFile& error) { return error.what(); }
-  return "no error";
+  return message_of<BadFile>([&] { (void)read(text); });
 }
 
 TEST(FemProblemFile, IsRead) {

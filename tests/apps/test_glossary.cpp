@@ -15,12 +15,13 @@
 #include "preconditioners/options.hpp"
 #include "solvers/options.hpp"
 #include "support/command.hpp"
+#include "support/text.hpp"
 #include "systems/options.hpp"
 
 namespace protean::apps {
 namespace {
 
-bool has(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
+using test::has;
 
 std::string without_ticks(std::string text) {
   std::erase(text, '`');

@@ -5,6 +5,7 @@
 #include "apps/solve/notes.hpp"
 #include "core/processors.hpp"
 #include "support/command.hpp"
+#include "support/text.hpp"
 
 namespace protean::test {
 namespace {
@@ -29,9 +30,6 @@ class Notes : public CommandTest {
                              "\n" + entries);
   }
   Json report() const { return Json::parse(files().at("r.json")); }
-  static bool says(const std::string& text, std::string_view words) {
-    return text.find(words) != std::string::npos;
-  }
 };
 
 TEST_F(Notes, OfRowsThatTheNormDoesNotSee) {
@@ -47,10 +45,10 @@ TEST_F(Notes, OfRowsThatTheNormDoesNotSee) {
     EXPECT_TRUE(note.starts_with("The stopping test does not see ")) << note;
     EXPECT_GE(std::stoi(note.substr(31)), 120) << note;
     EXPECT_TRUE(
-        says(note, " of 144 rows, the first of them row 12 (from 0), and x does not meet their equations"))
+        has(note, " of 144 rows, the first of them row 12 (from 0), and x does not meet their equations"))
         << note;
-    EXPECT_TRUE(says(note, "Take solver.residual_norm: diagonal")) << note;
-    EXPECT_TRUE(says(blind.out, "  note         The stopping test does not see")) << blind.out;
+    EXPECT_TRUE(has(note, "Take solver.residual_norm: diagonal")) << note;
+    EXPECT_TRUE(has(blind.out, "  note         The stopping test does not see")) << blind.out;
     for (const char* method : {"cg", "minres", "bicgstab"}) {
       const Outcome seeing =
           run({"solve", "p.yaml", "--method", method, "--set", "solver.residual_norm=diagonal"});
@@ -58,7 +56,7 @@ TEST_F(Notes, OfRowsThatTheNormDoesNotSee) {
       EXPECT_LE(report()["error"]["relative"].get<double>(), 1e-6) << method;
       EXPECT_FALSE(report().contains("note")) << method << report()["note"];
       EXPECT_EQ(report()["residual"]["norm"], "2-norm of rows divided by the diagonal");
-      EXPECT_TRUE(says(seeing.out, "(2-norm of rows divided by the diagonal,")) << seeing.out;
+      EXPECT_TRUE(has(seeing.out, "(2-norm of rows divided by the diagonal,")) << seeing.out;
     }
   }
 }
@@ -76,14 +74,14 @@ TEST_F(Notes, OfFieldsOfDifferentSizes) {
   write("p.yaml", "matrix: {file: a.mtx}\nrhs: {file: b.mtx}\noutput: {report: r.json}\n");
   EXPECT_EQ(run({"solve", "p.yaml", "--method", "cg", "--set", "preconditioner.type=none"}).code, 0);
   const std::string note = report()["note"].get<std::string>();
-  EXPECT_TRUE(says(note, "does not see 20 of 40 rows, the first of them row 20")) << note;
-  EXPECT_TRUE(says(note, "Take a smaller solver.relative_tolerance")) << note;
+  EXPECT_TRUE(has(note, "does not see 20 of 40 rows, the first of them row 20")) << note;
+  EXPECT_TRUE(has(note, "Take a smaller solver.relative_tolerance")) << note;
   // Of columns, too.
   write("b.mtx", "%%MatrixMarket matrix array real general\n40 2\n" + b.substr(b.find("40 1\n") + 5) +
                      b.substr(b.find("40 1\n") + 5));
   EXPECT_EQ(run({"solve", "p.yaml", "--method", "cg", "--set", "preconditioner.type=none"}).code, 0);
   EXPECT_TRUE(
-      says(report()["note"].get<std::string>(), "Right-hand side 0: The stopping test does not see 20"))
+      has(report()["note"].get<std::string>(), "Right-hand side 0: The stopping test does not see 20"))
       << report()["note"];
 }
 
@@ -117,9 +115,9 @@ TEST_F(Notes, OfOrdinarySystemsThereAreNone) {
 
 TEST_F(Notes, OfMoreThreadsThanProcessors) {
   EXPECT_EQ(apps::note_on_threads(2, 2), "");
-  EXPECT_TRUE(says(apps::note_on_threads(64, 2), "64 threads share 2 processors"))
+  EXPECT_TRUE(has(apps::note_on_threads(64, 2), "64 threads share 2 processors"))
       << apps::note_on_threads(64, 2);
-  EXPECT_TRUE(says(apps::note_on_threads(64, 2), "operator.threads: 2 (--threads 2)"));
+  EXPECT_TRUE(has(apps::note_on_threads(64, 2), "operator.threads: 2 (--threads 2)"));
   const int processors = detail::usable_processors();
   ASSERT_GE(processors, 1);
   if (processors >= 1000) GTEST_SKIP() << "no more threads than these processors are allowed";
@@ -128,7 +126,7 @@ TEST_F(Notes, OfMoreThreadsThanProcessors) {
     const Outcome o = run({"solve", "p.yaml", "--threads", std::to_string(processors + more)});
     EXPECT_EQ(o.code, 0) << o.err;
     EXPECT_EQ(report().contains("note"), more == 1);
-    EXPECT_EQ(says(o.out, std::to_string(processors + more) + " threads share"), more == 1) << o.out;
+    EXPECT_EQ(has(o.out, std::to_string(processors + more) + " threads share"), more == 1) << o.out;
   }
 }
 
@@ -146,7 +144,7 @@ TEST_F(Notes, OfASystemWithoutSolutionDoNotSpeakOfManySolutions) {
     const Outcome o = run({"solve", "p.yaml", "--method", method, "--set", "preconditioner.type=none"});
     EXPECT_EQ(o.code, 1) << method << o.out;
     EXPECT_EQ(report()["reason"], "inconsistent") << method << o.out;
-    EXPECT_TRUE(says(report()["advice"].get<std::string>(), "no x solves the system")) << method << o.out;
+    EXPECT_TRUE(has(report()["advice"].get<std::string>(), "no x solves the system")) << method << o.out;
     EXPECT_FALSE(report().contains("note")) << method << report()["note"];
   }
 }
@@ -154,8 +152,8 @@ TEST_F(Notes, OfASystemWithoutSolutionDoNotSpeakOfManySolutions) {
 TEST_F(Notes, InspectShowsRowsThatTheLargestHide) {
   write_penalty("1e30");
   const Outcome text = run({"inspect", "penalty.mtx"});
-  EXPECT_TRUE(says(text.out, "132 of 144 rows are below 1e-08 of the largest")) << text.out;
-  EXPECT_TRUE(says(text.out, "solver.residual_norm: diagonal")) << text.out;
+  EXPECT_TRUE(has(text.out, "132 of 144 rows are below 1e-08 of the largest")) << text.out;
+  EXPECT_TRUE(has(text.out, "solver.residual_norm: diagonal")) << text.out;
   const Json sizes = Json::parse(run({"inspect", "penalty.mtx", "--json"}).out)["structure"]["row_sizes"];
   EXPECT_EQ(sizes["below_tolerance"], 132);
   EXPECT_DOUBLE_EQ(sizes["smallest"].get<double>(), 6);
@@ -165,7 +163,7 @@ TEST_F(Notes, InspectShowsRowsThatTheLargestHide) {
   EXPECT_EQ(
       Json::parse(run({"inspect", "p.yaml", "--json"}).out)["structure"]["row_sizes"]["below_tolerance"], 0);
   write_penalty("4");
-  EXPECT_FALSE(says(run({"inspect", "penalty.mtx"}).out, "residual_norm"));
+  EXPECT_FALSE(has(run({"inspect", "penalty.mtx"}).out, "residual_norm"));
 }
 
 }  // namespace

@@ -26,9 +26,13 @@
 #include "solvers/options.hpp"
 #include "support/command.hpp"
 #include "support/space.hpp"
+#include "support/text.hpp"
 
 namespace protean::apps {
 namespace {
+
+using test::has;
+using test::message_of;
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
@@ -158,17 +162,7 @@ std::vector<OptionValue> bad_values(const OptionInfo& option) {
   return values;
 }
 
-// What the call throws; empty if it does not.
-template <class Call>
-std::string refusal(Call call) {
-  try {
-    call();
-  } catch (const Error& error) { return error.what(); }
-  return {};
-}
-
 bool begins(const std::string& text, const std::string& with) { return text.rfind(with, 0) == 0; }
-bool has(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
 
 // Words that need a library which this build does not have, and the options that are read with these words only.
 bool is_absent(const OptionInfo& option, const OptionValue& value) {
@@ -234,9 +228,9 @@ TYPED_TEST(EveryOption, GoesThroughEveryEntranceToTheReport) {
         const auto read = [&] {
           p = parse_problem(on_command_line ? bare : file, "folder/p.yaml", settings);
         };
-        std::string why = refusal(read);
+        std::string why = message_of(read);
         if (has(why, "runs on a GPU only"))
-          settings.emplace_back("operator.space=device"), why = refusal(read);
+          settings.emplace_back("operator.space=device"), why = message_of(read);
         if (!available) {
           EXPECT_TRUE(has(why, "this build has no")) << why;
           continue;
@@ -260,7 +254,7 @@ TYPED_TEST(EveryOption, GoesThroughEveryEntranceToTheReport) {
       option.set(options, value);
       EXPECT_EQ(option.value(options), value);
       if (available) {
-        const std::string why = refusal([&] { Of::make(reader, options); });
+        const std::string why = message_of([&] { Of::make(reader, options); });
         EXPECT_TRUE(why.empty() || has(why, "runs on a GPU only")) << why;
       }
       // C.
@@ -284,11 +278,11 @@ TYPED_TEST(EveryOption, IsCheckedAtEveryEntrance) {
                                 : option.kind == OptionKind::whole ? "a whole number"
                                                                    : "number";
       const std::string file = this->problem(reader, option, shown);
-      const std::string in_file = refusal([&] { (void)parse_problem(file, "folder/p.yaml"); });
+      const std::string in_file = message_of([&] { (void)parse_problem(file, "folder/p.yaml"); });
       EXPECT_TRUE(begins(in_file, this->place(file))) << in_file;
       const std::vector<std::string> set{path + "=" + shown};
       const std::string bare = this->problem(reader, option, "");
-      const std::string by_set = refusal([&] { (void)parse_problem(bare, "folder/p.yaml", set); });
+      const std::string by_set = message_of([&] { (void)parse_problem(bare, "folder/p.yaml", set); });
       EXPECT_TRUE(begins(by_set, "--set " + path + "=" + shown + ": ")) << by_set;
       for (const std::string& message : {in_file, by_set}) {
         EXPECT_TRUE(has(message, path + " is ")) << message;
@@ -298,7 +292,7 @@ TYPED_TEST(EveryOption, IsCheckedAtEveryEntrance) {
       auto options = this->with_companion(option);
       option.set(options, value);
       if (!std::get_if<std::string_view>(&value) || option.value(options) == value) {
-        const std::string why = refusal([&] { Of::make(reader, options); });
+        const std::string why = message_of([&] { Of::make(reader, options); });
         EXPECT_TRUE(begins(why, std::string(option.name) + " is ")) << why;
         EXPECT_TRUE(has(why, allowed_text(option))) << why;
       }
@@ -315,7 +309,7 @@ TYPED_TEST(EveryOption, IsCheckedAtEveryEntrance) {
         EXPECT_EQ(c_set(solver.get(), option, 1.5), PROTEAN_BAD_ARGUMENT);
       }
       const std::string file = this->problem(reader, option, "1.5");
-      EXPECT_TRUE(begins(refusal([&] { (void)parse_problem(file, "folder/p.yaml"); }), this->place(file)));
+      EXPECT_TRUE(begins(message_of([&] { (void)parse_problem(file, "folder/p.yaml"); }), this->place(file)));
     }
   }
 }
@@ -333,10 +327,10 @@ TYPED_TEST(EveryOption, IsRefusedWhereItDoesNothing) {
         OptionInfo alone = option;
         alone.with = {};
         const std::string file = this->problem(reader, alone, shown);
-        const std::string in_file = refusal([&] { (void)parse_problem(file, "folder/p.yaml"); });
+        const std::string in_file = message_of([&] { (void)parse_problem(file, "folder/p.yaml"); });
         const std::vector<std::string> set{path + "=" + shown};
         const std::string bare = this->problem(reader, alone, "");
-        const std::string by_set = refusal([&] { (void)parse_problem(bare, "folder/p.yaml", set); });
+        const std::string by_set = message_of([&] { (void)parse_problem(bare, "folder/p.yaml", set); });
         const std::string first(option.readers.only.empty() ? option.readers.but[0] : option.readers.only[0]);
         if (silent) {
           EXPECT_TRUE(in_file.empty() || has(in_file, "this build has no")) << in_file;
@@ -353,7 +347,7 @@ TYPED_TEST(EveryOption, IsRefusedWhereItDoesNothing) {
         auto options = this->with_companion(option);
         option.set(options, value);
         if (!option.is_default(options)) {
-          const std::string why = refusal([&] { Of::make(reader, options); });
+          const std::string why = message_of([&] { Of::make(reader, options); });
           EXPECT_TRUE(has(why, " is for ") && has(why, "leave it at ")) << why;
         }
         if (const auto solver = Of::c(reader)) {
@@ -440,7 +434,7 @@ TEST(Options, OfANullSpaceAreReadByTheMethodsForSymmetricMatrices) {
 }
 
 std::string refused(const std::string& problem, std::vector<std::string> settings = {}) {
-  return refusal([&] { (void)parse_problem(problem, "p.yaml", settings); });
+  return message_of([&] { (void)parse_problem(problem, "p.yaml", settings); });
 }
 
 // An option that depends on another section.

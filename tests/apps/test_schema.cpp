@@ -24,11 +24,14 @@
 #include "preconditioners/preconditioner.hpp"
 #include "solvers/solver.hpp"
 #include "support/command.hpp"
+#include "support/text.hpp"
 
 namespace protean::apps {
 namespace {
 
 using Json = test::JsonSchema::Json;
+using test::has;
+using test::message_of;
 using Names = std::set<std::string>;
 
 const test::JsonSchema& schema() {
@@ -38,13 +41,8 @@ const test::JsonSchema& schema() {
 
 // What the reader says against the problem; empty if it takes it. JSON is YAML.
 std::string refusal(const Json& problem) {
-  try {
-    (void)parse_problem(problem.dump(), "p.yaml");
-  } catch (const Error& error) { return error.what(); }
-  return {};
+  return message_of([&] { (void)parse_problem(problem.dump(), "p.yaml"); });
 }
-bool says(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
-
 // A problem that the reader takes, and one of its maps.
 struct Context {
   Json problem;
@@ -64,7 +62,7 @@ std::vector<Context> contexts() {
   const auto add = [&](Json problem, const std::string& place, std::string section = {}) {
     if (!problem.contains("matrix")) problem["matrix"] = matrix;
     // Another build has what this one lacks.
-    if (says(refusal(problem), "this build has no")) return;
+    if (has(refusal(problem), "this build has no")) return;
     EXPECT_EQ(refusal(problem), "") << problem;
     all.push_back({std::move(problem), place, section.empty() ? place : std::move(section)});
   };
@@ -322,7 +320,7 @@ bool only_reader_knows(const std::string& why) {
                                       "has no meaning",
                                       "element matrices",
                                       "is the text \"inf\""})  // in quotes, which a schema does not see
-    if (says(why, part)) return true;
+    if (has(why, part)) return true;
   return false;
 }
 
@@ -365,7 +363,7 @@ TEST(Schema, AndTheReaderTakeTheSameValues) {
   for (const auto& option : preconditioner_options())
     if (!option.with.empty()) {
       const Json one = {{"type", "amg"}, {std::string(option.with), option.with_word}};
-      if (says(refusal({{"matrix", {{"file", "A.mtx"}}}, {"preconditioner", one}}), "this build has no"))
+      if (has(refusal({{"matrix", {{"file", "A.mtx"}}}, {"preconditioner", one}}), "this build has no"))
         need_more.insert("/preconditioner/" + std::string(option.name));
     }
   for (const auto& [key, is] : taken)

@@ -21,6 +21,7 @@
 #include "interfaces/c/protean.h"
 #include "preconditioners/preconditioner.hpp"
 #include "support/space.hpp"
+#include "support/text.hpp"
 #include "systems/linear_system.hpp"
 #include "systems/options.hpp"
 #include "systems/system_solver.hpp"
@@ -28,15 +29,8 @@
 namespace protean::apps {
 namespace {
 
-bool has(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
-
-template <class Call>
-std::string refusal(Call call) {
-  try {
-    call();
-  } catch (const Error& error) { return error.what(); }
-  return {};
-}
+using test::has;
+using test::message_of;
 
 std::string text_of(const Setting& one, const OptionValue& value) {
   if (const auto* const word = std::get_if<std::string_view>(&value)) return std::string(*word);
@@ -71,7 +65,8 @@ TEST(EverySetting, GoesThroughEveryEntranceToTheReport) {
       const std::string shown = text_of(one, value);
       SCOPED_TRACE(fmt::format("{}.{}: {}", one.section, one.key, shown));
       Problem p;
-      const std::string why = refusal([&] { p = parse_problem(problem(one, shown), "folder/p.yaml", {}); });
+      const std::string why =
+          message_of([&] { p = parse_problem(problem(one, shown), "folder/p.yaml", {}); });
       if (!why.empty()) {  // a format that a problem cannot name alone, or what this build does not have
         EXPECT_TRUE(has(why, "this build") || has(why, "parts")) << why;
         continue;
@@ -113,7 +108,7 @@ TEST(EverySetting, IsCheckedAtEveryEntrance) {
     const std::string shown = word ? "no-such-word" : "-1";
     SCOPED_TRACE(fmt::format("{}.{}", one.section, one.key));
     const std::string in_file =
-        refusal([&] { (void)parse_problem(problem(one, shown), "folder/p.yaml", {}); });
+        message_of([&] { (void)parse_problem(problem(one, shown), "folder/p.yaml", {}); });
     EXPECT_TRUE(in_file.starts_with("folder/p.yaml:")) << in_file;
     EXPECT_TRUE(has(in_file, shown)) << in_file;
     SolveSettings settings;
@@ -123,7 +118,7 @@ TEST(EverySetting, IsCheckedAtEveryEntrance) {
       one.set(settings, std::int64_t{-1});
     if (one.name != "combine" &&
         one.name != "kernel") {  // an enumeration; and the kernels depend on the format
-      const std::string why = refusal([&] { check(settings); });
+      const std::string why = message_of([&] { check(settings); });
       EXPECT_TRUE(has(why, shown)) << why;
     }
     if (!one.c_option) continue;
@@ -223,7 +218,7 @@ TEST(Policy, MayChangeByItsWord) {
 TEST(Policy, OptionsOfItAreForAutoAlone) {
   const std::string matrix = "matrix: {file: A.mtx}\nschedule: ";
   const auto why = [&](const std::string& schedule) {
-    return refusal([&] { (void)parse_problem(matrix + schedule, "p.yaml", {}); });
+    return message_of([&] { (void)parse_problem(matrix + schedule, "p.yaml", {}); });
   };
   EXPECT_EQ(why("{policy: auto, worst_factor: 2, overlapped: true}"), "");
   EXPECT_EQ(why("{policy: none, machine: m.yaml}"), "");

@@ -9,14 +9,14 @@
 #include "apps/machine/tune.hpp"
 #include "core/error.hpp"
 #include "support/command.hpp"
+#include "support/text.hpp"
 
 namespace protean::apps {
 namespace {
 
 using Json = nlohmann::json;
+using test::has;
 using test::Outcome;
-
-bool has(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
 
 MeasuredMatrix measured(const std::string& name, Space space, double seconds = 1e-3) {
   return {name, space, 1000, 5000, {{"csr", 64000, seconds, 0}, {"sell-packed", 60000, seconds / 2, 1e-3}}};

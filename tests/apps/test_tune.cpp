@@ -17,9 +17,12 @@
 #include "core/io/atomic_file.hpp"
 #include "operators/policy/cost_model.hpp"
 #include "support/folder.hpp"
+#include "support/text.hpp"
 
 namespace protean::apps {
 namespace {
+
+using test::message_of;
 
 TEST(MachineFile, TheBuiltInTableComesBackFromItsText) {
   const MachineTable& table = builtin_machine();
@@ -84,11 +87,8 @@ TEST(MachineFile, RoofsComeBackFromTheirText) {
 }
 
 TEST(MachineFile, WhatIsWrongIsSaidWithItsPlace) {
-  const auto message = [](const char* text) -> std::string {
-    try {
-      (void)parse_machine(text, "m.yaml");
-    } catch (const BadFile& error) { return error.what(); }
-    return "no error";
+  const auto message = [](const char* text) {
+    return message_of<BadFile>([&] { (void)parse_machine(text, "m.yaml"); });
   };
   EXPECT_NE(message("matrix: {}").find("matri"), std::string::npos);
   EXPECT_NE(message("machine: x").find("'matrices' is missing"), std::string::npos);

@@ -15,6 +15,7 @@
 #include "gtest/gtest.h"
 #include "support/battery.hpp"
 #include "support/folder.hpp"
+#include "support/text.hpp"
 
 namespace protean::test {
 namespace {
@@ -337,11 +338,8 @@ TEST(Generate, WritersRefuseRowsThatAreMissingOrTwice) {
 }
 
 TEST(Generate, SaysWhatIsWrong) {
-  const auto message = [](std::string_view kind, const GeneratorParams& params) -> std::string {
-    try {
-      generate(test_context(), kind, params);
-    } catch (const BadArgument& e) { return e.what(); }
-    return {};
+  const auto message = [](std::string_view kind, const GeneratorParams& params) {
+    return message_of<BadArgument>([&] { generate(test_context(), kind, params); });
   };
   EXPECT_NE(message("poison-3d", {}).find("'poisson-3d'"), std::string::npos);
   EXPECT_NE(message("poisson-3d", {{"pionts", 7}}).find("'points'"), std::string::npos);

@@ -13,6 +13,7 @@
 #include "matrix_market.hpp"
 #include "support/battery.hpp"
 #include "support/folder.hpp"
+#include "support/text.hpp"
 
 namespace protean::test {
 namespace {
@@ -94,12 +95,7 @@ TEST(MatrixMarket, AddsRepeatedEntriesInTheirOrderOrRefuses) {
 TEST(MatrixMarket, TheMarkOfUtf8IsSkippedAndUtf16IsNamed) {
   const std::string text = std::string(general) + "2 2 1\n2 1 7\n";
   EXPECT_EQ(dense(parse("\xef\xbb\xbf" + text)), ". . / 7 . / ");
-  const auto refused = [](const std::string& bytes) -> std::string {
-    try {
-      parse(bytes);
-    } catch (const BadFile& e) { return e.what(); }
-    return "no error";
-  };
+  const auto refused = [](const std::string& bytes) { return message_of<BadFile>([&] { parse(bytes); }); };
   EXPECT_EQ(refused("\xef\xbb\xbf%MatrixMarket\n").find("text:1:1: "), 0u);
   EXPECT_NE(refused("\xef\xbb\xbf").find("the file is empty"), std::string::npos);
   std::string little, big;

@@ -19,6 +19,7 @@
 #include "matrix_market.hpp"
 #include "support/battery.hpp"
 #include "support/folder.hpp"
+#include "support/text.hpp"
 
 namespace protean::test {
 namespace {
@@ -110,11 +111,8 @@ TEST(MatrixMarket, BrokenCompressionIsRefused) {
 
 TEST(MatrixMarket, MissingFilesFoldersAndArchivesAreRefused) {
   const Folder folder;
-  const auto message = [&](const std::string& path) -> std::string {
-    try {
-      read_matrix(test_context(), path);
-    } catch (const BadFile& e) { return e.what(); }
-    return {};
+  const auto message = [&](const std::string& path) {
+    return message_of<BadFile>([&] { read_matrix(test_context(), path); });
   };
   EXPECT_NE(message(folder / "none.mtx").find("No such file or directory"), std::string::npos);
   EXPECT_NE(message(folder / "").find("folder"), std::string::npos) << message(folder / "");
@@ -130,10 +128,7 @@ TEST(MatrixMarket, MissingFilesFoldersAndArchivesAreRefused) {
 TEST(MatrixMarket, PipesAreReadAndNamedPipesAndDevicesRefused) {
   const Folder folder;
   const auto message = [&](const std::string& path) -> std::string {
-    try {
-      read_matrix(test_context(), path);
-    } catch (const BadFile& e) { return e.what(); }
-    return {};
+    return message_of<BadFile>([&] { read_matrix(test_context(), path); });
   };
   ASSERT_EQ(mkfifo((folder / "pipe.mtx").c_str(), 0600), 0);
   EXPECT_NE(message(folder / "pipe.mtx").find("named pipe"), std::string::npos);

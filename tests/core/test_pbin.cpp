@@ -19,19 +19,12 @@
 #include "gtest/gtest.h"
 #include "support/battery.hpp"
 #include "support/folder.hpp"
+#include "support/text.hpp"
 
 namespace protean::test {
 namespace {
 
 namespace fs = std::filesystem;
-
-template <class Action>
-std::string message_of(Action&& action) {
-  try {
-    action();
-  } catch (const Error& e) { return e.what(); }
-  return {};
-}
 
 TEST(Pbin, RoundTripOfTheBatteryIsBitForBit) {
   const Folder folder;

@@ -18,6 +18,7 @@
 #include "solvers/auto_switcher.hpp"
 #include "solvers/solver.hpp"
 #include "support/engines.hpp"
+#include "support/multi.hpp"
 #include "support/oracle.hpp"
 #include "systems/linear_system.hpp"
 #include "systems/system_matrix.hpp"
@@ -33,19 +34,7 @@ const CsrMatrix<double>& shared_matrix() {
 }
 std::vector<double> rhs() { return sample_vector<double>(shared_matrix().rows(), 5); }
 
-// ||b - A x|| / ||b||, one row after another.
-double residual(const std::vector<double>& x) {
-  const CsrMatrix<double>& A = shared_matrix();
-  const std::vector<double> b = rhs();
-  double squares = 0, norm = 0;
-  for (std::int64_t row = 0; row < A.rows(); ++row) {
-    double r = b[row];
-    for (std::int64_t k = A.pattern.row_ptr[row]; k < A.pattern.row_ptr[row + 1]; ++k)
-      r -= A.values[k] * x[A.pattern.col[k]];
-    squares += r * r, norm += b[row] * b[row];
-  }
-  return std::sqrt(squares / norm);
-}
+double residual(const std::vector<double>& x) { return relative_residual_of(shared_matrix(), rhs(), x); }
 
 template <class Body>
 void in_threads(int count, const Body& body) {

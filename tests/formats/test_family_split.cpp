@@ -26,6 +26,7 @@
 #include "support/fake_device.hpp"
 #include "support/oracle.hpp"
 #include "support/space.hpp"
+#include "support/text.hpp"
 
 namespace protean::test {
 namespace {
@@ -279,10 +280,7 @@ TEST_P(Split, ASolveChangesToItAndAway) {
 TEST_P(Split, RefusalsNameThePartAndWhatIsAllowed) {
   const CsrMatrix<double> csr = battery_matrix("t8");
   const auto message = [&](const FormatParams& params) {
-    try {
-      (void)make(csr, params);
-    } catch (const Error& error) { return std::string(error.what()); }
-    return std::string("nothing was thrown");
+    return message_of([&] { (void)make(csr, params); });
   };
   EXPECT_NE(message({{"share", "101"}}).find("0 to 100"), std::string::npos) << message({{"share", "101"}});
   EXPECT_NE(message({{"share", "half"}}).find("auto or"), std::string::npos);

@@ -20,11 +20,10 @@
 #include "support/battery.hpp"
 #include "support/multi.hpp"
 #include "support/oracle.hpp"
+#include "support/text.hpp"
 
 namespace protean::test {
 namespace {
-
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 CsrMatrix<double> with_values(const CsrMatrix<double>& csr, const std::vector<double>& values) {
   const auto kept = std::make_shared<std::vector<double>>(values);

@@ -8,6 +8,7 @@
 #include "gtest/gtest.h"
 #include "support/elements.hpp"
 #include "support/space.hpp"
+#include "support/text.hpp"
 
 namespace protean::test {
 namespace {
@@ -45,12 +46,7 @@ TEST_P(Elements, BadInputIsNamed) {
   const auto make = [&](const ElementOptions& o) {
     return make_element_operator<double>(context(), mesh.nodes, numbers.groups, o);
   };
-  const auto message = [&](const ElementOptions& o) {
-    try {
-      (void)make(o);
-    } catch (const Error& error) { return std::string(error.what()); }
-    return std::string("no error");
-  };
+  const auto message = [&](const ElementOptions& o) { return message_of([&] { (void)make(o); }); };
   EXPECT_NO_THROW((void)make(good));
   auto& node = mesh.groups[0].connectivity;
   const std::int32_t old = node[8 * 200 + 3];

@@ -16,8 +16,10 @@
 #include "formats/catalogue.hpp"
 #include "preconditioners/preconditioner.hpp"
 #include "solvers/solver.hpp"
+#include "support/text.hpp"
 
 using namespace protean;
+using test::has;
 
 namespace {
 
@@ -48,7 +50,6 @@ void expect(bool good, const char* what, const std::string& text = {}) {
   std::printf("not so: %s %s\n", what, text.c_str());
   ++failures;
 }
-bool has(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
 bool initialised() {
   int done = 0;
   MPI_Initialized(&done);

@@ -4,17 +4,10 @@
 #include "gtest/gtest.h"
 #include "preconditioners/preconditioner.hpp"
 #include "solvers/systems.hpp"
+#include "support/text.hpp"
 
 namespace protean::test {
 namespace {
-
-template <class Exception, class F>
-std::string message(F f) {
-  try {
-    f();
-  } catch (const Exception& e) { return e.what(); }
-  return "nothing was thrown";
-}
 
 TEST(Jacobi, AppliesTheInverseDiagonal) {
   const DenseOperator<double> A(diagonal_matrix({2, 4, -8}));
@@ -33,7 +26,7 @@ TEST(Jacobi, AppliesTheInverseDiagonal) {
 TEST(Jacobi, BadEntriesAreNamedByRow) {
   const DenseOperator<double> A(diagonal_matrix({2, 0, 1, 0, 1e-320L}));
   const auto M = make_preconditioner<double>("jacobi", A);
-  const std::string text = message<BadMatrix>([&] { M->ensure(A); });
+  const std::string text = message_of<BadMatrix>([&] { M->ensure(A); });
   EXPECT_NE(text.find("3 of 5"), std::string::npos) << text;
   EXPECT_NE(text.find("row 1 (0), row 3 (0), row 4"), std::string::npos) << text;
   EXPECT_EQ(M->inverse_diagonal().size, 0) << "a failed setup must leave nothing behind";
@@ -48,7 +41,7 @@ TEST(Jacobi, BadEntriesAreNamedByRow) {
       diagonal_matrix({2, 0, std::numeric_limits<long double>::quiet_NaN(), 1e-320L}));
   for (const ZeroDiagonal zero : {ZeroDiagonal::error, ZeroDiagonal::one}) {
     const auto refused = make_preconditioner<double>("jacobi", nan, {.zero_diagonal = zero});
-    const std::string said = message<BadMatrix>([&] { refused->ensure(nan); });
+    const std::string said = message_of<BadMatrix>([&] { refused->ensure(nan); });
     EXPECT_NE(said.find("the entry of row 2, column 2 is nan"), std::string::npos) << said;
   }
 }
@@ -56,7 +49,7 @@ TEST(Jacobi, BadEntriesAreNamedByRow) {
 TEST(Jacobi, ManyBadRowsAreCountedAndTheFirstShown) {
   const DenseOperator<float> A(Dense(9));
   const auto M = make_preconditioner<float>("jacobi", A);
-  const std::string text = message<BadMatrix>([&] { M->ensure(A); });
+  const std::string text = message_of<BadMatrix>([&] { M->ensure(A); });
   EXPECT_NE(text.find("9 of 9"), std::string::npos) << text;
   EXPECT_NE(text.find("row 4 (0), ..."), std::string::npos) << text;
   EXPECT_EQ(text.find("row 5"), std::string::npos) << text;

@@ -14,6 +14,7 @@
 #include "research/reproduce/write.hpp"
 #include "support/command.hpp"
 #include "support/folder.hpp"
+#include "support/text.hpp"
 
 namespace protean::test {
 namespace {
@@ -307,11 +308,8 @@ TEST(Reproduce, FilesAreBounded) {
 
 TEST(Reproduce, ABrokenFileIsNamed) {
   const std::string good = research::exhibit_json(made("s0-figure-11", 200000));
-  const auto message = [](const std::string& text) -> std::string {
-    try {
-      (void)research::parse_exhibit(text, "r.json");
-    } catch (const BadFile& error) { return error.what(); }
-    return {};
+  const auto message = [](const std::string& text) {
+    return message_of<BadFile>([&] { (void)research::parse_exhibit(text, "r.json"); });
   };
   EXPECT_NE(message("{").find("r.json"), std::string::npos);
   EXPECT_NE(message("{}").find("protean_reproduce"), std::string::npos);

@@ -10,6 +10,7 @@
 #include "gtest/gtest.h"
 #include "solvers/solver.hpp"
 #include "support/space.hpp"
+#include "support/text.hpp"
 
 namespace protean::test {
 
@@ -110,10 +111,7 @@ class Resident : public testing::Test {
   }
 
   static std::string refusal(const CsrMatrix<double>& csr, const Asked& asked) {
-    try {
-      (void)solve(csr, asked);
-    } catch (const BadArgument& error) { return error.what(); }
-    return "accepted";
+    return message_of<BadArgument>([&] { (void)solve(csr, asked); });
   }
 };
 

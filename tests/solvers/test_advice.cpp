@@ -15,11 +15,10 @@
 #include "solvers/systems.hpp"
 #include "support/fake_device.hpp"
 #include "support/space.hpp"
+#include "support/text.hpp"
 
 namespace protean::test {
 namespace {
-
-bool says(const std::string& text, std::string_view words) { return text.find(words) != std::string::npos; }
 
 bool has_amg() {
   for (const PreconditionerEntry& entry : preconditioners())
@@ -60,22 +59,21 @@ TEST(Advice, NamesStrongerPreconditionersThanThatInUse) {
   for (const char* method : {"cg", "fcg", "minres"})
     for (const char* weak : {"none", "jacobi", "spai0"}) {
       const std::string text = advice(method, weak);
-      EXPECT_TRUE(says(text, "preconditioner ic0")) << text;
-      EXPECT_EQ(says(text, "amg"), has_amg()) << text;
-      EXPECT_TRUE(says(text, "block-jacobi if a node has several unknowns")) << text;
+      EXPECT_TRUE(has(text, "preconditioner ic0")) << text;
+      EXPECT_EQ(has(text, "amg"), has_amg()) << text;
+      EXPECT_TRUE(has(text, "block-jacobi if a node has several unknowns")) << text;
     }
-  EXPECT_FALSE(says(advice("cg", "block-jacobi"), "block-jacobi"));
-  EXPECT_FALSE(says(advice("cg", "ssor"), "block-jacobi"));
-  EXPECT_TRUE(says(advice("cg", "ic0"), "preconditioner ic with fill 1 or 2"));
-  EXPECT_FALSE(says(advice("cg", "ic0"), "ic0"));
-  EXPECT_TRUE(says(advice("cg", "ic"), "ic with a larger fill"));
+  EXPECT_FALSE(has(advice("cg", "block-jacobi"), "block-jacobi"));
+  EXPECT_FALSE(has(advice("cg", "ssor"), "block-jacobi"));
+  EXPECT_TRUE(has(advice("cg", "ic0"), "preconditioner ic with fill 1 or 2"));
+  EXPECT_FALSE(has(advice("cg", "ic0"), "ic0"));
+  EXPECT_TRUE(has(advice("cg", "ic"), "ic with a larger fill"));
   for (const char* method : {"bicgstab", "bicgstab2", "idr", "gmres", "fgmres"}) {
-    EXPECT_TRUE(says(advice(method, "none"), "preconditioner ilu0 or block-jacobi"))
-        << advice(method, "none");
-    EXPECT_TRUE(says(advice(method, "none"), "positive definite, method cg with ic0"));
-    EXPECT_TRUE(says(advice(method, "ilu0"), "preconditioner ilu with fill 1 or 2"));
-    EXPECT_TRUE(says(advice(method, "ilu"), "ilu with a larger fill"));
-    EXPECT_EQ(says(advice(method, "none"), "larger restart"), std::string_view(method).ends_with("gmres"));
+    EXPECT_TRUE(has(advice(method, "none"), "preconditioner ilu0 or block-jacobi")) << advice(method, "none");
+    EXPECT_TRUE(has(advice(method, "none"), "positive definite, method cg with ic0"));
+    EXPECT_TRUE(has(advice(method, "ilu0"), "preconditioner ilu with fill 1 or 2"));
+    EXPECT_TRUE(has(advice(method, "ilu"), "ilu with a larger fill"));
+    EXPECT_EQ(has(advice(method, "none"), "larger restart"), std::string_view(method).ends_with("gmres"));
   }
 }
 
@@ -87,8 +85,8 @@ TEST(Advice, NamesNoPreconditionerThatIsNotForTheDevice) {
   Placed<double> x(context, std::vector<double>(81, 0.0));
   const SolveReport report =
       make_solver<double>("cg", {.stopping = {.max_iterations = 2}})->solve(*A, b.read(), x.view());
-  EXPECT_TRUE(says(report.advice, "ic0")) << report.advice;
-  EXPECT_EQ(says(report.advice, "amg"), has_amg()) << report.advice;
+  EXPECT_TRUE(has(report.advice, "ic0")) << report.advice;
+  EXPECT_EQ(has(report.advice, "amg"), has_amg()) << report.advice;
 }
 
 TEST(Advice, IsEmptyWhenConverged) {
@@ -110,9 +108,9 @@ TEST(Advice, AMatrixThatIsNotSymmetricIsNamed) {
         const SolveReport report = solve(method, A, nullptr, 4, columns);
         ASSERT_FALSE(report.converged());
         EXPECT_TRUE(report.advice.starts_with("The matrix is not symmetric")) << report.advice;
-        EXPECT_TRUE(says(report.advice, std::string("and ") + method + " needs a symmetric one"));
-        EXPECT_TRUE(says(report.advice, "gmres, bicgstab or idr, with preconditioner ilu0"));
-        if (columns < 2) { EXPECT_TRUE(says(report.detail, "the matrix is not symmetric")) << report.detail; }
+        EXPECT_TRUE(has(report.advice, std::string("and ") + method + " needs a symmetric one"));
+        EXPECT_TRUE(has(report.advice, "gmres, bicgstab or idr, with preconditioner ilu0"));
+        if (columns < 2) { EXPECT_TRUE(has(report.detail, "the matrix is not symmetric")) << report.detail; }
       }
   const DenseOperator<float> A(convection_2d(9, 1e-2));
   EXPECT_TRUE(solve<float>("cg", A).advice.starts_with("The matrix is not symmetric"));
@@ -131,11 +129,11 @@ TEST(Advice, ASymmetricMatrixIsNotCalledUnsymmetric) {
       const CsrMatrix<double> csr = generate(test_context(), kind, {{"n", 9}});
       const auto A = make_matrix(find_format("csr"), csr, test_context());
       const SolveReport report = solve(method, *A);
-      EXPECT_FALSE(says(report.advice + report.detail, "not symmetric")) << kind << report.detail;
+      EXPECT_FALSE(has(report.advice + report.detail, "not symmetric")) << kind << report.detail;
     }
   for (const char* method : {"cg", "fcg", "minres"}) {
-    EXPECT_FALSE(says(solve(method, DenseOperator<double>(scaled)).advice, "not symmetric"));
-    EXPECT_FALSE(says(solve<float>(method, DenseOperator<float>(scaled)).advice, "not symmetric"));
+    EXPECT_FALSE(has(solve(method, DenseOperator<double>(scaled)).advice, "not symmetric"));
+    EXPECT_FALSE(has(solve<float>(method, DenseOperator<float>(scaled)).advice, "not symmetric"));
   }
 }
 
@@ -145,14 +143,14 @@ TEST(Advice, AnIndefiniteSymmetricMatrixIsForMinres) {
   for (const char* method : {"cg", "fcg"}) {
     const SolveReport report = solve(method, DenseOperator<double>(A), nullptr, 100);
     EXPECT_EQ(report.reason, StopReason::indefinite_operator);
-    EXPECT_TRUE(says(report.advice, "which is symmetric, is not positive definite")) << report.advice;
-    EXPECT_TRUE(says(report.advice, std::string(method) + " does not apply. Take method minres"))
+    EXPECT_TRUE(has(report.advice, "which is symmetric, is not positive definite")) << report.advice;
+    EXPECT_TRUE(has(report.advice, std::string(method) + " does not apply. Take method minres"))
         << report.advice;
   }
   // ic0 and jacobi of such a matrix are not for minres.
   for (std::int64_t i = 0; i < A.n; i += 2) A(i, i) = 0;
   const SolveReport report = solve("minres", DenseOperator<double>(A));
-  EXPECT_TRUE(says(report.advice, "take gmres with ilu0")) << report.advice;
+  EXPECT_TRUE(has(report.advice, "take gmres with ilu0")) << report.advice;
 }
 
 TEST(Advice, OfAnIndefinitePreconditionerNamesIt) {
@@ -163,8 +161,8 @@ TEST(Advice, OfAnIndefinitePreconditionerNamesIt) {
   M->ensure(op);
   const SolveReport report = solve("cg", op, M.get(), 100);
   ASSERT_EQ(report.reason, StopReason::indefinite_preconditioner) << to_string(report.reason);
-  EXPECT_TRUE(says(report.advice, "preconditioner jacobi is not")) << report.advice;
-  EXPECT_TRUE(says(report.advice, "a diagonal entry that is not positive")) << report.advice;
+  EXPECT_TRUE(has(report.advice, "preconditioner jacobi is not")) << report.advice;
+  EXPECT_TRUE(has(report.advice, "a diagonal entry that is not positive")) << report.advice;
 }
 
 // Advice for a solve of which only the reason is known: none for reasons that need more, and none that names a
@@ -174,9 +172,9 @@ TEST(Advice, FollowsFromTheNumbersAlone) {
     EXPECT_TRUE(detail::advice_for_any_method(reason).empty());
   for (const StopReason reason : {StopReason::stagnation, StopReason::divergence, StopReason::breakdown,
                                   StopReason::underflow, StopReason::inconsistent})
-    EXPECT_FALSE(says(std::string(detail::advice_for_any_method(reason)), "ic0")) << to_string(reason);
-  EXPECT_TRUE(says(std::string(detail::advice_for_any_method(StopReason::not_finite)), "matrix.scale"));
-  EXPECT_TRUE(says(std::string(detail::advice_for_any_method(StopReason::negative_definite)), "-A x = -b"));
+    EXPECT_FALSE(has(std::string(detail::advice_for_any_method(reason)), "ic0")) << to_string(reason);
+  EXPECT_TRUE(has(std::string(detail::advice_for_any_method(StopReason::not_finite)), "matrix.scale"));
+  EXPECT_TRUE(has(std::string(detail::advice_for_any_method(StopReason::negative_definite)), "-A x = -b"));
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include "support/space.hpp"
 #if defined(PROTEAN_HAVE_CUDA)
 #include "solvers/device_kernels.hpp"
+#include "support/text.hpp"
 #endif
 
 namespace protean::test {
@@ -237,12 +238,7 @@ TEST_P(Callbacks, NotANumberIsNamed) {
 TEST_P(Callbacks, FaultsOfDeviceCode) {
   if (!on_gpu_) GTEST_SKIP() << "no device in this case: faults of a GPU";
   const auto A = make();
-  const auto message = [&] {
-    try {
-      (void)solve(*A);
-    } catch (const DeviceError& error) { return std::string(error.what()); }
-    return std::string("no DeviceError");
-  };
+  const auto message = [&] { return message_of<DeviceError>([&] { (void)solve(*A); }); };
   for (const std::int64_t at : {1, 3}) {
     calls_ = 0;
     then_ = [&](CUstream_st* stream) {

@@ -6,6 +6,7 @@
 #include "preconditioners/preconditioner.hpp"
 #include "solvers/solver.hpp"
 #include "support/space.hpp"
+#include "support/text.hpp"
 #if defined(PROTEAN_HAVE_CUDA)
 #include "core/device/state.hpp"
 #include "solvers/device_kernels.hpp"
@@ -27,13 +28,6 @@ class DeviceFaults : public testing::Test {
     Placed<double> x(context, std::vector<double>(400, 0.0));
     EXPECT_TRUE(make_solver<double>("cg")->solve(*A, b.read(), x.view()).converged());
     return x.fetch();
-  }
-  template <class Call>
-  static std::string wrong_space(Call&& call) {
-    try {
-      call();
-    } catch (const WrongSpace& error) { return error.what(); }
-    return "no WrongSpace";
   }
   ContextPtr context_;
   CsrMatrix<double> csr_;
@@ -62,7 +56,9 @@ TEST_F(DeviceFaults, PointersOfTheWrongKind) {
     return VectorView<double>{static_cast<double*>(memory), 400, Space::device};
   };
   std::vector<double> host(400, 1.0);
-  EXPECT_NE(wrong_space([&] { (void)solver->solve(*A, view(host.data()), good.view()); }).find("b is said"),
+  EXPECT_NE(message_of<WrongSpace>([&] {
+              (void)solver->solve(*A, view(host.data()), good.view());
+            }).find("b is said"),
             std::string::npos);
   struct {
     Kind kind;
@@ -70,8 +66,8 @@ TEST_F(DeviceFaults, PointersOfTheWrongKind) {
   } const kinds[] = {{Kind::pinned, "pinned"}, {Kind::managed, "managed"}};
   for (const auto& [kind, name] : kinds) {
     void* const memory = take(kind, 400 * sizeof(double));
-    const std::string b = wrong_space([&] { (void)solver->solve(*A, view(memory), good.view()); });
-    const std::string x = wrong_space([&] { (void)solver->solve(*A, good.view(), view(memory)); });
+    const std::string b = message_of<WrongSpace>([&] { (void)solver->solve(*A, view(memory), good.view()); });
+    const std::string x = message_of<WrongSpace>([&] { (void)solver->solve(*A, good.view(), view(memory)); });
     give_back(kind, memory);
     EXPECT_NE(b.find(name), std::string::npos) << b;
     EXPECT_NE(x.find("x is said"), std::string::npos) << x;
@@ -86,9 +82,12 @@ TEST_F(DeviceFaults, PointersOfTheWrongKind) {
 
   CsrMatrix<double> pretended = csr_;
   pretended.pattern.space = Space::device;
-  EXPECT_NE(wrong_space([&] { (void)make_matrix(find_format("csr"), pretended, context_); }).find("row_ptr"),
+  EXPECT_NE(message_of<WrongSpace>([&] {
+              (void)make_matrix(find_format("csr"), pretended, context_);
+            }).find("row_ptr"),
             std::string::npos);
-  EXPECT_NE(wrong_space([&] { A->update_values(pretended); }).find("new values"), std::string::npos);
+  EXPECT_NE(message_of<WrongSpace>([&] { A->update_values(pretended); }).find("new values"),
+            std::string::npos);
 }
 
 TEST_F(DeviceFaults, MemoryOfAnotherGpu) {
@@ -96,9 +95,10 @@ TEST_F(DeviceFaults, MemoryOfAnotherGpu) {
   const ContextPtr other = Context::device(1);
   const auto A = make_matrix(find_format("csr"), placed(context_, csr_), context_);
   Placed<double> there(other, std::vector<double>(400, 1.0)), x(context_, std::vector<double>(400, 0.0));
-  EXPECT_NE(
-      wrong_space([&] { (void)make_solver<double>("cg")->solve(*A, there.read(), x.view()); }).find("GPU 1"),
-      std::string::npos);
+  EXPECT_NE(message_of<WrongSpace>([&] {
+              (void)make_solver<double>("cg")->solve(*A, there.read(), x.view());
+            }).find("GPU 1"),
+            std::string::npos);
 }
 
 TEST(DeviceErrors, HaveNames) {

@@ -20,14 +20,13 @@
 #include "solvers/systems.hpp"
 #include "support/fake_device.hpp"
 #include "support/space.hpp"
+#include "support/text.hpp"
 
 namespace protean::test {
 namespace {
 
 constexpr double nan = std::numeric_limits<double>::quiet_NaN(),
                  infinity = std::numeric_limits<double>::infinity();
-
-bool says(const std::string& text, std::string_view words) { return text.find(words) != std::string::npos; }
 
 CsrMatrix<double> csr_of(const Dense& dense) {
   std::vector<Triplet<double>> entries;
@@ -165,7 +164,7 @@ TEST(Guess, ThatIsNotFiniteIsNamedInTheCallersOrder) {
   try {
     (void)make_solver<double>("cg")->solve(A, view(std::as_const(b)), view(x));
     ADD_FAILURE();
-  } catch (const BadArgument& error) { EXPECT_TRUE(says(error.what(), "in row 2 (from 0)")) << error.what(); }
+  } catch (const BadArgument& error) { EXPECT_TRUE(has(error.what(), "in row 2 (from 0)")) << error.what(); }
 }
 
 // A product that writes an infinity where no equation reads it: the residual stays finite, and x does not.
@@ -187,12 +186,12 @@ TEST(Solution, ThatIsNotFiniteIsNeverConverged) {
     const auto check = [&](const Ended& ended) {
       EXPECT_EQ(ended.report.reason, StopReason::not_finite) << method << to_string(ended.report.reason);
       EXPECT_FALSE(std::isfinite(ended.x[empty])) << method;
-      EXPECT_TRUE(says(ended.report.detail,
-                       "in row 7 (from 0), and column 7 of A is zero, so that no equation "
-                       "determines it"))
+      EXPECT_TRUE(has(ended.report.detail,
+                      "in row 7 (from 0), and column 7 of A is zero, so that no equation "
+                      "determines it"))
           << method << ": " << ended.report.detail;
       EXPECT_FALSE(ended.report.advice.empty());
-      EXPECT_FALSE(says(ended.report.advice, "Check matrix")) << ended.report.advice;
+      EXPECT_FALSE(has(ended.report.advice, "Check matrix")) << ended.report.advice;
     };
     check(solve(place, method, *A, b, std::vector<double>(n, 0.0), &M));
     if (has_columns(method)) check(solve_columns(place, method, *A, b, std::vector<double>(n, 0.0), &M));
@@ -212,7 +211,7 @@ TEST(Solution, ThatIsNotFiniteIsNamedWhereTheIterationsEnd) {
       if (std::isfinite(ended.x[1])) continue;
       ++not_finite;
       EXPECT_EQ(ended.report.reason, StopReason::not_finite) << method << to_string(ended.report.reason);
-      EXPECT_TRUE(says(ended.report.detail, "column 1 of A is zero")) << method << ended.report.detail;
+      EXPECT_TRUE(has(ended.report.detail, "column 1 of A is zero")) << method << ended.report.detail;
     }
     EXPECT_GE(not_finite, 1) << "idr does, in 10,000 iterations";
   }
@@ -276,8 +275,8 @@ TEST(Columns, EachSayThatTheMatrixIsNotSymmetric) {
   const MultiSolveReport report = solver.solve(A, {b.data(), n, k, n, VectorLayout::columns, Space::host},
                                                {x.data(), n, k, n, VectorLayout::columns, Space::host});
   for (const SolveReport& column : report.columns) {
-    EXPECT_TRUE(says(column.detail, "the matrix is not symmetric")) << column.detail;
-    EXPECT_TRUE(says(column.advice, "take method gmres")) << column.advice;
+    EXPECT_TRUE(has(column.detail, "the matrix is not symmetric")) << column.detail;
+    EXPECT_TRUE(has(column.advice, "take method gmres")) << column.advice;
   }
 }
 
@@ -357,8 +356,8 @@ TEST(Inconsistent, ANeumannProblemIsNamedByEveryMethod) {
         if (!symmetric && find_solver(method).symmetric) continue;
         const auto check = [&](const SolveReport& report, const char* what) {
           EXPECT_EQ(report.reason, StopReason::inconsistent) << what << method << to_string(report.reason);
-          EXPECT_TRUE(says(report.detail, "no x has a residual")) << report.detail;
-          EXPECT_TRUE(says(report.advice, "no x solves the system")) << report.advice;
+          EXPECT_TRUE(has(report.detail, "no x has a residual")) << report.detail;
+          EXPECT_TRUE(has(report.advice, "no x solves the system")) << report.advice;
           EXPECT_LE(report.iterations, 2000) << what << method;
         };
         check(solve(place, method, *A, b, x0, nullptr, {.max_iterations = 2000}).report, "one ");
@@ -411,11 +410,11 @@ TEST(UselessPreconditioner, WithAZeroRowIsNamed) {
         b[7] = 1;
         const auto check = [&](const Ended& ended) {
           EXPECT_FALSE(ended.report.converged()) << method;
-          EXPECT_TRUE(says(ended.report.advice,
-                           "Preconditioner callback is useless for this matrix: 2 rows of M^-1 "
-                           "are zero, the first of them row 7 (from 0)"))
+          EXPECT_TRUE(has(ended.report.advice,
+                          "Preconditioner callback is useless for this matrix: 2 rows of M^-1 "
+                          "are zero, the first of them row 7 (from 0)"))
               << method << ": " << to_string(ended.report.reason) << " " << ended.report.advice;
-          EXPECT_FALSE(says(ended.report.advice, "singular")) << ended.report.advice;
+          EXPECT_FALSE(has(ended.report.advice, "singular")) << ended.report.advice;
           for (const double x : ended.x) EXPECT_TRUE(std::isfinite(x)) << method;
         };
         check(solve(Place(test_context()), method, A, b, std::vector<double>(n, 0.0), &M,
@@ -461,7 +460,7 @@ TEST(UselessPreconditioner, IsNotSaidOfOthers) {
           solve(Place(test_context()), method, *A, right_hand_side<double>(144),
                 std::vector<double>(144, 0.0), M.get(), {.relative_tolerance = 1e-14, .max_iterations = 1})
               .report;
-      EXPECT_FALSE(says(report.advice, "useless")) << entry.id << " " << method << ": " << report.advice;
+      EXPECT_FALSE(has(report.advice, "useless")) << entry.id << " " << method << ": " << report.advice;
     }
   }
 }
@@ -473,7 +472,7 @@ TEST(Advice, NamesIdrWhereOtherMethodsForAnyMatrixHaveFailed) {
     const std::vector<double> b = right_hand_side<double>(81);
     std::vector<double> x(81, 0.0);
     const std::string advice = make_solver<double>(method, options)->solve(A, view(b), view(x)).advice;
-    EXPECT_TRUE(says(advice, std::string_view(method) == "idr" ? "method gmres" : "method idr")) << advice;
+    EXPECT_TRUE(has(advice, std::string_view(method) == "idr" ? "method gmres" : "method idr")) << advice;
   }
 }
 

@@ -12,6 +12,7 @@
 #include "solvers/systems.hpp"
 #include "support/fake_device.hpp"
 #include "support/space.hpp"
+#include "support/text.hpp"
 
 namespace protean::test {
 namespace {
@@ -108,21 +109,18 @@ TEST(FakeDevice, RefusesWhatAUserMixesUp) {
   std::vector<double> host(36);
   const VectorView<double> wrong{host.data(), 36, Space::device};
   Vector<double> x(device, 36);
-  const auto message = [](auto&& call) {
-    try {
-      call();
-    } catch (const WrongSpace& error) { return std::string(error.what()); }
-    return std::string("nothing was thrown");
-  };
   const auto solver = make_solver<double>("cg");
-  EXPECT_EQ(message([&] { (void)solver->solve(*A, wrong, x.view()); }).substr(0, 2), "b ");
-  EXPECT_EQ(message([&] { (void)solver->solve(*A, x.view(), wrong); }).substr(0, 2), "x ");
+  EXPECT_EQ(message_of<WrongSpace>([&] { (void)solver->solve(*A, wrong, x.view()); }).substr(0, 2), "b ");
+  EXPECT_EQ(message_of<WrongSpace>([&] { (void)solver->solve(*A, x.view(), wrong); }).substr(0, 2), "x ");
   CsrMatrix<double> pretended = csr;
   pretended.pattern.space = Space::device;
-  EXPECT_NE(message([&] { (void)make_matrix(fake_format("csr"), pretended, device); }).find("row_ptr"),
+  EXPECT_NE(message_of<WrongSpace>([&] {
+              (void)make_matrix(fake_format("csr"), pretended, device);
+            }).find("row_ptr"),
             std::string::npos);
-  EXPECT_NE(message([&] { A->update_values(pretended); }).find("new values"), std::string::npos);
-  EXPECT_NE(message([&] { A->update_values(csr); }).find("upload()"), std::string::npos);
+  EXPECT_NE(message_of<WrongSpace>([&] { A->update_values(pretended); }).find("new values"),
+            std::string::npos);
+  EXPECT_NE(message_of<WrongSpace>([&] { A->update_values(csr); }).find("upload()"), std::string::npos);
   // The formats of the library have no kernels for a fake device.
   if (Context::device_count() == 0) {
     EXPECT_THROW((void)Context::device(), NotAvailable);

@@ -7,16 +7,14 @@
 #include "solvers/options.hpp"
 #include "solvers/systems.hpp"
 #include "solvers/textbook.hpp"
+#include "support/text.hpp"
 
 namespace protean::test {
 namespace {
 
 TEST(Options, OfMethodsAreChecked) {
-  const auto complaint = [](const SolverOptions& options) -> std::string {
-    try {
-      make_solver<double>("cg", options);
-    } catch (const BadArgument& e) { return e.what(); }
-    return "accepted";
+  const auto complaint = [](const SolverOptions& options) {
+    return message_of<BadArgument>([&] { make_solver<double>("cg", options); });
   };
   EXPECT_NE(complaint({.directions = 0}).find("directions is 0"), std::string::npos);
   EXPECT_NE(complaint({.directions = 101}).find("1 to 100"), std::string::npos);

@@ -14,6 +14,7 @@
 #include "solvers/systems.hpp"
 #include "support/fake_device.hpp"
 #include "support/space.hpp"
+#include "support/text.hpp"
 
 namespace protean::test {
 namespace {
@@ -115,11 +116,8 @@ TEST(MakeSolver, StepsOfAGpuAreRefusedOnTheHost) {
 }
 
 TEST(MakeSolver, NamesAndOptions) {
-  const auto complaint = [](std::string_view method, const SolverOptions& options) -> std::string {
-    try {
-      make_solver<double>(method, options);
-    } catch (const BadArgument& e) { return e.what(); }
-    return "accepted";
+  const auto complaint = [](std::string_view method, const SolverOptions& options) {
+    return message_of<BadArgument>([&] { make_solver<double>(method, options); });
   };
   EXPECT_NE(complaint("gmress", {}).find("Did you mean 'gmres'?"), std::string::npos);
   EXPECT_NE(complaint("gmres", {.orthogonalization = "cgs"}).find("Did you mean 'cgs2'?"), std::string::npos);
@@ -134,7 +132,7 @@ TEST(MakeSolver, NamesAndOptions) {
     EXPECT_NE(complaint("cg", {.stopping = {.absolute_tolerance = tolerance}}).find("absolute_tolerance"),
               std::string::npos);
   for (const double tolerance : {0.0, 0.999})
-    EXPECT_EQ(complaint("cg", {.stopping = {.relative_tolerance = tolerance}}), "accepted");
+    EXPECT_EQ(complaint("cg", {.stopping = {.relative_tolerance = tolerance}}), "");
   EXPECT_NE(complaint("cg", {.stopping = {.max_iterations = -1}}).find("max_iterations"), std::string::npos);
   EXPECT_NE(complaint("cg", {.stopping = {.max_seconds = -1}}).find("max_seconds"), std::string::npos);
   EXPECT_NE(complaint("cg", {.stopping = {.divergence = 0}}).find("divergence"), std::string::npos);

@@ -10,11 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/allocation_hook.hpp"
-#include "core/blas1.hpp"
-#include "core/error.hpp"
 #include "gtest/gtest.h"
-#include "preconditioners/choice/change_rule.hpp"
 #include "protean.hpp"
 #include "support/multi.hpp"
 #include "systems/changing_solves.hpp"
@@ -108,57 +104,7 @@ inline void expect_one_numbering(const ColumnsSeen& seen, const MultiSolveResult
   }
 }
 
-using Action = PreconditionerChange::Action;
-using Steps = std::vector<std::string>;
-
-// The clock is the clock of the test: an iteration takes as long as its products, and a setup nothing.
-class ColumnsChanges : public testing::Test {
- protected:
-  void SetUp() override {
-    Stopwatch::other_clock = clock_of_products;
-    slowness = 1, passed = seen_products = 0;
-  }
-  void TearDown() override {
-    Stopwatch::other_clock = nullptr, counted_matrix = nullptr;
-    detail::other_change_candidates = {};
-    detail::allocation_hook = nullptr;
-  }
-  // The only candidate, which costs next to nothing.
-  void offer(std::string_view id, bool symmetric = true, double setup = 0.01) {
-    candidates_ = {{id, Space::host, false, symmetric, false, 32, 0.01, 0.01, setup, 1},
-                   {id, Space::device, false, symmetric, false, 32, 0.01, 0.01, setup, 1}};
-    detail::other_change_candidates = candidates_;
-  }
-  void offer_nothing() { offer("amg", true, 1e9); }
-
- private:
-  std::vector<detail::ChangeCandidate> candidates_;
-};
-
-inline std::vector<Action> actions_of(const SolveOutcome& result) {
-  std::vector<Action> all;
-  for (const PreconditionerChange& one : result.preconditioner_changes) all.push_back(one.action);
-  return all;
-}
-
-inline Steps steps_of(const SolveOutcome& result) {
-  Steps steps;
-  for (const MethodChange& one : result.method_changes)
-    steps.push_back(one.action == MethodChange::Action::changed ? one.from + " -> " + one.to
-                                                                : "not " + one.to);
-  return steps;
-}
-
-// Symmetric with a positive diagonal, and eigenvalues of both signs.
-inline CsrMatrix<double> shifted_grid(double n = 24, double shift = 0.3) {
-  const CsrMatrix<double> csr = uneven_grid(n);
-  std::vector<Triplet<double>> entries;
-  for (std::int64_t r = 0; r < csr.rows(); ++r)
-    for (std::int64_t k = csr.pattern.row_ptr[r]; k < csr.pattern.row_ptr[r + 1]; ++k)
-      entries.push_back({static_cast<std::int32_t>(r), csr.pattern.col[k],
-                         csr.values[k] - (csr.pattern.col[k] == r ? shift : 0)});
-  return csr_from_triplets<double>(test_context(), csr.rows(), csr.cols(), entries);
-}
+class ColumnsChanges : public ChangingSolves {};
 
 inline std::vector<ContextPtr> all_spaces() {
   return {test_context(), fake_device_context(), fake_device_context({.steps_ahead = 3})};
@@ -170,8 +116,5 @@ inline CsrMatrix<double> grid_for(const ContextPtr& context) {
 inline bool runs_ahead(const ContextPtr& context) {
   return context->simulated() && context->simulated()->steps_ahead() > 0;
 }
-
-inline std::int64_t allocations = 0, fail_at = 0;
-inline bool armed = false, failed = false;
 
 }  // namespace protean::test

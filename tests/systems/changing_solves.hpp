@@ -1,5 +1,5 @@
-// Solves that change in the middle: a problem on the host or on a simulated device, an observer that keeps what it has
-// seen, and a clock in which an iteration takes as long as its products.
+// Solves that change in the middle: their matrices, a problem on the host or on a simulated device, an observer that
+// keeps what it has seen, a clock in which an iteration takes as long as its products, and allocations that fail.
 #pragma once
 #include <cmath>
 #include <cstdint>
@@ -9,12 +9,17 @@
 #include <string_view>
 #include <vector>
 
+#include "core/allocation_hook.hpp"
+#include "core/error.hpp"
 #include "core/generate/generate.hpp"
 #include "gtest/gtest.h"
+#include "interfaces/c/protean.h"
+#include "preconditioners/choice/change_rule.hpp"
 #include "protean.hpp"
 #include "support/fake_device.hpp"
 #include "support/oracle.hpp"
 #include "support/space.hpp"
+#include "support/text.hpp"
 #include "systems/grown.hpp"
 #include "systems/seconds.hpp"
 
@@ -38,15 +43,36 @@ struct SeenIterations final : SolveObserver {
   std::int64_t stop_at = -1;
 };
 
-// A grid whose diagonal is not constant, since jacobi of a constant one is left out.
-inline CsrMatrix<double> uneven_grid(double n = 80) {
-  const CsrMatrix<double> csr = generate(test_context(), "poisson-2d", {{"n", n}});
+// Entries of `csr` changed by f(row, column, value).
+inline CsrMatrix<double> changed_entries(const CsrMatrix<double>& csr,
+                                         const std::function<double(std::int64_t, std::int32_t, double)>& f) {
   std::vector<Triplet<double>> entries;
   for (std::int64_t r = 0; r < csr.rows(); ++r)
     for (std::int64_t k = csr.pattern.row_ptr[r]; k < csr.pattern.row_ptr[r + 1]; ++k)
-      entries.push_back({static_cast<std::int32_t>(r), csr.pattern.col[k],
-                         csr.values[k] + (csr.pattern.col[k] == r ? 1e-3 * static_cast<double>(r % 7) : 0)});
+      entries.push_back(
+          {static_cast<std::int32_t>(r), csr.pattern.col[k], f(r, csr.pattern.col[k], csr.values[k])});
   return csr_from_triplets<double>(test_context(), csr.rows(), csr.cols(), entries);
+}
+
+// A grid whose diagonal is not constant, since jacobi of a constant one is left out.
+inline CsrMatrix<double> uneven_grid(double n = 80) {
+  return changed_entries(generate(test_context(), "poisson-2d", {{"n", n}}),
+                         [](std::int64_t r, std::int32_t c, double a) {
+                           return r == c ? a + 1e-3 * static_cast<double>(r % 7) : a;
+                         });
+}
+
+// Symmetric with a positive diagonal, and eigenvalues of both signs.
+inline CsrMatrix<double> shifted_grid(double n = 24, double shift = 0.3) {
+  return changed_entries(uneven_grid(n),
+                         [&](std::int64_t r, std::int32_t c, double a) { return r == c ? a - shift : a; });
+}
+
+// The rows of the unit matrix in a circle: short cycles of gmres find nothing.
+inline CsrMatrix<double> circle(std::int32_t n) {
+  std::vector<Triplet<double>> entries;
+  for (std::int32_t i = 0; i < n; ++i) entries.push_back({i, (i + 1) % n, 1.0});
+  return csr_from_triplets<double>(test_context(), n, n, entries);
 }
 
 struct ChangingProblem {
@@ -94,6 +120,82 @@ inline void expect_one_numbering(const SeenIterations& seen, const SolveResult& 
     EXPECT_GE(info.seconds, before.seconds);
     EXPECT_GE(info.restarts, before.restarts);
   }
+}
+
+using Action = PreconditionerChange::Action;
+using Steps = std::vector<std::string>;
+
+// The clock is that of the test: an iteration takes as long as its products, and a setup nothing.
+class ChangingSolves : public testing::Test {
+ protected:
+  void SetUp() override {
+    Stopwatch::other_clock = clock_of_products;
+    slowness = 1, passed = seen_products = 0;
+  }
+  void TearDown() override {
+    Stopwatch::other_clock = nullptr, counted_matrix = nullptr;
+    detail::other_change_candidates = {};
+    detail::allocation_hook = nullptr;
+  }
+  // The only candidate, which costs next to nothing.
+  void offer(std::string_view id, bool symmetric = true, double setup = 0.01) {
+    candidates_ = {{id, Space::host, false, symmetric, false, 32, 0.01, 0.01, setup, 1},
+                   {id, Space::device, false, symmetric, false, 32, 0.01, 0.01, setup, 1}};
+    detail::other_change_candidates = candidates_;
+  }
+  void offer_nothing() { offer("amg", true, 1e9); }
+
+ private:
+  std::vector<detail::ChangeCandidate> candidates_;
+};
+
+inline std::vector<Action> actions_of(const SolveOutcome& result) {
+  std::vector<Action> all;
+  for (const PreconditionerChange& one : result.preconditioner_changes) all.push_back(one.action);
+  return all;
+}
+
+// "cg -> minres", "not idr"
+inline Steps steps_of(const SolveOutcome& result) {
+  Steps steps;
+  for (const MethodChange& one : result.method_changes)
+    steps.push_back(one.action == MethodChange::Action::changed ? one.from + " -> " + one.to
+                                                                : "not " + one.to);
+  return steps;
+}
+
+// From here on the allocation with this number is refused, counted while `armed` says so.
+inline std::int64_t allocations = 0, fail_at = 0;
+inline bool armed = false, failed = false;
+inline void refuse_allocation(std::int64_t number) {
+  allocations = 0, fail_at = number, armed = failed = false;
+  detail::allocation_hook = [](Space, std::size_t bytes) {
+    if (!armed || failed || ++allocations != fail_at) return;
+    failed = true;
+    throw OutOfMemory("refused by the test", bytes);
+  };
+}
+
+// A default solver of C says in its reason that method auto went from cg to minres. call: a solve.
+inline void expect_said_in_c(const CsrMatrix<double>& csr,
+                             const std::function<protean_status(protean_solver*, protean_matrix*)>& call) {
+  std::vector<std::int32_t> row_ptr;
+  for (std::int64_t r = 0; r <= csr.rows(); ++r)
+    row_ptr.push_back(static_cast<std::int32_t>(csr.pattern.row_ptr[r]));
+  protean_context* context = nullptr;
+  protean_matrix* matrix = nullptr;
+  protean_solver* solver = nullptr;
+  ASSERT_EQ(protean_context_host(1, &context), PROTEAN_OK);
+  ASSERT_EQ(protean_matrix_csr(context, csr.rows(), csr.cols(), csr.nonzeros(), row_ptr.data(),
+                               csr.pattern.col, csr.values, 0, &matrix),
+            PROTEAN_OK)
+      << protean_last_error();
+  ASSERT_EQ(protean_solver_create(nullptr, nullptr, &solver), PROTEAN_OK);
+  EXPECT_EQ(call(solver, matrix), PROTEAN_OK) << protean_last_error();
+  EXPECT_STREQ(protean_solver_method(solver), "minres");
+  EXPECT_TRUE(has(protean_solver_method_reason(solver), "minres took the place of cg at iteration"))
+      << protean_solver_method_reason(solver);
+  protean_solver_free(solver), protean_matrix_free(matrix), protean_context_free(context);
 }
 
 }  // namespace protean::test

@@ -1,5 +1,6 @@
 // A matrix whose values change from solve to solve.
 #pragma once
+#include <algorithm>
 #include <vector>
 
 #include "core/generate/generate.hpp"
@@ -37,6 +38,24 @@ struct Sequence {
   CsrMatrix<double> csr;
   std::int64_t n;
   std::vector<double> values, b, x;
+};
+
+// The same rows, last column first.
+struct RowsReversed {
+  explicit RowsReversed(const CsrMatrix<double>& sorted)
+      : col(sorted.pattern.col, sorted.pattern.col + sorted.nonzeros()),
+        values(sorted.values, sorted.values + sorted.nonzeros()) {
+    for (std::int64_t r = 0; r < sorted.rows(); ++r) {
+      const std::int64_t begin = sorted.pattern.row_ptr[r], end = sorted.pattern.row_ptr[r + 1];
+      std::reverse(col.begin() + begin, col.begin() + end);
+      std::reverse(values.begin() + begin, values.begin() + end);
+    }
+    csr =
+        csr_view<double>(sorted.rows(), sorted.cols(), sorted.pattern.row_ptr.p32, col.data(), values.data());
+  }
+  std::vector<std::int32_t> col;
+  std::vector<double> values;
+  CsrMatrix<double> csr;
 };
 
 // A table that promises a tenth of the time in `format`.

@@ -12,7 +12,7 @@
 #include "support/multi.hpp"
 #include "support/oracle.hpp"
 #include "support/space.hpp"
-#include "systems/messages.hpp"
+#include "support/text.hpp"
 
 namespace protean::test {
 

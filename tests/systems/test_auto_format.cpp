@@ -17,6 +17,7 @@
 #include "support/battery.hpp"
 #include "support/oracle.hpp"
 #include "support/space.hpp"
+#include "support/text.hpp"
 #include "systems/changing_values.hpp"
 #include "systems/messages.hpp"
 
@@ -65,26 +66,34 @@ TEST(AutoFormat, TakesOnlyDeterministicKernelsInThatMode) {
   EXPECT_EQ(A->name(), choose_format(csr.pattern, CostModel(Space::host), options).id);
 }
 
-// A band, but 100 rows between the samples have their entries anywhere: the choice sees a band.
-TEST(AutoFormat, IsCsrWhereTheChosenFormatRefusesTheWholeMatrix) {
+// A band, but 100 rows between the samples have their entries anywhere: a choice by samples sees a band.
+CsrMatrix<double> nearly_a_band() {
   const int n = 200000;
   std::vector<Triplet<double>> entries;
   for (int i = 0; i < n; ++i)
     for (int d = -3; d <= 3; ++d)
-      if (i + d >= 0 && i + d < n) entries.push_back({i, i + d, 1.0 + d});
+      if (i + d >= 0 && i + d < n) entries.push_back({i, i + d, d == 0 ? 8.0 : -1.0});
   unsigned state = 1;
   for (int i = 30000; i < 30100; ++i)
     for (int k = 0; k < 7; ++k) {
       state = state * 1664525u + 1013904223u;
-      entries.push_back({i, static_cast<std::int32_t>(state % n), 1});
+      entries.push_back({i, static_cast<std::int32_t>(state % n), 0.01});
     }
-  const auto csr = csr_from_triplets<double>(test_context(), n, n, entries);
-  MachineTable table;  // in which diagonals are fast
+  return csr_from_triplets<double>(test_context(), n, n, entries);
+}
+MachineTable with_fast_diagonals(const CsrMatrix<double>& csr) {
+  MachineTable table;
   table.matrices = {{"band",
                      Space::host,
                      csr.rows(),
                      csr.nonzeros(),
                      {{"csr", csr.bytes(), 1e-3, 0}, {"dia", csr.bytes() / 2, 1e-4, 1e-4}}}};
+  return table;
+}
+
+TEST(AutoFormat, IsCsrWhereTheChosenFormatRefusesTheWholeMatrix) {
+  const auto csr = nearly_a_band();
+  const MachineTable table = with_fast_diagonals(csr);
   EXPECT_EQ(choose_format(csr.pattern, CostModel(table, Space::host)).id, "dia");
   EXPECT_THROW((void)make_matrix(find_format("dia"), csr, test_context()), FormatRefused);
   EXPECT_EQ(make_matrix("auto", csr, test_context(), {}, {}, {.machine = &table})->name(), "csr");
@@ -92,20 +101,13 @@ TEST(AutoFormat, IsCsrWhereTheChosenFormatRefusesTheWholeMatrix) {
 
 TEST(AutoFormat, IsCsrForRowsThatAreNotSorted) {
   const auto sorted = generate(test_context(), "poisson-2d", {{"n", 60}});
-  std::vector<std::int32_t> col(sorted.pattern.col, sorted.pattern.col + sorted.nonzeros());
-  std::vector<double> values(sorted.values, sorted.values + sorted.nonzeros());
-  for (std::int64_t r = 0; r < sorted.rows(); ++r) {
-    const std::int64_t begin = sorted.pattern.row_ptr[r], end = sorted.pattern.row_ptr[r + 1];
-    std::reverse(col.begin() + begin, col.begin() + end);
-    std::reverse(values.begin() + begin, values.begin() + end);
-  }
-  const auto csr =
-      csr_view<double>(sorted.rows(), sorted.cols(), sorted.pattern.row_ptr.p32, col.data(), values.data());
+  const RowsReversed reversed(sorted);
+  const CsrMatrix<double>& csr = reversed.csr;
   const auto A = make_matrix("auto", csr, test_context());
   EXPECT_EQ(A->name(), "csr");
   expect_product(*A, sorted);
   // The policy cannot change the format of such a matrix, and says so before it solves.
-  std::vector<double> b(values.size(), 1.0), x(values.size(), 7.0);
+  std::vector<double> b(static_cast<std::size_t>(csr.rows()), 1.0), x(b.size(), 7.0);
   const auto message = message_of<BadMatrix>([&] {
     (void)solve(csr, {b.data(), csr.rows()}, {x.data(), csr.rows()},
                 {.policy = "auto", .context = test_context()});
@@ -130,26 +132,11 @@ TEST(AutoFormat, RefusesWhatBelongsToOneFormat) {
 
 // A format that a sample promises and the whole matrix refuses is named, and so is what was taken instead.
 TEST(LinearSystem, AFormatOfAutoThatIsRefusedIsNamed) {
-  const int n = 200000;
-  std::vector<Triplet<double>> entries;
-  for (int i = 0; i < n; ++i)
-    for (int d = -3; d <= 3; ++d)
-      if (i + d >= 0 && i + d < n) entries.push_back({i, i + d, d == 0 ? 8.0 : -1.0});
-  unsigned state = 1;
-  for (int i = 30000; i < 30100; ++i)
-    for (int k = 0; k < 7; ++k) {
-      state = state * 1664525u + 1013904223u;
-      entries.push_back({i, static_cast<std::int32_t>(state % n), 0.01});
-    }
-  const auto csr = csr_from_triplets<double>(test_context(), n, n, entries);
+  const auto csr = nearly_a_band();
+  const std::int64_t n = csr.rows();
   const std::vector<double> b(static_cast<std::size_t>(n), 1.0);
   std::vector<double> x(b.size(), 0.0);
-  MachineTable table;  // in which diagonals are fast
-  table.matrices = {{"band",
-                     Space::host,
-                     csr.rows(),
-                     csr.nonzeros(),
-                     {{"csr", csr.bytes(), 1e-3, 0}, {"dia", csr.bytes() / 2, 1e-4, 1e-4}}}};
+  MachineTable table = with_fast_diagonals(csr);
   const SolveResult result =
       solve(csr, {b.data(), n}, {x.data(), n},
             {.method = "bicgstab", .machine = &table, .context = test_context(), .expected_iterations = 300});

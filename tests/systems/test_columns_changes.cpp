@@ -7,7 +7,6 @@
 #include <string_view>
 #include <vector>
 
-#include "core/allocation_hook.hpp"
 #include "core/background.hpp"
 #include "core/error.hpp"
 #include "gtest/gtest.h"
@@ -226,17 +225,12 @@ TEST_F(ColumnsChanges, NoMemoryAtAnyPointLeavesTheSolve) {
       thrown = 0;  // thrown: of the solve itself, such as a vector to look at one column
   std::vector<StoppingRule> rules(3);
   rules[1].relative_tolerance = 0.5;  // a later part has fewer columns
-  for (fail_at = 1;; ++fail_at) {
-    SCOPED_TRACE("allocation " + std::to_string(fail_at));
-    allocations = 0, armed = failed = false;
+  for (std::int64_t number = 1;; ++number) {
+    SCOPED_TRACE("allocation " + std::to_string(number));
+    refuse_allocation(number);
     const auto system = one.system(one.settings());
     ColumnsSeen seen;
     seen.on_each = [](const MultiIterationInfo& info) { armed = info.iteration >= 1; };
-    detail::allocation_hook = [](Space, std::size_t bytes) {
-      if (!armed || failed || ++allocations != fail_at) return;
-      failed = true;
-      throw OutOfMemory("refused by the test", bytes);
-    };
     MultiSolveResult result;
     try {
       result = one.solve_columns(*system, &seen, rules);

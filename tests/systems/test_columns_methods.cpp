@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "interfaces/c/protean.h"
 #include "protean.hpp"
 #include "systems/changing_columns.hpp"
 
@@ -83,12 +82,8 @@ TEST_F(ColumnsChanges, AColumnThatHasConvergedKeepsItsX) {
 }
 
 TEST_F(ColumnsChanges, CyclesOfGmresThatLeadNowhereAreGivenUp) {
-  constexpr std::int32_t n = 60;
-  std::vector<Triplet<double>> entries;
-  for (std::int32_t i = 0; i < n; ++i) entries.push_back({i, (i + 1) % n, 1.0});
-  const CsrMatrix<double> circle = csr_from_triplets<double>(test_context(), n, n, entries);
   for (const ContextPtr& context : {test_context(), fake_device_context()}) {
-    ChangingColumns one(context, circle, 2);
+    ChangingColumns one(context, circle(60), 2);
     for (std::size_t j = 0; j < 2; ++j)
       std::fill(one.B[j].begin(), one.B[j].end(), 0.0), one.B[j][7 * j] = 1.0 + static_cast<double>(j);
     SolveSettings settings = one.settings("auto", "none");
@@ -114,17 +109,12 @@ TEST_F(ColumnsChanges, NoMemoryForTheNextMethodIsSaid) {
   const std::int64_t change =
       one.solve_columns(*one.system(one.settings("auto", "none"))).method_changes.at(0).iteration;
   int refused = 0;
-  for (fail_at = 1;; ++fail_at) {
-    SCOPED_TRACE("allocation " + std::to_string(fail_at));
-    allocations = 0, armed = failed = false;
+  for (std::int64_t number = 1;; ++number) {
+    SCOPED_TRACE("allocation " + std::to_string(number));
+    refuse_allocation(number);
     const auto system = one.system(one.settings("auto", "none"));
     ColumnsSeen seen;
     seen.on_each = [&](const MultiIterationInfo& info) { armed = info.iteration >= change; };
-    detail::allocation_hook = [](Space, std::size_t bytes) {
-      if (!armed || failed || ++allocations != fail_at) return;
-      failed = true;
-      throw OutOfMemory("refused by the test", bytes);
-    };
     MultiSolveResult result;
     bool thrown = false;
     try {
@@ -164,26 +154,11 @@ TEST_F(ColumnsChanges, MethodAndPreconditionerInOneSolve) {
 TEST_F(ColumnsChanges, CSaysItInItsReason) {
   const ChangingColumns one(test_context(), shifted_grid());
   const std::int64_t n = one.csr.rows(), k = 2;
-  std::vector<std::int32_t> row_ptr;
-  for (std::int64_t r = 0; r <= n; ++r)
-    row_ptr.push_back(static_cast<std::int32_t>(one.csr.pattern.row_ptr[r]));
-  protean_context* context = nullptr;
-  protean_matrix* matrix = nullptr;
-  protean_solver* solver = nullptr;
   std::vector<double> B = one.B[0], X(static_cast<std::size_t>(n * k), 0.0);
   B.insert(B.end(), one.B[1].begin(), one.B[1].end());
-  ASSERT_EQ(protean_context_host(1, &context), PROTEAN_OK);
-  ASSERT_EQ(protean_matrix_csr(context, n, n, one.csr.nonzeros(), row_ptr.data(), one.csr.pattern.col,
-                               one.csr.values, 0, &matrix),
-            PROTEAN_OK)
-      << protean_last_error();
-  ASSERT_EQ(protean_solver_create(nullptr, nullptr, &solver), PROTEAN_OK);
-  EXPECT_EQ(protean_solve_multi(solver, matrix, k, B.data(), n, X.data(), n), PROTEAN_OK)
-      << protean_last_error();
-  EXPECT_STREQ(protean_solver_method(solver), "minres");
-  EXPECT_TRUE(has(protean_solver_method_reason(solver), "minres took the place of cg at iteration"))
-      << protean_solver_method_reason(solver);
-  protean_solver_free(solver), protean_matrix_free(matrix), protean_context_free(context);
+  expect_said_in_c(one.csr, [&](protean_solver* solver, protean_matrix* matrix) {
+    return protean_solve_multi(solver, matrix, k, B.data(), n, X.data(), n);
+  });
 }
 
 }  // namespace

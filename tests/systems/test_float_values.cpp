@@ -13,11 +13,10 @@
 #include "support/fake_device.hpp"
 #include "support/multi.hpp"
 #include "support/oracle.hpp"
+#include "support/text.hpp"
 
 namespace protean::test {
 namespace {
-
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 // -div k grad on a grid of n x n points with two fixed sides and a lognormal k: values that float rounds. `across`
 // makes it a matrix that is not symmetric.

@@ -14,7 +14,7 @@
 #include "support/oracle.hpp"
 #include "support/space.hpp"
 #include "systems/changing_values.hpp"
-#include "systems/messages.hpp"
+#include "systems/policy_clock.hpp"
 
 namespace protean::test {
 namespace {

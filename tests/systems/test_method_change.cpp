@@ -7,62 +7,16 @@
 #include <utility>
 #include <vector>
 
-#include "core/allocation_hook.hpp"
-#include "core/error.hpp"
 #include "gtest/gtest.h"
-#include "interfaces/c/protean.h"
 #include "operators/callback_operator.hpp"
 #include "preconditioners/callback_preconditioner.hpp"
-#include "preconditioners/choice/change_rule.hpp"
 #include "protean.hpp"
 #include "systems/changing_solves.hpp"
-#include "systems/grown.hpp"
 
 namespace protean::test {
 namespace {
 
-using Steps = std::vector<std::string>;
-
-// "cg -> minres", "not idr"
-Steps steps_of(const SolveResult& result) {
-  Steps steps;
-  for (const MethodChange& one : result.method_changes)
-    steps.push_back(one.action == MethodChange::Action::changed ? one.from + " -> " + one.to
-                                                                : "not " + one.to);
-  return steps;
-}
-
-// Entries of `csr` changed by f(row, column, value).
-CsrMatrix<double> changed_entries(const CsrMatrix<double>& csr,
-                                  const std::function<double(std::int64_t, std::int32_t, double)>& f) {
-  std::vector<Triplet<double>> entries;
-  for (std::int64_t r = 0; r < csr.rows(); ++r)
-    for (std::int64_t k = csr.pattern.row_ptr[r]; k < csr.pattern.row_ptr[r + 1]; ++k)
-      entries.push_back(
-          {static_cast<std::int32_t>(r), csr.pattern.col[k], f(r, csr.pattern.col[k], csr.values[k])});
-  return csr_from_triplets<double>(test_context(), csr.rows(), csr.cols(), entries);
-}
-
-// Symmetric with a positive diagonal, and eigenvalues of both signs.
-CsrMatrix<double> shifted_grid(double n = 24, double shift = 0.3) {
-  return changed_entries(uneven_grid(n),
-                         [&](std::int64_t r, std::int32_t c, double a) { return r == c ? a - shift : a; });
-}
-
-// The rows of the unit matrix in a circle: short cycles of gmres find nothing.
-CsrMatrix<double> circle(std::int32_t n) {
-  std::vector<Triplet<double>> entries;
-  for (std::int32_t i = 0; i < n; ++i) entries.push_back({i, (i + 1) % n, 1.0});
-  return csr_from_triplets<double>(test_context(), n, n, entries);
-}
-
-class MethodChanges : public testing::Test {
- protected:
-  void TearDown() override {
-    detail::allocation_hook = nullptr, counted_matrix = nullptr;
-    detail::other_change_candidates = {};
-  }
-};
+class MethodChanges : public ChangingSolves {};
 
 std::vector<ContextPtr> both() { return {test_context(), fake_device_context()}; }
 
@@ -73,10 +27,7 @@ void expect_solved(const ChangingProblem& one, const SolveResult& result) {
 
 TEST_F(MethodChanges, CgGoesOnWithMinresForAnIndefiniteMatrix) {
   // Preconditioner auto stays, whatever the clock says.
-  const std::vector<detail::ChangeCandidate> never{
-      {"amg", Space::host, false, true, false, 1, 0, 1, 1e9, 1},
-      {"amg", Space::device, false, true, false, 1, 0, 1, 1e9, 1}};
-  detail::other_change_candidates = never;
+  offer_nothing();
   for (const ContextPtr& context : both())
     for (const char* preconditioner : {"auto", "jacobi", "none"}) {
       SCOPED_TRACE(preconditioner);
@@ -280,11 +231,7 @@ TEST_F(MethodChanges, AnIndefinitePreconditionerTakesGmres) {
 
 // Of type auto a candidate that has become indefinite goes, whatever the method is.
 TEST_F(MethodChanges, AnIndefinitePreconditionerOfAutoGoes) {
-  const std::vector<detail::ChangeCandidate> candidates{
-      {"amg", Space::host, false, true, false, 16, 0.01, 0.01, 0.01, 1}};
-  detail::other_change_candidates = candidates;
-  Stopwatch::other_clock = clock_of_products;
-  slowness = 1, passed = seen_products = 0;
+  offer("amg");
   ChangingProblem one(test_context(), uneven_grid(40));
   SolveSettings settings = one.settings("minres");
   settings.preconditioning.refresh = Refresh::every;
@@ -308,17 +255,12 @@ TEST_F(MethodChanges, AnIndefinitePreconditionerOfAutoGoes) {
   EXPECT_NE(result.preconditioner, "amg");
   expect_solved(one, result);
   expect_one_numbering(seen, result);
-  Stopwatch::other_clock = nullptr;
 }
 
 // Method and preconditioner change in one solve.
 TEST_F(MethodChanges, TogetherWithAChangeOfPreconditioner) {
   for (const ContextPtr& context : both()) {
-    const std::vector<detail::ChangeCandidate> candidates{
-        {"ssor", Space::host, false, true, false, 16, 0.01, 0.01, 0.01, 1},
-        {"ssor", Space::device, false, true, false, 16, 0.01, 0.01, 0.01, 1}};
-    detail::other_change_candidates = candidates;
-    Stopwatch::other_clock = clock_of_products;
+    offer("ssor");
     slowness = 1, passed = seen_products = 0;
     ChangingProblem one(context, shifted_grid(40, 0.02));
     SeenIterations seen;
@@ -329,7 +271,6 @@ TEST_F(MethodChanges, TogetherWithAChangeOfPreconditioner) {
     expect_solved(one, result);
     expect_one_numbering(seen, result);
     expect_solved(one, one.solve(*system));
-    Stopwatch::other_clock = nullptr;
   }
 }
 
@@ -353,32 +294,23 @@ TEST_F(MethodChanges, CyclesOfGmresThatLeadNowhereAreGivenUp) {
   }
 }
 
-std::int64_t allocations_seen = 0, allocation_to_fail = 0;
-bool hook_armed = false, hook_failed = false;
-
 // Each allocation after the method has failed may fail: the solve ends as it would without a change, or goes on.
 TEST_F(MethodChanges, NoMemoryForTheNextMethodIsSaid) {
   ChangingProblem one(test_context(), shifted_grid());
   const std::int64_t change =
       one.solve(*one.system(one.settings("auto", "none"))).method_changes.at(0).iteration;
   int refused = 0;
-  for (allocation_to_fail = 1;; ++allocation_to_fail) {
-    SCOPED_TRACE("allocation " + std::to_string(allocation_to_fail));
-    allocations_seen = 0, hook_armed = hook_failed = false;
-    SolveSettings settings = one.settings("auto", "none");
-    const auto system = one.system(settings);
+  for (std::int64_t number = 1;; ++number) {
+    SCOPED_TRACE("allocation " + std::to_string(number));
+    refuse_allocation(number);
+    const auto system = one.system(one.settings("auto", "none"));
     SeenIterations seen;
-    seen.on_each = [&](const IterationInfo& info) { hook_armed = info.iteration >= change; };
-    detail::allocation_hook = [](Space, std::size_t bytes) {
-      if (!hook_armed || hook_failed || ++allocations_seen != allocation_to_fail) return;
-      hook_failed = true;
-      throw OutOfMemory("refused by the test", bytes);
-    };
+    seen.on_each = [&](const IterationInfo& info) { armed = info.iteration >= change; };
     const SolveResult result = one.solve(*system, &seen);
     detail::allocation_hook = nullptr;
     EXPECT_NEAR(one.residual(), result.report.true_residual, 1e-10 * result.report.rhs_norm);
     expect_one_numbering(seen, result);
-    if (!hook_failed) break;
+    if (!failed) break;
     if (steps_of(result) != Steps{"not minres"}) continue;
     ++refused;
     EXPECT_EQ(result.report.reason, StopReason::indefinite_operator);
@@ -440,25 +372,10 @@ TEST_F(MethodChanges, TheBetterXStays) {
 
 TEST_F(MethodChanges, CSaysItInItsReason) {
   const ChangingProblem one(test_context(), shifted_grid());
-  const std::int64_t n = one.csr.rows();
-  std::vector<std::int32_t> row_ptr;
-  for (std::int64_t r = 0; r <= n; ++r)
-    row_ptr.push_back(static_cast<std::int32_t>(one.csr.pattern.row_ptr[r]));
-  protean_context* context = nullptr;
-  protean_matrix* matrix = nullptr;
-  protean_solver* solver = nullptr;
   std::vector<double> x(one.b.size(), 0.0);
-  ASSERT_EQ(protean_context_host(1, &context), PROTEAN_OK);
-  ASSERT_EQ(protean_matrix_csr(context, n, n, one.csr.nonzeros(), row_ptr.data(), one.csr.pattern.col,
-                               one.csr.values, 0, &matrix),
-            PROTEAN_OK)
-      << protean_last_error();
-  ASSERT_EQ(protean_solver_create(nullptr, nullptr, &solver), PROTEAN_OK);
-  EXPECT_EQ(protean_solve(solver, matrix, one.b.data(), x.data()), PROTEAN_OK) << protean_last_error();
-  EXPECT_STREQ(protean_solver_method(solver), "minres");
-  EXPECT_TRUE(has(protean_solver_method_reason(solver), "minres took the place of cg at iteration"))
-      << protean_solver_method_reason(solver);
-  protean_solver_free(solver), protean_matrix_free(matrix), protean_context_free(context);
+  expect_said_in_c(one.csr, [&](protean_solver* solver, protean_matrix* matrix) {
+    return protean_solve(solver, matrix, one.b.data(), x.data());
+  });
 }
 
 }  // namespace

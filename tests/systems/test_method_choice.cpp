@@ -1,6 +1,5 @@
 // Method and preconditioner `auto`, which are the defaults: what they take, and why they say they did.
 #include <algorithm>
-#include <cmath>
 #include <functional>
 #include <memory>
 #include <string>
@@ -16,13 +15,13 @@
 #include "support/battery.hpp"
 #include "support/elements.hpp"
 #include "support/fake_device.hpp"
+#include "support/multi.hpp"
 #include "support/oracle.hpp"
 #include "support/space.hpp"
+#include "support/text.hpp"
 
 namespace protean::test {
 namespace {
-
-bool has(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
 
 // A matrix of 40 rows on three diagonals. `upper` is right of the diagonal, `lower` left of it.
 struct Line {
@@ -42,19 +41,7 @@ struct Line {
     col.push_back(static_cast<std::int32_t>(j)), values.push_back(value);
   }
   CsrMatrix<double> csr() const { return csr_view(n, n, row_ptr.data(), col.data(), values.data()); }
-  double residual() const {
-    double sum = 0, norm = 0;
-    for (std::int64_t i = 0; i < n; ++i) {
-      double r = b[static_cast<std::size_t>(i)];
-      norm += r * r;
-      for (std::int32_t k = row_ptr[static_cast<std::size_t>(i)];
-           k < row_ptr[static_cast<std::size_t>(i) + 1]; ++k)
-        r -= values[static_cast<std::size_t>(k)] *
-             x[static_cast<std::size_t>(col[static_cast<std::size_t>(k)])];
-      sum += r * r;
-    }
-    return std::sqrt(sum / norm);
-  }
+  double residual() const { return relative_residual_of(csr(), b, x); }
 };
 Line definite() {
   return {[](std::int64_t) { return 3.0; }, -1, -1};

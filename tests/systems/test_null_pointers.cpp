@@ -1,5 +1,4 @@
 // Null pointers of a caller are refused by name, and accepted if there are no entries.
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -8,17 +7,10 @@
 #include "gtest/gtest.h"
 #include "protean.hpp"
 #include "support/battery.hpp"
+#include "support/text.hpp"
 
 namespace protean::test {
 namespace {
-
-template <class Error>
-std::string said(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& error) { return error.what(); }
-  return "nothing was thrown";
-}
 
 TEST(NullPointers, AreNamedByEverySolve) {
   const CsrMatrix<double> csr = generate(test_context(), "poisson-2d", {{"n", 8}});
@@ -31,16 +23,17 @@ TEST(NullPointers, AreNamedByEverySolve) {
       SCOPED_TRACE(std::string(order) + ", " + preconditioner);
       const SolveSettings settings{.preconditioner = preconditioner, .format = "csr", .order = order};
       std::vector<double> to(static_cast<std::size_t>(n), 0.0);
-      EXPECT_EQ(said<BadArgument>([&] {
+      EXPECT_EQ(message_of<BadArgument>([&] {
                   solve<double>(csr, no_b, {to.data(), n}, settings);
                 }),
                 "b is a null pointer");
-      EXPECT_EQ(said<BadArgument>([&] { solve<double>(csr, b, no_x, settings); }), "x is a null pointer");
-      EXPECT_EQ(said<BadArgument>([&] {
+      EXPECT_EQ(message_of<BadArgument>([&] { solve<double>(csr, b, no_x, settings); }),
+                "x is a null pointer");
+      EXPECT_EQ(message_of<BadArgument>([&] {
                   multi_solve<double>(csr, {nullptr, n, 1, n}, {to.data(), n, 1, n}, settings);
                 }),
                 "B is a null pointer");
-      EXPECT_EQ(said<BadArgument>([&] {
+      EXPECT_EQ(message_of<BadArgument>([&] {
                   multi_solve<double>(csr, {good.data(), n, 1, n}, {nullptr, n, 1, n}, settings);
                 }),
                 "X is a null pointer");
@@ -49,8 +42,8 @@ TEST(NullPointers, AreNamedByEverySolve) {
       EXPECT_TRUE(system.solve(b, {to.data(), n}).report.converged()) << "usable after a refusal";
     }
   const auto A = make_matrix(find_format("csr"), csr, test_context());
-  EXPECT_EQ(said<BadArgument>([&] { A->apply(no_b, x); }), "x is a null pointer");
-  EXPECT_EQ(said<BadArgument>([&] { A->apply(b, no_x); }), "y is a null pointer");
+  EXPECT_EQ(message_of<BadArgument>([&] { A->apply(no_b, x); }), "x is a null pointer");
+  EXPECT_EQ(message_of<BadArgument>([&] { A->apply(b, no_x); }), "y is a null pointer");
 }
 
 TEST(NullPointers, OfAMatrixAreNamed) {
@@ -58,7 +51,7 @@ TEST(NullPointers, OfAMatrixAreNamed) {
   const double values[] = {1, 1};
   const std::int32_t* const nowhere = nullptr;
   const auto view = [&](const std::int32_t* p, const std::int32_t* c, const double* v) {
-    return said<BadArgument>([&] { (void)csr_view(2, 2, p, c, v); });
+    return message_of<BadArgument>([&] { (void)csr_view(2, 2, p, c, v); });
   };
   EXPECT_NE(view(nullptr, col, values).find("row pointers"), std::string::npos);
   EXPECT_NE(view(row_ptr, nullptr, values).find("null pointer"), std::string::npos);
@@ -74,12 +67,14 @@ TEST(NullPointers, OfAMatrixAreNamed) {
     if (without == 1) csr.pattern.col = nullptr;
     if (without == 2) csr.values = nullptr;
     const std::string name = without == 0 ? "row_ptr" : without == 1 ? "col" : "values";
-    EXPECT_NE(said<BadArgument>([&] { make_matrix(find_format("csr"), csr, test_context()); }).find(name),
-              std::string::npos);
+    EXPECT_NE(
+        message_of<BadArgument>([&] { make_matrix(find_format("csr"), csr, test_context()); }).find(name),
+        std::string::npos);
     for (const bool check : {true, false}) {
-      EXPECT_NE(
-          said<BadArgument>([&] { SystemMatrix<double> matrix(test_context(), csr, check); }).find(name),
-          std::string::npos);
+      EXPECT_NE(message_of<BadArgument>([&] {
+                  SystemMatrix<double> matrix(test_context(), csr, check);
+                }).find(name),
+                std::string::npos);
     }
   }
 }

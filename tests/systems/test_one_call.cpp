@@ -13,7 +13,7 @@
 #include "support/battery.hpp"
 #include "support/oracle.hpp"
 #include "support/space.hpp"
-#include "systems/messages.hpp"
+#include "support/text.hpp"
 #include "systems/one_call.hpp"
 
 namespace protean::test {

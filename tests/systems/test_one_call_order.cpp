@@ -19,7 +19,8 @@
 #include "support/fake_device.hpp"
 #include "support/oracle.hpp"
 #include "support/space.hpp"
-#include "systems/messages.hpp"
+#include "support/text.hpp"
+#include "systems/changing_values.hpp"
 #include "systems/one_call.hpp"
 
 namespace protean::test {
@@ -306,14 +307,8 @@ TEST(OneCallOrder, ChangesInTheMiddleOnAGpu) {
 TEST(OneCallOrder, TakesRowsThatAreNotSorted) {
   Solving one = in_random_order("poisson-2d", 30);
   const CsrMatrix<double> sorted = one.csr;
-  std::vector<std::int32_t> col(sorted.pattern.col, sorted.pattern.col + sorted.nonzeros());
-  std::vector<double> values(sorted.values, sorted.values + sorted.nonzeros());
-  for (std::int64_t r = 0; r < sorted.rows(); ++r) {
-    const std::int64_t begin = sorted.pattern.row_ptr[r], end = sorted.pattern.row_ptr[r + 1];
-    std::reverse(col.begin() + begin, col.begin() + end);
-    std::reverse(values.begin() + begin, values.begin() + end);
-  }
-  one.csr = csr_view<double>(one.n, one.n, sorted.pattern.row_ptr.p32, col.data(), values.data());
+  const RowsReversed reversed(sorted);
+  one.csr = reversed.csr;
   const SolveSettings settings{.preconditioner = "ic0", .format = "sell-c-sigma", .order = "rcm"};
   EXPECT_TRUE(one(settings).converged());
   EXPECT_LE(one.residual(), 1.01e-8);

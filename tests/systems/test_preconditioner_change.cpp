@@ -8,53 +8,16 @@
 #include <string_view>
 #include <vector>
 
-#include "core/allocation_hook.hpp"
 #include "core/background.hpp"
-#include "core/error.hpp"
 #include "core/generate/generate.hpp"
 #include "gtest/gtest.h"
-#include "preconditioners/choice/change_rule.hpp"
 #include "protean.hpp"
-#include "support/fake_device.hpp"
-#include "support/oracle.hpp"
-#include "support/space.hpp"
 #include "systems/changing_solves.hpp"
-#include "systems/grown.hpp"
-#include "systems/seconds.hpp"
 
 namespace protean::test {
 namespace {
 
-using Action = PreconditionerChange::Action;
-using detail::ChangeCandidate;
-
-class PreconditionerChanges : public testing::Test {
- protected:
-  void SetUp() override {
-    Stopwatch::other_clock = clock_of_products;
-    slowness = 1, passed = seen_products = 0;
-  }
-  void TearDown() override {
-    Stopwatch::other_clock = nullptr, counted_matrix = nullptr;
-    detail::other_change_candidates = {};
-    detail::allocation_hook = nullptr;
-  }
-  // The only candidate, which costs next to nothing.
-  void offer(std::string_view id, bool symmetric = true, double setup = 0.01) {
-    candidates_ = {{id, Space::host, false, symmetric, false, 32, 0.01, 0.01, setup, 1},
-                   {id, Space::device, false, symmetric, false, 32, 0.01, 0.01, setup, 1}};
-    detail::other_change_candidates = candidates_;
-  }
-
- private:
-  std::vector<ChangeCandidate> candidates_;
-};
-
-std::vector<Action> actions_of(const SolveResult& result) {
-  std::vector<Action> all;
-  for (const PreconditionerChange& one : result.preconditioner_changes) all.push_back(one.action);
-  return all;
-}
+class PreconditionerChanges : public ChangingSolves {};
 
 // Each method goes on from its x with the candidate, on the host and on a device.
 TEST_F(PreconditionerChanges, EveryMethodGoesOnWithTheCandidate) {
@@ -133,15 +96,10 @@ TEST_F(PreconditionerChanges, WhatIsSlowerIsTakenBack) {
 
 // A candidate that refuses the matrix leaves the iterations as they would be without it, bit for bit.
 TEST_F(PreconditionerChanges, ARefusalChangesNoBit) {
-  std::vector<Triplet<double>> entries;
-  const CsrMatrix<double> symmetric = uneven_grid();
-  for (std::int64_t r = 0; r < symmetric.rows(); ++r)
-    for (std::int64_t k = symmetric.pattern.row_ptr[r]; k < symmetric.pattern.row_ptr[r + 1]; ++k) {
-      const std::int32_t c = symmetric.pattern.col[k];
-      entries.push_back({static_cast<std::int32_t>(r), c, symmetric.values[k] * (c > r ? 0.99 : 1)});
-    }
   ChangingProblem one(test_context(),
-                      csr_from_triplets<double>(test_context(), symmetric.rows(), symmetric.cols(), entries));
+                      changed_entries(uneven_grid(), [](std::int64_t r, std::int32_t c, double a) {
+                        return c > r ? 0.99 * a : a;
+                      }));
   const SolveResult expected = one.solve(*one.system(one.settings("gmres", "jacobi")));
   const std::vector<double> x = one.x;
   offer("ic0");
@@ -182,9 +140,6 @@ TEST_F(PreconditionerChanges, WhatDoesNotPassItsTrialChangesNoBit) {
     }
 }
 
-std::int64_t allocations = 0, fail_at = 0;
-bool armed = false, failed = false;
-
 // Each allocation of the setup, and of the change, may fail. The solve goes on with jacobi.
 TEST_F(PreconditionerChanges, NoMemoryAtAnyPointLeavesTheSolve) {
   ChangingProblem one;
@@ -192,17 +147,12 @@ TEST_F(PreconditionerChanges, NoMemoryAtAnyPointLeavesTheSolve) {
   const std::vector<double> x = one.x;
   offer("ic0");
   int refused = 0, back = 0;
-  for (fail_at = 1;; ++fail_at) {
-    SCOPED_TRACE("allocation " + std::to_string(fail_at));
-    allocations = 0, armed = failed = false;
+  for (std::int64_t number = 1;; ++number) {
+    SCOPED_TRACE("allocation " + std::to_string(number));
+    refuse_allocation(number);
     const auto system = one.system(one.settings());
     SeenIterations seen;
     seen.on_each = [](const IterationInfo& info) { armed = info.iteration >= 1; };
-    detail::allocation_hook = [](Space, std::size_t bytes) {
-      if (!armed || failed || ++allocations != fail_at) return;
-      failed = true;
-      throw OutOfMemory("refused by the test", bytes);
-    };
     const SolveResult result = one.solve(*system, &seen);
     detail::allocation_hook = nullptr;
     ASSERT_TRUE(result.converged()) << result.report.detail;

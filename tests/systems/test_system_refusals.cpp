@@ -12,8 +12,8 @@
 #include "support/battery.hpp"
 #include "support/fake_device.hpp"
 #include "support/space.hpp"
+#include "support/text.hpp"
 #include "systems/changing_values.hpp"
-#include "systems/messages.hpp"
 
 namespace protean::test {
 namespace {

@@ -17,6 +17,7 @@
 #include "preconditioners/preconditioner.hpp"
 #include "solvers/options.hpp"
 #include "support/space.hpp"
+#include "support/text.hpp"
 #include "systems/linear_system.hpp"
 #include "systems/options.hpp"
 
@@ -184,10 +185,7 @@ TEST(Types, HaveEachOptionOfAPreconditionerThatReadsIt) {
 }
 
 std::string refusal(const SolveSettings& settings) {
-  try {
-    check(settings);
-  } catch (const BadArgument& error) { return error.what(); }
-  return {};
+  return test::message_of<BadArgument>([&] { check(settings); });
 }
 
 TEST(Types, TakeThePlaceOfOptionsByName) {

@@ -10,12 +10,10 @@
 #include "interfaces/c/protean.h"
 #include "support/battery.hpp"
 #include "support/oracle.hpp"
+#include "support/text.hpp"
 
 namespace protean::test {
 
-inline bool has(const std::string& text, std::string_view part) {
-  return text.find(part) != std::string::npos;
-}
 inline bool error_has(std::string_view part) { return has(protean_last_error(), part); }
 
 inline std::vector<std::string> names(protean_kind kind) {
