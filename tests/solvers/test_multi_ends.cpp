@@ -193,46 +193,6 @@ TEST_P(MultiSolve, ABasisThatDoesNotFitIsRefused) {
   }
 }
 
-// One column is zero, one is solved already, one meets a negative eigenvalue, one is not finite; the others converge.
-TEST_P(MultiSolve, EachColumnEndsInItsOwnWay) {
-  constexpr std::int64_t n = 60;
-  std::vector<Triplet<double>> entries;
-  for (std::int32_t i = 0; i < n; ++i) entries.push_back({i, i, i == n - 1 ? -2.0 : 1.0 + i % 7});
-  const auto csr = csr_from_triplets<double>(test_context(), n, n, entries);
-  const auto A = make_matrix(find_format("csr"), placed(context_, csr), context_);
-  for (const bool jacobi : {false, true}) {
-    SCOPED_TRACE(jacobi);
-    const auto M = make_preconditioner<double>(jacobi ? "jacobi" : "none", *A);
-    if (M) M->ensure(*A);
-    auto b = sample_columns<double>(n, 7, 1);
-    auto x0 = zeros<double>(n, 7);
-    for (auto& column : b) column[n - 1] = 0;
-    b[1].assign(n, 0.0);
-    x0[1].assign(n, 5.0);
-    for (std::size_t i = 0; i < n; ++i)
-      x0[2][i] = static_cast<double>(i % 5), b[2][i] = x0[2][i] * (1 + static_cast<double>(i % 7));
-    x0[2][n - 1] = 0, b[2][n - 1] = 0;
-    b[3].assign(n, 0.0), b[3][n - 1] = 1;
-    b[4][5] = std::numeric_limits<double>::quiet_NaN();
-    b[5][7] = 1e200;
-    MultiSolver<double> solver;
-    const auto solved = solve_all<double>(solver, context_, *A, b, x0, by_columns, M.get());
-    const auto& columns = solved.report.columns;
-    EXPECT_FALSE(solved.report.converged());
-    EXPECT_EQ(columns[0].reason, StopReason::relative_tolerance);
-    EXPECT_EQ(columns[1].reason, StopReason::zero_right_hand_side);
-    EXPECT_EQ(solved.x[1], std::vector<double>(n, 0.0));
-    EXPECT_EQ(columns[2].reason, StopReason::relative_tolerance);
-    EXPECT_EQ(columns[2].iterations, 0);
-    EXPECT_EQ(solved.x[2], x0[2]);
-    EXPECT_EQ(columns[3].reason,
-              jacobi ? StopReason::indefinite_preconditioner : StopReason::indefinite_operator);
-    EXPECT_EQ(columns[4].reason, StopReason::not_finite);
-    EXPECT_EQ(columns[6].reason, StopReason::relative_tolerance);
-    expect_like_single_solves<double>(csr, context_, *A, solved, b, x0, M.get(), {});
-  }
-}
-
 // Causes that only a second look finds are the same as in single solves.
 TEST_P(MultiSolve, CausesAreFound) {
   auto csr = system_of<double>("poisson-2d", 8);

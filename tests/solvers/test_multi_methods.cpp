@@ -124,7 +124,7 @@ TEST_P(MultiMethods, FirstStepsAreThoseOfSingleSolves) {
 }
 
 // One column is zero, one is solved already, one meets a negative eigenvalue, one is not finite, one is in the span of
-// one step; the others converge.
+// one step, one overflows; the others converge.
 TEST_P(MultiMethods, EachColumnEndsInItsOwnWay) {
   constexpr std::int64_t n = 60;
   std::vector<Triplet<double>> entries;
@@ -135,8 +135,8 @@ TEST_P(MultiMethods, EachColumnEndsInItsOwnWay) {
     SCOPED_TRACE(jacobi);
     const auto M = make_preconditioner<double>(jacobi ? "jacobi" : "none", *A);
     if (M) M->ensure(*A);
-    auto b = sample_columns<double>(n, 7, 1);
-    auto x0 = zeros<double>(n, 7);
+    auto b = sample_columns<double>(n, 8, 1);
+    auto x0 = zeros<double>(n, 8);
     for (auto& column : b) column[n - 1] = 0;
     b[1].assign(n, 0.0);
     x0[1].assign(n, 5.0);
@@ -146,14 +146,21 @@ TEST_P(MultiMethods, EachColumnEndsInItsOwnWay) {
     b[3].assign(n, 0.0), b[3][n - 1] = 1;
     b[4][5] = std::numeric_limits<double>::quiet_NaN();
     b[5].assign(n, 0.0), b[5][7] = 3;
+    b[7][7] = 1e200;
     MultiSolver<double> solver(method_, options());
     const auto solved = solve_all<double>(solver, context_, *A, b, x0, by_columns, M.get());
     const auto& columns = solved.report.columns;
+    EXPECT_FALSE(solved.report.converged());
     EXPECT_EQ(columns[0].reason, StopReason::relative_tolerance);
     EXPECT_EQ(columns[1].reason, StopReason::zero_right_hand_side);
     EXPECT_EQ(solved.x[1], std::vector<double>(n, 0.0));
+    EXPECT_EQ(columns[2].reason, StopReason::relative_tolerance);
     EXPECT_EQ(columns[2].iterations, 0);
     EXPECT_EQ(solved.x[2], x0[2]);
+    if (method_ == "cg") {
+      EXPECT_EQ(columns[3].reason,
+                jacobi ? StopReason::indefinite_preconditioner : StopReason::indefinite_operator);
+    }
     EXPECT_EQ(columns[4].reason, StopReason::not_finite);
     EXPECT_EQ(columns[5].reason, StopReason::relative_tolerance);
     EXPECT_LE(columns[5].iterations, 1);
