@@ -45,12 +45,6 @@ Cell stated_cell(const Lab& lab, const Exhibit& exhibit, std::string_view quanti
   return cell;
 }
 
-void add_stated(const Lab& lab, Exhibit& exhibit, std::string_view quantity, std::optional<double> ours,
-                std::string word) {
-  exhibit.rows.push_back(
-      {std::string(quantity), {}, {stated_cell(lab, exhibit, quantity, ours, std::move(word))}});
-}
-
 std::string refusal(const Measured& measured) {
   return measured.ok() ? std::string() : "refused: " + measured.why;
 }

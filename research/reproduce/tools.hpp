@@ -20,9 +20,6 @@ Cell cell(const PaperTable& table, std::size_t row, std::string_view column, std
 // A cell of a number that the paper states in its text (papers/data/text.tsv), or of none, for an empty quantity.
 Cell stated_cell(const Lab& lab, const Exhibit& exhibit, std::string_view quantity,
                  std::optional<double> ours, std::string word = {});
-// Adds a row "quantity | stated | ours"; the exhibit has one column.
-void add_stated(const Lab& lab, Exhibit& exhibit, std::string_view quantity, std::optional<double> ours,
-                std::string word = {});
 
 // A short reason, for a cell.
 std::string refusal(const Measured& measured);

@@ -45,9 +45,6 @@ class Split : public testing::TestWithParam<Where> {
   std::unique_ptr<AssembledMatrix<T>> make(const CsrMatrix<T>& csr, const FormatParams& params) const {
     return make_matrix(format("split"), placed(context_, csr), context_, params);
   }
-  static std::vector<PartShare> shares_of(const AssembledMatrix<double>& A) {
-    return dynamic_cast<const HasParts&>(A).part_shares();
-  }
   static Tuning tuning_of(const AssembledMatrix<double>& A) {
     return dynamic_cast<const HasTuning&>(A).tuning();
   }

@@ -373,23 +373,5 @@ float slot_product(const SlotProduct<float>& product, std::int64_t begin, std::i
   return HWY_DYNAMIC_DISPATCH(slot_product_f32)(product, begin, end);
 }
 
-RowLengths row_lengths(const Context& context, const SparsityPattern& pattern) {
-  const int parts = useful_parts(context, pattern.rows);
-  std::vector<RowLengths> found(static_cast<std::size_t>(parts));
-  parallel(parts, [&](int part, int) {
-    RowLengths mine;
-    const Range range = even_range(pattern.rows, part, parts);
-    for (std::int64_t r = range.begin; r < range.end; ++r) {
-      const std::int64_t length = pattern.row_length(r);
-      mine.empty += length == 0, mine.longest = std::max(mine.longest, length);
-    }
-    found[part] = mine;
-  });
-  RowLengths all;
-  for (const RowLengths& one : found)
-    all.empty += one.empty, all.longest = std::max(all.longest, one.longest);
-  return all;
-}
-
 }  // namespace protean::formats
 #endif

@@ -57,10 +57,4 @@ T run_slot_product(const SlotProduct<T>& product, const std::vector<std::int64_t
   return sums.total();
 }
 
-// The number of rows without entries and the longest row; found in parallel over rows.
-struct RowLengths {
-  std::int64_t empty = 0, longest = 0;
-};
-RowLengths row_lengths(const Context& context, const SparsityPattern& pattern);
-
 }  // namespace protean::formats
