@@ -7,6 +7,7 @@
 #include "solvers/auto_switcher.hpp"
 #include "solving.hpp"
 #include "support/elements.hpp"
+#include "support/policy_clock.hpp"
 
 namespace protean::test {
 namespace {
@@ -112,9 +113,10 @@ TEST_P(ElementPolicy, ChangesWhenThatPays) {
       table.matrices[0].formats.push_back(
           {"assembly", csr.bytes(), GetParam().product * 2, GetParam().assembly});
     }
+    const PolicyClock clock(A, table);
     AutoSwitchOptions options;
     options.goal = 1e-9, options.policy.overlapped = overlapped, options.survey_seconds = 0;
-    // An allowance so large that other load cannot use it up, but smaller than an assembly of 1000 s.
+    // An allowance for any change, except for an assembly of 1000 s.
     options.policy.worst_factor = options.policy.forecast_factor = 1000;
     // Waits for a build next to the solve. It is called first, so that the wait is not counted.
     struct Patient final : SolveObserver {
