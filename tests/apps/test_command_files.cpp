@@ -166,7 +166,8 @@ TEST_F(CommandFiles, PipesOfTheShellAreReadAndWritten) {
             0);
   EXPECT_NE(slurp(work_ / "r.json").find("\"converged\""), std::string::npos);
   EXPECT_EQ(shell("cat exact.yaml | $P compare /dev/stdin --quiet --formats csr --set matrix.file=$PWD/m.mtx "
-                  "--set rhs.solution=ones --csv >(cat > c.csv); sleep 0.2"),
+                  "--set rhs.solution=ones --csv >(cat > c.csv) && "
+                  "for i in {1..600}; do [ -s c.csv ] && break; sleep 0.1; done"),
             0);
   EXPECT_TRUE(
       identical(read_matrix(test_context(), work_ / "a.pbin"), read_matrix(test_context(), work_ / "m.mtx")));

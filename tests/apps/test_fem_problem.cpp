@@ -153,7 +153,8 @@ TEST_F(FemCommand, ThePolicyIsExplainedFromElementMatricesToo) {
       "[[csr, 7200000, 1e-3, 0], [sell-packed, 7200000, 1e-6, 1e-9], [lma-atomic, 7200000, 1e-3, 0],\n"
       "               [assembly, 7200000, 1e-3, 1e-9]]}\n");
   write("p.yaml", hex("degree: 2, n: 10, storage: element",
-                      "operator: {threads: 1, variant: atomic}\noutput: {report: r.json}\nsolver: "
+                      "operator: {threads: 1, variant: atomic}\npreconditioner: {type: jacobi}\n"
+                      "output: {report: r.json}\nsolver: "
                       "{relative_tolerance: 1.0e-11}\nschedule: {policy: auto, machine: machine.yaml, "
                       "overlapped: false, worst_factor: 10}\n"));
   const Outcome outcome = run({"solve", "p.yaml", "--explain"});

@@ -46,6 +46,7 @@ class PolicyCommand : public CommandTest {
     write("p.yaml",
           "matrix: {generate: {kind: anisotropic-2d, n: 200, epsilon_y: 0.01}}\n"
           "solver: {method: cg, relative_tolerance: 1.0e-9}\n"
+          "preconditioner: {type: jacobi}\n"
           "operator: {threads: 1}\n"
           "output: {report: r.json}\n"
           "schedule: " +
@@ -142,6 +143,7 @@ TEST_F(PolicyCommand, PutsAShuffledMeshInOrder) {
         "matrix: {file: a.pbin}\n"
         "rhs: {solution: {random: 3}}\n"
         "solver: {method: cg, relative_tolerance: 1.0e-9}\n"
+        "preconditioner: {type: jacobi}\n"
         "operator: {threads: 1}\n"
         "output: {report: r.json}\n"
         "schedule: {policy: auto, machine: machine.yaml, worst_factor: 10, overlapped: false}\n");

@@ -16,6 +16,7 @@
 #include "preconditioners/callback_preconditioner.hpp"
 #include "preconditioners/preconditioner.hpp"
 #include "solvers/multi_solver.hpp"
+#include "solvers/multi_solves.hpp"
 #include "solvers/options.hpp"
 #include "solvers/systems.hpp"
 #include "support/fake_device.hpp"
@@ -260,7 +261,7 @@ TEST(Columns, SayWhatOneVectorSays) {
       EXPECT_EQ(to_string(column.reason), to_string(vector.reason)) << column.detail << vector.detail;
       EXPECT_EQ(column.advice, vector.advice);
       EXPECT_NEAR(static_cast<double>(column.iterations), static_cast<double>(vector.iterations),
-                  0.1 * static_cast<double>(vector.iterations));
+                  amplifies_rounding(method) ? 0.1 * static_cast<double>(vector.iterations) : 1);
       EXPECT_EQ(column.restarts, vector.restarts);
     }
 }

@@ -136,7 +136,7 @@ TEST(OldPreconditioner, OneSolveHasOneInitialResidualAndOneBaseline) {
 
 // The preconditioner of the first values takes longer than the whole solve may, and breaks down.
 TEST(OldPreconditioner, OneSolveHasOneLimitOfSeconds) {
-  constexpr double most = 0.02;
+  constexpr double most = 0.3;  // more than a busy machine takes until the first application
   Grown grid(12);
   SolveSettings settings = with_old_amg();
   LinearSystem<double> system(grid.csr, settings);
@@ -161,7 +161,7 @@ TEST(OldPreconditioner, OneSolveHasOneLimitOfSeconds) {
   EXPECT_EQ(result.report.reason, StopReason::time_limit) << result.report.detail;
   EXPECT_TRUE(has(result.report.detail, "of older values")) << result.report.detail;
   EXPECT_GE(result.report.seconds, most);
-  // The one after it has a new one at once. (It may take longer than that on a slow machine.)
+  // The one after it has a new one at once.
   settings.solver.stopping.max_seconds = std::numeric_limits<double>::infinity();
   system.set(settings);
   EXPECT_TRUE(grid.solve(system).converged());

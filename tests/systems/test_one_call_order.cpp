@@ -212,7 +212,9 @@ TEST(OneCallOrder, ChangesByASchedule) {
                                   .order = "rcm",
                                   .policy = "auto",
                                   .machine = &table,
-                                  .context = Context::host(available_threads())});
+                                  .policy_options = {.worst_factor = 10},
+                                  .context = Context::host(1),
+                                  .overlapped = false});
   EXPECT_TRUE(policy.converged());
   EXPECT_LE(one.residual(), 1.01e-8);
   EXPECT_EQ(policy.order, "rcm");
