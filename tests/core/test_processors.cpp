@@ -11,6 +11,7 @@
 #include "core/context.hpp"
 #include "core/parallel.hpp"
 #include "gtest/gtest.h"
+#include "support/folder.hpp"
 
 namespace protean::test {
 namespace {
@@ -20,21 +21,15 @@ using detail::quota_processors;
 // System files below a separate folder.
 class Files {
  public:
-  Files() {
-    static int number = 0;
-    root_ = std::filesystem::path(testing::TempDir()) /
-            ("processors-" + std::to_string(getpid()) + "-" + std::to_string(number++));
-  }
-  ~Files() { std::filesystem::remove_all(root_); }
   void write(const std::string& path, const std::string& text) const {
-    const std::filesystem::path file = root_.string() + path;
+    const std::filesystem::path file = root() + path;
     std::filesystem::create_directories(file.parent_path());
     std::ofstream(file) << text;
   }
-  std::string root() const { return root_.string(); }
+  std::string root() const { return folder_.path().string(); }
 
  private:
-  std::filesystem::path root_;
+  Folder folder_;
 };
 
 constexpr const char* mount_2 = "30 23 0:26 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw\n";

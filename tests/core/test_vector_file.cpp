@@ -3,15 +3,14 @@
 
 #include <cmath>
 #include <cstring>
-#include <filesystem>
 #include <fstream>
 #include <limits>
-#include <sstream>
 #include <string>
 
 #include "core/error.hpp"
 #include "core/io/matrix_market.hpp"
 #include "core/io/vector_file.hpp"
+#include "support/folder.hpp"
 #include "support/space.hpp"
 
 namespace protean::test {
@@ -19,22 +18,14 @@ namespace {
 
 class VectorFile : public ::testing::Test {
  protected:
-  VectorFile() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "protean-XXXXXX").string();
-    folder_ = mkdtemp(pattern.data());
-  }
-  ~VectorFile() override { std::filesystem::remove_all(folder_); }
-  std::string path(const std::string& name) const { return (folder_ / name).string(); }
+  std::string path(const std::string& name) const { return folder_ / name; }
   void write(const std::string& name, const std::string& bytes) const {
     std::ofstream(path(name), std::ios::binary) << bytes;
   }
-  std::string bytes_of(const std::string& name) const {
-    std::ifstream stream(path(name), std::ios::binary);
-    std::ostringstream text;
-    text << stream.rdbuf();
-    return text.str();
-  }
-  std::filesystem::path folder_;
+  std::string bytes_of(const std::string& name) const { return slurp(path(name)); }
+
+ private:
+  Folder folder_;
 };
 
 // A file as numpy.save writes it.

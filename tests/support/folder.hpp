@@ -1,21 +1,22 @@
 // A folder for one test, and what is in its files.
 #pragma once
-#include <unistd.h>
+#include <stdlib.h>
 
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <stdexcept>
 #include <string>
 
 namespace protean::test {
 
-// Made empty, removed with everything in it.
+// Made empty, under a name that no other process has, and removed with everything in it.
 class Folder {
  public:
-  Folder()
-      : path_(std::filesystem::temp_directory_path() /
-              ("protean-" + std::to_string(getpid()) + "-" + std::to_string(next_++))) {
-    std::filesystem::create_directories(path_);
+  Folder() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "protean-XXXXXX").string();
+    if (!mkdtemp(pattern.data())) throw std::runtime_error("no folder " + pattern);
+    path_ = pattern;
   }
   ~Folder() {
     std::error_code ignored;
@@ -23,6 +24,7 @@ class Folder {
   }
   Folder(const Folder&) = delete;
   Folder& operator=(const Folder&) = delete;
+  const std::filesystem::path& path() const { return path_; }
   std::string operator/(const std::string& name) const { return path_ / name; }
   std::size_t files() const {
     return static_cast<std::size_t>(
@@ -30,7 +32,6 @@ class Folder {
   }
 
  private:
-  static inline int next_ = 0;
   std::filesystem::path path_;
 };
 
