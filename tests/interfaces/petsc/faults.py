@@ -56,7 +56,7 @@ ended(Run(3, protean, "solve", "P.yaml", before=into, cwd=work), "a problem that
 # Other problems on other ranks.
 write("Q.yaml", "matrix: {generate: {kind: poisson-2d, n: 41}}\nrhs: {value: 1}\n")
 run = Run(0, protean, commands=[["solve", "P.yaml", *outputs], ["solve", "Q.yaml", *outputs]], cwd=work)
-ended(run, "two problem files", 2, "rank 1 of 2", "the problem is another one")
+ended(run, "two problem files", 2, "rank 1 of 2", "the problem is not the same as on rank 0")
 
 # Rows of rank 2 are damaged: a column out of range.
 data = bytearray((work / "A.pbin").read_bytes())
