@@ -3,10 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdlib>
+#include <cstdio>
+#include <ctime>
 
-#include "apps/command/build_info.hpp"
-#include "apps/machine/shared_table.hpp"
 #include "apps/problem/yaml_tree.hpp"
 #include "core/error.hpp"
 #include "core/io/input_file.hpp"
@@ -128,6 +127,22 @@ const MeasuredRoof* roof_of(const TunedMachine& table, Space space) {
   return nullptr;
 }
 
+std::optional<double> days_since(const std::string& date) {
+  std::tm day{};
+  int end = 0;
+  constexpr int characters = 10;
+  if (date.size() != characters ||
+      std::sscanf(date.c_str(), "%4d-%2d-%2d%n", &day.tm_year, &day.tm_mon, &day.tm_mday, &end) != 3 ||
+      end != characters)
+    return {};
+  const int month = day.tm_mon, of_month = day.tm_mday;
+  day.tm_year -= 1900, day.tm_mon -= 1;
+  const std::time_t begin = timegm(&day);  // brings days that no month has into the next one
+  if (begin < 0 || day.tm_mon + 1 != month || day.tm_mday != of_month) return {};
+  constexpr double seconds = 24 * 3600;
+  return std::difftime(std::time(nullptr), begin) / seconds;
+}
+
 TunedMachine parse_machine(std::string_view text, const std::string& file) {
   const Node root = parse_yaml(text, file);
   const Section section(root, "the machine table",
@@ -165,26 +180,6 @@ TunedMachine read_machine(const std::string& file) {
   if (io_detail::kind_of(file) == io_detail::FileKind::missing)
     throw BadFile(file, 0, 0, "there is no such machine table; `protean tune -o FILE` writes one");
   return parse_machine(io_detail::read_text(file, io_detail::most_whole_file), file);
-}
-
-ChosenMachine choose_machine(const std::string& file) {
-  std::string name = file;
-  if (const char* variable = std::getenv("PROTEAN_MACHINE"); name.empty() && variable) name = variable;
-  ChosenMachine chosen{{}, "built in"};
-  if (name.empty()) {
-    chosen = contributed_table(tables_folder(), machine_info().cpu, &gpu_name);
-    if (!chosen.own) return chosen;
-  } else {
-    chosen = {read_machine(name), name};
-  }
-  for (const Space space : {Space::host, Space::device}) {
-    const auto here = [&](const MeasuredMatrix& matrix) { return matrix.space == space; };
-    std::vector<MeasuredMatrix>& matrices = chosen.own->matrices;
-    if (std::any_of(matrices.begin(), matrices.end(), here)) continue;
-    for (const MeasuredMatrix& matrix : builtin_machine().matrices)
-      if (here(matrix)) matrices.push_back(matrix);
-  }
-  return chosen;
 }
 
 }  // namespace protean::apps

@@ -16,6 +16,9 @@ struct TableOrigin {
   std::string date = {};     // of the last measurement, UTC: 2026-11-29
 };
 
+// Days since midnight UTC of a date such as 2026-11-29; empty for another text.
+std::optional<double> days_since(const std::string& date);
+
 // What the file has: the table, the roofs of this machine, one a space at most, and its origin.
 struct TunedMachine : MachineTable {
   std::vector<MeasuredRoof> roofs = {};

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <cstdio>
 #include <cstdlib>
 #include <ctime>
 #include <filesystem>
@@ -101,22 +100,6 @@ std::string origin_text(const TunedMachine& table) {
 TableOrigin origin_here(int threads) {
   return {machine_info().cpu, gpu_name(), threads, build_info().version,
           fmt::format("{:%Y-%m-%d}", fmt::gmtime(std::time(nullptr)))};
-}
-
-std::optional<double> days_since(const std::string& date) {
-  std::tm day{};
-  int end = 0;
-  constexpr int characters = 10;
-  if (date.size() != characters ||
-      std::sscanf(date.c_str(), "%4d-%2d-%2d%n", &day.tm_year, &day.tm_mon, &day.tm_mday, &end) != 3 ||
-      end != characters)
-    return {};
-  const int month = day.tm_mon, of_month = day.tm_mday;
-  day.tm_year -= 1900, day.tm_mon -= 1;
-  const std::time_t begin = timegm(&day);  // brings days that no month has into the next one
-  if (begin < 0 || day.tm_mon + 1 != month || day.tm_mday != of_month) return {};
-  constexpr double seconds = 24 * 3600;
-  return std::difftime(std::time(nullptr), begin) / seconds;
 }
 
 std::string file_name_of(const std::string& name) {
@@ -220,6 +203,26 @@ ChosenMachine contributed_table(const std::string& folder, const std::string& pr
     for (MeasuredMatrix& one : table.matrices) chosen.own->matrices.push_back(std::move(one));
     for (const MeasuredRoof& one : table.roofs) chosen.own->roofs.push_back(one);
     chosen.from += ", " + file;
+  }
+  return chosen;
+}
+
+ChosenMachine choose_machine(const std::string& file) {
+  std::string name = file;
+  if (const char* variable = std::getenv("PROTEAN_MACHINE"); name.empty() && variable) name = variable;
+  ChosenMachine chosen{{}, "built in"};
+  if (name.empty()) {
+    chosen = contributed_table(tables_folder(), machine_info().cpu, &gpu_name);
+    if (!chosen.own) return chosen;
+  } else {
+    chosen = {read_machine(name), name};
+  }
+  for (const Space space : {Space::host, Space::device}) {
+    const auto here = [&](const MeasuredMatrix& matrix) { return matrix.space == space; };
+    std::vector<MeasuredMatrix>& matrices = chosen.own->matrices;
+    if (std::any_of(matrices.begin(), matrices.end(), here)) continue;
+    for (const MeasuredMatrix& matrix : builtin_machine().matrices)
+      if (here(matrix)) matrices.push_back(matrix);
   }
   return chosen;
 }

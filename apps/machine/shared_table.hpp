@@ -10,9 +10,6 @@ namespace protean::apps {
 // This machine and version, today.
 TableOrigin origin_here(int threads);
 
-// Days since midnight UTC of a date such as 2026-11-29; empty for another text.
-std::optional<double> days_since(const std::string& date);
-
 // "Intel(R) Xeon(R) CPU" as the name of a file: "intel-r-xeon-r-cpu".
 std::string file_name_of(const std::string& name);
 
