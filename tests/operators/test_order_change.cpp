@@ -10,6 +10,7 @@
 #include "order_changes.hpp"
 #include "solvers/format_schedule.hpp"
 #include "solving.hpp"
+#include "support/users_preconditioner.hpp"
 
 namespace protean::test {
 namespace {
@@ -238,22 +239,6 @@ TEST_P(OrderChange, NamesMeanTheSameFromSolveToSolve) {
   EXPECT_EQ(course, "shuffled rcm none rcm shuffled");
 }
 
-// Applies M without showing that it is a diagonal: a solver asks M each time.
-class Asked final : public Preconditioner<double> {
- public:
-  explicit Asked(const Preconditioner<double>& M) : Preconditioner<double>(M.context(), M.shape()), M_(M) {}
-  std::string_view name() const noexcept override { return "asked"; }
-
- protected:
-  void setup(const LinearOperator<double>&, bool) override {}
-  void do_apply(double alpha, VectorView<const double> x, double beta, VectorView<double> y) const override {
-    M_.apply(alpha, x, beta, y);
-  }
-
- private:
-  const Preconditioner<double>& M_;
-};
-
 // New values in the middle of a solve in another order: it begins again with them, and with the new diagonal of Jacobi.
 TEST_P(OrderChange, NewValuesInTheSolve) {
   std::vector<double> more(csr_.values, csr_.values + csr_.nonzeros());
@@ -265,7 +250,7 @@ TEST_P(OrderChange, NewValuesInTheSolve) {
   const auto run = [&](bool reorder) {
     const auto A = adaptive(csr_);
     const auto M = preconditioner(preconditioner_id(), *A);
-    const std::unique_ptr<Asked> asked = M && !reorder ? std::make_unique<Asked>(*M) : nullptr;
+    const auto asked = M && !reorder ? std::make_unique<PreconditionerOfAUser>(*M) : nullptr;
     Between between([&](const IterationInfo& info) {
       if (info.iteration == 3 && reorder) { EXPECT_TRUE(A->switch_to(order_only("rcm"), 3)); }
       if (info.iteration != 5) return;

@@ -25,28 +25,10 @@
 #include "support/fake_device.hpp"
 #include "support/multi.hpp"
 #include "support/space.hpp"
+#include "support/users_preconditioner.hpp"
 
 namespace protean::test {
 namespace {
-
-// A preconditioner of a user: no diagonal, does not heed the stop, and cannot multiply several vectors at once.
-class OfAnotherUser final : public Preconditioner<double> {
- public:
-  explicit OfAnotherUser(const Preconditioner<double>& M)
-      : Preconditioner<double>(M.context(), M.shape()), M_(M) {}
-  std::string_view name() const noexcept override { return "of another user"; }
-  bool symmetric() const noexcept override { return M_.symmetric(); }
-  std::size_t bytes() const noexcept override { return 0; }
-
- protected:
-  void setup(const LinearOperator<double>&, bool) override {}
-  void do_apply(double alpha, VectorView<const double> x, double beta, VectorView<double> y) const override {
-    M_.apply(alpha, x, beta, y);
-  }
-
- private:
-  const Preconditioner<double>& M_;
-};
 
 // Several right-hand sides: a device does batches of steps, in which lanes that have ended go on next to lanes that
 // have not. On a simulated device a solve in batches must be, bit for bit, the solve without batches: each column has
@@ -107,7 +89,7 @@ class AfterEndOfColumns : public testing::TestWithParam<std::tuple<bool, const c
       if (preconditioner == "fields") options.inner = "u jacobi";  // else one application solves the system
       M = make_preconditioner<double>(preconditioner, *A, options);
       M->ensure(*A);
-      if (users_preconditioner) users = std::make_unique<OfAnotherUser>(*M);
+      if (users_preconditioner) users = std::make_unique<PreconditionerOfAUser>(*M);
     }
     // Seven columns: of many tolerances and limits; b = 0; tolerances that cannot be reached.
     const std::int64_t n = csr_.rows(), k = 7;
