@@ -13,7 +13,7 @@ HARMLESS = re.compile(r"^(cuda|cublas|cusparse)Get(Error|Status)String$"
 
 library, listed = sys.argv[1:]
 undefined = subprocess.run(["nm", "-u", library], capture_output=True, text=True, check=True).stdout
-made = {name for name in re.findall(r"^\s*U (\w+)$", undefined, re.M)
+made = {name.replace("Properties_v2", "Properties") for name in re.findall(r"^\s*U (\w+)$", undefined, re.M)
         if re.match(r"_*(cuda|cublas|cusparse)[A-Z]", name)}
 with open(listed, encoding="utf-8") as file:
     known = set(re.findall(r"^PROTEAN_\w+\((\w+)\)$", file.read(), re.M))
