@@ -84,7 +84,7 @@ int run_fields(Arguments& arguments) {
     std::vector<double> b(static_cast<std::size_t>(n)), x(b.size());
     A->apply(VectorView<const double>{solution.data(), n}, VectorView<double>{b.data(), n});
     const bool symmetric = asymmetry<double>(*host, csr) <= symmetry_tolerance<double>;
-    detail::FoundFields found = detail::find_fields(*host, csr, symmetric);
+    detail::FoundFields found = detail::find_fields(csr, symmetric);
     const bool coupled = found.fields.size() == 1;
     if (coupled)
       for (std::int64_t i = 0; i < n; ++i) found.fields.of_row[static_cast<std::size_t>(i)] = i % 2;

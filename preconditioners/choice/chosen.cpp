@@ -82,7 +82,7 @@ void Chosen<T>::try_fields(const LinearOperator<T>& A) {
       const ContextPtr host = context->space() == Space::host ? context : Context::host();
       const CsrMatrix<T> csr = rows_on_host(A, host, "auto");
       const bool symmetric = asymmetry<T>(*host, csr) <= symmetry_tolerance<T>;
-      if (!is_saddle_point(find_fields(*host, csr, symmetric))) return;
+      if (!is_saddle_point(find_fields(csr, symmetric))) return;
       fields_ = make_fields<T>(A, {});
     }
     fields_->ensure(A);

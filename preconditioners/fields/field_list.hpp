@@ -15,10 +15,8 @@ struct FieldList {
   std::vector<std::int32_t> of_row;  // the field of each row
 
   std::int64_t size() const noexcept { return static_cast<std::int64_t>(names.size()); }
-  std::int64_t rows() const noexcept { return static_cast<std::int64_t>(of_row.size()); }
   // The rows of each field, ascending.
   std::vector<std::vector<std::int32_t>> rows_of_fields() const;
-  bool operator==(const FieldList&) const = default;
 };
 
 // Whether the options leave it to the matrix.

@@ -75,7 +75,7 @@ class Fields final : public BySolving<T> {
     const bool symmetric = asymmetry<T>(*host, csr) <= symmetry_tolerance<T>;
     FoundFields found;
     if (fields_are_found(options_)) {
-      found = find_fields(*host, csr, symmetric);
+      found = find_fields(csr, symmetric);
       require_fields(specs_, found.fields.names);
     }
     const FieldList& fields = fields_are_found(options_) ? found.fields : named_;
@@ -93,8 +93,6 @@ class Fields final : public BySolving<T> {
   }
 
   void solve(VectorView<const T> r, VectorView<T> z) const override {
-    if (!parts_)
-      throw BadArgument("fields is applied before an ensure(A) that succeeded; call ensure(A) again");
     const std::lock_guard lock(mutex_);
     const Parts& p = *parts_;
     p.permutation.apply(r, p.r.view());
@@ -238,14 +236,9 @@ class Fields final : public BySolving<T> {
     if (schur) {
       complement = make_schur(p, host, values);
       put(p.schur, context, complement);
-      const bool constant = maps_constant_to_zero(*host, csr, p.fields, 1);
-      if (constant && p.ones.size() == 0) {
-        p.sum = Vector<T>(context, 1);
-        Vector<T> ones(context, p.begin[2] - p.begin[1]);
-        protean::fill<T>(*context, T(1), ones.view());
-        p.ones = std::move(ones);
-      } else if (!constant) {
-        p.ones = {}, p.sum = {};
+      if (maps_constant_to_zero(csr, p.fields, 1)) {
+        p.sum = Vector<T>(context, 1), p.ones = Vector<T>(context, p.begin[2] - p.begin[1]);
+        protean::fill<T>(*context, T(1), p.ones.view());
       }
     }
     for (std::int64_t i = 0; i < count; ++i) {
@@ -268,7 +261,7 @@ class Fields final : public BySolving<T> {
       inverse[static_cast<std::size_t>(i)] = T(1) / diagonal[i];
     const bool commuted = p.commuted;
     if (commuted) {
-      if (p.inverse.size() == 0) p.inverse = Vector<T>(this->context(), diagonal.size());
+      p.inverse = Vector<T>(this->context(), diagonal.size());
       copy<T>(*this->context(), {inverse.data(), diagonal.size()}, p.inverse.view());
     }
     if (has_given_) {
@@ -290,16 +283,13 @@ class Fields final : public BySolving<T> {
     const auto k = static_cast<std::size_t>(field);
     const std::string& called = p.fields.names[k];
     const InnerSpec spec = inner_of(specs_, called);
-    const std::string type = spec.id != "auto" ? spec.id
-                             : local           ? "ssor"
-                                               : std::string(default_inner(*host, csr, called));
+    const std::string& type = p.types[k] = spec.id != "auto" ? spec.id
+                                           : local           ? "ssor"
+                                                             : std::string(default_inner(*host, csr, called));
     try {
-      if (p.types[k] != type) {
-        auto made = make_preconditioner<T>(type, matrix, spec.options);
-        p.inner[k] = spec.solver.method.empty() ? std::move(made)
-                                                : make_inner_solver<T>(matrix, std::move(made), spec.solver);
-        p.types[k] = type;
-      }
+      auto made = make_preconditioner<T>(type, matrix, spec.options);
+      p.inner[k] = spec.solver.method.empty() ? std::move(made)
+                                              : make_inner_solver<T>(matrix, std::move(made), spec.solver);
       if (p.inner[k]) p.inner[k]->ensure(matrix);
     } catch (const BadMatrix& error) {
       throw BadMatrix(fmt::format(

@@ -31,8 +31,7 @@ bool is_saddle_point(const FoundFields& found) {
 }
 
 template <class T>
-bool maps_constant_to_zero(const Context&, const CsrMatrix<T>& csr, const FieldList& fields,
-                           std::int32_t field) {
+bool maps_constant_to_zero(const CsrMatrix<T>& csr, const FieldList& fields, std::int32_t field) {
   constexpr double eps = std::numeric_limits<T>::epsilon();
   for (std::int64_t i = 0; i < csr.rows(); ++i) {
     double sum = 0, size = 0;
@@ -45,7 +44,7 @@ bool maps_constant_to_zero(const Context&, const CsrMatrix<T>& csr, const FieldL
 }
 
 template <class T>
-FoundFields find_fields(const Context& host, const CsrMatrix<T>& csr, bool symmetric) {
+FoundFields find_fields(const CsrMatrix<T>& csr, bool symmetric) {
   const std::int64_t n = csr.rows();
   const SparsityPattern& pattern = csr.pattern;
   std::vector<double> largest(static_cast<std::size_t>(n)), diagonal(static_cast<std::size_t>(n));
@@ -100,7 +99,6 @@ FoundFields find_fields(const Context& host, const CsrMatrix<T>& csr, bool symme
   }
   found.fields.names = {"u", "p"};
   found.zero_block = zero_block, found.stabilised = !zero_block;
-  found.constant_pressure = maps_constant_to_zero(host, csr, found.fields, 1);
   found.what = fmt::format(
       "two fields: the diagonal entries of {} (counted from 0) are {}, field p; all other rows "
       "are field u",
@@ -108,9 +106,9 @@ FoundFields find_fields(const Context& host, const CsrMatrix<T>& csr, bool symme
   return found;
 }
 
-#define PROTEAN_INSTANTIATE(T)                                                    \
-  template FoundFields find_fields<T>(const Context&, const CsrMatrix<T>&, bool); \
-  template bool maps_constant_to_zero<T>(const Context&, const CsrMatrix<T>&, const FieldList&, std::int32_t);
+#define PROTEAN_INSTANTIATE(T)                                    \
+  template FoundFields find_fields<T>(const CsrMatrix<T>&, bool); \
+  template bool maps_constant_to_zero<T>(const CsrMatrix<T>&, const FieldList&, std::int32_t);
 PROTEAN_INSTANTIATE(float)
 PROTEAN_INSTANTIATE(double)
 #undef PROTEAN_INSTANTIATE

@@ -17,15 +17,14 @@ namespace protean::detail {
 
 struct FoundFields {
   FieldList fields;
-  bool zero_block = false;         // there are two, and the block of p is zero
-  bool stabilised = false;         // there are two, and it is not
-  bool constant_pressure = false;  // A (0, 1) = 0 to rounding
-  std::string what;                // for a person: what was found, or why nothing
+  bool zero_block = false;  // there are two, and the block of p is zero
+  bool stabilised = false;  // there are two, and it is not
+  std::string what;         // for a person: what was found, or why nothing
 };
 // csr is square, lies in host memory and has sorted rows and finite values. symmetric: as of the library
 // (symmetry_tolerance).
 template <class T>
-FoundFields find_fields(const Context& host, const CsrMatrix<T>& csr, bool symmetric);
+FoundFields find_fields(const CsrMatrix<T>& csr, bool symmetric);
 
 // Whether preconditioner auto takes fields for it: the block of p is zero, or it is a stabilised one whose rows have
 // equal distances, as the last or every third row, so that a symmetric matrix of another kind is not taken for it.
@@ -33,7 +32,6 @@ bool is_saddle_point(const FoundFields& found);
 
 // Whether A (0 .. 1 ..) = 0 up to the rounding of each row, for ones in the rows of this field.
 template <class T>
-bool maps_constant_to_zero(const Context& host, const CsrMatrix<T>& csr, const FieldList& fields,
-                           std::int32_t field);
+bool maps_constant_to_zero(const CsrMatrix<T>& csr, const FieldList& fields, std::int32_t field);
 
 }  // namespace protean::detail
