@@ -95,6 +95,16 @@ constexpr GeneratorParam darcy_params[] = {{"n", "cells along a side", 64, 2, 26
 constexpr GeneratorParam reservoir_params[] = {{"n", "cells along a side", 64, 2, 32767, true},
                                                contrast,
                                                {"step", "time step", 0.01, 1e-300, big, false}};
+constexpr GeneratorParam viscosity{
+    "contrast", "viscosity of every second block of the checkerboard; 1 in the others", 1, 1e-300, big,
+    false};
+constexpr GeneratorParam blocks{
+    "blocks", "blocks along a side of the checkerboard; a cell lies where its middle does", 4, 1, 32767,
+    true};
+constexpr GeneratorParam taylor_hood_2d_params[] = {
+    {"n", "cells along a side", 32, 2, 15447, true}, viscosity, blocks};
+constexpr GeneratorParam taylor_hood_3d_params[] = {
+    {"n", "cells along a side", 8, 2, 441, true}, viscosity, blocks};
 
 constexpr GeneratorEntry entries[] = {
     {"poisson-2d", "Poisson's equation on a rectangle, 5 points",
@@ -163,6 +173,22 @@ constexpr GeneratorEntry entries[] = {
      "harmonic mean of both cells, s from west and south; unknown 2 i is the pressure of cell i, 2 i + 1 its "
      "saturation; 2 n^2 rows",
      reservoir_params, false, reservoir_2d},
+    {"taylor-hood-2d",
+     "Flow without inertia by Taylor-Hood elements, viscosity in a checkerboard: a saddle point",
+     "integral of 2 mu e(u) : e(v) - p div v - q div u, e(u) the strain of u, on n x n cells of the unit square: "
+     "velocities quadratic along each axis and 0 on the border, two unknowns a node, then pressures, linear; 3 Gauss "
+     "points along each axis; a constant pressure is a null vector; 2 (2 n - 1)^2 + (n + 1)^2 rows",
+     taylor_hood_2d_params, false, taylor_hood<2>},
+    {"taylor-hood-3d", "The same in a cube",
+     "as taylor-hood-2d on n x n x n cells, three unknowns a node; 3 (2 n - 1)^3 + (n + 1)^3 rows",
+     taylor_hood_3d_params, false, taylor_hood<3>},
+    {"pressure-mass-2d", "Mass matrix of the pressures of taylor-hood-2d over the viscosity",
+     "integral of p q / mu, a schur_operator of taylor-hood-2d with the same parameters; (n + 1)^2 rows, (3 n + 1)^2 "
+     "entries",
+     taylor_hood_2d_params, true, pressure_mass<2>},
+    {"pressure-mass-3d", "Mass matrix of the pressures of taylor-hood-3d over the viscosity",
+     "as pressure-mass-2d for taylor-hood-3d; (n + 1)^3 rows, (3 n + 1)^3 entries", taylor_hood_3d_params,
+     true, pressure_mass<3>},
 };
 
 void check(const GeneratorEntry& entry, const GeneratorParam& param, double value) {

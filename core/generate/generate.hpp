@@ -43,7 +43,8 @@ struct GeneratorEntry {
 };
 
 // poisson-2d, poisson-3d, convection-diffusion-3d, anisotropic-2d, anisotropic-3d, elasticity-3d,
-// graph-laplacian, random-spd, banded, artificial, stokes-2d, darcy-2d, reservoir-2d.
+// graph-laplacian, random-spd, banded, artificial, stokes-2d, darcy-2d, reservoir-2d, taylor-hood-2d, taylor-hood-3d,
+// pressure-mass-2d, pressure-mass-3d.
 std::span<const GeneratorEntry> generators() noexcept;
 
 // Throws BadArgument for an unknown kind; the message has the nearest known one.

@@ -131,5 +131,9 @@ CsrMatrix<double> artificial(const RowTarget&, const GeneratorParams&);
 CsrMatrix<double> stokes_2d(const RowTarget&, const GeneratorParams&);
 CsrMatrix<double> darcy_2d(const RowTarget&, const GeneratorParams&);
 CsrMatrix<double> reservoir_2d(const RowTarget&, const GeneratorParams&);
+template <int d>
+CsrMatrix<double> taylor_hood(const RowTarget&, const GeneratorParams&);
+template <int d>
+CsrMatrix<double> pressure_mass(const RowTarget&, const GeneratorParams&);
 
 }  // namespace protean::generate_detail

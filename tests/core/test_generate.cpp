@@ -42,6 +42,8 @@ bool positive_definite(const CsrMatrix<double>& a) {
 
 GeneratorParams small(std::string_view kind) {
   if (kind == "elasticity-3d") return {{"n", 5}};
+  if (kind == "taylor-hood-2d") return {{"n", 6}};
+  if (kind == "taylor-hood-3d" || kind == "pressure-mass-3d") return {{"n", 3}};
   if (kind == "poisson-3d" || kind == "anisotropic-3d" || kind == "convection-diffusion-3d")
     return {{"n", 6}};
   if (kind.ends_with("-2d")) return {{"n", 15}};
@@ -62,6 +64,7 @@ TEST_P(Generator, DoesNotDependOnThreadsWhenLarge) {
   GeneratorParams params = small(GetParam()->kind);
   for (auto& [name, value] : params) value = value < 20 ? 4 * value : 50 * value;
   if (GetParam()->kind == "elasticity-3d") params["n"] = 12;
+  if (GetParam()->kind == "taylor-hood-3d") params["n"] = 6;
   EXPECT_TRUE(identical(generate(Context::host(1), GetParam()->kind, params),
                         generate(Context::host(5), GetParam()->kind, params)));
 }
@@ -254,6 +257,8 @@ TEST(Generate, RowsInStretchesAreTheSameMatrixBitForBit) {
     cases[std::string(entry.kind)]["n"] = entry.kind.ends_with("2d")   ? 60
                                           : entry.kind.ends_with("3d") ? 12
                                                                        : 3000;
+  // Long rows.
+  cases["taylor-hood-2d"]["n"] = cases["taylor-hood-3d"]["n"] = 5;
   cases["artificial"].insert({{"cols", 5000.0}, {"skew", 30.0}, {"deviation", 3.0}});
   for (const auto& [kind, params] : cases)
     for (const int threads : {1, 2}) {
