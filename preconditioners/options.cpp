@@ -17,9 +17,10 @@ constexpr std::string_view refresh_words[] = {"auto", "every", "when-slower", "n
                            setup_words[] = {"aggregation", "classical"},
                            level_format_words[] = {"auto", "csr"},
                            coarsening_words[] = {"hmis", "pmis", "falgout"},
-                           recipe_words[] = {"auto",        "additive",    "lower",
-                                             "upper",       "symmetric",   "schur-diagonal",
-                                             "schur-lower", "schur-upper", "schur-full"},
+                           recipe_words[] = {"auto",           "additive",       "lower",
+                                             "upper",          "symmetric",      "cpr-quasi-impes",
+                                             "cpr-true-impes", "schur-diagonal", "schur-lower",
+                                             "schur-upper",    "schur-full"},
                            schur_words[] = {"diagonal", "commutator"};
 
 #define PROTEAN_READ(option) #option ","

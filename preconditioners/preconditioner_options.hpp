@@ -126,20 +126,23 @@ std::string_view to_string(Smoother smoother) noexcept;  // "l1-jacobi", "gauss-
 // How `fields` makes M^-1 of the blocks A_ij of A; fields/fields.hpp has the formulas. S is an approximate Schur
 // complement A_11 - A_10 A_00^-1 A_01 of two fields.
 enum class FieldRecipe : unsigned char {
-  automatic,       // by what the matrix is: fields/fields.hpp
-  additive,        // block Jacobi
-  lower,           // block Gauss-Seidel, forward
-  upper,           // the same, backward
-  symmetric,       // forward and backward
-  schur_diagonal,  // (K^-1, |S|^-1)
+  automatic,        // by what the matrix is: fields/fields.hpp
+  additive,         // block Jacobi
+  lower,            // block Gauss-Seidel, forward
+  upper,            // the same, backward
+  symmetric,        // forward and backward
+  cpr_quasi_impes,  // constrained pressure residual: the pressure, then the whole matrix
+  cpr_true_impes,   // the same with other weights
+  schur_diagonal,   // (K^-1, |S|^-1)
   schur_lower,
   schur_upper,
   schur_full
 };
 inline constexpr FieldRecipe field_recipes[] = {
-    FieldRecipe::automatic,   FieldRecipe::additive,    FieldRecipe::lower,
-    FieldRecipe::upper,       FieldRecipe::symmetric,   FieldRecipe::schur_diagonal,
-    FieldRecipe::schur_lower, FieldRecipe::schur_upper, FieldRecipe::schur_full};
+    FieldRecipe::automatic,      FieldRecipe::additive,       FieldRecipe::lower,
+    FieldRecipe::upper,          FieldRecipe::symmetric,      FieldRecipe::cpr_quasi_impes,
+    FieldRecipe::cpr_true_impes, FieldRecipe::schur_diagonal, FieldRecipe::schur_lower,
+    FieldRecipe::schur_upper,    FieldRecipe::schur_full};
 std::string_view to_string(FieldRecipe recipe) noexcept;  // "auto", "additive" .. "schur-full"
 
 // What takes the place of the Schur complement.

@@ -16,6 +16,7 @@
 #include "preconditioners/common/entries.hpp"
 #include "preconditioners/common/makers.hpp"
 #include "preconditioners/fields/blocks.hpp"
+#include "preconditioners/fields/cpr.hpp"
 #include "preconditioners/fields/field_list.hpp"
 #include "preconditioners/fields/found.hpp"
 #include "preconditioners/fields/inner.hpp"
@@ -42,7 +43,7 @@ class Fields final : public BySolving<T> {
     if (options.schur_operator) keep_given(*options.schur_operator);
     if (fields_are_found(options)) return;
     named_ = named_fields(options, A.rows());
-    require_fields(specs_, named_.names), require_two(options.recipe, named_);
+    require_suited(options.recipe, named_, specs_);
   }
 
   std::string_view name() const noexcept override { return "fields"; }
@@ -57,9 +58,9 @@ class Fields final : public BySolving<T> {
     Recording all = BySolving<T>::recording();
     all.allowed = !variable_;
     if (!parts_) return all;
-    for (const auto& inner : parts_->inner) {
-      if (!inner) continue;
-      const Recording one = inner->recording();
+    for (const Inner& inner : parts_->inner) {
+      if (!inner.M) continue;
+      const Recording one = inner.M->recording();
       all.allowed = all.allowed && one.allowed;
       all.version = all.version == 0 || one.version == 0 ? 0 : all.version + one.version;
     }
@@ -74,21 +75,18 @@ class Fields final : public BySolving<T> {
     const CsrMatrix<T> csr = finite_rows(A, host, name());
     const bool symmetric = asymmetry<T>(*host, csr) <= symmetry_tolerance<T>;
     FoundFields found;
-    if (fields_are_found(options_)) {
-      found = find_fields(csr, symmetric);
-      require_fields(specs_, found.fields.names);
-    }
+    if (fields_are_found(options_)) found = find_fields(csr, symmetric);
     const FieldList& fields = fields_are_found(options_) ? found.fields : named_;
     const Recipe recipe = options_.recipe != Recipe::automatic
                               ? options_.recipe
                               : automatic_recipe(*host, csr, fields, symmetric);
-    require_two(recipe, fields);
+    require_suited(recipe, fields, specs_);
     const bool commuted = takes_commutator(csr, fields, recipe);
     // The old blocks serve until the new ones are whole: a renewal that fails changes nothing.
     auto made = std::make_unique<Parts>();
     made->commuted = commuted;
     make_patterns(*made, host, csr.pattern, fields, recipe);
-    fill(*made, host, csr, found.what);
+    fill(*made, host, A, csr, found.what);
     parts_ = std::move(made), ++renewals_;
   }
 
@@ -115,12 +113,19 @@ class Fields final : public BySolving<T> {
     if (p.schur && !has_given_)
       sum += p.schur_pattern.bytes() + of_matrix(p.schur.get(), p.schur_pattern.pattern().bytes());
     if (has_given_) sum += given_.bytes() + (on_host ? 0 : p.schur->bytes());
-    for (const auto& inner : p.inner) sum += inner ? inner->bytes() : 0;
+    if (p.pressure) sum += p.pressure->bytes() + static_cast<std::size_t>(p.weights.size()) * sizeof(T);
+    for (const Inner& inner : p.inner) sum += inner.M ? inner.M->bytes() : 0;
     const std::size_t places = on_host ? 0 : 8 * static_cast<std::size_t>(p.permutation.size());
     return sum + places + p.fields.of_row.size() * 4;
   }
 
  private:
+  // What solves with a block, with the Schur complement, or for the recipes cpr-.. with the equation of the pressure and
+  // with the whole matrix.
+  struct Inner {
+    std::string called, type, method;
+    std::unique_ptr<Preconditioner<T>> M;  // null for none
+  };
   struct Parts {
     FieldList fields;
     Recipe recipe = Recipe::additive;
@@ -135,8 +140,9 @@ class Fields final : public BySolving<T> {
     SchurPattern schur_pattern;
     std::unique_ptr<AssembledMatrix<T>> schur;
     T sign = 1;
-    std::vector<std::string> types;  // of inner
-    std::vector<std::unique_ptr<Preconditioner<T>>> inner;
+    std::unique_ptr<AssembledMatrix<T>> pressure;  // of cpr-.., and -W_1, -W_2 ..
+    Vector<T> weights;
+    std::vector<Inner> inner;
     mutable Vector<T> r, z, t;
     Vector<T> inverse, ones;  // D^-1 of the commutator, and of P if there is a constant
     mutable Vector<T> sum;
@@ -201,10 +207,9 @@ class Fields final : public BySolving<T> {
     const std::int64_t count = fields.size();
     p.patterns.resize(static_cast<std::size_t>(count * count)), p.blocks.resize(p.patterns.size());
     p.in_use.resize(p.patterns.size());
-    p.inner.resize(static_cast<std::size_t>(count)), p.types.resize(static_cast<std::size_t>(count));
     for (std::int64_t i = 0; i < count; ++i)
       for (std::int64_t j = 0; j < count; ++j) {
-        if (i != j && !of_schur(recipe) && !multiplies(recipe, i, j)) continue;
+        if ((i != j || of_cpr(recipe)) && !of_schur(recipe) && !multiplies(recipe, i, j)) continue;
         p.in_use[p.at(i, j)] = true;
         p.patterns[p.at(i, j)] =
             BlockPattern(host, A, fields, rows[static_cast<std::size_t>(i)], j,
@@ -215,11 +220,12 @@ class Fields final : public BySolving<T> {
                                      p.commuted ? nullptr : &p.patterns[p.at(1, 1)].pattern(),
                                      p.patterns[p.at(0, 1)].pattern());
     p.r = Vector<T>(context, A.rows), p.z = Vector<T>(context, A.rows);
-    if (recipe == Recipe::symmetric || p.commuted) p.t = Vector<T>(context, 2 * A.rows);
+    if (recipe == Recipe::symmetric || of_cpr(recipe) || p.commuted) p.t = Vector<T>(context, 2 * A.rows);
   }
 
   // The matrices of all blocks with their values, and the preconditioners.
-  void fill(Parts& p, const ContextPtr& host, const CsrMatrix<T>& csr, const std::string& found) const {
+  void fill(Parts& p, const ContextPtr& host, const LinearOperator<T>& A, const CsrMatrix<T>& csr,
+            const std::string& found) const {
     const ContextPtr& context = this->context();
     const std::int64_t count = p.fields.size();
     const bool schur = of_schur(p.recipe);
@@ -232,6 +238,14 @@ class Fields final : public BySolving<T> {
         const bool used = i == j ? !(schur && i == 1) : multiplies(p.recipe, i, j) || p.commuted;
         if (used) put(p.blocks[k], context, values[k]);
       }
+    const std::string& first = p.fields.names[0];
+    if (of_cpr(p.recipe)) {
+      const CsrMatrix<T> pressure = make_pressure(p, host, csr, values);
+      set_up_inner(p, first, fmt::format("field {}, of its equation", first), *p.pressure,
+                   [&] { return default_inner(*host, pressure, first); });
+      set_up_inner(p, std::string(whole_matrix), "the whole matrix", A, [] { return "ilu0"; });
+      return describe(p, found);
+    }
     CsrMatrix<T> complement;
     if (schur) {
       complement = make_schur(p, host, values);
@@ -242,14 +256,33 @@ class Fields final : public BySolving<T> {
       }
     }
     for (std::int64_t i = 0; i < count; ++i) {
-      const bool of_complement = schur && i == 1;
-      // A sweep of ssor does not leave the neighbourhood of the diagonal, which is what such a complement is like.
-      const bool local =
-          of_complement && !p.commuted && !has_given_ && !is_nearly_diagonal(values[p.at(0, 0)]);
-      set_up_inner(p, host, i, of_complement ? *p.schur : *p.blocks[p.at(i, i)],
-                   of_complement ? complement : values[p.at(i, i)], local);
+      const std::string& called = p.fields.names[static_cast<std::size_t>(i)];
+      if (schur && i == 1) {
+        // A sweep of ssor does not leave the neighbourhood of the diagonal, which is what such a complement is like.
+        const bool local = !p.commuted && !has_given_ && !is_nearly_diagonal(values[0]);
+        set_up_inner(p, called, fmt::format("field {}, of its Schur complement", called), *p.schur,
+                     [&] { return local ? "ssor" : default_inner(*host, complement, called); });
+      } else {
+        set_up_inner(p, called, fmt::format("field {}", called), *p.blocks[p.at(i, i)],
+                     [&] { return default_inner(*host, values[p.at(i, i)], called); });
+      }
     }
     describe(p, found);
+  }
+
+  // The equation of the pressure and the weights, of cpr-...
+  CsrMatrix<T> make_pressure(Parts& p, const ContextPtr& host, const CsrMatrix<T>& csr,
+                             const std::vector<CsrMatrix<T>>& values) const {
+    std::vector<CsrMatrix<T>> columns;
+    for (std::int64_t i = 0; i < p.fields.size(); ++i) columns.push_back(values[p.at(i, 0)]);
+    PressureEquation<T> made =
+        pressure_equation(name(), host, csr, p.fields, columns, p.recipe == Recipe::cpr_true_impes);
+    require_no_overflow(*host, name(), made.matrix.values, made.matrix.nonzeros());
+    put(p.pressure, this->context(), made.matrix);
+    const auto size = static_cast<std::int64_t>(made.weights.size());
+    p.weights = Vector<T>(this->context(), size);
+    copy<T>(*this->context(), {made.weights.data(), size}, p.weights.view());
+    return made.matrix;
   }
 
   CsrMatrix<T> make_schur(Parts& p, const ContextPtr& host, const std::vector<CsrMatrix<T>>& values) const {
@@ -278,24 +311,21 @@ class Fields final : public BySolving<T> {
     return made;
   }
 
-  void set_up_inner(Parts& p, const ContextPtr& host, std::int64_t field, const AssembledMatrix<T>& matrix,
-                    const CsrMatrix<T>& csr, bool local) const {
-    const auto k = static_cast<std::size_t>(field);
-    const std::string& called = p.fields.names[k];
+  // by_itself() is the type unless option inner names one; what: the matrix, for a message.
+  template <class ByItself>
+  void set_up_inner(Parts& p, const std::string& called, std::string_view what,
+                    const LinearOperator<T>& matrix, const ByItself& by_itself) const {
     const InnerSpec spec = inner_of(specs_, called);
-    const std::string& type = p.types[k] = spec.id != "auto" ? spec.id
-                                           : local           ? "ssor"
-                                                             : std::string(default_inner(*host, csr, called));
+    Inner made{called, spec.id != "auto" ? spec.id : std::string(by_itself()), spec.solver.method, nullptr};
     try {
-      auto made = make_preconditioner<T>(type, matrix, spec.options);
-      p.inner[k] = spec.solver.method.empty() ? std::move(made)
-                                              : make_inner_solver<T>(matrix, std::move(made), spec.solver);
-      if (p.inner[k]) p.inner[k]->ensure(matrix);
+      made.M = make_preconditioner<T>(made.type, matrix, spec.options);
+      if (!made.method.empty()) made.M = make_inner_solver<T>(matrix, std::move(made.M), spec.solver);
+      if (made.M) made.M->ensure(matrix);
     } catch (const BadMatrix& error) {
-      throw BadMatrix(fmt::format(
-          "fields: preconditioner {} of field {}{}: {} (rows count within the field)", type, called,
-          of_schur(p.recipe) && field == 1 ? ", of its Schur complement" : "", error.what()));
+      throw BadMatrix(fmt::format("fields: preconditioner {} of {}: {} (its rows count from 0)", made.type,
+                                  what, error.what()));
     }
+    p.inner.push_back(std::move(made));
   }
 
   void describe(Parts& p, const std::string& found) const {
@@ -311,17 +341,15 @@ class Fields final : public BySolving<T> {
                                       : p.commuted ? "the commutator"
                                                    : "the diagonal");
     p.text += "; inner ";
-    for (std::size_t k = 0; k < p.types.size(); ++k) {
-      const InnerSpec spec = inner_of(specs_, p.fields.names[k]);
-      p.text += fmt::format("{}{} {}{}{}", k == 0 ? "" : ", ", p.fields.names[k], p.types[k],
-                            spec.solver.method.empty() ? "" : " with ", spec.solver.method);
-    }
+    for (std::size_t k = 0; k < p.inner.size(); ++k)
+      p.text += fmt::format("{}{} {}{}{}", k == 0 ? "" : ", ", p.inner[k].called, p.inner[k].type,
+                            p.inner[k].method.empty() ? "" : " with ", p.inner[k].method);
     if (p.ones.size() > 0) p.text += fmt::format("; constants in field {} change nothing", p.fields.names[1]);
   }
 
   // z := M_i^-1 r
   void inner(const Parts& p, std::int64_t i, VectorView<const T> r, VectorView<T> z) const {
-    const auto& M = p.inner[static_cast<std::size_t>(i)];
+    const auto& M = p.inner[static_cast<std::size_t>(i)].M;
     if (M) return M->apply(r, z);
     copy<T>(*this->context(), r, z);
   }
@@ -382,6 +410,9 @@ class Fields final : public BySolving<T> {
           solve_field(p, i);
         }
         return;
+      case Recipe::cpr_quasi_impes:
+      case Recipe::cpr_true_impes:
+        return solve_pressure_first(p);
       case Recipe::schur_diagonal:
         solve_field(p, 0);
         return schur(p, p.part(p.r, 1), p.part(p.z, 1));
@@ -398,6 +429,23 @@ class Fields final : public BySolving<T> {
         subtract(p, 0, 1);
         return solve_field(p, 0);
     }
+  }
+  void solve_pressure_first(const Parts& p) const {
+    const Context& context = *this->context();
+    const std::int64_t n = p.r.size(), cells = p.begin[1];
+    const VectorView<T> t{p.t.data(), n, p.t.view().space}, u{p.t.data() + n, n, t.space},
+        z = p.z.view(), weighted = p.part(p.t, 0);
+    copy<T>(context, p.part(p.r, 0), weighted);
+    for (std::int64_t i = 1; i < p.fields.size(); ++i)
+      multiply_add<T>(context, {p.weights.data() + (i - 1) * cells, cells, t.space}, p.part(p.r, i), T(1),
+                      weighted);
+    inner(p, 0, weighted, p.part(p.z, 0));
+    for (std::int64_t i = 0; i < p.fields.size(); ++i) subtract(p, i, 0);
+    p.permutation.apply_inverse(VectorView<const T>(p.r), t);
+    inner(p, 1, t, u);
+    protean::fill<T>(context, T(0), {z.data + cells, n - cells, z.space});
+    p.permutation.apply(VectorView<const T>(u), t);
+    axpy<T>(context, T(1), t, z);
   }
   void sweep_back(const Parts& p) const {
     const std::int64_t count = p.fields.size();

@@ -12,6 +12,10 @@
 //   schur-lower      z_0 = K^-1 r_0,  z_1 = S^-1 (r_1 - A_10 z_0)
 //   schur-upper      z_1 = S^-1 r_1,  z_0 = K^-1 (r_0 - A_01 z_1)
 //   schur-full       z_1 = S^-1 (r_1 - A_10 K^-1 r_0),  z_0 = K^-1 (r_0 - A_01 z_1)
+// For fields of one size, of which field 0 is the pressure, with W_i and the matrix of M_0 as in cpr.hpp,
+//   cpr-...          y_0 = M_0^-1 (r_0 - sum_{i > 0} W_i r_i),  y_i = 0;  z = y + M_w^-1 (r - A y)
+// with M_w of the whole matrix, which option inner calls `whole`.
+//
 // D is the diagonal of A_00, s = 1 or -1 the sign of the trace of A_10 D^-1 A_01 - A_11, and M_1 is of another matrix:
 //   schur: diagonal    M_1 of s (A_10 D^-1 A_01 - A_11);        |S|^-1 = M_1^-1
 //   schur: commutator  M_1 of L = s A_10 D^-1 A_01, A_11 = 0;   |S|^-1 = s M_1^-1 A_10 D^-1 A_00 D^-1 A_01 M_1^-1
@@ -29,7 +33,8 @@
 //
 // Sources: Benzi, Golub and Liesen, Acta Numerica 14 (2005) 1, sections 8 and 10; Patankar and Spalding, Int. J. Heat
 // Mass Transfer 15 (1972) 1787 (SIMPLE); Elman, Howle, Shadid, Shuttleworth and Tuminaro, SIAM J. Sci. Comput. 27
-// (2006) 1651 (least-squares commutator). Memory: blocks in csr, the matrices and memory of M_i, 8 bytes an entry of
+// (2006) 1651 (least-squares commutator); Wallis, SPE 12265 (1983), and Lacroix, Vassilevski, Wheeler and Wheeler, SIAM
+// J. Sci. Comput. 25 (2003) 905 (cpr). Memory: blocks in csr, the matrices and memory of M_i, 8 bytes an entry of
 // the blocks for new values, 3 vectors (symmetric, commutator: more).
 #pragma once
 #include <string_view>

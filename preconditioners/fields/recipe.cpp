@@ -20,6 +20,9 @@ bool multiplies(Recipe recipe, std::int64_t i, std::int64_t j) noexcept {
     case Recipe::upper:
     case Recipe::schur_upper:
       return j > i;
+    case Recipe::cpr_quasi_impes:
+    case Recipe::cpr_true_impes:
+      return j == 0;
     case Recipe::symmetric:
     case Recipe::schur_full:
       return true;
@@ -28,7 +31,42 @@ bool multiplies(Recipe recipe, std::int64_t i, std::int64_t j) noexcept {
   }
 }
 
-void require_two(Recipe recipe, const FieldList& fields) {
+namespace {
+
+void require_cells(Recipe recipe, const FieldList& fields, const std::vector<InnerSpec>& specs) {
+  if (fields.size() == 1)
+    throw BadArgument(fmt::format(
+        "recipe {} takes the pressure out of the equations of a cell, and there is one field; name the "
+        "fields by option fields or interleaved, the pressure first",
+        to_string(recipe)));
+  std::vector<std::int64_t> rows(fields.names.size());
+  for (const std::int32_t field : fields.of_row) ++rows[static_cast<std::size_t>(field)];
+  for (std::size_t k = 1; k < rows.size(); ++k)
+    if (rows[k] != rows[0])
+      throw BadArgument(fmt::format(
+          "recipe {} takes one row of each field for a cell, and field {} has {} rows, field {} has {}; take recipe "
+          "lower, or other fields",
+          to_string(recipe), fields.names[0], rows[0], fields.names[k], rows[k]));
+  for (const std::string& name : fields.names) {
+    if (name == whole_matrix)
+      throw BadArgument(fmt::format(
+          "recipe {} calls the whole matrix {} in option inner; give the field of that name another one",
+          to_string(recipe), whole_matrix));
+    if (name == fields.names[0]) continue;
+    for (const InnerSpec& spec : specs)
+      if (spec.field == name)
+        throw BadArgument(fmt::format(
+            "inner: recipe {} solves with field {} and with the whole matrix, called {}; leave field {} out",
+            to_string(recipe), fields.names[0], whole_matrix, name));
+  }
+}
+
+}  // namespace
+
+void require_suited(Recipe recipe, const FieldList& fields, const std::vector<InnerSpec>& specs) {
+  std::vector<std::string> names = fields.names;
+  if (of_cpr(recipe)) require_cells(recipe, fields, specs), names.emplace_back(whole_matrix);
+  require_fields(specs, names);
   if (!of_schur(recipe) || fields.size() == 2) return;
   throw BadArgument(fmt::format(
       "recipe {} takes the Schur complement of two fields, and there {} {}; {}", to_string(recipe),
@@ -97,7 +135,8 @@ template bool is_nearly_diagonal<double>(const CsrMatrix<double>&);
 
 bool is_symmetric_of_fields(const PreconditionerOptions& options) {
   const Recipe recipe = options.recipe;
-  if (recipe == Recipe::lower || recipe == Recipe::upper || recipe > Recipe::schur_diagonal) return false;
+  if (recipe == Recipe::lower || recipe == Recipe::upper || of_cpr(recipe) || recipe > Recipe::schur_diagonal)
+    return false;
   const std::vector<InnerSpec> specs = inner_specs(options.inner);
   return std::all_of(specs.begin(), specs.end(), [](const InnerSpec& one) {
     return one.solver.method.empty() && is_symmetric(one.id, one.options);

@@ -1,19 +1,28 @@
 // What the recipes of preconditioner fields need, and which one auto takes. Private to preconditioners/.
 #pragma once
 #include <cstdint>
+#include <string_view>
+#include <vector>
 
 #include "core/csr.hpp"
 #include "preconditioners/fields/field_list.hpp"
+#include "preconditioners/fields/inner.hpp"
 
 namespace protean::detail {
 
 using Recipe = FieldRecipe;
 
 inline bool of_schur(Recipe recipe) noexcept { return recipe >= Recipe::schur_diagonal; }
-// Whether the recipe multiplies by A_ij, i != j.
+inline bool of_cpr(Recipe recipe) noexcept {
+  return recipe == Recipe::cpr_quasi_impes || recipe == Recipe::cpr_true_impes;
+}
+// Whether the recipe multiplies by A_ij; i != j unless it is cpr-...
 bool multiplies(Recipe recipe, std::int64_t i, std::int64_t j) noexcept;
-// Throws BadArgument for a recipe of a Schur complement unless there are two fields.
-void require_two(Recipe recipe, const FieldList& fields);
+// What option inner calls the whole matrix, for the recipes cpr-...
+inline constexpr std::string_view whole_matrix = "whole";
+// Throws BadArgument for a recipe of a Schur complement unless there are two fields, for a recipe cpr-.. unless there
+// are two or more of one size, none called `whole`, and for a part of option inner that the recipe has no use for.
+void require_suited(Recipe recipe, const FieldList& fields, const std::vector<InnerSpec>& specs);
 // The recipe that auto takes, as fields.hpp says. csr lies in host memory.
 template <class T>
 Recipe automatic_recipe(const Context& host, const CsrMatrix<T>& csr, const FieldList& fields,

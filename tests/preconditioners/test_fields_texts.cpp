@@ -127,6 +127,26 @@ TEST(Fields, OptionsThatDoNotFitAreRefused) {
   options = {};
   options.recipe = FieldRecipe::schur_lower;
   EXPECT_SAYS(refused(options), "there is 1; name them by option fields or interleaved");
+  for (const FieldRecipe recipe : {FieldRecipe::cpr_quasi_impes, FieldRecipe::cpr_true_impes}) {
+    options = {};
+    options.recipe = recipe;
+    EXPECT_SAYS(refused(options), "and there is one field; name the fields");
+    options.fields = "p 0-6, s 7-";
+    EXPECT_SAYS(refused(options), "field p has 7 rows, field s has 9");
+    options.fields = "p 0-7, whole 8-";
+    EXPECT_SAYS(refused(options), "calls the whole matrix whole in option inner");
+    options.fields = "p 0-7, s 8-", options.inner = "p amg, s jacobi";
+    EXPECT_SAYS(refused(options), "and with the whole matrix, called whole; leave field s out");
+    options.inner = "p amg, all jacobi";
+    EXPECT_SAYS(refused(options), "there is no field 'all'; there are p, s, whole");
+    options.inner = "0 jacobi, whole jacobi";
+    Dense singular(6);
+    for (std::int64_t i = 0; i < 6; ++i) singular(i, i) = 1;
+    singular(1, 1) = 0, singular(1, 0) = singular(0, 1) = 1, singular(3, 2) = 1;
+    options.fields = "auto", options.interleaved = 2;
+    EXPECT_SAYS(message<BadMatrix>([&] { ready<double>("fields", *assembled(sparse(singular)), options); }),
+                "in cell 0 (counted from 0) the");
+  }
   options = {};
   options.fields = "";
   EXPECT_SAYS(refused(options), "fields: '' has an empty part between its commas; leave it out");
