@@ -15,12 +15,14 @@ void require_done(PetscErrorCode code, const char* what) {
 }
 
 struct Split {
-  Mat matrix = nullptr;
+  Mat matrix = nullptr, schur = nullptr;
+  MatNullSpace constants = nullptr;
   Vec x = nullptr, b = nullptr;
   KSP ksp = nullptr;
   IS rows[2] = {nullptr, nullptr};
   ~Split() {
-    KSPDestroy(&ksp), MatDestroy(&matrix), VecDestroy(&x), VecDestroy(&b);
+    KSPDestroy(&ksp), MatDestroy(&matrix), MatDestroy(&schur), VecDestroy(&x), VecDestroy(&b);
+    MatNullSpaceDestroy(&constants);
     ISDestroy(&rows[0]), ISDestroy(&rows[1]);
   }
 };
@@ -28,7 +30,7 @@ struct Split {
 }  // namespace
 
 std::optional<PreconditionedResult> petsc_fieldsplit(const CsrMatrix<double>& A, const std::vector<double>& b,
-                                                     const std::vector<std::int32_t>& field_of_row,
+                                                     const TwoFields& fields,
                                                      const PreconditionedSolve& wanted,
                                                      std::vector<double>& x) {
   const SparsityPattern& p = A.pattern;
@@ -53,11 +55,20 @@ std::optional<PreconditionedResult> petsc_fieldsplit(const CsrMatrix<double>& A,
   const char* const names[] = {"u", "p"};
   for (int field = 0; field < 2; ++field) {
     std::vector<PetscInt> rows;
-    for (std::size_t i = 0; i < field_of_row.size(); ++i)
-      if (field_of_row[i] == field) rows.push_back(static_cast<PetscInt>(i));
+    for (std::size_t i = 0; i < fields.field_of_row.size(); ++i)
+      if (fields.field_of_row[i] == field) rows.push_back(static_cast<PetscInt>(i));
     require_done(ISCreateGeneral(PETSC_COMM_SELF, static_cast<PetscInt>(rows.size()), rows.data(),
                                  PETSC_COPY_VALUES, &h.rows[field]),
                  "ISCreateGeneral");
+    if (field == 0)
+      require_done(ISSetBlockSize(h.rows[field], static_cast<PetscInt>(fields.unknowns)), "ISSetBlockSize");
+    if (field == 1 && fields.constant) {
+      require_done(MatNullSpaceCreate(PETSC_COMM_SELF, PETSC_TRUE, 0, nullptr, &h.constants),
+                   "MatNullSpaceCreate");
+      require_done(PetscObjectCompose(reinterpret_cast<PetscObject>(h.rows[field]), "nullspace",
+                                      reinterpret_cast<PetscObject>(h.constants)),
+                   "PetscObjectCompose");
+    }
     require_done(PCFieldSplitSetIS(pc, names[field], h.rows[field]), "PCFieldSplitSetIS");
   }
   const bool schur = wanted.preconditioner.starts_with("schur");
@@ -67,14 +78,34 @@ std::optional<PreconditionedResult> petsc_fieldsplit(const CsrMatrix<double>& A,
                                                       ? PC_FIELDSPLIT_SCHUR_FACT_UPPER
                                                       : PC_FIELDSPLIT_SCHUR_FACT_FULL),
                  "PCFieldSplitSetSchurFactType");
-    require_done(PCFieldSplitSetSchurPre(pc, PC_FIELDSPLIT_SCHUR_PRE_SELFP, nullptr),
-                 "PCFieldSplitSetSchurPre");
+    if (fields.schur) {
+      const CsrMatrix<double>& given = *fields.schur;
+      const auto m = static_cast<PetscInt>(given.rows());
+      if (!given.pattern.row_ptr.p32) return std::nullopt;
+      Mat mine = nullptr;
+      require_done(
+          MatCreateSeqAIJWithArrays(PETSC_COMM_SELF, m, m, indices(given.pattern.row_ptr.p32),
+                                    indices(given.pattern.col), const_cast<double*>(given.values), &mine),
+          "MatCreateSeqAIJWithArrays");
+      const PetscErrorCode copied = MatDuplicate(mine, MAT_COPY_VALUES, &h.schur);
+      MatDestroy(&mine);
+      require_done(copied, "MatDuplicate");
+      require_done(MatScale(h.schur, -1), "MatScale");  // the complement is negative
+      require_done(PCFieldSplitSetSchurPre(pc, PC_FIELDSPLIT_SCHUR_PRE_USER, h.schur),
+                   "PCFieldSplitSetSchurPre");
+    } else {
+      require_done(PCFieldSplitSetSchurPre(pc, PC_FIELDSPLIT_SCHUR_PRE_SELFP, nullptr),
+                   "PCFieldSplitSetSchurPre");
+    }
   } else {
     require_done(PCFieldSplitSetType(pc, PC_COMPOSITE_MULTIPLICATIVE), "PCFieldSplitSetType");
   }
   PreconditionedResult result;
-  result.what =
-      fmt::format("fieldsplit, {}, gamg", schur ? wanted.preconditioner + " selfp" : "multiplicative");
+  result.what = fmt::format("fieldsplit, {}, gamg and {}",
+                            !schur         ? "multiplicative"
+                            : fields.schur ? wanted.preconditioner + " mass"
+                                           : wanted.preconditioner + " selfp",
+                            fields.inner);
   auto begin = Clock::now();
   require_done(PCSetUp(pc), "PCSetUp");
   KSP* inner = nullptr;
@@ -84,7 +115,7 @@ std::optional<PreconditionedResult> petsc_fieldsplit(const CsrMatrix<double>& A,
     PC one = nullptr;
     require_done(KSPSetType(inner[k], KSPPREONLY), "KSPSetType");
     require_done(KSPGetPC(inner[k], &one), "KSPGetPC");
-    require_done(PCSetType(one, PCGAMG), "PCSetType");
+    require_done(PCSetType(one, k == 1 ? fields.inner.c_str() : PCGAMG), "PCSetType");
   }
   require_done(PetscFree(inner), "PetscFree");
   require_done(KSPSetUp(h.ksp), "KSPSetUp");
@@ -102,8 +133,8 @@ std::optional<PreconditionedResult> petsc_fieldsplit(const CsrMatrix<double>& A,
 }  // namespace protean::bench
 #else
 std::optional<protean::bench::PreconditionedResult> protean::bench::petsc_fieldsplit(
-    const CsrMatrix<double>&, const std::vector<double>&, const std::vector<std::int32_t>&,
-    const PreconditionedSolve&, std::vector<double>&) {
+    const CsrMatrix<double>&, const std::vector<double>&, const TwoFields&, const PreconditionedSolve&,
+    std::vector<double>&) {
   return std::nullopt;
 }
 #endif

@@ -32,10 +32,18 @@ std::optional<PreconditionedResult> petsc_preconditioned(const CsrMatrix<double>
                                                          const PreconditionedSolve& wanted,
                                                          std::vector<double>& x);
 
-// The same by fgmres with PCFIELDSPLIT of two fields, 0 and 1, and algebraic multigrid for each. wanted.preconditioner:
-// lower (multiplicative), schur-upper or schur-full, with the Schur complement by the diagonal (selfp).
+// Two fields of a matrix.
+struct TwoFields {
+  std::vector<std::int32_t> field_of_row;    // 0 or 1
+  std::int64_t unknowns = 1;                 // of a node of field 0, in consecutive rows
+  bool constant = false;                     // the matrix maps constants of field 1 to zero
+  const CsrMatrix<double>* schur = nullptr;  // positive definite, in place of |S|; null: selfp
+  std::string inner = "gamg";                // PETSc's name of the preconditioner of field 1, or of S
+};
+// The same by fgmres with PCFIELDSPLIT, gamg for field 0. wanted.preconditioner: lower (multiplicative), schur-upper or
+// schur-full.
 std::optional<PreconditionedResult> petsc_fieldsplit(const CsrMatrix<double>& A, const std::vector<double>& b,
-                                                     const std::vector<std::int32_t>& field_of_row,
+                                                     const TwoFields& fields,
                                                      const PreconditionedSolve& wanted,
                                                      std::vector<double>& x);
 

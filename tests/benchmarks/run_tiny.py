@@ -39,7 +39,9 @@ HOST = {
     "preconditioners setups": "--matrices poisson-3d:6 --types jacobi,ic0 --threads 1 --seconds 0.001",
     "preconditioners amg": "--space host --only poisson-2d-20 --repeat 1",
     "preconditioners incomplete": "--folder {t} --n 4 --threads 1 --seconds 0.001 --only elasticity-3d,s1rmt3m1",
-    "preconditioners fields": "--folder {t} --systems stokes-2d:8,darcy-2d:8,reservoir-2d:8",
+    "preconditioners fields": "--folder {t} --grow 1,1.5 "
+                             "--systems stokes-2d:8,darcy-2d:8,reservoir-2d:8,taylor-hood-2d:4:contrast=100,"
+                             "taylor-hood-3d:2,utm300",
     "preconditioners refresh": "--n 4 --steps 2 --repeat 1 --threads 1",
     "ranks petsc": "--matrix {t}/bcsstk17.mtx",
     "ranks model": "--repeat 1 --sizes 4",
