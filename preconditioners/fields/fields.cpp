@@ -21,6 +21,7 @@
 #include "preconditioners/fields/found.hpp"
 #include "preconditioners/fields/inner.hpp"
 #include "preconditioners/fields/recipe.hpp"
+#include "preconditioners/fields/schur.hpp"
 #include "preconditioners/sparse/level_format.hpp"
 
 namespace protean::detail {
@@ -40,7 +41,11 @@ class Fields final : public BySolving<T> {
   Fields(const LinearOperator<T>& A, const PreconditionerOptions& options)
       : BySolving<T>(A), options_(options), specs_(inner_specs(options.inner)) {
     variable_ = is_variable_of_fields(options), symmetric_ = is_symmetric_of_fields(options);
-    if (options.schur_operator) keep_given(*options.schur_operator);
+    if (options.schur_operator) {
+      given_ = given_complement<T>(options);
+      options_.schur_operator = nullptr;  // its owner may go
+      has_given_ = true;
+    }
     if (fields_are_found(options)) return;
     named_ = named_fields(options, A.rows());
     require_suited(options.recipe, named_, specs_);
@@ -120,8 +125,8 @@ class Fields final : public BySolving<T> {
   }
 
  private:
-  // What solves with a block, with the Schur complement, or for the recipes cpr-.. with the equation of the pressure and
-  // with the whole matrix.
+  // What solves with a block, with the Schur complement, or for the recipes cpr-.. with the equation of the pressure
+  // and with the whole matrix.
   struct Inner {
     std::string called, type, method;
     std::unique_ptr<Preconditioner<T>> M;  // null for none
@@ -139,7 +144,7 @@ class Fields final : public BySolving<T> {
     std::vector<std::unique_ptr<AssembledMatrix<T>>> blocks;
     SchurPattern schur_pattern;
     std::unique_ptr<AssembledMatrix<T>> schur;
-    T sign = 1;
+    T sign = 1, factor = 1;                        // of the assembled complement
     std::unique_ptr<AssembledMatrix<T>> pressure;  // of cpr-.., and -W_1, -W_2 ..
     Vector<T> weights;
     std::vector<Inner> inner;
@@ -169,27 +174,6 @@ class Fields final : public BySolving<T> {
           fields.names[1]));
     return true;
   }
-  void keep_given(const CsrMatrix<double>& given) {
-    if (options_.schur == SchurComplement::commutator)
-      throw BadArgument("schur_operator takes the place of the Schur complement; leave schur commutator out");
-    if (options_.recipe != Recipe::automatic && !of_schur(options_.recipe))
-      throw BadArgument(
-          fmt::format("schur_operator is for a recipe schur-.., and the recipe is {}; leave it out",
-                      to_string(options_.recipe)));
-    const ContextPtr host = Context::host(1);
-    require_finite(*host, given);
-    validate_sorted(*host, given.pattern);
-    if (given.rows() != given.cols())
-      throw ShapeMismatch(
-          fmt::format("schur_operator is {} x {}; it must be square", given.rows(), given.cols()));
-    if constexpr (sizeof(T) == sizeof(double))
-      given_ = deep_copy(host, given);
-    else
-      given_ = deep_copy(host, convert_values<T>(host, given));
-    options_.schur_operator = nullptr;  // its owner may go
-    has_given_ = true;
-  }
-
   void make_patterns(Parts& p, const ContextPtr& host, const SparsityPattern& A, const FieldList& fields,
                      Recipe recipe) const {
     const ContextPtr& context = this->context();
@@ -242,8 +226,8 @@ class Fields final : public BySolving<T> {
     if (of_cpr(p.recipe)) {
       const CsrMatrix<T> pressure = make_pressure(p, host, csr, values);
       set_up_inner(p, first, fmt::format("field {}, of its equation", first), *p.pressure,
-                   [&] { return default_inner(*host, pressure, first); });
-      set_up_inner(p, std::string(whole_matrix), "the whole matrix", A, [] { return "ilu0"; });
+                   [&] { return default_inner(*host, pressure, first, false); });
+      set_up_inner(p, std::string(whole_matrix), "the whole matrix", A, [] { return std::string("ilu0"); });
       return describe(p, found);
     }
     CsrMatrix<T> complement;
@@ -257,15 +241,11 @@ class Fields final : public BySolving<T> {
     }
     for (std::int64_t i = 0; i < count; ++i) {
       const std::string& called = p.fields.names[static_cast<std::size_t>(i)];
-      if (schur && i == 1) {
-        // A sweep of ssor does not leave the neighbourhood of the diagonal, which is what such a complement is like.
-        const bool local = !p.commuted && !has_given_ && !is_nearly_diagonal(values[0]);
-        set_up_inner(p, called, fmt::format("field {}, of its Schur complement", called), *p.schur,
-                     [&] { return local ? "ssor" : default_inner(*host, complement, called); });
-      } else {
+      if (schur && i == 1)
+        set_up_schur(p, host, values, std::move(complement));
+      else
         set_up_inner(p, called, fmt::format("field {}", called), *p.blocks[p.at(i, i)],
-                     [&] { return default_inner(*host, values[p.at(i, i)], called); });
-      }
+                     [&] { return default_inner(*host, values[p.at(i, i)], called, true); });
     }
     describe(p, found);
   }
@@ -311,18 +291,52 @@ class Fields final : public BySolving<T> {
     return made;
   }
 
-  // by_itself() is the type unless option inner names one; what: the matrix, for a message.
+  void set_up_schur(Parts& p, const ContextPtr& host, const std::vector<CsrMatrix<T>>& values,
+                    CsrMatrix<T> complement) const {
+    const std::string& called = p.fields.names[1];
+    bool local = false;
+    const auto set_up = [&] {
+      set_up_inner(p, called, fmt::format("field {}, of its Schur complement", called), *p.schur, [&] {
+        return local ? std::string("jacobi") : default_inner(*host, complement, called, false);
+      });
+    };
+    if (p.commuted || has_given_ || inner_of(specs_, called).id != "auto") return set_up();
+    const ContextPtr& context = this->context();
+    std::unique_ptr<AssembledMatrix<T>> A01, A10, A11;
+    put(A01, context, values[p.at(0, 1)]), put(A10, context, values[p.at(1, 0)]);
+    if (values[p.at(1, 1)].nonzeros() > 0) put(A11, context, values[p.at(1, 1)]);
+    ComplementProbe<T> probe(
+        *A01, *A10, A11.get(), p.sign, [&](VectorView<T> r, VectorView<T> z) { inner(p, 0, r, z); },
+        [&](VectorView<T> v) { project(p, v); });
+    const std::vector<T> inverse = inverse_row_sums(complement);
+    Vector<T> there(context, complement.rows());
+    copy<T>(*context, {inverse.data(), there.size()}, there.view());
+    local = probe.is_local(*p.schur, there.view());
+    set_up();
+    if (!local) return;
+    p.factor = probe.factor([&](VectorView<T> r, VectorView<T> z) { schur(p, r, z); });
+    if (p.factor == T(1)) return;
+    complement = times(host, p.factor, complement);
+    require_no_overflow(*host, name(), complement.values, complement.nonzeros());
+    put(p.schur, context, complement);
+    p.inner.pop_back();
+    set_up();
+  }
+  // by_itself() is what option inner would have after the name, unless it names a type; what: the matrix, for a
+  // message.
   template <class ByItself>
   void set_up_inner(Parts& p, const std::string& called, std::string_view what,
                     const LinearOperator<T>& matrix, const ByItself& by_itself) const {
-    const InnerSpec spec = inner_of(specs_, called);
-    Inner made{called, spec.id != "auto" ? spec.id : std::string(by_itself()), spec.solver.method, nullptr};
+    InnerSpec spec = inner_of(specs_, called);
+    std::string type = spec.id;
+    if (type == "auto") type = by_itself(), spec = inner_specs(fmt::format("{} {}", called, type)).front();
+    Inner made{called, std::move(type), spec.solver.method, nullptr};
     try {
-      made.M = make_preconditioner<T>(made.type, matrix, spec.options);
+      made.M = make_preconditioner<T>(spec.id, matrix, spec.options);
       if (!made.method.empty()) made.M = make_inner_solver<T>(matrix, std::move(made.M), spec.solver);
       if (made.M) made.M->ensure(matrix);
     } catch (const BadMatrix& error) {
-      throw BadMatrix(fmt::format("fields: preconditioner {} of {}: {} (its rows count from 0)", made.type,
+      throw BadMatrix(fmt::format("fields: preconditioner {} of {}: {} (its rows count from 0)", spec.id,
                                   what, error.what()));
     }
     p.inner.push_back(std::move(made));
@@ -340,6 +354,7 @@ class Fields final : public BySolving<T> {
       p.text += fmt::format(" by {}", has_given_   ? "the given operator"
                                       : p.commuted ? "the commutator"
                                                    : "the diagonal");
+    if (p.factor != T(1)) p.text += fmt::format(" times {:g}", p.factor);
     p.text += "; inner ";
     for (std::size_t k = 0; k < p.inner.size(); ++k)
       p.text += fmt::format("{}{} {}{}{}", k == 0 ? "" : ", ", p.inner[k].called, p.inner[k].type,

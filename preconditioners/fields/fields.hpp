@@ -22,7 +22,10 @@
 // and S^-1 = -s |S|^-1. If A (0, 1) = 0, a part of constants in field 1 changes nothing: |S|^-1 then is P |S|^-1 P with
 // P = I - 1 1^T / n_1.
 //
-// M_1 of inner auto for schur: diagonal is ssor unless A_00 is nearly diagonal (is_nearly_diagonal() of recipe.hpp).
+// M_1 of inner auto for schur: diagonal is jacobi if products show that the complement is like a mass matrix and the
+// assembled matrix like a Laplacian (ComplementProbe of schur.hpp), as in a flow: then the diagonal of the assembled
+// matrix resembles the complement up to a factor, and the matrix is multiplied by it, so that the largest eigenvalue of
+// the complement relative to M_1 is about one, as the one of A_00 relative to K is.
 //
 // recipe auto is, for a symmetric A, schur-diagonal if field 1 has a zero block or no positive diagonal entry, else
 // symmetric; for another A, schur-upper if field 1 has a zero block, else lower. It is additive for one field, and

@@ -131,7 +131,8 @@ void require_fields(const std::vector<InnerSpec>& specs, const std::vector<std::
 }
 
 template <class T>
-std::string_view default_inner(const Context& host, const CsrMatrix<T>& block, std::string_view field) {
+std::string default_inner(const Context& host, const CsrMatrix<T>& block, std::string_view field,
+                          bool nodes) {
   const ChoiceTraits traits = choice_traits(host, block);
   if (traits.diffusion) return "amg";
   if (!traits.symmetric) return "ilu0";
@@ -143,9 +144,11 @@ std::string_view default_inner(const Context& host, const CsrMatrix<T>& block, s
         "fields: the matrix of field {} is symmetric, and its diagonal entry {} (counted from 0 within the field) is "
         "{}, so that no type is taken by itself; name one in option inner, such as '{} ilu0', or other fields",
         field, bad - d.begin(), *bad, field));
+  if (nodes && (traits.unknowns == 2 || traits.unknowns == 3))
+    return fmt::format("amg unknowns={} smoother=chebyshev", traits.unknowns);
   return "ic0";
 }
-template std::string_view default_inner<float>(const Context&, const CsrMatrix<float>&, std::string_view);
-template std::string_view default_inner<double>(const Context&, const CsrMatrix<double>&, std::string_view);
+template std::string default_inner<float>(const Context&, const CsrMatrix<float>&, std::string_view, bool);
+template std::string default_inner<double>(const Context&, const CsrMatrix<double>&, std::string_view, bool);
 
 }  // namespace protean::detail

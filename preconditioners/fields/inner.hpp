@@ -32,10 +32,12 @@ InnerSpec inner_of(const std::vector<InnerSpec>& specs, const std::string& field
 // Throws BadArgument for the spec of a field that is none of `fields`.
 void require_fields(const std::vector<InnerSpec>& specs, const std::vector<std::string>& fields);
 
-// Of type auto: amg for a block as of a diffusion problem, else ic0 for a symmetric one, else ilu0. Throws BadMatrix
-// for a symmetric block whose diagonal is not positive, since a symmetric preconditioner was expected of it.
+// Of type auto, as option inner has it after the name of a field: amg for a block as of a diffusion problem; else for a
+// symmetric one ic0, or amg with `unknowns` if `nodes` and it has nodes of 2 or 3 unknowns, such as the velocities of a
+// flow: there the iterations with ic0 grow with the number of nodes. Else ilu0. Throws BadMatrix for a symmetric block
+// whose diagonal is not positive, since a symmetric preconditioner was expected of it.
 template <class T>
-std::string_view default_inner(const Context& host, const CsrMatrix<T>& block, std::string_view field);
+std::string default_inner(const Context& host, const CsrMatrix<T>& block, std::string_view field, bool nodes);
 
 // z := x with ||r - A x|| <= tolerance ||r|| by the method from x = 0, or its x after that many iterations. M is null
 // for no preconditioner. It is variable(). solvers/inner_solver.cpp defines both functions, because a room includes no

@@ -108,15 +108,6 @@ bool is_zero_block(const CsrMatrix<T>& csr, const FieldList& fields, std::int32_
 }
 
 template <class T>
-bool is_nearly_diagonal(const CsrMatrix<T>& A00) {
-  double diagonal = 0, others = 0;
-  for (std::int64_t i = 0; i < A00.rows(); ++i)
-    for (std::int64_t k = A00.pattern.row_ptr[i]; k < A00.pattern.row_ptr[i + 1]; ++k)
-      (A00.pattern.col[k] == i ? diagonal : others) += std::abs(static_cast<double>(A00.values[k]));
-  return others <= 0.75 * diagonal;
-}
-
-template <class T>
 Recipe automatic_recipe(const Context& host, const CsrMatrix<T>& csr, const FieldList& fields,
                         bool symmetric) {
   if (fields.size() == 1) return Recipe::additive;
@@ -130,8 +121,6 @@ template Recipe automatic_recipe<float>(const Context&, const CsrMatrix<float>&,
 template Recipe automatic_recipe<double>(const Context&, const CsrMatrix<double>&, const FieldList&, bool);
 template bool is_zero_block<float>(const CsrMatrix<float>&, const FieldList&, std::int32_t);
 template bool is_zero_block<double>(const CsrMatrix<double>&, const FieldList&, std::int32_t);
-template bool is_nearly_diagonal<float>(const CsrMatrix<float>&);
-template bool is_nearly_diagonal<double>(const CsrMatrix<double>&);
 
 bool is_symmetric_of_fields(const PreconditionerOptions& options) {
   const Recipe recipe = options.recipe;

@@ -31,10 +31,5 @@ Recipe automatic_recipe(const Context& host, const CsrMatrix<T>& csr, const Fiel
 // Whether all entries of the block of this field are at most 1e-10 of the largest of their rows.
 template <class T>
 bool is_zero_block(const CsrMatrix<T>& csr, const FieldList& fields, std::int32_t field);
-// Whether the |a_ij| off the diagonal of the block of field 0 add up to at most 0.75 times those on it, as in a mass
-// matrix. Then A_10 D^-1 A_01 is near A_10 A_00^-1 A_01, whatever that is. If A_00 is rather a Laplacian, as of a flow,
-// the Schur complement is near a mass matrix, and A_10 D^-1 A_01 a Laplacian whose diagonal is near that mass matrix.
-template <class T>
-bool is_nearly_diagonal(const CsrMatrix<T>& A00);
 
 }  // namespace protean::detail

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/error.hpp"
+#include "core/generate/generate.hpp"
 #include "gtest/gtest.h"
 #include "preconditioners/dense_blocks.hpp"
 #include "preconditioners/in_space.hpp"
@@ -219,6 +220,56 @@ TEST_P(InSpace, GivenSchurComplements) {
               "leave schur commutator out");
   options.schur = SchurComplement::diagonal, options.recipe = FieldRecipe::lower;
   EXPECT_SAYS(message<BadArgument>([&] { ready<double>("fields", *A, options); }), "for a recipe schur-..");
+}
+
+// Of inner auto M_1 is the diagonal, times the power of two that is nearest to the largest eigenvalue of the complement
+// relative to it.
+TEST_P(InSpace, TheDiagonalOfAComplementIsScaled) {
+  for (const bool stabilised : {false, true}) {
+    const CsrMatrix<double> csr =
+        stabilised ? stokes(test_context(), 8, true) : generate(test_context(), "taylor-hood-2d", {{"n", 5}});
+    const auto A = matrix(csr);
+    PreconditionerOptions options;
+    options.recipe = FieldRecipe::schur_diagonal, options.inner = "u amg, p jacobi";
+    const auto plain = ready<double>("fields", *A, options);
+    options.inner = "u amg";
+    const auto scaled = ready<double>("fields", *A, options);
+    const std::int64_t n = csr.rows(), pressures = stabilised ? 64 : 36;
+    const std::vector<double> r = right_hand_side<double>(n), z = apply(*scaled, r), one = apply(*plain, r);
+    EXPECT_SAYS(scaled->description(), "; inner u amg, p jacobi");
+    const double factor = one[n - 1] / z[n - 1];
+    for (std::int64_t i = 0; i < n; ++i) EXPECT_EQ(z[i] * (i < n - pressures ? 1 : factor), one[i]) << i;
+    EXPECT_EQ(std::exp2(std::round(std::log2(factor))), factor);
+    // The eigenvalue, by dense algebra.
+    Rows u, p;
+    Dense all(n);
+    for (std::int64_t i = 0; i < n; ++i) {
+      (i < n - pressures ? u : p).push_back(i);
+      for (std::int64_t k = csr.pattern.row_ptr[i]; k < csr.pattern.row_ptr[i + 1]; ++k)
+        all(i, csr.pattern.col[k]) = csr.values[k];
+    }
+    const Rect A00 = part(all, u, u), A01 = part(all, u, p), A10 = part(all, p, u), A11 = part(all, p, p);
+    const Rect S = A10 * (inverse_of(matrix_of("amg", A00)) * A01) - A11,
+               D = A10 * (inverse_of(diagonal_of(A00)) * A01) - A11;
+    Rect x(pressures, 1);
+    for (std::int64_t i = 0; i < pressures; ++i) x(i, 0) = static_cast<double>(i * i % 7) - 3;
+    long double largest = 0;
+    for (int step = 0; step < 500; ++step) {
+      long double mean = 0, square = 0;
+      for (const long double value : x.a) mean += value / pressures;
+      for (long double& value : x.a) value -= mean, square += value * value;
+      for (long double& value : x.a) value /= std::sqrt(square);
+      largest = step == 0 ? 0 : std::sqrt(square);
+      x = S * x;
+      for (std::int64_t i = 0; i < pressures; ++i) x(i, 0) /= D(i, i);
+    }
+    EXPECT_GT(factor, largest / 1.6L);
+    EXPECT_LT(factor, largest * 1.6L);
+    if (!stabilised) {
+      EXPECT_GE(factor, 2);
+      EXPECT_SAYS(scaled->description(), "by the diagonal times ");
+    }
+  }
 }
 
 // Three fields, one unknown of each in a node: the sweeps are block triangles.

@@ -245,9 +245,14 @@ TEST(FoundFields, RecipesThatAutoTakes) {
     return ready<double>("fields", *A, options)->description();
   };
   EXPECT_SAYS(text(stokes(test_context(), 6)),
-              "; recipe schur-diagonal by the diagonal; inner u amg, p ssor");
+              "; recipe schur-diagonal by the diagonal; inner u amg, p jacobi");
   EXPECT_SAYS(text(generate(test_context(), "darcy-2d", {{"n", 6}})),
               "; recipe schur-diagonal by the diagonal; inner u ic0, p amg");
+  EXPECT_SAYS(
+      text(generate(test_context(), "taylor-hood-2d", {{"n", 8}})),
+      "; recipe schur-diagonal by the diagonal times 4; inner u amg unknowns=2 smoother=chebyshev, p jacobi");
+  EXPECT_SAYS(text(generate(test_context(), "taylor-hood-3d", {{"n", 3}})),
+              "; inner u amg unknowns=3 smoother=chebyshev, p ");
   EXPECT_SAYS(text(stokes(test_context(), 6, true)), "; recipe schur-diagonal");
   Dense A(4);
   A(0, 0) = 4, A(1, 1) = 5, A(2, 2) = 6, A(0, 3) = 1, A(1, 3) = 2, A(2, 0) = 1, A(3, 1) = 3, A(3, 2) = -1;

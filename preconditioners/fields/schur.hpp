@@ -1,0 +1,53 @@
+// What takes the place of the Schur complement of two fields. Private to preconditioners/.
+#pragma once
+#include <functional>
+#include <vector>
+
+#include "operators/assembled_matrix.hpp"
+#include "preconditioners/preconditioner_options.hpp"
+
+namespace protean::detail {
+
+// A copy of options.schur_operator in host memory. Throws ShapeMismatch for one that is not square, BadMatrix for an
+// entry that is not finite, and BadArgument for options that do not go with it.
+template <class T>
+CsrMatrix<T> given_complement(const PreconditionerOptions& options);
+
+// 1 / sum_j |c_ij|, 0 for a row of zeros.
+template <class T>
+std::vector<T> inverse_row_sums(const CsrMatrix<T>& C);
+template <class T>
+CsrMatrix<T> times(const ContextPtr& host, T factor, const CsrMatrix<T>& C);
+
+// Compares the complement S = sign (A_10 K^-1 A_01 - A_11), by products, with C = sign (A_10 D^-1 A_01 - A_11), which
+// is assembled. All lie in one context; A11 is null for none.
+template <class T>
+class ComplementProbe {
+ public:
+  using Solve = std::function<void(VectorView<T> r, VectorView<T> z)>;  // which may change r
+  // K^-1 r, and v := P v, which takes what changes nothing out of a vector of field 1.
+  ComplementProbe(const LinearOperator<T>& A01, const LinearOperator<T>& A10, const LinearOperator<T>* A11,
+                  T sign, Solve solve_0, std::function<void(VectorView<T>)> project);
+
+  // Whether S is like a mass matrix and C like a Laplacian: for a smooth x, x . S x / x . C x is more than twice as
+  // large as for a rough one. x is made smooth by 30 steps x := x - L^-1 C x, L the sums of |c_ij| over rows; inverse:
+  // L^-1. If A_00 is like a Laplacian, as of a flow, S is so; if it is like a mass matrix, D is near it and C near S.
+  bool is_local(const LinearOperator<T>& C, VectorView<const T> inverse);
+  // The power of two that is nearest to the largest eigenvalue of M_1^-1 S, by ten steps of the power method; 1 if that
+  // has no result. Rounding to it hides in which order dot products were added. solve_1: M_1^-1 r.
+  T factor(const Solve& solve_1);
+
+ private:
+  void start();  // x_: fixed numbers of both signs and many frequencies, projected
+  void apply();  // w_ := S x_
+  double dot_of(const Vector<T>& a, const Vector<T>& b) const;
+
+  const LinearOperator<T>&A01_, &A10_;
+  const LinearOperator<T>* A11_;
+  T sign_;
+  Solve solve_0_;
+  std::function<void(VectorView<T>)> project_;
+  mutable Vector<T> x_, w_, y_, z_, number_;
+};
+
+}  // namespace protean::detail
