@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "core/error.hpp"
+#include "operators/values_word.hpp"
 
 namespace protean {
 namespace {
@@ -17,6 +18,7 @@ std::string place(const SchedulePoint& point) {
 // What the solve continues with.
 std::string name_of(const SwitchRecord& record) {
   std::string name = record.to_kernel == "native" ? record.to : record.to + "/" + record.to_kernel;
+  if (detail::values_word(record.parameters) == "float") name += " in float";
   return record.to_order == record.from_order ? name : name + " in order " + record.to_order;
 }
 

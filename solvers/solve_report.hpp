@@ -22,6 +22,11 @@ struct IterationInfo {
   // launch counts. 0 before the first recording, and if steps are not recorded (on a host, and on a device in one
   // kernel or without graphs).
   double record_seconds = 0;
+  // If products are with values rounded to float: SolveReport::corrections so far, and ||(b - A x) - r|| / ||b - A x||
+  // of the last one, for the residual r of the recurrence; 0 if the method has no r to compare.
+  std::int64_t corrections = 0;
+  double jump = 0;
+  bool rounded = false;  // whether the products of this iteration were with such values
 };
 
 // Called between two iterations, also after iteration 0. Only here may an operator change its storage format or its

@@ -434,7 +434,9 @@ std::string SystemMatrix<T>::values_reason() const {
   if (const std::string why = matrix_->left_rounding(); !why.empty())
     return "values in float were left: " + why;
   if (now->rounds_values())
-    return "as values: float asks for; b - A x is computed with the values that were given";
+    return fmt::format(
+        "{}; b - A x is computed with the values that were given",
+        matrix_->rounded_by_change() ? "by a change of format in a solve" : "as values: float asks for");
   if (now->float_values()) return "float holds every value as it is, so products have the same bits";
   const std::string_view word = detail::values_word(now->params());
   if (word.empty()) return "this format and kernel have no others";

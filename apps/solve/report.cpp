@@ -272,6 +272,7 @@ Json switch_json(const SwitchRecord& record) {
   if (record.from_kernel != record.to_kernel) json["kernel"] = record.to_kernel;
   if (record.from_order != record.to_order)
     json["order"] = {{"from", record.from_order}, {"to", record.to_order}, {"seconds", record.order_seconds}};
+  json["values"] = {{"from", record.from_values}, {"to", record.to_values}};
   return json;
 }
 
@@ -293,10 +294,13 @@ std::string switch_text(const SwitchRecord& record) {
     return kernel == "native" ? format : format + "/" + kernel;
   };
   return fmt::format(
-      "{} -> {}{}, {} in {}{}", name(record.from, record.from_kernel), name(record.to, record.to_kernel),
+      "{} -> {}{}{}, {} in {}{}", name(record.from, record.from_kernel), name(record.to, record.to_kernel),
       record.from_order == record.to_order
           ? ""
           : fmt::format(", order {} -> {}", record.from_order, record.to_order),
+      record.from_values == record.to_values
+          ? ""
+          : fmt::format(", values {} -> {}", record.from_values, record.to_values),
       record.assemble_seconds > 0 ? "assembled and converted" : "converted", duration(record.convert_seconds),
       record.overlapped ? fmt::format(" next to the solve (begun at {}, adopted in {})",
                                       record.begun_iteration, duration(record.wait_seconds))
@@ -324,13 +328,13 @@ Json report_object(const SolveRecord& r) {
 std::string history_lines(const std::vector<IterationInfo>& history) {
   std::string text;
   for (const IterationInfo& info : history)
-    text += fmt::format("{},{:.17g},{:.17g},{:.9f}\n", info.iteration, info.residual, info.relative_residual,
-                        info.seconds);
+    text += fmt::format("{},{:.17g},{:.17g},{:.9f},{}\n", info.iteration, info.residual,
+                        info.relative_residual, info.seconds, info.rounded ? "float" : "double");
   return text;
 }
 
 std::string history_csv(const std::vector<IterationInfo>& history) {
-  return "iteration,residual,relative_residual,seconds\n" + history_lines(history);
+  return "iteration,residual,relative_residual,seconds,values\n" + history_lines(history);
 }
 
 namespace {

@@ -113,10 +113,10 @@ protean_status protean_solver_switch_sized(const protean_solver* solver, int64_t
                                            protean_switch* result, size_t size) {
   return guarded([&] {
     const SwitchRecord& one = at(need(solver, "solver")->switches, index);
-    const protean_switch change{one.iteration,       one.begun_iteration,    one.from.c_str(),
-                                one.to.c_str(),      one.reason.c_str(),     one.convert_seconds,
-                                one.wait_seconds,    one.overlapped ? 1 : 0, one.from_order.c_str(),
-                                one.to_order.c_str()};
+    const protean_switch change{one.iteration,        one.begun_iteration,     one.from.c_str(),
+                                one.to.c_str(),       one.reason.c_str(),      one.convert_seconds,
+                                one.wait_seconds,     one.overlapped ? 1 : 0,  one.from_order.c_str(),
+                                one.to_order.c_str(), one.from_values.c_str(), one.to_values.c_str()};
     hand_over(change, result, size);
   });
 }

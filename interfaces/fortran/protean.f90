@@ -30,7 +30,7 @@ module protean
     type(c_ptr) :: from, to, reason
     real(c_double) :: convert_seconds, wait_seconds
     integer(c_int) :: overlapped
-    type(c_ptr) :: from_order, to_order
+    type(c_ptr) :: from_order, to_order, from_values, to_values
   end type
   type, bind(c) :: protean_failed_switch
     integer(c_int64_t) :: iteration

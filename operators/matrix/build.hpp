@@ -53,7 +53,7 @@ struct Build {
   const std::int64_t iteration;  // at which it began
   const bool overlapped;
   const bool exact;        // the running and the new matrix have the values of the source
-  const bool rounds;       // one of them may have them in float
+  const bool rounds;       // the running or the new matrix may have them in float
   const bool on_elements;  // the running operator is element matrices
   const double begun;
   const std::string order;       // of the new matrix

@@ -12,8 +12,18 @@
 #include "operators/matrix/numbering.hpp"
 #include "operators/matrix/running.hpp"
 #include "operators/narrow_values.hpp"
+#include "operators/values_word.hpp"
 
 namespace protean {
+namespace {
+
+// Of element matrices, if there is no assembled one.
+template <class T>
+std::string values_of(const AssembledMatrix<T>* matrix) {
+  return matrix ? std::string(matrix->stored_values()) : sizeof(T) == 4 ? "float" : "double";
+}
+
+}  // namespace
 
 template <class T>
 bool Matrix<T>::runs(const FormatSpec& spec) const {
@@ -38,10 +48,10 @@ void Matrix<T>::let_change(MatrixOptions options) {
   ++changes_;  // products go another way from here on
 }
 
-// Values stay in float in the next format, or in full, if that has the parameter.
+// Values that were asked for in float stay so in the next format, or in full, if that has the parameter.
 template <class T>
 FormatSpec Matrix<T>::with_values(FormatSpec spec) const {
-  if (!spec.entry || !may_round() || spec.params.has(values_param.name)) return spec;
+  if (!spec.entry || !begun_in_float_ || !may_round() || spec.params.has(values_param.name)) return spec;
   if (detail::has_float_values(find_kernel(*spec.entry, spec.kernel, this->context()->space())))
     spec.params.set(std::string(values_param.name), left_rounding().empty() ? "float" : "double");
   return spec;
@@ -85,6 +95,8 @@ SwitchRecord Matrix<T>::record_of(const detail::Build<T>& build, const CsrMatrix
           .to_kernel = next ? std::string(next->kernel()) : "native",
           .from_order = numbering_->id(),
           .to_order = build.order,
+          .from_values = values_of(current_.get()),
+          .to_values = values_of(next),
           .parameters = next ? next->params() : FormatParams(),
           .convert_seconds = build.seconds,
           .assemble_seconds = build.assemble_seconds,
@@ -142,6 +154,10 @@ bool Matrix<T>::adopt(detail::Build<T>& build, std::int64_t iteration) {
   // On a device the old arrays are freed in the order of the stream, after all queued products.
   current_ = std::move(build.matrix);
   note_change(true);
+  if (current_ && current_->rounds_values()) {
+    const std::lock_guard lock(given_mutex_);
+    why_left_rounding_.clear();
+  }
   if (reorder) reorder->adopt();
   if (!build.exact) ++revision_.values;
   history_.back().wait_seconds = now() - begin;
@@ -165,6 +181,7 @@ auto Matrix<T>::begin(const FormatSpec& spec, std::string reason, std::int64_t i
   FormatSpec wanted = with_values(spec);
   if (!spec.entry && !spec.elements && !spec.order.empty() && current_)
     wanted.entry = &current_->entry(), wanted.params = current_->params(), wanted.kernel = current_->kernel();
+  const bool rounds = may_round() || detail::values_word(wanted.params) == "float";
   const std::string& present = numbering_->id();
   const std::string order = !spec.order.empty() ? spec.order
                             : spec.elements     ? std::string(detail::no_order)
@@ -175,7 +192,7 @@ auto Matrix<T>::begin(const FormatSpec& spec, std::string reason, std::int64_t i
       .iteration = iteration,
       .overlapped = overlapped,
       .exact = running_is_exact() && (!spec.entry || spec.entry->traits.exact_values),
-      .rounds = may_round(),
+      .rounds = rounds,
       .on_elements = on_elements(),
       .begun = now(),
       .order = order,
@@ -217,6 +234,16 @@ bool Matrix<T>::adopt_prepared(std::int64_t iteration) {
   if (build->state.load(std::memory_order_acquire) == Preparation::ready) return adopt(*build, iteration);
   record_failure(*build, iteration);
   return false;
+}
+
+template <class T>
+void Matrix<T>::undo_rounding(const std::string& why) {
+  if (!rounded_by_change()) return;
+  FormatSpec same{
+      .entry = &current_->entry(), .params = current_->params(), .kernel = std::string(current_->kernel())};
+  same.params.set(std::string(values_param.name), "auto");
+  // The source in csr takes no memory of its own.
+  if (!switch_to(same, 0, why)) (void)switch_to({.entry = current_->entry().transposed}, 0, why);
 }
 
 template <class T>
@@ -303,6 +330,7 @@ void Matrix<T>::watch(const CsrMatrix<T>& seen) {
   template bool Matrix<T>::switch_to(const FormatSpec&, std::int64_t, std::string); \
   template void Matrix<T>::prepare(const FormatSpec&, std::string, std::int64_t);   \
   template bool Matrix<T>::adopt_prepared(std::int64_t);                            \
+  template void Matrix<T>::undo_rounding(const std::string&);                       \
   template void Matrix<T>::cancel(std::int64_t, std::string_view);                  \
   template void Matrix<T>::update_values(const CsrMatrix<T>&);                      \
   template void Matrix<T>::update_values(const CsrMatrix<T>&, SamePattern);         \

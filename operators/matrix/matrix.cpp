@@ -11,6 +11,7 @@
 #include "operators/matrix/numbering.hpp"
 #include "operators/matrix/running.hpp"
 #include "operators/narrow_values.hpp"
+#include "operators/values_word.hpp"
 
 namespace protean {
 namespace {
@@ -36,6 +37,7 @@ Matrix<T>::Matrix(CsrMatrix<T> source, const AssembledMatrix<T>* start, MatrixOp
   if (source_.pattern.space != this->context()->space())
     throw WrongSpace(fmt::format("the source lies in {} memory, the matrix to begin with in {} memory",
                                  to_string(source_.pattern.space), to_string(this->context()->space())));
+  begun_in_float_ = sizeof(T) == 8 && detail::values_word(start->params()) == "float";
   set_options(std::move(options));
   make_parts();
 }
@@ -159,6 +161,11 @@ bool Matrix<T>::may_round() const noexcept {
   const auto& params = current_->params().all();
   const auto values = params.find(values_param.name);
   return values != params.end() && values->second == "float";
+}
+
+template <class T>
+bool Matrix<T>::rounded_by_change() const noexcept {
+  return may_round() && !begun_in_float_;
 }
 
 // Csr of the source as it was given; null if the running matrix has its values.

@@ -96,9 +96,10 @@ enum class Preparation : unsigned char { none, running, ready, failed };
 //   auto B = make_matrix(find_format("csr"), ordered.matrix(), context);
 //   Matrix<double> A(csr, "rcm", std::move(ordered), std::move(B));
 //
-// Values in float: a start with parameter `values` float may round them. The source keeps the values that were given:
-// the entries, the diagonal and given_matrix() are theirs, and solvers end by them. Later formats get the same
-// parameter if they have it. leave_rounding() ends this, and takes products from the source until store_in_full().
+// Values in float: a start, or a change, with parameter `values` float may round them. The source keeps the values that
+// were given: the entries, the diagonal and given_matrix() are theirs, and solvers end by them. After such a start
+// later formats get the same parameter if they have it and the change does not name another one. leave_rounding() ends
+// this, and takes products from the source until store_in_full() or the next change.
 //
 // Threads: several threads may compute products at once (in an order one after another, except within solves). All
 // other members that are not const belong to one thread and must not run at the same time as a product;
@@ -283,6 +284,13 @@ class Matrix final : public Wrapper<T>,
   // After leave_rounding(): stores all values of the running matrix as they were given, and computes with them again.
   // No solve may use the matrix meanwhile. Throws OutOfMemory.
   void store_in_full();
+  // Whether the start has parameter `values` float.
+  bool begun_in_float() const noexcept { return begun_in_float_; }
+  // Whether a change of format, and not the start, has put the values into float.
+  bool rounded_by_change() const noexcept;
+  // If so, stores the values as they were given again, in the same format, or in csr if that fails. No solve may use
+  // the matrix meanwhile. Throws as switch_to().
+  void undo_rounding(const std::string& why);
   // The source, if it has the values of the running matrix. Otherwise the entries are computed again in the space of
   // the context, which takes the memory of the matrix in CSR, and 4 bytes per entry meanwhile (on a device 28). Throws
   // BadArgument for an operator of the caller that cannot give its entries (csr_of()), OutOfMemory.
@@ -345,6 +353,7 @@ class Matrix final : public Wrapper<T>,
   mutable std::unique_ptr<AssembledMatrix<T>> given_[2];
   mutable std::string why_left_rounding_;
   mutable std::atomic<const LinearOperator<T>*> in_full_{nullptr};  // in the place of the running matrix
+  bool begun_in_float_ = false;                                     // with parameter `values` float
   bool source_settled_ = false;  // on a device: the queued work that fills the source's arrays has ended
 };
 

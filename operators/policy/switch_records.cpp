@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "operators/assembled_matrix.hpp"
+#include "operators/values_word.hpp"
 
 namespace protean {
 
@@ -12,6 +13,7 @@ std::string FormatSpec::name() const {
   std::string name = elements                               ? "element"
                      : kernel.empty() || kernel == "native" ? std::string(entry->id)
                                                             : fmt::format("{}/{}", entry->id, kernel);
+  if (entry && detail::values_word(params) == "float") name += " in float";
   return in.empty() ? name : name + " in " + in;
 }
 

@@ -25,7 +25,8 @@ struct FormatSpec {
   // False: the change fails if a GPU would hand the search of the order over to the host (find_order()).
   bool hand_over_order = true;
 
-  // "sell-c-sigma"; "csr/mkl" for a kernel other than native; "element"; "csr in order rcm"; "order rcm".
+  // "sell-c-sigma"; "csr/mkl" for a kernel other than native; "element"; "csr in order rcm"; "order rcm"; "dia in float"
+  // if its parameter `values` says so.
   std::string name() const;
 };
 
@@ -53,6 +54,8 @@ struct SwitchRecord {
   std::string from, to;              // format ids; lma-atomic etc. for element matrices
   std::string from_kernel, to_kernel;
   std::string from_order = "none", to_order = "none";
+  std::string from_values,
+      to_values;                // AssembledMatrix::stored_values(); of element matrices "double" or "float"
   FormatParams parameters;      // of `to`, complete
   double convert_seconds = 0;   // the build, in whichever thread it ran, with the product for the check
   double assemble_seconds = 0;  // the part of the build that assembled element matrices

@@ -148,6 +148,7 @@ class OneVectorRun final : private Inquiry<T> {
     for (course_.stepped(0, steps_->first(course_.control()));;) {
       const double residual = course_.verdict().residual;
       const bool go_on = observe(residual);
+      look_at_rounding();
       course_.judge({&residual, 1}, go_on, info_.seconds);
       const bool new_values = system().A.revision() != revision_;
       if (new_values || course_.stops()) catch_up();
@@ -161,7 +162,7 @@ class OneVectorRun final : private Inquiry<T> {
         if (new_values) take_new_values();
         if (next == Next::begin) begin_method();
         if (next == Next::renew) renew_method();
-      } else if (course_.asks_for_correction()) {
+      } else if (left_rounding_ || course_.asks_for_correction()) {
         if (!renews(course_)) {
           course_.needs_no_correction();
         } else {
@@ -181,6 +182,7 @@ class OneVectorRun final : private Inquiry<T> {
     method_.begin(system(), method_.scratch());
     measure(method_, system());
     course_.begun();
+    left_rounding_ = false;
   }
 
   // The same for its residual alone.
@@ -188,6 +190,18 @@ class OneVectorRun final : private Inquiry<T> {
     method_.renew(system(), method_.scratch());
     measure(method_, system());
     course_.renewed();
+    left_rounding_ = false;
+  }
+
+  // A change of format may have put the values into float, or back. After the way back the residual of the recurrence
+  // is still that of the rounded matrix.
+  void look_at_rounding() {
+    if (!observer_) return;
+    const std::uint64_t form = system().A.recording().version;
+    if (std::exchange(form_, form) == form) return;
+    const bool rounded = given_matrix() != nullptr;
+    left_rounding_ = !rounded && (rounds_ || left_rounding_);
+    rounds_ = rounded;
   }
 
   void take_new_values() {
@@ -220,10 +234,24 @@ class OneVectorRun final : private Inquiry<T> {
     copy<T>(context(), system().b, r);
     const LinearOperator<T>* const given = given_matrix();
     (given ? *given : system().A).apply(T(-1), system().x, T(1), r);
-    if (given && course_.report().iterations > 0) ++written().corrections;
     written().true_residual = measured_norm(r);
+    if ((given || left_rounding_) && course_.report().iterations > 0) ++written().corrections, note_jump(r);
     // A method begins without the part that no step can reduce.
     project(r);
+  }
+
+  // For the observer. ||t - r||^2 = t . t - 2 t . r + r . r, which shows differences down to the root of the rounding.
+  void note_jump(VectorView<const T> truth) {
+    if (!method_.renews()) return;
+    const VectorView<const T> r = method_.residual();
+    const double tt = product_of(truth, truth), tr = product_of(truth, r), rr = product_of(r, r);
+    info_.jump = tt > 0 ? std::sqrt(std::max(tt - 2 * tr + rr, 0.0) / tt) : 0;
+  }
+  double product_of(VectorView<const T> v, VectorView<const T> w) {
+    T result = 0;
+    dot<T>(context(), v, w, workspace_.number.data());
+    copy<T>(context(), VectorView<const T>(workspace_.number), {&result, 1});
+    return static_cast<double>(result);
   }
 
   double two_norm(VectorView<T> v) { return norm<T>(context(), v, workspace_.number); }
@@ -245,7 +273,10 @@ class OneVectorRun final : private Inquiry<T> {
              .relative_residual = course_.relative(residual),
              .seconds = seconds(),
              .restarts = report.restarts,
-             .record_seconds = steps_->record_seconds()};
+             .record_seconds = steps_->record_seconds(),
+             .corrections = report.corrections,
+             .jump = info_.jump,
+             .rounded = rounds_};
     if (!observer_) return true;
     if (observer_->reads_solution(info_)) in_order_.show_solution();
     const bool go_on = observer_->on_iteration(info_);
@@ -259,8 +290,11 @@ class OneVectorRun final : private Inquiry<T> {
     return {of, method_.scratch(), method_.spare(), workspace_.number};
   }
   bool resumes(const Course<T>&) override { return method_.signals().resumable; }
-  bool renews(const Course<T>&) override { return method_.renews() && given_matrix(); }
-  bool leaves_rounding(const std::string& why) override { return leave_rounding(system().A, why); }
+  bool renews(const Course<T>&) override { return method_.renews() && (left_rounding_ || given_matrix()); }
+  bool leaves_rounding(const std::string& why) override {
+    rounds_ = false;  // the method begins again
+    return leave_rounding(system().A, why);
+  }
 
   SolveReport report() {
     in_order_.bring_back();
@@ -295,6 +329,9 @@ class OneVectorRun final : private Inquiry<T> {
   const HasRowArrays<T>* rows_ = nullptr;  // the operator, while keep_rows() holds its row arrays
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   Revision revision_ = callers_.A.revision();
+  std::uint64_t form_ = callers_.A.recording().version;
+  bool rounds_ = given_matrix_of(callers_.A) != nullptr;
+  bool left_rounding_ = false;  // and the residual of the recurrence is to be replaced
   IterationInfo info_;
 };
 

@@ -42,8 +42,11 @@ void SwitchLog::tell(const SwitchRecord& change, std::string_view how) const {
   const std::string order = change.from_order == change.to_order
                                 ? ""
                                 : fmt::format(", order {} -> {}", change.from_order, change.to_order);
-  listener_(fmt::format("iteration {}: {} -> {}{}, {} ({})", change.iteration, change.from, change.to, order,
-                        how, milliseconds(change.convert_seconds)));
+  const std::string values = change.from_values == change.to_values
+                                 ? ""
+                                 : fmt::format(", values {} -> {}", change.from_values, change.to_values);
+  listener_(fmt::format("iteration {}: {} -> {}{}{}, {} ({})", change.iteration, change.from, change.to,
+                        order, values, how, milliseconds(change.convert_seconds)));
 }
 
 }  // namespace protean::detail

@@ -60,7 +60,7 @@ TEST_F(Command, SolvesAndReports) {
   // The history has a heading and a line for each iteration, from 0 on.
   const std::string& history = left.at("h.csv");
   EXPECT_EQ(std::count(history.begin(), history.end(), '\n'), r["iterations"].get<int>() + 2);
-  EXPECT_EQ(history.rfind("iteration,residual,relative_residual,seconds\n0,", 0), 0u);
+  EXPECT_EQ(history.rfind("iteration,residual,relative_residual,seconds,values\n0,", 0), 0u);
   // x has 900 values near 1.
   std::istringstream x(left.at("x.mtx"));
   std::string line;

@@ -180,7 +180,7 @@ TEST_F(CommandOptions, TheHistoryGrowsDuringTheSolve) {
   std::istringstream lines(files().at("h.csv"));
   std::string line;
   std::getline(lines, line);
-  EXPECT_EQ(line, "iteration,residual,relative_residual,seconds");
+  EXPECT_EQ(line, "iteration,residual,relative_residual,seconds,values");
   long expected = 0;
   while (std::getline(lines, line) && !lines.eof()) EXPECT_EQ(std::stol(line), expected++) << line;
   EXPECT_GT(expected, 10);

@@ -67,10 +67,29 @@ SolveRecord solved() {
 }
 
 TEST(Report, HistoryIsInSeconds) {
-  EXPECT_EQ(history_csv({{0, 8, 1, 0, 0}, {7, 2, 0.25, 1.5, 0}}),
-            "iteration,residual,relative_residual,seconds\n"
-            "0,8,1,0.000000000\n"
-            "7,2,0.25,1.500000000\n");
+  IterationInfo rounded{7, 2, 0.25, 1.5, 0};
+  rounded.rounded = true;
+  EXPECT_EQ(history_csv({{0, 8, 1, 0, 0}, rounded}),
+            "iteration,residual,relative_residual,seconds,values\n"
+            "0,8,1,0.000000000,double\n"
+            "7,2,0.25,1.500000000,float\n");
+}
+
+TEST(Report, ChangesNameHowValuesAreStored) {
+  SolveRecord record = solved();
+  SwitchRecord change;
+  change.iteration = 20, change.from = "csr", change.to = "sell-packed";
+  change.from_kernel = change.to_kernel = "native";
+  change.from_values = "double", change.to_values = "float (rounded)";
+  record.switches = {change, change};
+  record.switches[1].to_values = "double";
+  const auto json = nlohmann::json::parse(report_json(record))["switches"];
+  EXPECT_EQ(json[0]["values"]["from"], "double");
+  EXPECT_EQ(json[0]["values"]["to"], "float (rounded)");
+  EXPECT_NE(switch_text(record.switches[0]).find("csr -> sell-packed, values double -> float (rounded), "),
+            std::string::npos)
+      << switch_text(record.switches[0]);
+  EXPECT_EQ(switch_text(record.switches[1]).find("values"), std::string::npos) << "they stay";
 }
 
 TEST(Report, SummaryGivesEachFigureInItsUnit) {

@@ -177,6 +177,8 @@ class Report:
             lines.append(f"iteration {one['iteration']}: {one['from']} -> {one['to']} {one['action']}: {one['reason']}")
         for one in self.switches:
             orders = "" if one["from_order"] == one["to_order"] else f" in order {one['to_order']}"
+            if one["from_values"] != one["to_values"]:
+                orders += f", values {one['from_values']} -> {one['to_values']}"
             lines.append(
                 f"iteration {one['iteration']}: {one['from']} -> {one['to']}{orders}, {one['convert_seconds']:.3g} s"
                 f"{' next to the solve' if one['overlapped'] else ''}: {one['reason']}"
@@ -245,6 +247,8 @@ class Report:
 
 def _switch_label(one: dict[str, Any]) -> str:
     to: str = one["to"]
+    if one["to_values"] == "float (rounded)":
+        to += " in float"
     return to if one["from_order"] == one["to_order"] else f"{to}, order {one['to_order']}"
 
 

@@ -55,6 +55,8 @@ nb::dict dict_of(const SwitchRecord& one) {
   result["to_kernel"] = one.to_kernel;
   result["from_order"] = one.from_order;
   result["to_order"] = one.to_order;
+  result["from_values"] = one.from_values;
+  result["to_values"] = one.to_values;
   result["parameters"] = dict_of(one.parameters);
   result["convert_seconds"] = one.convert_seconds;
   result["wait_seconds"] = one.wait_seconds;

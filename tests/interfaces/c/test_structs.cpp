@@ -37,11 +37,11 @@ constexpr auto members_of_column() {
 }
 constexpr auto members_of_switch() {
   using Struct = protean_switch;
-  return std::array{PROTEAN_MEMBER(iteration),    PROTEAN_MEMBER(begun_iteration),
-                    PROTEAN_MEMBER(from),         PROTEAN_MEMBER(to),
-                    PROTEAN_MEMBER(reason),       PROTEAN_MEMBER(convert_seconds),
-                    PROTEAN_MEMBER(wait_seconds), PROTEAN_MEMBER(overlapped),
-                    PROTEAN_MEMBER(from_order),   PROTEAN_MEMBER(to_order)};
+  return std::array{
+      PROTEAN_MEMBER(iteration),    PROTEAN_MEMBER(begun_iteration), PROTEAN_MEMBER(from),
+      PROTEAN_MEMBER(to),           PROTEAN_MEMBER(reason),          PROTEAN_MEMBER(convert_seconds),
+      PROTEAN_MEMBER(wait_seconds), PROTEAN_MEMBER(overlapped),      PROTEAN_MEMBER(from_order),
+      PROTEAN_MEMBER(to_order),     PROTEAN_MEMBER(from_values),     PROTEAN_MEMBER(to_values)};
 }
 constexpr auto members_of_failed_switch() {
   using Struct = protean_failed_switch;

@@ -1,0 +1,205 @@
+// Values that go to float, and back, while a solve runs.
+#include <cmath>
+#include <limits>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "core/error.hpp"
+#include "core/generate/generate.hpp"
+#include "gtest/gtest.h"
+#include "protean.hpp"
+#include "support/multi.hpp"
+#include "support/oracle.hpp"
+#include "support/rounded_systems.hpp"
+
+namespace protean::test {
+namespace {
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+SchedulePoint to(std::string format, const char* values, double at) {
+  SchedulePoint point{.at = at, .overlapped = false, .format = std::move(format)};
+  point.to.params = {{"values", values}};
+  return point;
+}
+
+SolveSettings by_cg(double tolerance = 1e-10) {
+  SolveSettings s;
+  s.method = "cg", s.preconditioner = "jacobi", s.format = "csr";
+  s.solver.stopping.relative_tolerance = tolerance, s.solver.stopping.max_iterations = 5000;
+  s.context = test_context();
+  return s;
+}
+
+struct Solved {
+  SolveResult result;
+  std::vector<double> x;
+};
+Solved solved(LinearSystem<double>& system, const CsrMatrix<double>& csr) {
+  const std::vector<double> b = sample_vector<double>(csr.rows(), 9);
+  Solved one{{}, std::vector<double>(b.size(), 0.0)};
+  one.result = system.solve(b, one.x);
+  EXPECT_TRUE(one.result.converged()) << one.result.report.detail;
+  EXPECT_LE(relative_residual_of(csr, b, one.x), 1.01 * system.settings().solver.stopping.relative_tolerance);
+  return one;
+}
+
+TEST(PrecisionBySchedule, GoesToFloatAndBackWithoutARestart) {
+  const CsrMatrix<double> csr = diffusion(40);
+  LinearSystem<double> plain(csr, by_cg());
+  const Solved in_double = solved(plain, csr);
+  for (const char* format : {"sell-packed", "csr", "hdi"}) {
+    SCOPED_TRACE(format);
+    SolveSettings s = by_cg();
+    s.schedule = {to(format, "float", 20)};
+    LinearSystem<double> stays(csr, s);
+    const Solved one = solved(stays, csr);
+    ASSERT_EQ(one.result.switches.size(), 1u);
+    EXPECT_EQ(one.result.switches[0].from_values, "double");
+    EXPECT_EQ(one.result.switches[0].to_values, "float (rounded)");
+    EXPECT_EQ(one.result.values, "float (rounded)");
+    EXPECT_TRUE(contains(one.result.values_reason, "change of format")) << one.result.values_reason;
+    ASSERT_FALSE(one.result.events.empty());
+    EXPECT_EQ(one.result.events[0].to, std::string(format) + " in float");
+    EXPECT_GE(one.result.report.corrections, 5);
+    EXPECT_EQ(one.result.report.restarts, 0);
+    EXPECT_LE(static_cast<double>(one.result.report.iterations),
+              1.4 * static_cast<double>(in_double.result.report.iterations));
+    // The way back replaces the residual of the rounded matrix at once.
+    s.schedule.push_back(to(format, "double", 60));
+    LinearSystem<double> goes_back(csr, s);
+    const Solved other = solved(goes_back, csr);
+    ASSERT_EQ(other.result.switches.size(), 2u);
+    EXPECT_EQ(other.result.switches[1].from_values, "float (rounded)");
+    EXPECT_EQ(other.result.switches[1].to_values, "double");
+    EXPECT_EQ(other.result.values, "double");
+    EXPECT_EQ(other.result.report.restarts, 0);
+    EXPECT_GE(other.result.report.corrections, 1);
+    EXPECT_LT(other.result.report.corrections, one.result.report.corrections);
+  }
+}
+
+// The observer is told of each iteration what its products were with.
+TEST(PrecisionBySchedule, IsShownToTheObserver) {
+  struct Seen final : SolveObserver {
+    std::vector<bool> rounded;
+    std::int64_t corrections = 0;
+    double largest_jump = 0;
+    bool on_iteration(const IterationInfo& info) override {
+      rounded.push_back(info.rounded);
+      corrections = info.corrections, largest_jump = std::max(largest_jump, info.jump);
+      return true;
+    }
+  } seen;
+  const CsrMatrix<double> csr = diffusion(30);
+  SolveSettings s = by_cg();
+  s.schedule = {to("sell-packed", "float", 20), to("sell-packed", "double", 60)};
+  s.observer = &seen;
+  LinearSystem<double> system(csr, s);
+  const Solved one = solved(system, csr);
+  ASSERT_GT(seen.rounded.size(), 80u);
+  for (std::size_t k = 0; k < seen.rounded.size(); ++k) EXPECT_EQ(seen.rounded[k], k > 20 && k <= 60) << k;
+  EXPECT_EQ(seen.corrections, one.result.report.corrections);
+  EXPECT_GT(seen.largest_jump, 1e-8);
+  EXPECT_LT(seen.largest_jump, 1e-2);
+}
+
+TEST(PrecisionBySchedule, WorksInEveryMethod) {
+  for (const auto& [method, across] : {std::pair{"fcg", 0.0},
+                                       {"minres", 0.0},
+                                       {"bicgstab", 0.2},
+                                       {"bicgstab2", 0.2},
+                                       {"idr", 0.2},
+                                       {"gmres", 0.2},
+                                       {"fgmres", 0.2}}) {
+    SCOPED_TRACE(method);
+    const CsrMatrix<double> csr = diffusion(30, across);
+    SolveSettings s = by_cg();
+    s.method = method;
+    s.schedule = {to("sell-packed", "float", 10), to("dia", "double", 40)};
+    LinearSystem<double> system(csr, s);
+    const Solved one = solved(system, csr);
+    EXPECT_GE(one.result.switches.size(), 1u);
+  }
+}
+
+TEST(PrecisionBySchedule, RefusesAValueThatFloatCannotHold) {
+  CsrMatrix<double> csr = deep_copy(test_context(), diffusion(20));
+  for (std::int64_t k = 0; k < csr.nonzeros(); ++k) const_cast<double*>(csr.values)[k] *= 1e45;
+  SolveSettings s = by_cg();
+  s.schedule = {to("sell-packed", "float", 5)};
+  LinearSystem<double> system(csr, s);
+  const Solved one = solved(system, csr);
+  EXPECT_EQ(one.result.values, "double");
+  ASSERT_EQ(one.result.failed_switches.size(), 1u);
+  EXPECT_TRUE(contains(one.result.failed_switches[0].why, "row 0, column 0"))
+      << one.result.failed_switches[0].why;
+}
+
+// Random symmetric systems that are definite, or that rounding makes indefinite: conditions of 1 to 1e14, rows scaled,
+// values below and above float's range. What is called converged has the tolerance by b - A x in long double, up to
+// the rounding of b - A x in double.
+TEST(PrecisionBySchedule, NeverCallsConvergedWhatIsNot) {
+  std::mt19937 random(11);
+  const auto uniform = [&](double from, double to_) {
+    return std::uniform_real_distribution<double>(from, to_)(random);
+  };
+  int in_float = 0, refused = 0, converged = 0, left = 0, failed = 0;
+  for (int number = 0; number < 600; ++number) {
+    SCOPED_TRACE(number);
+    const int n = static_cast<int>(uniform(10, 90));
+    const double condition = uniform(0, 14), scaling = number % 3 == 0 ? uniform(0, number % 2 ? 8 : 80) : 0;
+    std::vector<double> scale(static_cast<std::size_t>(n)), diagonal(scale.size(), 0.0);
+    for (double& one : scale) one = std::pow(10, uniform(-scaling / 2, scaling / 2));
+    std::vector<Triplet<double>> list;
+    const auto link = [&](int i, int j, double k) {
+      const auto a = static_cast<std::size_t>(i), b = static_cast<std::size_t>(j);
+      list.push_back({i, j, -k * scale[a] * scale[b]}), list.push_back({j, i, -k * scale[a] * scale[b]});
+      diagonal[a] += k, diagonal[b] += k;
+    };
+    for (int i = 0; i + 1 < n; ++i) link(i, i + 1, std::pow(10, uniform(-condition / 3, 0)));
+    for (int i = 0; i + 5 < n; i += 3) link(i, i + 5, uniform(0.1, 1));
+    for (int i = 0; i < n; ++i) {
+      const auto a = static_cast<std::size_t>(i);
+      list.push_back({i, i, (diagonal[a] + std::pow(10, -condition)) * scale[a] * scale[a]});
+    }
+    const CsrMatrix<double> csr = csr_from_triplets<double>(test_context(), n, n, list);
+    SolveSettings s = by_cg(std::pow(10, uniform(-12, -3)));
+    s.solver.stopping.max_iterations = 2000;
+    s.preconditioner = number % 4 == 0 ? "none" : "jacobi";
+    constexpr const char* formats[] = {"csr", "sell-packed", "hdi"};
+    s.schedule = {to(formats[number % 3], "float", uniform(0, 8))};
+    if (number % 2) s.schedule.push_back(to(formats[number % 3], "double", uniform(9, 40)));
+    const std::vector<double> b = sample_vector<double>(n, 7);
+    std::vector<double> x(b.size(), 0.0);
+    const SolveResult result = solve<double>(csr, b, x, s);
+    in_float += !result.switches.empty(), refused += !result.failed_switches.empty();
+    left += !result.report.left_rounding.empty(), failed += !result.converged();
+    if (!result.converged()) continue;
+    ++converged;
+    double norm = 0, rounding = 0;
+    for (std::int64_t i = 0; i < n; ++i) {
+      const double own = b[static_cast<std::size_t>(i)];
+      double sum = std::abs(own);
+      for (std::int64_t k = csr.pattern.row_ptr[i]; k < csr.pattern.row_ptr[i + 1]; ++k)
+        sum += std::abs(csr.values[k] * x[static_cast<std::size_t>(csr.pattern.col[k])]);
+      norm += own * own, rounding += sum * sum;
+    }
+    constexpr double terms = 8, eps = std::numeric_limits<double>::epsilon();
+    EXPECT_LE(residual_of(csr, b, x),
+              s.solver.stopping.relative_tolerance * std::sqrt(norm) + terms * eps * std::sqrt(rounding))
+        << result.values << ", condition 1e" << condition << ", scaling 1e" << scaling;
+  }
+  // The numbers say that the test sees what it is about.
+  EXPECT_GT(in_float, 400);
+  EXPECT_GT(refused, 30);
+  EXPECT_GT(converged, 300);
+  EXPECT_GT(failed, 0);
+  EXPECT_GT(left, 0);
+}
+
+}  // namespace
+}  // namespace protean::test
