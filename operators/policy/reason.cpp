@@ -126,6 +126,20 @@ std::string text_of(const Why& w) {
     case Reason::slower_than_first:
       return fmt::format("a product takes {} in {}; it took {} in {}", time(w.cost_seconds), w.name,
                          time(w.allowed_seconds), w.other);
+    case Reason::rounding_slows:
+      return fmt::format(
+          "undone: in {} the residual needs {:.2f} times the iterations, and an iteration in the first format takes "
+          "{:.2f} times as long",
+          w.name, w.share, w.least_share);
+    case Reason::rounding_jumps:
+      return fmt::format(
+          "undone: after products in {} b - A x differs from the residual of the recurrence by {:.2g} of "
+          "itself; at most {:.2g} is allowed",
+          w.name, w.share, w.least_share);
+    case Reason::rounding_left:
+      return fmt::format("undone: the solve left values in float: {}", w.other);
+    case Reason::rounding_refused:
+      return fmt::format("values are not rounded to float: {}", w.other);
     case Reason::not_in_table:
       return "the machine table has no measurement of it";
     case Reason::change_failed:

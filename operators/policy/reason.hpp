@@ -41,6 +41,7 @@ enum class Reason : unsigned char {
   order_not_forecast,  // [other] says why
   order_small_gain,    // [other]: the lines; a product saves [share], [least_share] is wanted
   order_many_levels,   // a search has about [iterations] levels, at most [count]
+  rounding_refused,    // values are not rounded in this solve: [other] says why
   // To begin a change to [name], which gains [gain_seconds] an iteration.
   within_account,  // [cost_seconds] at most, of [allowed_seconds]
   by_forecast,     // [iterations] remain, which save [allowed_seconds] for [cost_seconds] at most
@@ -51,6 +52,10 @@ enum class Reason : unsigned char {
   build_over_limit,  // of [name]: it would exceed [allowed_seconds], the excess is [cost_seconds]
   // To go back.
   slower_than_first,  // a product of [name] takes [cost_seconds], of [other], the first, [allowed_seconds]
+  // The same from [name], whose values are in float, for good: undone.
+  rounding_slows,  // the residual falls [share] times as slowly; an iteration of the first takes [least_share] of the time
+  rounding_jumps,  // b - A x differs from the residual of the recurrence by [share] of itself, at most [least_share]
+  rounding_left,  // the solve has gone on with the values that were given: [other]
   // What became of a candidate.
   not_in_table,   // the machine table has no measurement of it
   change_failed,  // [other] says why

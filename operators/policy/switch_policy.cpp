@@ -25,6 +25,12 @@
 // permute the matrix, and the vectors of the solve that are permuted at the change and on the way back. A product in
 // another order has the permutations of vectors that the preconditioner then needs, so (K) holds for iterations.
 //
+// A format whose values are in float may need more iterations (stretch). S_k counts the iterations that the values as
+// they were given would have taken: k / stretch of them. The price W has the iterations of a trial, in which at most
+// stretch + 2 uncertainty times as many are needed. Where a solve needs more of them, (P) does not hold: float disturbs
+// the directions of search, and the way back to the given values does not bring back what they were. docs/precision.md
+// has what that has cost.
+//
 // Assumption (P) for a build while the solve waits: it takes at most convert_margin times the predicted time.
 // For a build next to the solve no assumption is needed. It is cancelled when E + (check, trial, way back, both
 // recordings) reaches the bound on which it was begun, and, if it was begun on the forecast, when it has cost W. Both
@@ -38,6 +44,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
+#include <utility>
 
 #include "core/error.hpp"
 
@@ -46,6 +54,9 @@ namespace {
 
 constexpr double check_products = 2;       // the old and the new product are compared before a change
 constexpr double recordings_in_worst = 2;  // after a change and after the way back
+// b - A x and the residual of the recurrence may differ by this part of b - A x. Where CG in float needs at most 1.2
+// times the iterations, they differed by 2e-3 at most (matrices of docs/precision.md).
+constexpr double most_jump = 1e-2;
 
 // Gain and cost of a change to one candidate, in seconds.
 struct Offer {
@@ -61,6 +72,10 @@ class Decider {
       : options_(options), state_(state), current_(state.candidates[state.current]) {}
 
   SwitchDecision operator()() const {
+    if (state_.current != state_.first)
+      if (std::optional<Why> harm = harm_of_rounding())
+        return answer(SwitchAction::go_back, state_.first, offer(state_.candidates[state_.first]),
+                      *std::move(harm));
     if (state_.build == BuildState::running) return continue_or_cancel_build();
     if (state_.build == BuildState::ready) return adopt_or_drop_build();
     if (!current_.measured)
@@ -73,10 +88,32 @@ class Decider {
                      .other = first.name,
                      .cost_seconds = current_.product_seconds,
                      .allowed_seconds = first.product_seconds});
+    if (const SwitchCandidate& first = state_.candidates[state_.first];
+        state_.current != state_.first && current_.stretch > 1 && current_.stretch_uncertainty == 0)
+      if (const Offer back = offer(first); back.gain > 0 && net(back) > 0)
+        return answer(SwitchAction::go_back, state_.first, back,
+                      {.reason = Reason::rounding_slows,
+                       .name = current_.name,
+                       .share = current_.stretch,
+                       .least_share = (state_.iteration_seconds - back.gain) * current_.stretch /
+                                      state_.iteration_seconds});
     return choose_candidate();
   }
 
  private:
+  // What shows without times that values in float do harm.
+  std::optional<Why> harm_of_rounding() const {
+    if (!state_.no_rounding.empty())
+      return Why{.reason = Reason::rounding_refused, .other = state_.no_rounding};
+    if (!state_.left_rounding.empty())
+      return Why{.reason = Reason::rounding_left, .name = current_.name, .other = state_.left_rounding};
+    if (state_.jump > most_jump)
+      return Why{.reason = Reason::rounding_jumps,
+                 .name = current_.name,
+                 .share = state_.jump,
+                 .least_share = most_jump};
+    return {};
+  }
   double excess() const { return state_.seconds - state_.stay_seconds; }
   double allowed(double factor) const { return (factor - 1) * state_.stay_seconds; }
   // Upper bound of the time after the build until the policy may have gone back to the first format: the
@@ -87,7 +124,14 @@ class Decider {
     const double loss = std::max(0.0, slow - current_.product_seconds);
     const SwitchCandidate& first = state_.candidates[state_.first];
     return adoption_seconds(candidate, slow) + options_.trial_products * loss + state_.record_seconds +
-           options_.convert_margin * first.convert_seconds + permute_seconds(candidate, first);
+           options_.convert_margin * first.convert_seconds + permute_seconds(candidate, first) +
+           lost_in_trial(candidate);
+  }
+  // Until the iterations of a candidate that rounds have been judged, there are more of them than predicted.
+  double lost_in_trial(const SwitchCandidate& candidate) const {
+    if (candidate.stretch_uncertainty <= 0) return 0;
+    const double stretch = candidate.stretch + 2 * candidate.stretch_uncertainty;
+    return (stretch / current_.stretch - 1) * state_.trial_iterations * state_.iteration_seconds;
   }
   // After the build: the comparison of the products, in another order the vectors of the solve, and the recording of
   // the steps.
@@ -102,13 +146,21 @@ class Decider {
     return from.order == to.order ? 0 : state_.permute_seconds;
   }
 
+  // Seconds that an iteration of the current candidate is longer than the iterations, with a product of these seconds,
+  // that come as far.
+  double saved(double product_seconds, double stretch) const {
+    const double iterations = stretch / current_.stretch;
+    return iterations * state_.products_per_iteration * (current_.product_seconds - product_seconds) +
+           (1 - iterations) * state_.iteration_seconds;
+  }
+
   Offer offer(const SwitchCandidate& candidate) const {
-    const double products = state_.products_per_iteration;
     const double pessimistic =
         candidate.product_seconds * (candidate.measured ? 1 : 1 + options_.pessimism * candidate.uncertainty);
     Offer result;
-    result.gain = products * (current_.product_seconds - candidate.product_seconds);
-    result.low_gain = products * (current_.product_seconds - pessimistic);
+    result.gain = saved(candidate.product_seconds, candidate.stretch);
+    result.low_gain =
+        saved(pessimistic, candidate.stretch + options_.pessimism * candidate.stretch_uncertainty);
     const double slowdown = options_.overlap_slowdown;
     const double build = candidate.convert_seconds *
                          (options_.overlapped ? options_.overlap_stretch * slowdown / (1 + slowdown) : 1);

@@ -38,6 +38,9 @@ struct SwitchCandidate {
   // The part of convert_seconds for kernels that the driver loads when the process uses them first.
   double load_seconds = 0;
   double uncertainty = 0.1;  // relative, of a predicted product_seconds
+  // How many times the iterations are needed that the values as they were given need, predicted or measured: above 1
+  // if float rounds them. The uncertainty is absolute; 0: it was measured.
+  double stretch = 1, stretch_uncertainty = 0;
   bool measured = false;
   bool lost = false;  // tried without success: it was slower, its build failed or was cancelled
 };
@@ -75,7 +78,14 @@ struct PolicyState {
   Forecast remaining;
   std::span<const SwitchCandidate> candidates;
   std::size_t first = 0, current = 0;  // indices of the first format and of the current one
-  int switches = 0;                    // changes so far, without changes back to the first format
+  // If the current candidate rounds its values: ||(b - A x) - r|| / ||b - A x|| when b - A x was computed last; and why
+  // the solve has gone on with the values that were given (Matrix::leave_rounding), or why it must go on with them
+  // (AutoSwitchOptions::no_rounding). Empty: it has not, and need not.
+  double jump = 0;
+  std::string left_rounding = {}, no_rounding = {};
+  // Iterations after which it is known how many times the iterations a candidate needs that rounds.
+  double trial_iterations = 0;
+  int switches = 0;  // changes so far, without changes back to the first format
   BuildState build = BuildState::none;
   std::size_t building = 0;  // index of the candidate whose build is running or ready
   // From the decision that began this build: its granted, worst_seconds and excess_seconds.
@@ -85,11 +95,11 @@ struct PolicyState {
 };
 
 enum class SwitchAction : unsigned char {
-  stay,     // change nothing; a running build continues
-  begin,    // start to build `candidate`: next to the solve, or while the solve waits
-  adopt,    // continue with the matrix that was built
-  cancel,   // cancel the running build, which costs too much
-  go_back,  // change back to the first format, because the current one is slower
+  stay,    // change nothing; a running build continues
+  begin,   // start to build `candidate`: next to the solve, or while the solve waits
+  adopt,   // continue with the matrix that was built
+  cancel,  // cancel the running build, which costs too much
+  go_back,  // change back to the first format, because the current one is slower, or its values in float do harm
 };
 std::string_view to_string(SwitchAction action) noexcept;
 

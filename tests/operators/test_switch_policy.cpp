@@ -54,9 +54,9 @@ TEST(Reasons, HaveEachATextOfTheirOwn) {
     again = why, again.reason = why.reason == Reason::ready ? Reason::building : Reason::ready;
     EXPECT_FALSE(same_but_for_numbers(why, again));
   }
-  EXPECT_EQ(named, 15);
-  EXPECT_EQ(others, 9);
-  EXPECT_EQ(numbered, 13);
+  EXPECT_EQ(named, 17);
+  EXPECT_EQ(others, 11);
+  EXPECT_EQ(numbered, 15);
   EXPECT_EQ(
       text_of({.reason = Reason::does_not_pay,
                .name = "dia",
@@ -113,6 +113,84 @@ TEST(SwitchPolicy, ALongSolveChangesOnTheForecast) {
   EXPECT_NEAR(decision.gain_seconds, 0.3, 1e-12);
   EXPECT_NEAR(decision.cost_seconds, 11.7, 1e-12);  // and two products of the check
   EXPECT_NE(decision.reason.find("500 iterations remain"), std::string::npos) << decision.reason;
+}
+
+// A format with values in float, whose product takes 0.5 s, and which needs more iterations: 1.1 times, before it has
+// been measured.
+struct InFloat : Situation {
+  InFloat() {
+    candidates[1].name = "dia in float", candidates[1].product_seconds = 0.5;
+    candidates[1].stretch = 1.1, candidates[1].stretch_uncertainty = 0.1;
+    state.trial_iterations = 30;
+  }
+  // It is the present one, and has been measured.
+  SwitchDecision in_it(double stretch) {
+    candidates[1].measured = true, candidates[1].stretch = stretch, candidates[1].stretch_uncertainty = 0;
+    state.current = 1, state.switches = 1, state.iteration_seconds = 0.8;
+    return decide();
+  }
+};
+
+TEST(SwitchPolicy, MoreIterationsInFloatAreAPartOfItsPrice) {
+  InFloat s;
+  const SwitchDecision decision = s.decide();
+  EXPECT_EQ(decision.action, SwitchAction::begin);
+  // An iteration of 1.3 s becomes 1.1 of 0.8 s.
+  EXPECT_NEAR(decision.gain_seconds, 1.3 - 1.1 * 0.8, 1e-12);
+  // 0.3 times a trial of 30 iterations is added to the upper bound, and nothing to the cost.
+  Situation plain;
+  plain.candidates[1].product_seconds = 0.5;
+  const SwitchDecision without = plain.decide();
+  EXPECT_NEAR(decision.worst_seconds - without.worst_seconds, 0.3 * 30 * 1.3, 1e-9);
+  EXPECT_EQ(decision.cost_seconds, without.cost_seconds);
+  // Nothing is gained if as many more iterations are needed as each is shorter.
+  s.candidates[1].stretch = 1.3 / 0.8;
+  EXPECT_EQ(s.decide().action, SwitchAction::stay);
+  // How long a trial takes is not known.
+  InFloat unknown;
+  unknown.state.trial_iterations = INFINITY;
+  EXPECT_EQ(unknown.decide().action, SwitchAction::stay);
+}
+
+TEST(SwitchPolicy, FloatIsUndoneIfItCostsMoreIterationsThanItSaves) {
+  EXPECT_EQ(InFloat().in_it(1).action, SwitchAction::stay);
+  EXPECT_EQ(InFloat().in_it(1.6).action, SwitchAction::stay)
+      << "1.6 iterations of 0.8 s are shorter than 1.3 s";
+  const SwitchDecision back = InFloat().in_it(1.7);
+  EXPECT_EQ(back.action, SwitchAction::go_back);
+  EXPECT_EQ(back.candidate, 0U);
+  EXPECT_EQ(back.why.reason, Reason::rounding_slows);
+  EXPECT_EQ(back.why.share, 1.7);
+  EXPECT_NEAR(back.why.least_share, 1.3 / 0.8, 1e-12);
+  EXPECT_NEAR(back.gain_seconds, 0.8 - 1.3 / 1.7, 1e-12);
+  InFloat late;
+  late.state.remaining = {1, 2, 8, true};
+  EXPECT_EQ(late.in_it(1.7).action, SwitchAction::stay) << "the way back does not pay any more";
+  // As long as it has not been measured, it stays.
+  InFloat unknown;
+  unknown.candidates[1].measured = true, unknown.candidates[1].stretch = 1.7;
+  unknown.state.current = 1, unknown.state.iteration_seconds = 0.8;
+  EXPECT_EQ(unknown.decide().action, SwitchAction::stay);
+}
+
+// Without any time, also while another format is being built.
+TEST(SwitchPolicy, FloatIsUndoneAtOnceIfItDoesHarm) {
+  for (const BuildState build : {BuildState::none, BuildState::running}) {
+    InFloat jumps;
+    jumps.state.jump = 0.02, jumps.state.build = build;
+    const SwitchDecision wrong = jumps.in_it(1);
+    EXPECT_EQ(wrong.action, SwitchAction::go_back);
+    EXPECT_EQ(wrong.why.reason, Reason::rounding_jumps);
+    EXPECT_EQ(wrong.why.share, 0.02);
+    InFloat left;
+    left.state.left_rounding = "stagnation", left.state.build = build;
+    const SwitchDecision gone = left.in_it(1);
+    EXPECT_EQ(gone.action, SwitchAction::go_back);
+    EXPECT_EQ(gone.why.other, "stagnation");
+  }
+  InFloat little;
+  little.state.jump = 1e-3;
+  EXPECT_EQ(little.in_it(1).action, SwitchAction::stay);
 }
 
 TEST(SwitchPolicy, TheAccountIsEnoughWithoutAForecast) {
