@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <limits>
 #include <optional>
 #include <span>
 
@@ -44,8 +43,7 @@ std::vector<Block> choose_blocks(const SparsityPattern& pattern, std::int64_t en
   const std::int64_t per_row = std::max<std::int64_t>(1, pattern.nonzeros / pattern.rows);
   const std::int64_t height = std::max<std::int64_t>(1, entries / (per_row * blocks * grain)) * grain;
   std::vector<Block> chosen;
-  // Each block is in the middle of its part of the rows: the first and the last rows often belong to a
-  // boundary.
+  // Each block is in the middle of its part: the first and the last rows often belong to a boundary.
   for (int b = 0; b < blocks; ++b) {
     const std::int64_t row =
         std::max<std::int64_t>(0, (2 * b + 1) * pattern.rows / (2 * blocks) - height / 2);
@@ -240,6 +238,20 @@ class Survey {
            (value_bytes_.of_vectors - stored_bytes(entry));
   }
 
+  // The target with its values in float. Nothing if the format with its first kernel has none, or has them already.
+  std::optional<SwitchTarget> in_float(SwitchTarget target, const Admission& admission) const {
+    const FormatEntry& entry = *target.spec.entry;
+    if (!value_bytes_.offer_floats || !target.spec.kernel.empty() || !admission.ok ||
+        stored_bytes(entry) != value_bytes_.of_vectors || !detail::has_float_values(entry.kernels.front()))
+      return {};
+    target.spec.params.set(std::string(values_param.name), "float");
+    target.saved_bytes = sizeof(float) * static_cast<std::size_t>(admission.stored_values);
+    target.bytes = admission.bytes - std::min(admission.bytes, target.saved_bytes);
+    target.rounds = !value_bytes_.exact_in_float;
+    target.admitted = value_bytes_.why_no_floats.empty(), target.why = value_bytes_.why_no_floats;
+    return target;
+  }
+
   // Seconds that one thread needs for admit() of the whole matrix, after ask() about this format. Of two runs the
   // shorter one counts: in the first, code and tables may not be in the cache. ask() was one, if it took these rows.
   double plan_seconds(const FormatEntry& entry) const {
@@ -329,6 +341,8 @@ std::vector<SwitchTarget> ask_all(const ContextPtr& one, const Samples& samples,
       format.several_bandwidth = several_bandwidth(*entry, format.spec.kernel, space);
       format.one_pass = format.several_bandwidth > 0;
       surveyed.push_back(format);
+      if (std::optional<SwitchTarget> narrow = survey.in_float(format, admission))
+        surveyed.push_back(*std::move(narrow));
       // On a GPU the first kernel chooses its mapping of threads by the lengths of the rows. What the table says of
       // others, from other matrices, has been wrong by factors of 3 to 40.
       if (space == Space::device) break;
@@ -338,21 +352,6 @@ std::vector<SwitchTarget> ask_all(const ContextPtr& one, const Samples& samples,
 }
 
 }  // namespace
-
-double several_bandwidth(const FormatEntry& entry, std::string_view kernel, Space space) {
-  const auto kernels = kernels_in(entry, space);
-  if (kernel.empty() && !kernels.empty()) kernel = kernels.front().name;
-  if (kernel != "native") return 0;
-  const std::string_view layout = entry.base.empty() ? entry.id : entry.base;
-  const bool on_host = space == Space::host;
-  constexpr std::string_view one_by_one[] = {"bcoo-bcsr", "bccoo", "bccoo-plus"};
-  if (std::find(std::begin(one_by_one), std::end(one_by_one), layout) != std::end(one_by_one)) return 0;
-  if (layout == "csr") return 1;
-  if (layout == "sell-packed") return on_host ? 0.53 : 0.88;
-  if (entry.engine == "slots") return on_host ? 0.61 : 0.95;
-  if (entry.engine == "blocks") return on_host ? 0.42 : 0.75;
-  return 0;
-}
 
 PatternSample sample_rows(const ContextPtr& context, const SparsityPattern& pattern, std::int64_t entries,
                           int blocks) {
@@ -478,23 +477,24 @@ template std::vector<SwitchTarget> survey_formats<double>(const ElementOperator<
 
 template <class T>
 std::vector<SwitchTarget> survey_formats(const Matrix<T>& A, const CostModel& model,
-                                         const SparsityPattern& on_host) {
+                                         const SparsityPattern& on_host, bool with_floats) {
   if (A.elements()) return survey_formats(*A.elements(), &model);
   const Context& context = *A.context();
-  const bool given = context.space() == Space::device && on_host.nonzeros > 0;
-  const SparsityPattern pattern = given ? on_host : A.ordered_source().pattern;
-  const ContextPtr host = Context::host(1);
-  if (!given) detail::count_survey(context);
-  detail::ValueBytes value_bytes(sizeof(T));
-  if constexpr (sizeof(T) == 8)
-    value_bytes.exact_in_float =
-        context.space() == Space::host && detail::exact_in_float(context, A.ordered_source());
-  return survey(Source(given ? *host : context, pattern), context.space(), context.deterministic(),
-                value_bytes, false, &model);
+  const bool on_a_host = context.space() == Space::host, deterministic = context.deterministic();
+  detail::ValueBytes values(sizeof(T));
+  if constexpr (sizeof(T) == 8) {
+    values.exact_in_float = on_a_host && detail::exact_in_float(context, A.ordered_source());
+    values.offer_floats = with_floats && on_a_host && !A.begun_in_float();
+    if (values.offer_floats)
+      values.why_no_floats = detail::beyond_float(context, A.ordered_source()).value_or(std::string());
+  }
+  if (!on_a_host && on_host.nonzeros > 0)
+    return survey_on_host(on_host, context.space(), deterministic, values, false, &model);
+  return survey_formats(context, A.ordered_source().pattern, deterministic, values, false, &model);
 }
 template std::vector<SwitchTarget> survey_formats<float>(const Matrix<float>&, const CostModel&,
-                                                         const SparsityPattern&);
+                                                         const SparsityPattern&, bool);
 template std::vector<SwitchTarget> survey_formats<double>(const Matrix<double>&, const CostModel&,
-                                                          const SparsityPattern&);
+                                                          const SparsityPattern&, bool);
 
 }  // namespace protean

@@ -18,10 +18,12 @@ namespace PROTEAN_EXPORT protean {
 
 namespace PROTEAN_HIDDEN detail {
 // Bytes of a value in the precision of the vectors. exact_in_float: the values are known to be exact in float, so
-// formats on the host that can store them so do (parameter `values`).
+// formats on the host that can store them so do (parameter `values`). offer_floats: formats that can store them in float
+// are offered so, too, next to the format as it is; why_no_floats: why none of these may be taken.
 struct ValueBytes {
   std::size_t of_vectors;
-  bool exact_in_float = false;
+  bool exact_in_float = false, offer_floats = false;
+  std::string why_no_floats = {};
   ValueBytes(std::size_t bytes, bool exact = false) noexcept : of_vectors(bytes), exact_in_float(exact) {}
 };
 }  // namespace detail
@@ -91,9 +93,12 @@ PROTEAN_EXPORT std::vector<SwitchTarget> survey_formats(const ElementOperator<T>
 // assembled matrix. If the matrix is in device memory, the rows of the sample are copied to the host and the longest
 // row is found on the device. This takes some milliseconds, on the stream of the calling thread (BackgroundWork).
 // on_host: the pattern in host memory, if the caller has it. If background work is cancelled, the survey throws
-// Cancelled between two formats.
+// Cancelled between two formats. with_floats: formats on the host that can store the values in float are offered so,
+// too (parameter `values`: float), unless A has begun in float. They are not admitted if float cannot hold a value,
+// which takes a pass over the values to know.
 template <class T>
 PROTEAN_EXPORT std::vector<SwitchTarget> survey_formats(const Matrix<T>& A, const CostModel& model,
-                                                        const SparsityPattern& on_host = {});
+                                                        const SparsityPattern& on_host = {},
+                                                        bool with_floats = false);
 
 }  // namespace protean

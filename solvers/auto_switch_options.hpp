@@ -43,6 +43,10 @@ struct AutoSwitchOptions {
   // The selector that names the formats to survey; empty: all formats that may be the fastest. SystemMatrix follows it;
   // the policy itself takes what the survey finds.
   std::string selector = {};
+  // Whether formats with values in float are surveyed (SolveSettings::precision), and why this solve may not change to
+  // one whose values are rounded; empty: it may.
+  bool rounding = false;
+  std::string no_rounding = {};
   std::size_t cached_x = cached_bytes_of_x;
   // Forecasts the gain of that order from the pattern in the space of the solve. It is called once: in another thread
   // if builds are overlapped or on a device, else in the thread of the solve. Empty: forecast_order().

@@ -38,6 +38,7 @@ struct SwitchTarget {
   std::size_t bytes = 0;  // may be an estimate
   // How many more it would be with values in the precision of the vectors: the format stores them in float.
   std::size_t saved_bytes = 0;
+  bool rounds = false;  // float does not hold all values
   // Seconds that one thread of the host needs for the part of the conversion that was timed on a sample. 0: no part was
   // timed.
   double plan_seconds = 0;

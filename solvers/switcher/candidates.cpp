@@ -5,6 +5,13 @@
 #include <utility>
 
 namespace protean::detail {
+namespace {
+
+// How many times the iterations a solve takes with its values in float, before it has been measured
+// (docs/precision.md).
+constexpr double usual_stretch = 1.1, usual_stretch_uncertainty = 0.1;
+
+}  // namespace
 
 CandidateRecord Candidate::record() const {
   return {.format = seen.name,
@@ -23,10 +30,18 @@ CandidateRecord Candidate::record() const {
 
 void Candidates::add(SwitchTarget target, const std::string& order) {
   Candidate made;
-  target.spec.order.clear();
-  made.format = target.spec.elements ? elements_ : target.spec.name();
+  made.format = made.storage = elements_;
+  if (!target.spec.elements) {
+    FormatSpec plain = target.spec;
+    plain.order.clear();
+    made.storage = plain.name();
+    plain.params = {};
+    made.format = plain.name();
+  }
   target.spec.order = order;
-  made.seen.name = order == callers_order ? made.format : fmt::format("{} in order {}", made.format, order);
+  made.seen.name = order == callers_order ? made.storage : fmt::format("{} in order {}", made.storage, order);
+  if (target.rounds)
+    made.seen.stretch = usual_stretch, made.seen.stretch_uncertainty = usual_stretch_uncertainty;
   made.seen.order = order, made.seen.bytes = target.bytes;
   made.seen.admitted = target.admitted, made.seen.why = target.why;
   made.target = std::move(target);
@@ -34,9 +49,9 @@ void Candidates::add(SwitchTarget target, const std::string& order) {
   estimated_ = false;
 }
 
-std::size_t Candidates::find(std::string_view format, std::string_view order) const noexcept {
+std::size_t Candidates::find(std::string_view storage, std::string_view order) const noexcept {
   std::size_t i = 0;
-  while (i < all_.size() && (all_[i].format != format || all_[i].seen.order != order)) ++i;
+  while (i < all_.size() && (all_[i].storage != storage || all_[i].seen.order != order)) ++i;
   return i;
 }
 
@@ -83,6 +98,16 @@ void Candidates::exclude(std::size_t i, const Why& why) {
   all_[i].seen.admitted = false, all_[i].seen.why = text_of(why);
 }
 
+void Candidates::stretch_of_rounding(double stretch, double uncertainty) noexcept {
+  for (Candidate& one : all_)
+    if (one.target.rounds) one.seen.stretch = stretch, one.seen.stretch_uncertainty = uncertainty;
+}
+
+void Candidates::lose_rounding(const Why& why) {
+  for (std::size_t i = 0; i < all_.size(); ++i)
+    if (all_[i].target.rounds && all_[i].seen.admitted && !all_[i].seen.lost) lose(i, why);
+}
+
 std::size_t Candidates::last_measured_in(const std::string& order) const {
   const auto last = last_in_.find(order);
   return last == last_in_.end() ? all_.size() : last->second;
@@ -92,6 +117,7 @@ std::span<const SwitchCandidate> Candidates::seen() {
   seen_.resize(all_.size());
   for (std::size_t i = 0; i < all_.size(); ++i) {
     seen_[i] = all_[i].seen;  // strings keep their memory
+    if (all_[i].target.rounds && !may_round_) seen_[i].admitted = false;
   }
   return seen_;
 }

@@ -22,6 +22,8 @@ inline constexpr std::string_view callers_order = "none";  // FormatSpec::order
 struct Candidate {
   SwitchTarget target;
   std::string format;  // its name in the machine table
+  std::string
+      storage;  // the same, with the precision of its values if it is another one than that of the table
   // As the rule sees it: name, bytes, times that are measured or predicted, whether it may be chosen.
   SwitchCandidate seen;
   // Its times by the cost model. If relative, they are in units of a product of candidate `reference`, otherwise in
@@ -35,6 +37,8 @@ struct Candidate {
   bool ran = false;
   // The last predictions before it ran.
   double predicted_product = 0, predicted_convert = 0, predicted_uncertainty = 0;
+  double correcting =
+      0;  // the part of seen.product_seconds in which b - A x is computed with the given values
   double measured_product = 0, measured_convert = 0;
 
   CandidateRecord record() const;
@@ -58,8 +62,8 @@ class Candidates {
 
   // Adds the target in this order of the rows. If it throws, nothing was added.
   void add(SwitchTarget target, const std::string& order);
-  // The candidate of this format and order; size() if there is none.
-  std::size_t find(std::string_view format, std::string_view order) const noexcept;
+  // The candidate of this storage and order; size() if there is none.
+  std::size_t find(std::string_view storage, std::string_view order) const noexcept;
   // Takes over what a later survey says of candidate i, which has not run in its order.
   void renew(std::size_t i, SwitchTarget target);
   void clear() noexcept;
@@ -78,6 +82,13 @@ class Candidates {
   void fail(std::size_t i, const Why& why);
   // It cannot be chosen.
   void exclude(std::size_t i, const Why& why);
+  // Whether candidates that round their values may be chosen from here on. It cannot be said of one of them alone.
+  void let_round(bool allowed) noexcept { may_round_ = allowed; }
+  bool rounds(std::size_t i) const noexcept { return all_[i].target.rounds; }
+  // What has been measured of one that rounds is so for all: as many times the iterations are needed.
+  void stretch_of_rounding(double stretch, double uncertainty) noexcept;
+  // None of them is tried again.
+  void lose_rounding(const Why& why);
 
   // Whether the estimates of all belong to the current candidate.
   bool estimated() const noexcept { return estimated_; }
@@ -94,7 +105,7 @@ class Candidates {
   std::string elements_;
   std::vector<Candidate> all_;
   std::size_t first_ = 0, current_ = 0;
-  bool estimated_ = false;
+  bool estimated_ = false, may_round_ = true;
   std::map<std::string, std::size_t> last_in_;  // order -> candidate
   std::vector<SwitchCandidate> seen_;
 };

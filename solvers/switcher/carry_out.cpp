@@ -40,11 +40,18 @@ void Switching<T>::carry_out(const SwitchDecision& decision, std::int64_t iterat
       candidates.lose(chosen, decision.why);
       return;
     case SwitchAction::go_back:
-      candidates.lose(candidates.current(), decision.why);
-      if (s_.A.switch_to(spec_of(first), iteration, decision.reason))
+      build_.running = false;  // the way back cancels it
+      if (decision.why.reason == Reason::slower_than_first)
+        candidates.lose(candidates.current(), decision.why);
+      else if (decision.why.reason != Reason::rounding_refused)  // which is of this solve alone
+        candidates.lose_rounding(decision.why);
+      if (s_.A.switch_to(spec_of(first), iteration, decision.reason)) {
         switched(first, "back to the first format");
-      else  // it could not be built: stay, and do not try again
-        candidates[first].seen.product_seconds = candidates[candidates.current()].seen.product_seconds;
+        return;
+      }
+      // It could not be built: stay, and do not try again.
+      candidates[first].seen.product_seconds = candidates[candidates.current()].seen.product_seconds;
+      if (candidates.rounds(candidates.current())) s_.A.leave_rounding(decision.reason), no_way_back_ = true;
       return;
   }
 }

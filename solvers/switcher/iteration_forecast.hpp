@@ -1,7 +1,9 @@
 // How many iterations a solve, and the solves after it, still need. Private to solvers/.
 #pragma once
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
+#include <limits>
 
 #include "operators/policy/forecast.hpp"
 #include "solvers/auto_switch_options.hpp"
@@ -13,20 +15,35 @@ class IterationForecast {
  public:
   // Begins a solve.
   void begin(const AutoSwitchOptions& options) {
-    residuals_ = {}, last_ = -1, goal_ = options.goal, absolute_goal_ = options.absolute_goal;
+    residuals_ = {}, last_ = -1, residual_ = 0, goal_ = options.goal, absolute_goal_ = options.absolute_goal;
     most_ = options.max_iterations, expected_ = options.expected_iterations;
     following_ = options.following_iterations;
   }
   // The first call of the observer, from which the baseline of the residuals is known.
   void first(const IterationInfo& info) {
+    first_residual_ = info.relative_residual;
     if (info.relative_residual > 0)
       goal_ = std::max(goal_, absolute_goal_ * info.relative_residual / info.residual);
   }
   void add(const IterationInfo& info) {
     if (info.iteration != last_) residuals_.add(info.iteration, info.relative_residual);
-    last_ = info.iteration;
+    last_ = info.iteration, residual_ = info.relative_residual;
   }
   std::int64_t last() const noexcept { return last_; }
+  // Iterations of this solve in which the residual is likely to fall to a tenth; infinite if nobody knows.
+  double per_tenth() const {
+    const Forecast left = residuals_.remaining(goal_, most_);
+    if (!left.known || !(residual_ > goal_)) return std::numeric_limits<double>::infinity();
+    return std::max(left.likely / std::log10(residual_ / goal_), 1.0);
+  }
+  // The same, or those in which it has fallen to a tenth so far if they are more: a few good iterations before the end
+  // say nothing of the solve.
+  double per_tenth_at_most() const {
+    const double likely = per_tenth();
+    return residual_ > 0 && residual_ < first_residual_
+               ? std::max(likely, static_cast<double>(last_) / std::log10(first_residual_ / residual_))
+               : likely;
+  }
 
   Forecast remaining() const {
     Forecast result = residuals_.remaining(goal_, most_);
@@ -43,6 +60,7 @@ class IterationForecast {
   ResidualForecast residuals_;
   std::int64_t last_ = -1, most_ = 0, expected_ = 0;
   double goal_ = 0, absolute_goal_ = 0, following_ = 0;
+  double first_residual_ = 0, residual_ = 0;  // relative
 };
 
 }  // namespace protean::detail

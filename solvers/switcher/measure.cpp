@@ -64,18 +64,21 @@ bool Measurements<T>::make() {
     order_.time_permutation();
     take(*measured);
   }
-  known.measured_product = current.product_seconds;
+  known.measured_product = current.product_seconds - known.correcting;
   return true;
 }
 
 template <class T>
 void Measurements<T>::take(double seconds) {
-  SwitchCandidate& current = s_.candidates[s_.candidates.current()].seen;
+  Candidate& known = s_.candidates[s_.candidates.current()];
+  SwitchCandidate& current = known.seen;
   if (const double expected = std::exchange(expected_, 0); expected > 0)
     for (std::size_t i = 0; i < s_.candidates.size(); ++i)
       if (i != s_.candidates.current() && s_.candidates[i].ran)
         s_.candidates[i].seen.product_seconds *= seconds / expected;
-  current.product_seconds = seconds + order_.permuting(current.order), current.measured = true;
+  known.correcting = s_.correcting(known);
+  current.product_seconds = seconds + order_.permuting(current.order) + known.correcting,
+  current.measured = true;
 }
 
 template <class T>

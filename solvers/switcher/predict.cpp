@@ -14,6 +14,9 @@ namespace {
 constexpr double around_a_build = 70e-6, products_around_a_build = 1.5;
 constexpr double unlike_machine = 0.3;  // relative uncertainty of times measured on another machine
 constexpr double beyond_plan = 1.25;    // time of a conversion / time of the part in plan_seconds
+// What a conversion to values in float takes longer, in products: the values are read to find those that float cannot
+// hold, and read and written once more. Each pass moves fewer bytes than a product.
+constexpr double products_of_rounding = 2;
 // Relative, of products of several vectors: by SwitchTarget::several_bandwidth, and what is added to the uncertainty of
 // products of one vector if that is not known.
 constexpr double several_uncertainty = 0.25, several_uncertainty_on_device = 0.35;
@@ -22,8 +25,8 @@ constexpr double several_uncertainty = 0.25, several_uncertainty_on_device = 0.3
 
 template <class T>
 double Prices<T>::product(std::size_t i) const {
-  const SwitchCandidate& candidate = s_.candidates[i].seen;
-  return candidate.product_seconds - order_.permuting(candidate.order);
+  const Candidate& candidate = s_.candidates[i];
+  return candidate.seen.product_seconds - order_.permuting(candidate.seen.order) - candidate.correcting;
 }
 
 template <class T>
@@ -200,13 +203,16 @@ void Prices<T>::predict() {
       continue;
     }
     if (!candidate.measured)
-      candidate.product_seconds = p.product_seconds + order_.permuting(candidate.order),
+      known.correcting = s_.correcting(known),
+      candidate.product_seconds = p.product_seconds + order_.permuting(candidate.order) + known.correcting,
       candidate.uncertainty = p.uncertainty;
     const bool elements = known.target.spec.elements;
     candidate.convert_seconds = known.built_seconds > 0 ? known.built_seconds
                                 : elements              ? 0
                                 : i == first            ? p.convert_seconds
                                              : (assembly_seconds + p.convert_seconds) * conversion_scale_;
+    if (known.built_seconds == 0 && known.storage != known.format)
+      candidate.convert_seconds += products_of_rounding * single(current);
     candidate.load_seconds = loading(i);
     candidate.convert_seconds += candidate.load_seconds;
     if (known.built_seconds == 0 && !elements && s_.has_real_device())
@@ -214,7 +220,7 @@ void Prices<T>::predict() {
     if (candidate.order != running.order && candidate.order != callers_order)
       candidate.convert_seconds += order_.seconds();
     if (!known.ran) {
-      known.predicted_product = candidate.product_seconds;
+      known.predicted_product = candidate.product_seconds - known.correcting;
       known.predicted_convert = candidate.convert_seconds;
       known.predicted_uncertainty = candidate.uncertainty;
     }

@@ -48,6 +48,11 @@ struct SwitcherShared {
   double elapsed() const { return time.elapsed(A.now()); }
   // The seconds by which changes may exceed the time without changes, of all solves.
   double account() const { return (options.policy.worst_factor - 1) * time.stay_seconds(); }
+  // Seconds of a product that correcting the residual takes if the candidate rounds its values: b - A x with the given
+  // ones takes about as long as an iteration in the first format.
+  double correcting(const Candidate& candidate) const {
+    return candidate.target.rounds ? time.first_pace() / iterations.per_tenth_at_most() : 0;
+  }
   // Whether work that runs next to a solve on a device pays at this price: the solve should last longer.
   bool pays_beside(double price) const {
     const Forecast left = iterations.remaining();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <utility>
 
 namespace protean::detail {
@@ -25,6 +26,7 @@ Switching<T>::Switching(Matrix<T>& A, const CostModel& model, FormatSurvey surve
   check_policy(s_.options.policy);
   s_.columns = ProductColumns::of_solve(options.columns);
   s_.A.measure_products_of(s_.columns.width);
+  s_.candidates.let_round(options.no_rounding.empty());
   // The solver may then run the whole solve in one kernel in shared memory, which is faster than products in
   // any format.
   s_.A.show_rows(true);
@@ -45,6 +47,8 @@ void Switching<T>::begin(const AutoSwitchOptions& options, SolveObserver* inner)
   s_.options = options, inner_ = inner, finished_ = false, s_.leaving = false;
   s_.time.begin_another(s_.A.now());
   s_.iterations.begin(options), s_.log.begin(), to_be_recorded_ = false;
+  s_.candidates.let_round(options.no_rounding.empty());
+  progress_.begin(), corrections_ = 0, refusal_recorded_ = false;
   const Candidates& candidates = s_.candidates;
   const std::size_t before = candidates.current();
   surveys_.begin_another(), order_.begin_another(), measurements_.begin_another();
@@ -86,7 +90,8 @@ void Switching<T>::charge(const IterationInfo& info, double now) {
   // The first recording after a change is a part of its price, also in the first format.
   const bool recorded_anew = to_be_recorded_ && info.record_seconds != s_.record_seconds;
   const bool first = undisturbed && (!surveys_.done() || s_.candidates.in_first());
-  s_.time.charge(now, undisturbed, first, recorded_anew ? info.record_seconds : 0);
+  const double progress = rounds() ? 1 / s_.candidates[s_.candidates.current()].seen.stretch : 1;
+  s_.time.charge(now, undisturbed, first, recorded_anew ? info.record_seconds : 0, progress);
   // A device reports the steps of several columns in one call: as a burst of as many iterations.
   const bool at_once = s_.on_device() && s_.columns.several;
   for (std::int64_t more = s_.iterations.last() + 1; at_once && more < info.iteration; ++more) {
@@ -110,11 +115,12 @@ bool Switching<T>::on_iteration(const IterationInfo& info) {
     }
   }
   s_.iterations.add(info);
+  judge_rounding(info);
   const double before = s_.A.now();
   // A cancelled build that has not ended yet disturbs the measured times, so there is no decision until then.
   if (s_.A.rows_kept())
     record_rows_kept(info);
-  else if (build_.running || (info.iteration >= next_look_ && !s_.A.abandoned()))
+  else if (asks_about_rounding(info) || build_.running || (info.iteration >= next_look_ && !s_.A.abandoned()))
     look(info);
   s_.time.leave(before, s_.A.now());
   return true;
@@ -134,6 +140,32 @@ void Switching<T>::record_rows_kept(const IterationInfo& info) {
                     s_.elapsed());
 }
 
+// Whether products are with rounded values.
+template <class T>
+bool Switching<T>::rounds() const {
+  return surveys_.done() && s_.candidates.rounds(s_.candidates.current());
+}
+
+// Counts the iterations again that values in float took so far, if more is known of how many they stand for.
+template <class T>
+void Switching<T>::judge_rounding(const IterationInfo& info) {
+  progress_.add(info.iteration, info.relative_residual, rounds());
+  if (!rounds()) return;
+  const double before = s_.candidates[s_.candidates.current()].seen.stretch;
+  const std::optional<double> now = progress_.stretch();
+  if (!now) return;
+  s_.candidates.stretch_of_rounding(*now, 0);
+  s_.time.charge_any_format(s_.time.first_pace() * progress_.iterations() * (1 / *now - 1 / before));
+}
+
+// Each time that b - A x has been computed with the given values, or when values in float must be left.
+template <class T>
+bool Switching<T>::asks_about_rounding(const IterationInfo& info) {
+  if (!rounds() || no_way_back_) return false;
+  const bool corrected = std::exchange(corrections_, info.corrections) != info.corrections;
+  return corrected || !s_.options.no_rounding.empty() || !s_.A.left_rounding().empty();
+}
+
 template <class T>
 SwitchDecision Switching<T>::stay(Why why) const {
   SwitchDecision result;
@@ -145,6 +177,8 @@ template <class T>
 void Switching<T>::look(const IterationInfo& info) {
   if (!build_.running) next_look_ = detail::next_look(info.iteration);
   if (!surveys_.ready()) return;
+  if (s_.options.rounding && !s_.options.no_rounding.empty() && !std::exchange(refusal_recorded_, true))
+    s_.stay("values in float", {.reason = Reason::rounding_refused, .other = s_.options.no_rounding});
   if (!s_.options.alone) return decide_now(info);
   if (!s_.options.alone([&] { decide_now(info); })) record(stay({.reason = Reason::shared}), info);
 }
@@ -201,6 +235,10 @@ PolicyState Switching<T>::state(const IterationInfo& info, BuildState build) {
   state.remaining = s_.iterations.remaining();
   state.candidates = s_.candidates.seen();
   state.first = s_.candidates.first(), state.current = s_.candidates.current();
+  if (rounds() && !no_way_back_)
+    state.jump = info.jump, state.left_rounding = s_.A.left_rounding(),
+    state.no_rounding = s_.options.no_rounding;
+  state.trial_iterations = s_.iterations.per_tenth();
   state.switches = s_.log.switches(), state.build = build, state.building = build_.candidate;
   state.granted = build_.granted, state.price = build_.price, state.excess_before = build_.excess_before;
   return state;

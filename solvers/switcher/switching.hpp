@@ -13,6 +13,7 @@
 #include "solvers/switcher/measure.hpp"
 #include "solvers/switcher/order_forecast.hpp"
 #include "solvers/switcher/predict.hpp"
+#include "solvers/switcher/rounding_progress.hpp"
 #include "solvers/switcher/shared.hpp"
 #include "solvers/switcher/survey.hpp"
 
@@ -44,6 +45,9 @@ class Switching {
   void charge(const IterationInfo& info, double now);
   void record(const SwitchDecision& decision, const IterationInfo& info);
   void record_rows_kept(const IterationInfo& info);
+  bool rounds() const;
+  void judge_rounding(const IterationInfo& info);
+  bool asks_about_rounding(const IterationInfo& info);
   SwitchDecision stay(Why why) const;
   void look(const IterationInfo& info);
   void decide_now(const IterationInfo& info);
@@ -66,6 +70,10 @@ class Switching {
 
   bool finished_ = false;
   bool to_be_recorded_ = false;  // the steps, after a change
+  RoundingProgress progress_;
+  std::int64_t corrections_ = 0;   // IterationInfo::corrections at the last look at them
+  bool no_way_back_ = false;       // from values in float: the first format could not be built
+  bool refusal_recorded_ = false;  // AutoSwitchOptions::no_rounding, in this solve
   // Of the present solve: products of all columns, before the operator had counted counted_; and its first iteration.
   double products_ = 0;
   std::int64_t counted_ = 0, first_iteration_ = 0, next_look_;

@@ -30,13 +30,13 @@ void TimeAccount::begin(double now, double seconds) {
   stay_seconds_ += before;
 }
 
-void TimeAccount::charge(double now, bool undisturbed, bool first, double recorded) {
+void TimeAccount::charge(double now, bool undisturbed, bool first, double recorded, double progress) {
   const double seconds = std::max(now - last_exit_ - recorded, 0.0);
   if (undisturbed && pace_.add(seconds)) ++since_change_;
   if (first) first_pace_.add(seconds);
   const double pace = first_pace();
   if (!on_device_) {
-    stay_seconds_ += first ? seconds : pace;
+    stay_seconds_ += first ? seconds : pace * progress;
     return;
   }
   if (burst_.iterations == 0 || seconds > 0.5 * pace_.seconds()) {
@@ -47,7 +47,7 @@ void TimeAccount::charge(double now, bool undisturbed, bool first, double record
   }
   burst_.first = burst_.first && first;
   burst_.paused += recorded;
-  stay_seconds_ += pace, burst_.credited += pace, ++burst_.iterations;
+  stay_seconds_ += pace * progress, burst_.credited += pace * progress, ++burst_.iterations;
 }
 
 void TimeAccount::leave(double looked, double now) noexcept {
