@@ -129,9 +129,9 @@ class OneCg final : public OneVector<T, Cg>, public HasCgState<T> {
   void renew(const System<T>& s, VectorView<const T> r) override { this->steps_.renew(s, r); }
 };
 
-constinit const SolverEntry cg =
+constinit const SolverEntry cg = with_reliable_updates(
     solver_entry<Cg, OneCg>("Conjugate gradients, for symmetric positive definite matrices",
-                            "Hestenes and Stiefel, J. Res. NBS 49 (1952) 409; Saad 2003, algorithm 9.1");
+                            "Hestenes and Stiefel, J. Res. NBS 49 (1952) 409; Saad 2003, algorithm 9.1"));
 constinit const MultiMethodEntry cg_of_columns = columns_entry<Cg>();
 
 }  // namespace protean::detail

@@ -263,6 +263,11 @@ constexpr SolverEntry solver_entry(std::string_view title, std::string_view sour
   entry.make_f64 = make_solver_of<double, One<double>>, entry.make_f32 = make_solver_of<float, One<float>>;
   return entry;
 }
+// For a form for one vector that renews().
+constexpr SolverEntry with_reliable_updates(SolverEntry entry) {
+  entry.reliable_updates = true;
+  return entry;
+}
 template <template <class> class Steps>
 constexpr MultiMethodEntry columns_entry() {
   return {Columns<double, Steps>::traits, make_columns<double, Steps>, make_columns<float, Steps>};

@@ -93,6 +93,8 @@ struct SolverEntry {
   std::unique_ptr<Solver<float>> (*make_f32)(const SolverOptions&);
   int products = 1;        // products of A in one iteration
   bool symmetric = false;  // the method is for symmetric A only
+  // The method goes on in its direction after b - A x has replaced its residual (reliable updates, docs/precision.md).
+  bool reliable_updates = false;
 };
 
 // The methods, with the A and M that they allow, and their memory in vectors: without M, then with M.

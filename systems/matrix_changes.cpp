@@ -60,10 +60,11 @@ void keep_selected(std::vector<SwitchTarget>& found, const FormatSelector& selec
 template <class T>
 AutoSwitcher<T>& SystemMatrix<T>::begin_policy(const MachineTable* machine, const AutoSwitchOptions& options,
                                                SolveObserver* inner) {
-  if (switcher_ && machine_ == machine && selector_ == options.selector) {
+  if (switcher_ && machine_ == machine && selector_ == options.selector && rounding_ == options.rounding) {
     switcher_->begin(options, inner);
     return *switcher_;
   }
+  (void)undo_rounding("another policy begins");
   const CostModel model = model_of(machine, context_->space());
   const SparsityPattern on_host = csr_.pattern.space == Space::device &&
                                           given_.pattern.space == Space::host && matrix_->order_id() == "none"
@@ -84,10 +85,10 @@ AutoSwitcher<T>& SystemMatrix<T>::begin_policy(const MachineTable* machine, cons
   question.machine = machine;
   switcher_ = std::make_unique<AutoSwitcher<T>>(
       *matrix_, model,
-      [this, model, on_host, named, question, selector = options.selector] {
+      [this, model, on_host, named, question, selector = options.selector, rounding = options.rounding] {
         if (context_->space() == Space::device && of_csr() && !is_sorted(*context_, csr_.pattern))
           throw BadMatrix("columns do not ascend in all rows, as other formats need it; sorted_copy() sorts");
-        std::vector<SwitchTarget> found = survey_formats(*matrix_, model, on_host);
+        std::vector<SwitchTarget> found = survey_formats(*matrix_, model, on_host, rounding);
         if (named) keep_selected(found, find_selector(selector), given_.pattern, model, question);
         if (!surveyed_.empty()) return found;
         surveyed_ = found;
@@ -96,7 +97,7 @@ AutoSwitcher<T>& SystemMatrix<T>::begin_policy(const MachineTable* machine, cons
         return found;
       },
       options, inner);
-  machine_ = machine, selector_ = options.selector;
+  machine_ = machine, selector_ = options.selector, rounding_ = options.rounding;
   return *switcher_;
 }
 

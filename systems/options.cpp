@@ -40,6 +40,7 @@ Words composition_words() {
 }
 
 constexpr std::string_view policies[] = {"by-format", "auto", "none"};
+constexpr std::string_view precisions[] = {"double", "auto"};
 
 std::vector<Setting> make_table() {
   using S = SolveSettings;
@@ -88,6 +89,13 @@ std::vector<Setting> make_table() {
                              .about = "What chooses the format, or the formats that the policy considers "
                                       "(format and policy auto)"}),
        "operator", "selector", true},
+      {option<&S::precision>(
+           {.name = "precision",
+            .words = precisions,
+            .about =
+                "Whether a policy may store the values in float during the solve if that pays (auto); the "
+                "solve ends by the values that were given in any case"}),
+       "operator", "precision", true},
       {option<&S::policy>({.name = "policy",
                            .words = policies,
                            .about =
@@ -146,6 +154,11 @@ const Setting& solve_setting(std::string_view name) {
   for (const Setting& one : solve_settings())
     if (one.name == name) return one;
   throw std::out_of_range("solve_setting: there is no setting " + std::string(name));
+}
+
+bool may_decide(const SolveSettings& settings) {
+  if (settings.policy != "by-format") return settings.policy == "auto";
+  return settings.format == "auto" && settings.schedule.empty() && settings.expected_iterations == 0;
 }
 
 bool any_differs(Remakes remakes, const SolveSettings& before, const SolveSettings& after) {

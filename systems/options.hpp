@@ -32,6 +32,9 @@ std::span<const Setting> solve_settings();
 // Throws std::out_of_range if there is none.
 const Setting& solve_setting(std::string_view name);
 
+// Whether a policy may decide in a solve with these settings; by-format, the matrix has a word in it, too.
+bool may_decide(const SolveSettings& settings);
+
 // Whether a setting that remakes this has another value.
 bool any_differs(Remakes remakes, const SolveSettings& before, const SolveSettings& after);
 

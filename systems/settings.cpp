@@ -95,6 +95,10 @@ void check(const SolveSettings& given) {
         fmt::format("selector {} chooses among formats where format is auto, or where a policy decides; the "
                     "format is {}: leave the selector out, or take format auto",
                     settings.selector, settings.format));
+  if (settings.precision != "double" && !may_decide(settings))
+    throw BadArgument(fmt::format(
+        "precision is {}, which lets a policy decide, and the solve has none: leave precision out, or take policy auto",
+        settings.precision));
 }
 
 }  // namespace protean

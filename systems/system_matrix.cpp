@@ -264,8 +264,9 @@ auto SystemMatrix<T>::make(const SolveForecast& forecast, const std::function<vo
   if (now && wanted_.format == "auto" && !new_format && new_order) {
     // The format that it has now, to which a solve may have changed it.
     try {
-      next = {make_matrix(now->entry(), from, context_, now->params(), now->kernel()), format_reason_,
-              choice_};
+      FormatParams params = now->params();
+      if (matrix_->rounded_by_change()) params.set(std::string(values_param.name), "auto");
+      next = {make_matrix(now->entry(), from, context_, params, now->kernel()), format_reason_, choice_};
     } catch (const FormatRefused& error) { lost = error.what(); } catch (const OutOfMemory& error) {
       lost = error.what();
     }
@@ -370,12 +371,24 @@ void SystemMatrix<T>::update_values(const CsrMatrix<T>& csr, SamePattern) {
 }
 
 template <class T>
+double SystemMatrix<T>::undo_rounding(const std::string& why) {
+  if (why.empty() || !matrix_ || !matrix_->rounded_by_change()) return 0;
+  Stopwatch clock;
+  matrix_->undo_rounding(why);
+  return clock.lap();
+}
+
+template <class T>
 void SystemMatrix<T>::take_values(const CsrMatrix<T>& csr) {
   // The arrays of the pattern stay the ones that were given at first.
   CsrMatrix<T> given = with_values(given_, csr.values);
   given.values_owner = csr.values_owner;
   if (csr.watch) given.watch = csr.watch;
   const CsrMatrix<T> changed = csr_.pattern.space == given.pattern.space ? given : on_device(given);
+  // Values in float that nobody has asked for by name refuse no new values.
+  if constexpr (sizeof(T) == 8)
+    if (matrix_ && matrix_->rounded_by_change())
+      if (const auto beyond = detail::beyond_float(*context_, changed)) (void)undo_rounding(*beyond);
   if (matrix_) matrix_->update_values(changed, SamePattern());
   given_ = given, csr_ = changed;
 }

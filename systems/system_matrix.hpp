@@ -105,6 +105,10 @@ class SystemMatrix {
   AutoSwitcher<T>& begin_policy(const MachineTable* machine, const AutoSwitchOptions& options,
                                 SolveObserver* inner);
 
+  // If a change of format has put the values into float, stores them as they were given again, unless `why` is empty.
+  // Returns the seconds that took. No solve may use the matrix meanwhile.
+  double undo_rounding(const std::string& why);
+
   // Sets new values of the same pattern, in the order of the CSR arrays and in the space in which the matrix was given.
   // The values must live from here on. The arrays of csr's pattern need not: the first ones are kept. Throws
   // BadArgument if the matrix was not made of CSR, BadMatrix, and ShapeMismatch for another pattern, also if another
@@ -212,6 +216,7 @@ class SystemMatrix {
   std::unique_ptr<AutoSwitcher<T>> switcher_;
   const MachineTable* machine_ = nullptr;  // of switcher_
   std::string selector_;                   // of switcher_
+  bool rounding_ = false;                  // of switcher_
   // format empty: nothing is made yet.
   Wanted wanted_{.format = "auto"}, made_;
   bool asked_ = true;  // wanted_ has been said since it was made

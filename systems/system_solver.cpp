@@ -144,6 +144,10 @@ auto SystemSolver<T>::set_up_matrix(SystemMatrix<T>& matrix, std::int64_t column
   const Changes changes = expected.policy              ? Changes::policy
                           : settings_.schedule.empty() ? Changes::none
                                                        : Changes::schedule;
+  // What the policy of an earlier solve has rounded. A schedule says itself what it wants.
+  if (matrix.assembled() && matrix.assembled()->rounds_values() && changes != Changes::schedule &&
+      !matrix.in_use())
+    before_.convert += matrix.undo_rounding(no_rounding(matrix, columns));
   if (changes == Changes::none) return changes;
   if (matrix.in_use()) {
     if (changes == Changes::policy && settings_.policy != "auto") return Changes::none;
@@ -190,6 +194,20 @@ void SystemSolver<T>::describe(SystemMatrix<T>& matrix, SolveOutcome& result) {
 }
 
 template <class T>
+std::string SystemSolver<T>::no_rounding(const SystemMatrix<T>& matrix, std::int64_t columns) const {
+  if (settings_.precision == "double") return "precision is double";
+  if (sizeof(T) == 4) return "the vectors are in float";
+  if (matrix.context()->space() == Space::device) return "on a GPU values in float are not built yet";
+  if (matrix.context()->deterministic())
+    return "in deterministic mode the result may not depend on the time of a change";
+  if (matrix.of_elements()) return "the system was given as element matrices";
+  if (columns > 1) return "several right-hand sides are solved together, which has no reliable updates";
+  if (!find_solver(method_).reliable_updates)
+    return fmt::format("method {} has no reliable updates", method_);
+  return {};
+}
+
+template <class T>
 AutoSwitchOptions SystemSolver<T>::options_of_policy(SystemMatrix<T>& matrix, const StoppingRule& rule,
                                                      std::int64_t columns) const {
   AutoSwitchOptions options = switch_options(*matrix.context(), rule, settings_.policy_options);
@@ -197,6 +215,8 @@ AutoSwitchOptions SystemSolver<T>::options_of_policy(SystemMatrix<T>& matrix, co
   options.expected_iterations = forecast(matrix, std::max<std::int64_t>(columns, 1)).expected_iterations;
   options.columns = columns;
   options.selector = settings_.selector;
+  options.rounding = settings_.precision == "auto";
+  options.no_rounding = no_rounding(matrix, columns);
   options.alone = [&matrix](const std::function<void()>& decide) { return matrix.change_alone(decide); };
   // A format that is kept serves the solves that follow. How many these are nobody knows: as many as there were.
   // Element matrices with new values are assembled anew, so each solve must pay for itself.

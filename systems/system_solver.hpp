@@ -115,6 +115,8 @@ class SystemSolver {
   // Of the policy for the present solve; columns: of several right-hand sides, else 0.
   PROTEAN_HIDDEN AutoSwitchOptions options_of_policy(SystemMatrix<T>& matrix, const StoppingRule& rule,
                                                      std::int64_t columns = 0) const;
+  // Why the policy may not round values in a solve for so many right-hand sides; empty: it may.
+  PROTEAN_HIDDEN std::string no_rounding(const SystemMatrix<T>& matrix, std::int64_t columns) const;
   PROTEAN_HIDDEN detail::PreconditionerChoice new_choice(const LinearOperator<T>& A) const;
   PROTEAN_HIDDEN PreconditionerOptions preconditioner_options() const;
   PROTEAN_HIDDEN std::string storage_reason() const;

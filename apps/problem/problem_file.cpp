@@ -59,8 +59,7 @@ class ProblemReader {
     return node ? file_below(folder_, *node, section.path_of(key)) : FilePath{};
   }
 
-  // A file that is written. On the command line its path begins at the working folder, as the path of --report does,
-  // and `-` is the standard output.
+  // A file that is written. On the command line its path begins at the working folder; `-` is the standard output.
   FilePath read_output_path(const Section& section, std::string_view key) const {
     FilePath file = read_path(section, key);
     const Node* const node = section.find(key);
@@ -345,6 +344,7 @@ class ProblemReader {
     check("expected_iterations", chooses || settings.order == "auto",
           "format auto, matrix.order auto and schedule.policy auto");
     check("selector", chooses, "format auto and schedule.policy auto");
+    check("precision", settings.precision == "double" || may_decide(settings), "a policy that decides");
   }
 
   void read_schedule(const Node& node) {

@@ -232,6 +232,8 @@ void require_counterparts(const Problem& p) {
     fail(place, "operator.deterministic has no counterpart in engine petsc: sums of ranks have any order");
   if (p.settings.expected_iterations != 0)
     fail(place, "operator.expected_iterations has no counterpart in engine petsc");
+  if (p.settings.precision != "double")
+    fail(p.place_of("precision"), "operator.precision has no counterpart in engine petsc; leave it out");
   if (p.settings.order != "none")
     fail(p.place_of("order"),
          "matrix.order has no counterpart in engine petsc; `partition: graph` puts rows that belong together "

@@ -259,6 +259,7 @@ protean_status protean_solver_set(protean_solver* solver, const char* option, do
  * (preconditioner.blocks). Every method and preconditioner takes "auto" and "none" if they are the default.
  *   policy   "auto": the format, and on the host the order of the rows, may change during a solve if that pays; "none":
  *            nothing changes; "by-format" (default): auto for format auto, none for a named format
+ *   precision "auto": the policy may also store the values in float if that pays; "double" (default): it may not
  *   selector what chooses the format of format auto: protean_name(PROTEAN_KIND_SELECTOR, i) (default "model") */
 protean_status protean_solver_set_text(protean_solver* solver, const char* option, const char* value);
 

@@ -1,4 +1,5 @@
-// Values that go to float, and back, while a solve runs.
+// Values that go to float, and back, while a solve runs: by a schedule, and by the policy where it may. Which of them it
+// takes is a matter of time, which no test here depends on; that nothing wrong is called converged is not.
 #include <cmath>
 #include <limits>
 #include <random>
@@ -199,6 +200,103 @@ TEST(PrecisionBySchedule, NeverCallsConvergedWhatIsNot) {
   EXPECT_GT(converged, 300);
   EXPECT_GT(failed, 0);
   EXPECT_GT(left, 0);
+}
+
+// The policy may: whether it does is a matter of time. The answer is right in any case, and the record says what it
+// thought of.
+TEST(PrecisionAuto, SolvesByTheMatrixThatWasGiven) {
+  const CsrMatrix<double> csr = diffusion(60);
+  SolveSettings s = by_cg();
+  s.policy = "auto", s.precision = "auto";
+  // The survey is made at once, and a change may cost whatever it costs.
+  s.policy_options.worst_factor = 1e6, s.policy_options.forecast_factor = 1e6;
+  LinearSystem<double> system(csr, s), plain(csr, by_cg());
+  for (int solve = 0; solve < 3; ++solve) {
+    const Solved one = solved(system, csr), other = solved(plain, csr);
+    bool offered = false;
+    for (const CandidateRecord& candidate : one.result.candidates)
+      offered = offered || contains(candidate.format, " in float");
+    EXPECT_TRUE(offered);
+    double difference = 0, norm = 0;
+    for (std::size_t i = 0; i < one.x.size(); ++i)
+      difference = std::max(difference, std::abs(one.x[i] - other.x[i])),
+      norm = std::max(norm, std::abs(one.x[i]));
+    EXPECT_LE(difference, 1e-6 * norm);
+    if (one.result.values == "float (rounded)") { EXPECT_GE(one.result.report.corrections, 1); }
+  }
+}
+
+TEST(PrecisionAuto, SaysWhyASolveDoesNotRound) {
+  const CsrMatrix<double> csr = diffusion(60), across = diffusion(60, 0.1);
+  const auto refusal = [](const CsrMatrix<double>& A, SolveSettings s) {
+    s.policy = "auto", s.precision = "auto";
+    s.policy_options.worst_factor = 1e6, s.policy_options.forecast_factor = 1e6;
+    LinearSystem<double> system(A, s);
+    const Solved one = solved(system, A);
+    EXPECT_EQ(one.result.values, "double");
+    for (const DecisionRecord& decision : one.result.decisions)
+      if (decision.why.reason == Reason::rounding_refused) return decision.reason;
+    return std::string("none");
+  };
+  SolveSettings s = by_cg();
+  s.method = "gmres", s.preconditioner = "ilu0";
+  s.solver.stopping.relative_tolerance = 1e-12;
+  EXPECT_TRUE(contains(refusal(across, s), "method gmres has no reliable updates"));
+  s = by_cg();
+  s.context = Context::host(2, {.deterministic = true});
+  EXPECT_TRUE(contains(refusal(csr, s), "deterministic mode"));
+}
+
+TEST(PrecisionAuto, IsRefusedWithoutAPolicy) {
+  const auto error = [](SolveSettings s) {
+    s.precision = "auto";
+    try {
+      check(s);
+    } catch (const BadArgument& refused) { return std::string(refused.what()); }
+    return std::string();
+  };
+  EXPECT_EQ(error({}), "") << "format auto has one";
+  EXPECT_EQ(error({.format = "csr", .policy = "auto"}), "");
+  for (const SolveSettings& s :
+       {SolveSettings{.format = "csr"}, SolveSettings{.policy = "none"},
+        SolveSettings{.expected_iterations = 100}, SolveSettings{.schedule = {to("csr", "float", 3)}}})
+    EXPECT_TRUE(contains(error(s), "take policy auto")) << error(s);
+  SolveSettings wrong;
+  wrong.precision = "float";
+  EXPECT_THROW(check(wrong), BadArgument);
+}
+
+// What a solve has put into float, a solve that did not ask for it does not find there, and new values are never
+// refused for it.
+TEST(PrecisionOfAKeptSystem, GoesBackToDoubleWhereItMust) {
+  const CsrMatrix<double> csr = diffusion(30);
+  SolveSettings scheduled = by_cg();
+  scheduled.schedule = {to("sell-packed", "float", 5)};
+  CsrMatrix<double> large = deep_copy(test_context(), csr);
+  for (std::int64_t k = 0; k < large.nonzeros(); ++k) const_cast<double*>(large.values)[k] *= 1e45;
+  for (const bool new_values : {false, true}) {
+    LinearSystem<double> system(csr, scheduled);
+    EXPECT_EQ(solved(system, csr).result.values, "float (rounded)");
+    EXPECT_EQ(solved(system, csr).result.values, "float (rounded)")
+        << "as formats, it stays for the next solve";
+    if (new_values) {
+      system.update_values(large);
+      const Solved one = solved(system, large);
+      EXPECT_EQ(one.result.values, "double");
+      EXPECT_EQ(one.result.report.corrections, 0);
+      LinearSystem<double> fresh(large, by_cg());
+      const Solved other = solved(fresh, large);
+      for (std::size_t i = 0; i < one.x.size(); ++i)
+        EXPECT_NEAR(one.x[i], other.x[i], 1e-7 * std::abs(other.x[i]) + 1e-52) << i;
+    } else {
+      SolveSettings plain = by_cg();
+      plain.format = "auto", plain.policy = "none";
+      system.set(plain);
+      const Solved one = solved(system, csr);
+      EXPECT_EQ(one.result.values, "double");
+      EXPECT_EQ(one.result.report.corrections, 0);
+    }
+  }
 }
 
 }  // namespace

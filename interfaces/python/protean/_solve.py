@@ -225,7 +225,8 @@ def solve(
         ``restart`` and all others of `options` for the method; ``format`` ("auto"), ``parameters``, ``kernel`` and
         ``order`` of the matrix where A is no `Matrix`; ``policy`` ("by-format", "auto", "none", or a dict of its
         options); ``schedule``, a list such as ``[{"at_iteration": 20, "format": "sell-packed"}]``;
-        ``expected_iterations``; ``selector``, what chooses the format "auto" ("model").
+        ``expected_iterations``; ``selector``, what chooses the format "auto" ("model"); ``precision``, whether the
+        policy may store the values in float ("double", "auto").
 
     Returns
     -------

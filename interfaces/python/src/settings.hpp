@@ -19,6 +19,7 @@ namespace protean::python {
 //   schedule                        a list of dicts: at_iteration, at_residual or after_seconds, with format or order
 //   expected_iterations             a number; "unknown" or 0: not known
 //   selector                        what chooses format "auto"
+//   precision                       "double"; "auto": the policy may store the values in float
 //
 // Throws BadArgument for another keyword, with the nearest one, and for a value that a key cannot have; an option that
 // nobody reads is refused as in a problem file.
