@@ -18,8 +18,8 @@ namespace PROTEAN_EXPORT protean {
 
 namespace PROTEAN_HIDDEN detail {
 // Bytes of a value in the precision of the vectors. exact_in_float: the values are known to be exact in float, so
-// formats on the host that can store them so do (parameter `values`). offer_floats: formats that can store them in float
-// are offered so, too, next to the format as it is; why_no_floats: why none of these may be taken.
+// formats on the host that can store them so do (parameter `values`). offer_floats: formats that can store them in
+// float are offered so, too, next to the format as it is; why_no_floats: why none of these may be taken.
 struct ValueBytes {
   std::size_t of_vectors;
   bool exact_in_float = false, offer_floats = false;

@@ -56,8 +56,8 @@ struct SolveSettings {
   // - "by-format": auto for format auto, and none for a named format. It is also none with `expected_iterations`, with
   //   a schedule, in deterministic mode, and for matrices of fewer than least_entries_to_convert entries.
   std::string policy = "by-format";
-  // Whether the policy may change the storage of the values, too: "double", it may not; "auto", it may change to a format
-  // whose parameter `values` is float if that pays, and goes back for good if it does not. On the host, for one
+  // Whether the policy may change the storage of the values, too: "double", it may not; "auto", it may change to a
+  // format whose parameter `values` is float if that pays, and goes back for good if it does not. On the host, for one
   // right-hand side, with a method that has reliable updates (cg), not in deterministic mode (docs/precision.md).
   std::string precision = "double";
   const MachineTable* machine =

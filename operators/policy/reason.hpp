@@ -53,7 +53,8 @@ enum class Reason : unsigned char {
   // To go back.
   slower_than_first,  // a product of [name] takes [cost_seconds], of [other], the first, [allowed_seconds]
   // The same from [name], whose values are in float, for good: undone.
-  rounding_slows,  // the residual falls [share] times as slowly; an iteration of the first takes [least_share] of the time
+  // The residual falls [share] times as slowly; an iteration of the first takes [least_share] of the time.
+  rounding_slows,
   rounding_jumps,  // b - A x differs from the residual of the recurrence by [share] of itself, at most [least_share]
   rounding_left,  // the solve has gone on with the values that were given: [other]
   // What became of a candidate.

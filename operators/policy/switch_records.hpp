@@ -25,8 +25,8 @@ struct FormatSpec {
   // False: the change fails if a GPU would hand the search of the order over to the host (find_order()).
   bool hand_over_order = true;
 
-  // "sell-c-sigma"; "csr/mkl" for a kernel other than native; "element"; "csr in order rcm"; "order rcm"; "dia in float"
-  // if its parameter `values` says so.
+  // "sell-c-sigma"; "csr/mkl" for a kernel other than native; "element"; "csr in order rcm"; "order rcm";
+  // "dia in float" if its parameter `values` says so.
   std::string name() const;
 };
 

@@ -9,8 +9,8 @@
 namespace protean::detail {
 
 // The rows of field 0, the pressure, minus multiples of the rows of the other fields of the same cell, so that the
-// other unknowns drop out of it as far as the weights say. Cell c has row c of each field. With D_ij(c) either a_ij of the
-// unknowns of cell c (quasi-IMPES) or the sum of column c of A_ij (true-IMPES) the weights solve
+// other unknowns drop out of it as far as the weights say. Cell c has row c of each field. With D_ij(c) either a_ij of
+// the unknowns of cell c (quasi-IMPES) or the sum of column c of A_ij (true-IMPES) the weights solve
 //   sum_i w_i(c) D_ij(c) = D_0j(c),   i, j = 1 .. k - 1.
 template <class T>
 struct PressureEquation {

@@ -21,8 +21,8 @@ class TimeAccount {
   // format.
   void begin(double now, double seconds);
   // Charges the iteration that was computed since leave(). undisturbed: without a parallel build; first: in the first
-  // format; recorded: seconds of it in which steps were recorded again, since the format had changed; progress: how many
-  // iterations in the first format come as far.
+  // format; recorded: seconds of it in which steps were recorded again, since the format had changed; progress: how
+  // many iterations in the first format come as far.
   void charge(double now, bool undisturbed, bool first, double recorded = 0, double progress = 1);
   // Charges work that takes as long in every format, or takes back what was charged too much.
   void charge_any_format(double seconds) noexcept { stay_seconds_ += seconds; }

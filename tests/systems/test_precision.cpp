@@ -1,4 +1,4 @@
-// Values that go to float, and back, while a solve runs: by a schedule, and by the policy where it may. Which of them it
+// Values that go to float, and back, while a solve runs: by a schedule, and by the policy if it may. Which of them it
 // takes is a matter of time, which no test here depends on; that nothing wrong is called converged is not.
 #include <cmath>
 #include <limits>
