@@ -317,6 +317,7 @@ bool only_reader_knows(const std::string& why) {
                                       "rhs.columns: several",
                                       "belongs to matrix.file",
                                       "is for format auto",
+                                      "is for a policy that decides",
                                       "has no meaning",
                                       "element matrices",
                                       "is the text \"inf\""})  // in quotes, which a schema does not see
