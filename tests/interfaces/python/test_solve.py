@@ -316,7 +316,16 @@ def test_plot():
 
 def changes(iterations, to="sell-c-sigma", order="none"):
     return [
-        {"iteration": i, "from": "csr", "to": to, "from_order": "none", "to_order": order, "convert_seconds": 0.1}
+        {
+            "iteration": i,
+            "from": "csr",
+            "to": to,
+            "from_order": "none",
+            "to_order": order,
+            "from_values": "double",
+            "to_values": "double",
+            "convert_seconds": 0.1,
+        }
         for i in iterations
     ]
 
