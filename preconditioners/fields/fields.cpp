@@ -16,12 +16,12 @@
 #include "preconditioners/common/entries.hpp"
 #include "preconditioners/common/makers.hpp"
 #include "preconditioners/fields/blocks.hpp"
-#include "preconditioners/fields/cpr.hpp"
 #include "preconditioners/fields/field_list.hpp"
 #include "preconditioners/fields/found.hpp"
 #include "preconditioners/fields/inner.hpp"
-#include "preconditioners/fields/recipe.hpp"
-#include "preconditioners/fields/schur.hpp"
+#include "preconditioners/fields/recipes/cpr.hpp"
+#include "preconditioners/fields/recipes/recipe.hpp"
+#include "preconditioners/fields/recipes/schur.hpp"
 #include "preconditioners/sparse/level_format.hpp"
 
 namespace protean::detail {

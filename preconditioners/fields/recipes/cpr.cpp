@@ -1,4 +1,4 @@
-#include "preconditioners/fields/cpr.hpp"
+#include "preconditioners/fields/recipes/cpr.hpp"
 
 #include <fmt/format.h>
 

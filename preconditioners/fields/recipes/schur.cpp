@@ -1,4 +1,4 @@
-#include "preconditioners/fields/schur.hpp"
+#include "preconditioners/fields/recipes/schur.hpp"
 
 #include <fmt/format.h>
 
@@ -9,7 +9,7 @@
 
 #include "core/blas1.hpp"
 #include "core/error.hpp"
-#include "preconditioners/fields/recipe.hpp"
+#include "preconditioners/fields/recipes/recipe.hpp"
 
 namespace protean::detail {
 

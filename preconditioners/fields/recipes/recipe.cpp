@@ -1,4 +1,4 @@
-#include "preconditioners/fields/recipe.hpp"
+#include "preconditioners/fields/recipes/recipe.hpp"
 
 #include <fmt/format.h>
 
