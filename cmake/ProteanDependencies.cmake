@@ -84,6 +84,7 @@ if(PROTEAN_HAVE_KOKKOS AND PROTEAN_KOKKOS_CUDA AND NOT PROTEAN_HAVE_CUDA)
   set(PROTEAN_HAVE_KOKKOS OFF)
   set(PROTEAN_KOKKOS_CUDA OFF CACHE INTERNAL "")
 endif()
+set(PROTEAN_MKL_FOLDER "" CACHE INTERNAL "")  # nothing of an earlier configuration with MKL
 protean_optional(MKL ProteanMKL)
 protean_optional(METIS ProteanMETIS)
 # hypre brings an MPI, which need not be the MPI of the program that uses this library. So AUTO takes only a hypre that
