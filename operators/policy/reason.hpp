@@ -52,7 +52,7 @@ enum class Reason : unsigned char {
   build_over_limit,  // of [name]: it would exceed [allowed_seconds], the excess is [cost_seconds]
   // To go back.
   slower_than_first,  // a product of [name] takes [cost_seconds], of [other], the first, [allowed_seconds]
-  // The same from [name], whose values are in float, for good: undone.
+  // To go back for good from [name], whose values are in float: undone.
   // The residual falls [share] times as slowly; an iteration of the first takes [least_share] of the time.
   rounding_slows,
   rounding_jumps,  // b - A x differs from the residual of the recurrence by [share] of itself, at most [least_share]

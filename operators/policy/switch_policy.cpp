@@ -55,7 +55,8 @@ namespace {
 constexpr double check_products = 2;       // the old and the new product are compared before a change
 constexpr double recordings_in_worst = 2;  // after a change and after the way back
 // b - A x and the residual of the recurrence may differ by this part of b - A x. Where CG in float needs at most 1.2
-// times the iterations, they differed by 2e-3 at most (matrices of docs/precision.md).
+// times the iterations, they differed by 2e-3 at most, in a prototype: matrices of docs/precision.md and generated
+// diffusion problems.
 constexpr double most_jump = 1e-2;
 
 // Gain and cost of a change to one candidate, in seconds.

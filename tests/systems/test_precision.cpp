@@ -268,7 +268,7 @@ TEST(PrecisionAuto, IsRefusedWithoutAPolicy) {
 
 // What a solve has put into float, a solve that did not ask for it does not find there, and new values are never
 // refused for it.
-TEST(PrecisionOfAKeptSystem, GoesBackToDoubleWhereItMust) {
+TEST(PrecisionOfAKeptSystem, GoesBackToDoubleIfItMust) {
   const CsrMatrix<double> csr = diffusion(30);
   SolveSettings scheduled = by_cg();
   scheduled.schedule = {to("sell-packed", "float", 5)};
