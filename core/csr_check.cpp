@@ -112,17 +112,6 @@ void check_distinct(const Context& context, const SparsityPattern& p) {
   });
 }
 
-// The row of entry k; row pointers are valid.
-std::int64_t row_of(const Context& context, const SparsityPattern& p, std::int64_t k) {
-  std::int64_t low = 0, high = p.rows;  // row_ptr[low] <= k < row_ptr[high]
-  while (high - low > 1) {
-    const std::int64_t middle = low + (high - low) / 2;
-    (row_pointer(context, p, middle) <= k ? low : high) = middle;
-  }
-  // Empty rows may begin at the same entry.
-  return low;
-}
-
 void check_row_pointers(const Context& context, const SparsityPattern& p) {
   const std::int64_t begin = row_pointer(context, p, 0), end = row_pointer(context, p, p.rows);
   if (begin != 0)
@@ -141,7 +130,7 @@ void check_entries(const Context& context, const CsrMatrix<T>& m, const std::int
   const SparsityPattern& p = m.pattern;
   const std::int64_t k = first_bad_entry(context, p, col, m.values);
   if (k == p.nonzeros) return;
-  const std::int64_t r = row_of(context, p, k);
+  const std::int64_t r = detail::row_of_entry(context, p, k);
   const bool there = p.space == Space::device;
   const std::int32_t c = there ? read(context, p.col + k, p.space) : p.col[k];
   if (c < 0 || c >= p.cols)
@@ -152,6 +141,16 @@ void check_entries(const Context& context, const CsrMatrix<T>& m, const std::int
 }
 
 }  // namespace
+
+std::int64_t detail::row_of_entry(const Context& context, const SparsityPattern& p, std::int64_t k) {
+  std::int64_t low = 0, high = p.rows;  // row_ptr[low] <= k < row_ptr[high]
+  while (high - low > 1) {
+    const std::int64_t middle = low + (high - low) / 2;
+    (row_pointer(context, p, middle) <= k ? low : high) = middle;
+  }
+  // Empty rows may begin at the same entry.
+  return low;
+}
 
 bool is_sorted(const Context& context, const SparsityPattern& pattern) {
 #if defined(PROTEAN_HAVE_CUDA)

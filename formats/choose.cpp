@@ -247,7 +247,7 @@ ChosenMatrix<T> make_chosen_matrix(const CsrMatrix<T>& csr, const ContextPtr& co
     const CsrMatrix<T> seen = here ? csr : on_host ? *on_host : download(host, *context, csr);
     options.symmetric = !first_asymmetry(*host, seen.pattern, seen.values);
   }
-  if constexpr (sizeof(T) == 8) options.exact_in_float = here && detail::exact_in_float(*context, csr);
+  if constexpr (sizeof(T) == 8) options.exact_in_float = detail::exact_in_float(*context, csr);
   const std::vector<SelectedFormat> ranked = ranked_by(
       SelectorQuestion(context, csr.pattern, on_host ? &on_host->pattern : nullptr, model, options));
   // Which format is the fastest differs between two measurements, and sums have other rounding in each.

@@ -241,8 +241,8 @@ class Survey {
   // The target with its values in float. Nothing if the format with its first kernel has none, or has them already.
   std::optional<SwitchTarget> in_float(SwitchTarget target, const Admission& admission) const {
     const FormatEntry& entry = *target.spec.entry;
-    if (!value_bytes_.offer_floats || !target.spec.kernel.empty() || !admission.ok ||
-        stored_bytes(entry) != value_bytes_.of_vectors || !detail::has_float_values(entry.kernels.front()))
+    if (!value_bytes_.offer_floats || !target.spec.kernel.empty() || !admission.ok || !may_be_narrow(entry) ||
+        stored_bytes(entry) != value_bytes_.of_vectors)
       return {};
     target.spec.params.set(std::string(values_param.name), "float");
     target.saved_bytes = sizeof(float) * static_cast<std::size_t>(admission.stored_values);
@@ -262,9 +262,14 @@ class Survey {
 
  private:
   std::size_t stored_bytes(const FormatEntry& entry) const {
-    const bool floats = value_bytes_.exact_in_float && space_ == Space::host && !entry.traits.uses_source &&
-                        !entry.kernels.empty() && detail::has_float_values(entry.kernels.front());
-    return floats ? sizeof(float) : value_bytes_.of_vectors;
+    return value_bytes_.exact_in_float && !entry.traits.uses_source && may_be_narrow(entry)
+               ? sizeof(float)
+               : value_bytes_.of_vectors;
+  }
+  // Whether the first kernel has values in float.
+  bool may_be_narrow(const FormatEntry& entry) const {
+    const std::span<const Kernel> kernels = kernels_in(entry, space_);
+    return !kernels.empty() && detail::has_float_values(kernels.front());
   }
   double timed(const FormatEntry& entry, Admission* result = nullptr) const {
     const auto begin = std::chrono::steady_clock::now();
@@ -483,7 +488,7 @@ std::vector<SwitchTarget> survey_formats(const Matrix<T>& A, const CostModel& mo
   const bool on_a_host = context.space() == Space::host, deterministic = context.deterministic();
   detail::ValueBytes values(sizeof(T));
   if constexpr (sizeof(T) == 8) {
-    values.exact_in_float = on_a_host && detail::exact_in_float(context, A.ordered_source());
+    values.exact_in_float = detail::exact_in_float(context, A.ordered_source());
     values.offer_floats = with_floats && on_a_host && !A.begun_in_float();
     if (values.offer_floats)
       values.why_no_floats = detail::beyond_float(context, A.ordered_source()).value_or(std::string());

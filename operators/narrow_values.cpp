@@ -6,28 +6,30 @@
 #include <atomic>
 #include <cmath>
 
+#include "core/device_checks.hpp"
 #include "core/error.hpp"
+#include "core/float_range.hpp"
 #include "core/parallel.hpp"
+#include "core/simulated_device.hpp"
+#include "core/transfer.hpp"
 #include "operators/values_word.hpp"
+#if defined(PROTEAN_HAVE_CUDA)
+#include "core/device/check_matrix.hpp"
+#endif
 
 namespace protean::detail {
 namespace {
 
-constexpr double least_normal = 0x1p-126;  // of float
-
-bool is_exact(double value) noexcept {
-  return static_cast<double>(static_cast<float>(value)) == value &&
-         (value == 0 || (std::fabs(value) >= least_normal && std::isfinite(value)));
+#if defined(PROTEAN_HAVE_CUDA)
+bool on_device(const Context& context, const CsrMatrix<double>& csr) {
+  return csr.pattern.space == Space::device && !context.simulated();
 }
-bool is_beyond(double value) noexcept {
-  if (value == 0 || !std::isfinite(value)) return false;
-  const double rounded = std::fabs(static_cast<double>(static_cast<float>(value)));
-  return rounded < least_normal || std::isinf(rounded);
-}
+#endif
 
 // The first entry that the test finds; nonzeros() if there is none. anywhere: any entry that it finds.
 template <class Test>
 std::int64_t find(const Context& context, const CsrMatrix<double>& csr, bool anywhere, Test test) {
+  const DeviceWork work(context);
   const std::int64_t size = csr.nonzeros();
   std::atomic<std::int64_t> first{size};
   parallel(useful_parts(context, size, 65536), [&](int part, int parts) {
@@ -63,16 +65,33 @@ std::string_view values_word(const FormatParams& params) {
 }
 
 bool exact_in_float(const Context& context, const CsrMatrix<double>& csr) {
-  return find(context, csr, true, [](double value) { return !is_exact(value); }) == csr.nonzeros();
+#if defined(PROTEAN_HAVE_CUDA)
+  const DeviceScope scope(context);
+  if (on_device(context, csr)) return device::all_exact_in_float(context, csr.nonzeros(), csr.values);
+#endif
+  return find(context, csr, true, [](double value) { return !is_exact_in_float(value); }) == csr.nonzeros();
 }
 
 std::optional<std::string> beyond_float(const Context& context, const CsrMatrix<double>& csr) {
-  const std::int64_t k = find(context, csr, false, is_beyond);
-  if (k == csr.nonzeros()) return std::nullopt;
-  const double value = csr.values[k];
+  const DeviceScope scope(context);
+  const SparsityPattern& p = csr.pattern;
+  const std::int64_t k = [&] {
+#if defined(PROTEAN_HAVE_CUDA)
+    if (on_device(context, csr)) return device::first_beyond_float(context, p.nonzeros, csr.values);
+#endif
+    return find(context, csr, false, is_beyond_float);
+  }();
+  if (k == p.nonzeros) return std::nullopt;
+  const auto read = [&]<class Number>(const Number* from) {
+    Number number{};
+    if (p.space == Space::host) return *from;
+    copy_bytes(context, &number, Space::host, from, p.space, sizeof number);
+    return number;
+  };
+  const double value = read(csr.values + k);
   return fmt::format(
       "the entry in row {}, column {} is {}, which float cannot hold ({}; counted from 0); take values: double",
-      row_of_entry(csr.pattern.row_ptr, csr.rows(), k), csr.pattern.col[k], value,
+      row_of_entry(context, p, k), read(p.col + k), value,
       std::fabs(value) > 1 ? "its largest number is 3.4e38"
                            : "its smallest number with all digits is 1.2e-38");
 }
@@ -84,7 +103,7 @@ std::size_t stored_value_bytes(const FormatParams& params, std::size_t value_byt
 bool stores_floats(const FormatEntry& entry, const FormatParams& params, const Context& context,
                    const CsrMatrix<double>& csr) {
   const std::string_view word = values_word(params);
-  if (word.empty() || word == "double") return false;  // no kernel of a device has it
+  if (word.empty() || word == "double") return false;
   // Format csr computes with the arrays that it is given; values in float would be a copy of its own.
   if (word == "auto") return !entry.traits.uses_source && exact_in_float(context, csr);
   if (const auto why = beyond_float(context, csr)) throw FormatRefused(entry.id, *why);
@@ -102,16 +121,15 @@ bool stores_floats(const FormatEntry& entry, const FormatParams& params, const C
 
 FormatParams as_admitted(const FormatEntry& entry, std::string_view kernel, Space space,
                          FormatParams params) {
-  if (space == Space::host && !params.has(values_param.name) &&
-      has_float_values(find_kernel(entry, kernel, space)))
+  if (!params.has(values_param.name) && has_float_values(find_kernel(entry, kernel, space)))
     params.set(std::string(values_param.name), "double");
   return params;
 }
 
 std::string no_values_param(const FormatEntry& entry, const Kernel* kernel) {
   return fmt::format(
-      "format {}{} stores values in the precision of the vectors and has no parameter values; "
-      "{} and presets of these have it on the host, with kernel native; on a GPU it is not built yet",
+      "format {}{} stores values in the precision of the vectors and has no parameter values; {} and presets of "
+      "these have it, with kernel native; on a GPU csr does not",
       entry.id, kernel ? fmt::format(" (kernel {})", kernel->name) : std::string(),
       entry.float_formats.empty() ? "formats of the catalogue" : entry.float_formats);
 }

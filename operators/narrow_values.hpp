@@ -17,7 +17,7 @@ namespace protean {
 //   double  as the vectors
 //   float   rounded to float. The matrix is then the rounded one, also for to_csr(). A Matrix, and so every
 //           LinearSystem, keeps the given one, and its solves end by that (HasGivenMatrix)
-// On the host. For a matrix in float auto and float are the same.
+// For a matrix in float auto and float are the same.
 inline constexpr ParamDoc values_param{
     .name = "values",
     .doc =
@@ -35,12 +35,12 @@ bool has_float_values(const Kernel& kernel) noexcept;
 
 // Whether float holds every value as it is, so that products have the same bits. Values that are not finite, and values
 // below float's smallest normal number, do not count: a program may have the processor take these for zero. Parallel;
-// reads the values of a host matrix once, and stops soon after the first that float rounds.
+// reads the values once, and stops soon after the first that float rounds. Waits for a device.
 bool exact_in_float(const Context& context, const CsrMatrix<double>& csr);
 
 // What is wrong with the first entry that float cannot hold: a finite value that overflows, or one other than zero that
 // becomes zero or loses digits below float's smallest normal number. Empty: float holds all, rounded by at most 2^-24
-// of each. Names row, column (from 0) and value.
+// of each. Names row, column (from 0) and value. Waits for a device.
 std::optional<std::string> beyond_float(const Context& context, const CsrMatrix<double>& csr);
 
 // The bytes of a stored value that admit() is asked about: 4 if the parameters ask for float.

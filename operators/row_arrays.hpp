@@ -30,6 +30,8 @@ struct RowArrays {
   std::int64_t rows = 0;
   std::int64_t stored = 0;  // number of entries, padding included
   const T* values = nullptr;
+  // Of diagonals whose values are stored in float although T is double: in the place of `values`, which is null.
+  const float* narrow_values = nullptr;
   const std::int32_t* col = nullptr;
   const std::int32_t* row_ptr32 = nullptr;
   const std::int64_t* row_ptr64 = nullptr;

@@ -77,7 +77,8 @@ struct DiagonalView {
   __device__ RowEntry<T> get(int p, int k) const {
     const std::int64_t h = p / a.height, i = p - h * a.height, d = a.ptr[h] + k;
     if (!(a.entries[d * a.bit_bytes + i / 8] >> (i % 8) & 1)) return {-1, T(0)};
-    return {static_cast<int>(p + a.off[d]), a.values[d * a.height + i]};
+    const std::int64_t at = d * a.height + i;
+    return {static_cast<int>(p + a.off[d]), a.narrow_values ? T(a.narrow_values[at]) : a.values[at]};
   }
 };
 

@@ -454,7 +454,6 @@ std::string SystemMatrix<T>::values_reason() const {
   const std::string_view word = detail::values_word(now->params());
   if (word.empty()) return "this format and kernel have no others";
   if (word == "double") return "as values: double asks for";
-  if (context_->space() == Space::device) return "on a device there are no others yet";
   if (now->entry().traits.uses_source) return "format csr computes with the arrays that it was given";
   return "float would round some of them";
 }

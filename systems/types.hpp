@@ -75,7 +75,8 @@ class Selection {
   friend bool operator==(const Selection& a, std::string_view b) noexcept { return a.name_ == b; }
   // Two selections of one name may differ in their options: compare name(), or options() too.
   template <class Same>
-  requires std::same_as<Same, Selection> friend bool operator==(const Selection& a, const Same& b) = delete;
+  requires std::same_as<Same, Selection>
+  friend bool operator==(const Selection& a, const Same& b) = delete;
 
  private:
   std::string name_;

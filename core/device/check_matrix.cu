@@ -6,6 +6,7 @@
 #include "core/device/kernel_tools.cuh"
 #include "core/device/primitives.hpp"
 #include "core/device_checks.hpp"
+#include "core/float_range.hpp"
 #include "core/pattern_words.hpp"
 
 namespace protean::device {
@@ -47,6 +48,27 @@ __global__ void __launch_bounds__(block_size)
     if ((col && (col[k] < 0 || col[k] >= cols)) || (values && !isfinite(values[k])))
       atomicMin(first, static_cast<Place>(k));
 }
+
+// any: one such value is enough, so the blocks end once any has been found.
+template <bool any, class Test>
+__global__ void __launch_bounds__(block_size)
+    values_kernel(std::int64_t count, const double* values, Test test, Place* first) {
+  const volatile Place* const known = first;
+  for (std::int64_t k = std::int64_t{blockIdx.x} * block_size + threadIdx.x; k < count;
+       k += std::int64_t{gridDim.x} * block_size) {
+    if (any && *known < static_cast<Place>(count)) return;
+    if (!test(values[k])) continue;
+    atomicMin(first, static_cast<Place>(k));
+    return;  // the later ones of this thread come after it
+  }
+}
+
+struct RoundedInFloat {
+  __device__ bool operator()(double value) const { return !detail::is_exact_in_float(value); }
+};
+struct BeyondFloat {
+  __device__ bool operator()(double value) const { return detail::is_beyond_float(value); }
+};
 
 // Adds the terms of the hash to *sum, which is 0 before. Integers, so the order of the blocks does not matter.
 template <class P>
@@ -101,6 +123,19 @@ std::int64_t first_bad_entry(const Context& context, std::int64_t count, std::in
                              const std::int32_t* col, const T* values) {
   return first_of(context, count, [&](unsigned blocks, Place* first) {
     entries_kernel<<<blocks, block_size, 0, stream(context)>>>(count, cols, col, values, first);
+  });
+}
+
+bool all_exact_in_float(const Context& context, std::int64_t count, const double* values) {
+  return first_of(context, count, [&](unsigned blocks, Place* first) {
+           values_kernel<true>
+               <<<blocks, block_size, 0, stream(context)>>>(count, values, RoundedInFloat(), first);
+         }) == count;
+}
+
+std::int64_t first_beyond_float(const Context& context, std::int64_t count, const double* values) {
+  return first_of(context, count, [&](unsigned blocks, Place* first) {
+    values_kernel<false><<<blocks, block_size, 0, stream(context)>>>(count, values, BeyondFloat(), first);
   });
 }
 

@@ -1,5 +1,5 @@
-// The device side of validate() of a matrix (core/csr_check.cpp) and of hash_of() of a pattern (core/pattern_mark.cpp).
-// Private; CUDA builds only.
+// The device side of validate() of a matrix (core/csr_check.cpp), of hash_of() of a pattern (core/pattern_mark.cpp) and
+// of what float holds (operators/narrow_values.cpp). Private; CUDA builds only.
 #pragma once
 #include <cstdint>
 
@@ -16,6 +16,10 @@ std::int64_t first_unsorted_row(const Context& context, const SparsityPattern& p
 template <class T>
 std::int64_t first_bad_entry(const Context& context, std::int64_t count, std::int64_t cols,
                              const std::int32_t* col, const T* values);
+// Whether detail::is_exact_in_float() holds for all values. Waits.
+bool all_exact_in_float(const Context& context, std::int64_t count, const double* values);
+// The first value with detail::is_beyond_float(), or `count`. Waits.
+std::int64_t first_beyond_float(const Context& context, std::int64_t count, const double* values);
 // The number that the host finds for the same pattern. Waits.
 std::uint64_t hash_of(const Context& context, const SparsityPattern& pattern);
 

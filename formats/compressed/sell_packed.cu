@@ -18,7 +18,7 @@
 //   code    [units of 32 bytes] for each slice: key and mask of each diagonal slot, the bases of near and far
 //           slots, zeros up to a whole unit; then the offsets of near and far slots and the columns of wide
 //           ones.
-//   values  [32 slots]: 0 if there is no entry.
+//   values  [32 slots]: 0 if there is no entry. In float next to vectors in double, if parameter values says so.
 //   perm    [rows] int32, only when rows are sorted by length in windows of 1024: the row at each position.
 // Bytes: 16 slices + 32 units + 32 v slots + 4 rows [sorted], with v bytes a value. In double precision an
 // entry costs 8.25 bytes in a full diagonal slot, 9.13 in a near one, 10.13 far, 12 wide. A slice costs 16 to
@@ -37,8 +37,10 @@
 #include "formats/compressed/sell_packed_encode.cuh"
 #include "formats/compressed/sell_packed_kernel.cuh"
 #include "formats/engines/view/row_view.cuh"
+#include "formats/engines/view/stored_values.hpp"
 #include "formats/entries.hpp"
 #include "operators/multi_product.hpp"
+#include "operators/narrow_values.hpp"
 
 namespace protean::formats {
 namespace {
@@ -46,20 +48,20 @@ namespace {
 using namespace packed_device;
 
 template <class T>
-class PackedDevice final : public RowViewOnDevice<T, PackedDevice<T>>,
+class PackedDevice final : public RowsOnDevice<T, PackedDevice<T>>,
                            public HasApplyDot<T>,
                            public HasMultiProduct<T> {
  public:
-  explicit PackedDevice(const BuildRequest<T>& request) : RowViewOnDevice<T, PackedDevice<T>>(request) {
+  explicit PackedDevice(const BuildRequest<T>& request) : RowsOnDevice<T, PackedDevice<T>>(request) {
     const PlanArrays& made = plan_of<PlanArrays>(request.admission);
     plan_ = made.plan;
     heads_ = Buffer<SliceHead>(request.context, plan_.slices);
     code_ = Buffer<std::uint32_t>(request.context, plan_.units * 8);
-    values_ = Buffer<T>(request.context, plan_.slots * height);
+    values_ = StoredValues<T>(request.context, plan_.slots * height, request.float_values);
     if (plan_.sorted) perm_ = copy_of(request.context, made.perm);
     if (plan_.slices == 0) return;
     write_heads(*request.context, made, heads_.data(), code_.data());
-    fill(request.csr);
+    values_.visit([&](auto* values) { fill(request.csr, values); });
     const auto slots = static_cast<double>(plan_.slots), slices = static_cast<double>(plan_.slices);
     launch_.split = row_split(request.context->device_state(), plan_.slices * height, slots / slices);
     // Slices that are prefetched into the second-level cache have to fit there until they are used.
@@ -74,41 +76,49 @@ class PackedDevice final : public RowViewOnDevice<T, PackedDevice<T>>,
     return heads_.bytes() + code_.bytes() + values_.bytes() + perm_.bytes();
   }
 
-  PackedArrays<T> row_view() const noexcept {
-    return {this->rows(), plan_.slices,   plan_.group, heads_.data(),
-            code_.data(), values_.data(), perm_.data()};
+  template <class F>
+  decltype(auto) with_view(F&& f) const {
+    return values_.visit([&](const auto* values) { return f(view_of(values)); });
   }
-  T* mutable_values() noexcept { return values_.data(); }
 
   void do_apply_dot(VectorView<const T> x, VectorView<T> y, T* result) const override {
-    multiply_packed(*this->context(), row_view(), launch_, T(1), x.data, T(0), y.data, result);
+    with_view([&](const auto& view) {
+      multiply_packed(*this->context(), view, launch_, T(1), x.data, T(0), y.data, result);
+    });
   }
   void do_multi_apply(T alpha, MultiVectorView<const T> X, T beta, MultiVectorView<T> Y) const override {
-    if (this->rows() > 0) multi_packed_on_device(*this->context(), row_view(), alpha, X, beta, Y);
+    if (this->rows() == 0) return;
+    with_view([&](const auto& view) { multi_packed_on_device(*this->context(), view, alpha, X, beta, Y); });
   }
 
  protected:
   // Faster than the update of the view, which reads each row with one thread.
   void do_update_values(const CsrMatrix<T>& csr) override {
-    if (plan_.slices > 0) fill(csr);
+    if (plan_.slices > 0) values_.rewrite(this->float_values(), [&](auto* values) { fill(csr, values); });
   }
 
   void do_apply(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const override {
     if (this->rows() == 0) return;
-    multiply_packed(*this->context(), row_view(), launch_, alpha, x.data, beta, y.data,
-                    static_cast<T*>(nullptr));
+    with_view([&](const auto& view) {
+      multiply_packed(*this->context(), view, launch_, alpha, x.data, beta, y.data, static_cast<T*>(nullptr));
+    });
   }
 
  private:
-  void fill(const CsrMatrix<T>& csr) {
-    fill_packed(*this->context(), plan_, row_view(), csr, code_.data(), values_.data());
+  template <class V>
+  PackedArrays<V> view_of(const V* values) const noexcept {
+    return {this->rows(), plan_.slices, plan_.group, heads_.data(), code_.data(), values, perm_.data()};
+  }
+  template <class V>
+  void fill(const CsrMatrix<T>& csr, V* values) {
+    fill_packed(*this->context(), plan_, view_of(values), csr, code_.data(), values);
   }
 
   Plan plan_;
   Launch launch_;
   Buffer<SliceHead> heads_;
   Buffer<std::uint32_t> code_;
-  Buffer<T> values_;
+  StoredValues<T> values_;
   Buffer<std::int32_t> perm_;
 };
 
@@ -138,7 +148,7 @@ Admission admit(const Context& context, const SparsityPattern& pattern, const Fo
   return admission;
 }
 
-constexpr Kernel kernels[] = {device_kernel<PackedDevice>("native")};
+constexpr Kernel kernels[] = {with_params(device_kernel<PackedDevice>("native"), values_params)};
 
 }  // namespace
 

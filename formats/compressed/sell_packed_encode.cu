@@ -268,9 +268,9 @@ constexpr int fill_warps = device::block_size / 32;
 
 // Fills the diagonal slots, one warp for each slice. If every row has exactly the entries of the list, they are copied
 // in order; else each row is compared with the list.
-template <class T>
+template <class T, class V>
 __global__ void __launch_bounds__(device::block_size)
-    packed_fill_diagonals(PackedArrays<T> a, DevicePattern pattern, const T* from, T* values) {
+    packed_fill_diagonals(PackedArrays<V> a, DevicePattern pattern, const T* from, V* values) {
   using Walk = RowWalk<T>;
   __shared__ typename Walk::Room rooms[fill_warps];
   typename Walk::Room& room = rooms[threadIdx.x / 32];
@@ -280,7 +280,7 @@ __global__ void __launch_bounds__(device::block_size)
   const int lane = threadIdx.x % 32, count = head.diagonal;
   if (count == 0) return;
   const LaneRow row = lane_row(pattern, a.perm, a.group, slice * height + lane, nullptr, -1);
-  T* v = values + std::int64_t{head.first_slot} * height + lane;
+  V* v = values + std::int64_t{head.first_slot} * height + lane;
   const bool rest = head.near + head.far + head.wide > 0;
   if (!rest && __all_sync(0xffffffffu, row.length == count)) {
     for (int k0 = 0; k0 < count; k0 += Walk::tile) {
@@ -293,7 +293,7 @@ __global__ void __launch_bounds__(device::block_size)
       __syncwarp();
 #pragma unroll
       for (int j = 0; j < Walk::tile; ++j)
-        if (k0 + j < count) v[(k0 + j) * height] = room.values[lane][j];
+        if (k0 + j < count) v[(k0 + j) * height] = static_cast<V>(room.values[lane][j]);
       __syncwarp();
     }
     return;
@@ -309,15 +309,15 @@ __global__ void __launch_bounds__(device::block_size)
       if (!__any_sync(0xffffffffu, before)) break;
       walk.advance(before);
     }
-    v[k * height] = has ? walk.value() : T(0);
+    v[k * height] = has ? static_cast<V>(walk.value()) : V(0);
     walk.advance(has);
   }
 }
 
 // Fills the other slots and their code, one warp for each slice.
-template <class T>
+template <class T, class V>
 __global__ void __launch_bounds__(plan_warps * 32)
-    packed_fill_rest(PackedArrays<T> a, DevicePattern pattern, const T* from, std::uint32_t* code, T* values,
+    packed_fill_rest(PackedArrays<V> a, DevicePattern pattern, const T* from, std::uint32_t* code, V* values,
                      int room) {
   extern __shared__ std::int32_t stage[];
   const int lane = threadIdx.x % 32;
@@ -326,7 +326,7 @@ __global__ void __launch_bounds__(plan_warps * 32)
   const SliceHead head = read_head(a.heads, slice);
   if (head.near + head.far + head.wide == 0) return;
   const SliceCode c = slice_code(head, code);
-  T* v = values + std::int64_t{head.first_slot} * height;
+  V* v = values + std::int64_t{head.first_slot} * height;
   LaneRow row = lane_row(pattern, a.perm, a.group, slice * height + lane, stage, room);
 
   int list = 0, done[3] = {};
@@ -354,7 +354,7 @@ __global__ void __launch_bounds__(plan_warps * 32)
       const_cast<std::int32_t*>(c.wide)[slot * height + lane] = has ? col : -1;
       slot += head.near + head.far;
     }
-    v[slot * height] = has ? from[row.begin + row.at] : T(0);
+    v[slot * height] = has ? static_cast<V>(from[row.begin + row.at]) : V(0);
     if (has) ++row.at;
   }
 }
@@ -438,9 +438,9 @@ void write_heads(const Context& context, const PlanArrays& arrays, SliceHead* he
   PROTEAN_CUDA_CHECK(cudaGetLastError());
 }
 
-template <class T>
-void fill_packed(const Context& context, const Plan& plan, const PackedArrays<T>& a, const CsrMatrix<T>& csr,
-                 std::uint32_t* code, T* values) {
+template <class T, class V>
+void fill_packed(const Context& context, const Plan& plan, const PackedArrays<V>& a, const CsrMatrix<T>& csr,
+                 std::uint32_t* code, V* values) {
   const cudaStream_t queue = device::stream(context);
   if (plan.slots > plan.rest)
     packed_fill_diagonals<<<blocks_of(plan.slices * 32), device::block_size, 0, queue>>>(
@@ -451,9 +451,11 @@ void fill_packed(const Context& context, const Plan& plan, const PackedArrays<T>
   PROTEAN_CUDA_CHECK(cudaGetLastError());
 }
 
-template void fill_packed<double>(const Context&, const Plan&, const PackedArrays<double>&,
-                                  const CsrMatrix<double>&, std::uint32_t*, double*);
-template void fill_packed<float>(const Context&, const Plan&, const PackedArrays<float>&,
-                                 const CsrMatrix<float>&, std::uint32_t*, float*);
+template void fill_packed<double, double>(const Context&, const Plan&, const PackedArrays<double>&,
+                                          const CsrMatrix<double>&, std::uint32_t*, double*);
+template void fill_packed<double, float>(const Context&, const Plan&, const PackedArrays<float>&,
+                                         const CsrMatrix<double>&, std::uint32_t*, float*);
+template void fill_packed<float, float>(const Context&, const Plan&, const PackedArrays<float>&,
+                                        const CsrMatrix<float>&, std::uint32_t*, float*);
 
 }  // namespace protean::formats::packed_device

@@ -46,8 +46,8 @@ struct PlanArrays {
 void write_heads(const Context& context, const PlanArrays& arrays, SliceHead* heads, std::uint32_t* code);
 
 // Everything else. `a` views the arrays, of which code and values are written.
-template <class T>
-void fill_packed(const Context& context, const Plan& plan, const PackedArrays<T>& a, const CsrMatrix<T>& csr,
-                 std::uint32_t* code, T* values);
+template <class T, class V>
+void fill_packed(const Context& context, const Plan& plan, const PackedArrays<V>& a, const CsrMatrix<T>& csr,
+                 std::uint32_t* code, V* values);
 
 }  // namespace protean::formats::packed_device

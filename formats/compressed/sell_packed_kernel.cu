@@ -7,16 +7,16 @@ namespace {
 // The part of a row's sum that one of its `split` threads computes. It uses few registers, so that 64 warps
 // of a processor can wait for memory at a time (48 if most slots have offsets). This hides more latency than several
 // loads in each thread.
-template <Rest rest, bool dot, class T>
-struct PackedRows : PackedArrays<T> {
-  using PackedArrays<T>::rows;
+template <Rest rest, bool dot, class T, class V>
+struct PackedRows : PackedArrays<V> {
+  using PackedArrays<V>::rows;
 
   template <int split>
   __device__ T part_sum(std::int64_t p, int part, const T* x) const {
     const SliceHead head = read_head(this->heads, p >> shift);
     const SliceCode c = slice_code(head, this->code);
     const int lane = threadIdx.x % 32;
-    const T* v = this->values + std::int64_t{head.first_slot} * height + lane;
+    const V* v = this->values + std::int64_t{head.first_slot} * height + lane;
     // Slots with offsets wait for two loads, one after the other. The slice is prefetched meanwhile.
     if (rest == Rest::offsets && split == 1) {
       const int all = head.diagonal + head.near + head.far + head.wide;
@@ -40,7 +40,7 @@ struct PackedRows : PackedArrays<T> {
       for (int k = 2 * part; k < head.diagonal; k += 2 * split) {
         const int4 slots = __ldg(reinterpret_cast<const int4*>(c.diagonal + k));
         const bool two = k + 1 < head.diagonal;
-        const T first = __ldcs(v + k * height), second = two ? __ldcs(v + (k + 1) * height) : T(0);
+        const T first = __ldcs(v + k * height), second = two ? __ldcs(v + (k + 1) * height) : V(0);
         if (static_cast<unsigned>(slots.y) >> lane & 1) sum += first * __ldg(from + slots.x);
         if (two && static_cast<unsigned>(slots.w) >> lane & 1) sum += second * __ldg(from + slots.z);
       }
@@ -61,7 +61,7 @@ struct PackedRows : PackedArrays<T> {
     }
     for (int k = fours + part; k < head.near; k += split)
       if (const int offset = __ldcs(c.near + k * height + lane); offset != 255)
-        sum += __ldcs(v + k * height) * __ldg(x + __ldg(c.base + k) + offset);
+        sum += T(__ldcs(v + k * height)) * __ldg(x + __ldg(c.base + k) + offset);
     v += head.near * height;
 #pragma unroll 4
     for (int k = part; k < head.far; k += split) {
@@ -81,7 +81,7 @@ struct PackedRows : PackedArrays<T> {
 
   // The slots that are not diagonal, one after another. They take no registers while diagonals are read.
   template <int split>
-  __device__ T few_sum(const SliceHead& head, const SliceCode& c, const T* v, int lane, int part,
+  __device__ T few_sum(const SliceHead& head, const SliceCode& c, const V* v, int lane, int part,
                        const T* x) const {
     T sum = 0;
     const int based = head.near + head.far, all = based + head.wide;
@@ -97,7 +97,7 @@ struct PackedRows : PackedArrays<T> {
       } else {
         col = c.wide[(k - based) * height + lane];
       }
-      if (col >= 0) sum += __ldcs(v + k * height) * __ldg(x + col);
+      if (col >= 0) sum += T(__ldcs(v + k * height)) * __ldg(x + col);
     }
     return sum;
   }
@@ -105,9 +105,9 @@ struct PackedRows : PackedArrays<T> {
   __device__ T whole(std::int64_t, T sum) const { return sum; }
 };
 
-template <int split, Rest rest, bool dot, class T>
+template <int split, Rest rest, bool dot, class T, class V>
 __global__ void __launch_bounds__(device::block_size, rest == Rest::offsets || rest == Rest::many ? 6 : 8)
-    packed_product(PackedRows<rest, dot, T> a, ProductTask<T> task) {
+    packed_product(PackedRows<rest, dot, T, V> a, ProductTask<T> task) {
   multiply_rows<split, dot>(a, task);
 }
 
@@ -120,19 +120,19 @@ struct Asked {
   T *y, *result;
 };
 
-template <bool dot, Rest rest, class T>
-void launch(const Context& context, const PackedArrays<T>& a, int split_, const Asked<T>& q) {
+template <bool dot, Rest rest, class T, class V>
+void launch(const Context& context, const PackedArrays<V>& a, int split_, const Asked<T>& q) {
   const DeviceState& state = context.device_state();
   const unsigned blocks = product_blocks(state, row_pieces(a.rows, split_), dot);
   with_split(split_, [&](auto split) {
-    device::launch(state, packed_product<split(), rest, dot, T>, blocks, device::block_size,
-                   PackedRows<rest, dot, T>{a},
+    device::launch(state, packed_product<split(), rest, dot, T, V>, blocks, device::block_size,
+                   PackedRows<rest, dot, T, V>{a},
                    product_task(context, blocks, q.alpha, q.x, q.beta, q.y, q.result));
   });
 }
 
-template <bool dot, class T>
-void choose(const Context& context, const PackedArrays<T>& a, Launch how, const Asked<T>& asked) {
+template <bool dot, class T, class V>
+void choose(const Context& context, const PackedArrays<V>& a, Launch how, const Asked<T>& asked) {
   if (how.rest == Rest::none)
     launch<dot, Rest::none>(context, a, how.split, asked);
   else if (how.rest == Rest::few)
@@ -145,8 +145,8 @@ void choose(const Context& context, const PackedArrays<T>& a, Launch how, const 
 
 }  // namespace
 
-template <class T>
-void multiply_packed(const Context& context, const PackedArrays<T>& a, Launch how, T alpha, const T* x,
+template <class T, class V>
+void multiply_packed(const Context& context, const PackedArrays<V>& a, Launch how, T alpha, const T* x,
                      T beta, T* y, T* result) {
   const Asked<T> asked{alpha, x, beta, y, result};
   if (result)
@@ -155,9 +155,11 @@ void multiply_packed(const Context& context, const PackedArrays<T>& a, Launch ho
     choose<false>(context, a, how, asked);
 }
 
-template void multiply_packed<double>(const Context&, const PackedArrays<double>&, Launch, double,
-                                      const double*, double, double*, double*);
-template void multiply_packed<float>(const Context&, const PackedArrays<float>&, Launch, float, const float*,
-                                     float, float*, float*);
+template void multiply_packed<double, double>(const Context&, const PackedArrays<double>&, Launch, double,
+                                              const double*, double, double*, double*);
+template void multiply_packed<double, float>(const Context&, const PackedArrays<float>&, Launch, double,
+                                             const double*, double, double*, double*);
+template void multiply_packed<float, float>(const Context&, const PackedArrays<float>&, Launch, float,
+                                            const float*, float, float*, float*);
 
 }  // namespace protean::formats::packed_device

@@ -13,14 +13,15 @@ struct Launch {
   Rest rest = Rest::many;
 };
 
-// y := alpha A x + beta y. When `result` is not null also *result := x . y; alpha is 1 and beta 0 then.
-template <class T>
-void multiply_packed(const Context& context, const PackedArrays<T>& a, Launch how, T alpha, const T* x,
+// y := alpha A x + beta y. When `result` is not null also *result := x . y; alpha is 1 and beta 0 then. V: of the
+// values, T or float.
+template <class T, class V>
+void multiply_packed(const Context& context, const PackedArrays<V>& a, Launch how, T alpha, const T* x,
                      T beta, T* y, T* result);
 
 // Y := alpha A X + beta Y. In sell_packed_multi.cu.
-template <class T>
-void multi_packed_on_device(const Context& context, const PackedArrays<T>& a, T alpha,
+template <class T, class V>
+void multi_packed_on_device(const Context& context, const PackedArrays<V>& a, T alpha,
                             const MultiVectorView<const T>& X, T beta, const MultiVectorView<T>& Y);
 
 }  // namespace protean::formats::packed_device

@@ -5,12 +5,12 @@
 namespace protean::formats::packed_device {
 
 // Kind by kind, so that a thread needs few registers; a row is summed in the order of its slots.
-template <class T, class F>
-__device__ inline void for_products(const PackedArrays<T>& a, std::int64_t p, int, int, F&& f) {
+template <class V, class F>
+__device__ inline void for_products(const PackedArrays<V>& a, std::int64_t p, int, int, F&& f) {
   const SliceHead head = read_head(a.heads, p >> shift);
   const SliceCode c = slice_code(head, a.code);
   const int lane = static_cast<int>(p % height);
-  const T* values = a.values + std::int64_t{head.first_slot} * height + lane;
+  const V* values = a.values + std::int64_t{head.first_slot} * height + lane;
   const std::int32_t start = a.group_start(a.row(p));
 #pragma unroll 2
   for (int k = 0; k < head.diagonal; ++k, values += height) {
@@ -28,17 +28,20 @@ __device__ inline void for_products(const PackedArrays<T>& a, std::int64_t p, in
     if (const std::int32_t col = c.wide[k * height + lane]; col >= 0) f(col, __ldg(values));
 }
 
-template <class T>
-void multi_packed_on_device(const Context& context, const PackedArrays<T>& a, T alpha,
+template <class T, class V>
+void multi_packed_on_device(const Context& context, const PackedArrays<V>& a, T alpha,
                             const MultiVectorView<const T>& X, T beta, const MultiVectorView<T>& Y) {
   multi_rows_on_device<8>(context, a, 1, alpha, X, beta, Y);
 }
 
-template void multi_packed_on_device<double>(const Context&, const PackedArrays<double>&, double,
-                                             const MultiVectorView<const double>&, double,
-                                             const MultiVectorView<double>&);
-template void multi_packed_on_device<float>(const Context&, const PackedArrays<float>&, float,
-                                            const MultiVectorView<const float>&, float,
-                                            const MultiVectorView<float>&);
+template void multi_packed_on_device<double, double>(const Context&, const PackedArrays<double>&, double,
+                                                     const MultiVectorView<const double>&, double,
+                                                     const MultiVectorView<double>&);
+template void multi_packed_on_device<double, float>(const Context&, const PackedArrays<float>&, double,
+                                                    const MultiVectorView<const double>&, double,
+                                                    const MultiVectorView<double>&);
+template void multi_packed_on_device<float, float>(const Context&, const PackedArrays<float>&, float,
+                                                   const MultiVectorView<const float>&, float,
+                                                   const MultiVectorView<float>&);
 
 }  // namespace protean::formats::packed_device

@@ -198,7 +198,7 @@ class CrsdDevice final : public BandsOnDevice<T, CrsdDevice<T>> {
  protected:
   // The scattered values as well, which write() leaves out.
   void do_update_values(const CsrMatrix<T>& csr) override {
-    RowViewOnDevice<T, CrsdDevice<T>>::do_update_values(csr);
+    update_by_view(*this->context(), row_view(), csr, this->values_.data());
   }
 
  private:

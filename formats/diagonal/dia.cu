@@ -3,6 +3,7 @@
 #include "formats/engines/library/library_kernels.hpp"
 #include "formats/engines/view/array_views.hpp"
 #include "formats/entries.hpp"
+#include "operators/narrow_values.hpp"
 
 namespace protean::formats {
 namespace {
@@ -40,7 +41,8 @@ Admission admit(const Context& context, const SparsityPattern& pattern, const Fo
   return admission;
 }
 
-constexpr Kernel kernels[] = {device_kernel<DiaDevice>("native"), PROTEAN_KOKKOS_DEVICE_KERNEL(dia)};
+constexpr Kernel kernels[] = {with_params(device_kernel<DiaDevice>("native"), values_params),
+                              PROTEAN_KOKKOS_DEVICE_KERNEL(dia)};
 
 }  // namespace
 

@@ -2,6 +2,7 @@
 // warp.
 #include "formats/engines/diagonals/diagonals.cuh"
 #include "formats/entries.hpp"
+#include "operators/narrow_values.hpp"
 
 namespace protean::formats {
 namespace {
@@ -34,7 +35,7 @@ Admission admit(const Context& context, const SparsityPattern& pattern, const Fo
   return admission;
 }
 
-constexpr Kernel kernels[] = {device_kernel<HdiDevice>("native")};
+constexpr Kernel kernels[] = {with_params(device_kernel<HdiDevice>("native"), values_params)};
 
 }  // namespace
 

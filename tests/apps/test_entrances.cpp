@@ -112,7 +112,8 @@ class Entrances : public CommandTest {
     const SolveSettings plain;
     also(protean_solver_create(
         s.method.name().c_str(),
-        s.preconditioner.name() == plain.preconditioner.name() ? nullptr : s.preconditioner.name().c_str(), &solver));
+        s.preconditioner.name() == plain.preconditioner.name() ? nullptr : s.preconditioner.name().c_str(),
+        &solver));
     if (s.format != plain.format) also(protean_matrix_set_format(A, s.format.c_str(), nullptr, nullptr));
     if (s.order != plain.order) also(protean_matrix_set_order(A, s.order.c_str()));
     also(protean_solver_set(solver, "relative_tolerance", s.solver.stopping.relative_tolerance));

@@ -4,6 +4,7 @@
 #include "core/bisect.hpp"
 #include "formats/engines/diagonals/diagonal_view.hpp"
 #include "formats/engines/view/row_view.cuh"
+#include "formats/engines/view/stored_values.hpp"
 #include "operators/row_arrays.hpp"
 
 namespace protean::formats {
@@ -139,11 +140,11 @@ __device__ inline std::int64_t hack_of(const std::int64_t* ptr, std::int64_t hac
 
 // ---- Conversion
 
-// All values and bits of the lines. A warp takes 32 rows of a hack through its lines. The columns of a row and of its
+// All values (stored as V) and bits of the lines. A warp takes 32 rows of a hack through its lines. The columns of a row and of its
 // lines both ascend. Either of `values` and `entries` may be null. Entries that lie apart are passed over.
-template <class View, class T>
+template <class View, class T, class V>
 __global__ void __launch_bounds__(device::block_size)
-    line_fill(View a, DevicePattern pattern, const T* from, T* values, std::uint8_t* entries) {
+    line_fill(View a, DevicePattern pattern, const T* from, V* values, std::uint8_t* entries) {
   const int lane = threadIdx.x % 32;
   const std::int64_t pieces = (a.height + 31) / 32;
   const std::int64_t piece = std::int64_t{blockIdx.x} * (device::block_size / 32) + threadIdx.x / 32;
@@ -165,16 +166,16 @@ __global__ void __launch_bounds__(device::block_size)
     const bool stores = i < a.height && l.stores(r);
     const bool has = stores && !walk.ended() && walk.col() == col;
     const unsigned all = __ballot_sync(0xffffffffu, has);
-    if (values && stores) values[l.at + r] = has ? walk.value() : T(0);
+    if (values && stores) values[l.at + r] = has ? static_cast<V>(walk.value()) : V(0);
     if (entries && lane % 8 == 0 && i < a.height && l.stores_some(r, r + 8))
       entries[l.byte(i)] = static_cast<std::uint8_t>(all >> lane);
     walk.advance(has);
   }
 }
 
-template <class View, class T>
+template <class View, class T, class V>
 void queue_line_fill(const Context& context, const View& view, const SparsityPattern& pattern, const T* from,
-                     T* values, std::uint8_t* entries) {
+                     V* values, std::uint8_t* entries) {
   const std::int64_t warps = view.hacks * ((view.height + 31) / 32);
   if (warps == 0) return;
   line_fill<<<blocks_of(warps * 32), device::block_size, 0, device::stream(context)>>>(
@@ -189,7 +190,7 @@ inline void hack_bits(const Context& context, const SparsityPattern& pattern, st
   view.rows = pattern.rows, view.cols = pattern.cols;
   view.height = height, view.hacks = hacks, view.bit_bytes = (height + 7) / 8;
   view.ptr = ptr, view.off = off;
-  queue_line_fill<HackView<float>, float>(context, view, pattern, nullptr, nullptr, bits);
+  queue_line_fill<HackView<float>, float, float>(context, view, pattern, nullptr, nullptr, bits);
 }
 
 // ---- Products
@@ -230,10 +231,10 @@ struct LineRows {
   __device__ T whole(std::int64_t, T sum) const { return sum; }
 };
 
-// dia and hdi.
-template <class T>
-struct LineRows<T, HackView<T>> {
-  HackView<T> a;
+// dia and hdi, whose values may be in float next to vectors in double.
+template <class T, class V>
+struct LineRows<T, HackView<V>> {
+  HackView<V> a;
   std::int64_t rows;
   __device__ std::int64_t row(std::int64_t p) const { return p; }
   template <int split>
@@ -241,7 +242,7 @@ struct LineRows<T, HackView<T>> {
     T sum = 0;
     const std::int64_t h = a.hack(r), begin = __ldg(a.ptr + h);
     const int count = static_cast<int>(__ldg(a.ptr + h + 1) - begin);
-    const T* v = a.values + begin * a.height + r - h * a.height;
+    const V* v = a.values + begin * a.height + r - h * a.height;
     const std::int32_t* its_off = a.off + begin;
 #pragma unroll 4
     for (int d = part; d < count; d += split) {
@@ -310,43 +311,62 @@ inline unsigned line_blocks(const DeviceState& state, std::int64_t pieces, bool 
   return product_blocks(state, dot ? std::min(pieces, most) : pieces, false);
 }
 
-template <class T>
-__global__ void diagonal_main(HackView<T> a, std::int64_t size, T* diagonal) {
+template <class T, class V>
+__global__ void diagonal_main(HackView<V> a, std::int64_t size, T* diagonal) {
   const std::int64_t r = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (r >= size) return;
   const std::int64_t h = a.hack(r), last = a.ptr[h + 1];
   const std::int64_t low =
       first_where<std::int64_t>(a.ptr[h], last, [&](std::int64_t i) { return a.off[i] >= 0; });
-  diagonal[r] = low < last && a.off[low] == 0 ? a.values[low * a.height + r - h * a.height] : T(0);
+  diagonal[r] = low < last && a.off[low] == 0 ? T(a.values[low * a.height + r - h * a.height]) : T(0);
 }
 
-// A matrix in lines. Derived has row_view(), which returns a view of diagonal_view.hpp, and calls write() when its
-// other arrays are there.
+// A matrix in lines: the bits of its entries, and products by Derived, which has with_view(f), with a view of
+// diagonal_view.hpp, and launch<dot>(alpha, x, beta, y, result).
 template <class T, class Derived>
-class LinesOnDevice : public RowViewOnDevice<T, Derived>, public HasApplyDot<T> {
+class LineProducts : public RowsOnDevice<T, Derived>, public HasApplyDot<T> {
  public:
-  T* mutable_values() noexcept { return values_.data(); }
   void do_apply_dot(VectorView<const T> x, VectorView<T> y, T* result) const override {
     self().template launch<true>(T(1), x.data, T(0), y.data, result);
   }
 
  protected:
-  LinesOnDevice(const BuildRequest<T>& request, std::int64_t values, std::int64_t bit_bytes)
-      : RowViewOnDevice<T, Derived>(request),
-        values_(request.context, values),
-        entries_(request.context, bit_bytes) {
+  LineProducts(const BuildRequest<T>& request, std::int64_t bit_bytes)
+      : RowsOnDevice<T, Derived>(request), entries_(request.context, bit_bytes) {
     if (bit_bytes > 0) PROTEAN_CUDA_CHECK(cudaMemsetAsync(entries_.data(), 0, entries_.bytes(), queue()));
   }
-
-  void write(const CsrMatrix<T>& csr) {
-    queue_line_fill(*this->context(), self().row_view(), csr.pattern, csr.values, values_.data(),
-                    entries_.data());
-  }
-  // Lanes read their rows together, which the row view does not.
-  void do_update_values(const CsrMatrix<T>& csr) override { write(csr); }
   void do_apply(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const override {
     if (this->rows() > 0) self().template launch<false>(alpha, x.data, beta, y.data, nullptr);
   }
+  cudaStream_t queue() const { return device::stream(*this->context()); }
+
+  Buffer<std::uint8_t> entries_;
+
+ private:
+  const Derived& self() const { return static_cast<const Derived&>(*this); }
+};
+
+// With values of T. Derived has row_view() and calls write() when its other arrays are there.
+template <class T, class Derived>
+class LinesOnDevice : public LineProducts<T, Derived> {
+  friend LineProducts<T, Derived>;
+
+ public:
+  template <class F>
+  decltype(auto) with_view(F&& f) const {
+    return f(self().row_view());
+  }
+
+ protected:
+  LinesOnDevice(const BuildRequest<T>& request, std::int64_t values, std::int64_t bit_bytes)
+      : LineProducts<T, Derived>(request, bit_bytes), values_(request.context, values) {}
+
+  void write(const CsrMatrix<T>& csr) {
+    queue_line_fill(*this->context(), self().row_view(), csr.pattern, csr.values, values_.data(),
+                    this->entries_.data());
+  }
+  // Lanes read their rows together, which the row view does not.
+  void do_update_values(const CsrMatrix<T>& csr) override { write(csr); }
 
   template <bool dot>
   void launch(T alpha, const T* x, T beta, T* y, T* result) const {
@@ -358,11 +378,9 @@ class LinesOnDevice : public RowViewOnDevice<T, Derived>, public HasApplyDot<T> 
                    product_task(*this->context(), blocks, alpha, x, beta, y, result));
   }
 
-  std::size_t array_bytes() const noexcept { return values_.bytes() + entries_.bytes(); }
-  cudaStream_t queue() const { return device::stream(*this->context()); }
+  std::size_t array_bytes() const noexcept { return values_.bytes() + this->entries_.bytes(); }
 
   Buffer<T> values_;
-  Buffer<std::uint8_t> entries_;
 
  private:
   const Derived& self() const { return static_cast<const Derived&>(*this); }
@@ -371,7 +389,7 @@ class LinesOnDevice : public RowViewOnDevice<T, Derived>, public HasApplyDot<T> 
 // bdia and crsd.
 template <class T, class Derived>
 class BandsOnDevice : public LinesOnDevice<T, Derived> {
-  friend LinesOnDevice<T, Derived>;
+  friend LineProducts<T, Derived>;
 
  protected:
   using LinesOnDevice<T, Derived>::LinesOnDevice;
@@ -399,61 +417,88 @@ struct DeviceDiagonals {
 };
 
 template <class T>
-class HackDevice : public LinesOnDevice<T, HackDevice<T>>, public HasRowArrays<T> {
-  friend LinesOnDevice<T, HackDevice<T>>;
+class HackDevice : public LineProducts<T, HackDevice<T>>, public HasRowArrays<T> {
+  friend LineProducts<T, HackDevice<T>>;
 
  public:
+  template <class F>
+  decltype(auto) with_view(F&& f) const {
+    return lines_.visit([&](const auto* values) { return f(view_of(values)); });
+  }
   RowArrays<T> row_arrays() const noexcept override {
-    const HackView<T> a = row_view();
     RowArrays<T> rows;
     rows.kind = RowArrays<T>::Kind::diagonals;
     rows.version = 1;
-    rows.rows = this->rows(), rows.stored = this->values_.size();
-    rows.values = a.values, rows.height = a.height, rows.bit_bytes = a.bit_bytes;
-    rows.ptr = a.ptr, rows.off = a.off, rows.entries = a.entries;
+    rows.rows = this->rows(), rows.stored = lines_.size();
+    with_view([&]<class V>(const HackView<V>& a) {
+      if constexpr (std::is_same_v<V, T>)
+        rows.values = a.values;
+      else
+        rows.narrow_values = a.values;
+      rows.height = a.height, rows.bit_bytes = a.bit_bytes;
+      rows.ptr = a.ptr, rows.off = a.off, rows.entries = a.entries;
+    });
     return rows;
-  }
-  HackView<T> row_view() const noexcept {
-    HackView<T> view{};
-    view.values = this->values_.data(), view.entries = this->entries_.data();
-    view.rows = this->rows(), view.cols = this->cols();
-    view.height = where_.height, view.hacks = where_.ptr.size() - 1, view.bit_bytes = (where_.height + 7) / 8;
-    view.ptr = where_.ptr.data(), view.off = where_.off.data();
-    return view;
   }
   void diagonal(VectorView<T> d) const override {
     const detail::DeviceScope scope(*this->context());
     if (d.size == 0) return;
-    diagonal_main<<<blocks_of(d.size), device::block_size, 0, this->queue()>>>(row_view(), d.size, d.data);
+    with_view([&](const auto& view) {
+      diagonal_main<<<blocks_of(d.size), device::block_size, 0, this->queue()>>>(view, d.size, d.data);
+    });
     PROTEAN_CUDA_CHECK(cudaGetLastError());
   }
 
  protected:
   HackDevice(const BuildRequest<T>& request, DeviceDiagonals where)
-      : LinesOnDevice<T, HackDevice<T>>(request, where.height * where.off.size(),
-                                        (where.height + 7) / 8 * where.off.size()),
-        where_(std::move(where)) {
+      : LineProducts<T, HackDevice<T>>(request, (where.height + 7) / 8 * where.off.size()),
+        where_(std::move(where)),
+        lines_(request.context, where_.height * where_.off.size(), request.float_values) {
     split_ =
         row_split(request.context->device_state(), this->rows(),
                   static_cast<double>(where_.off.size() / std::max<std::int64_t>(1, where_.ptr.size() - 1)));
-    if (where_.off.size() > 0) this->write(request.csr);
+    lines_.visit([&](auto* values) { write(request.csr, values); });
+  }
+
+  // Lanes read their rows together, which the row view does not.
+  void do_update_values(const CsrMatrix<T>& csr) override {
+    lines_.rewrite(this->float_values(), [&](auto* values) { write(csr, values); });
   }
 
   std::size_t array_bytes() const noexcept {
-    return LinesOnDevice<T, HackDevice<T>>::array_bytes() + where_.off.bytes();
+    return lines_.bytes() + this->entries_.bytes() + where_.off.bytes();
   }
 
   DeviceDiagonals where_;
+  StoredValues<T> lines_;
 
  private:
+  template <class V>
+  HackView<V> view_of(const V* values) const noexcept {
+    HackView<V> view{};
+    view.values = values, view.entries = this->entries_.data();
+    view.rows = this->rows(), view.cols = this->cols();
+    view.height = where_.height, view.hacks = where_.ptr.size() - 1, view.bit_bytes = (where_.height + 7) / 8;
+    view.ptr = where_.ptr.data(), view.off = where_.off.data();
+    return view;
+  }
+  template <class V>
+  void write(const CsrMatrix<T>& csr, V* values) {
+    if (where_.off.size() == 0) return;
+    queue_line_fill(*this->context(), view_of(values), csr.pattern, csr.values, values,
+                    this->entries_.data());
+  }
+
   template <bool dot>
   void launch(T alpha, const T* x, T beta, T* y, T* result) const {
     const DeviceState& state = this->context()->device_state();
     const unsigned blocks = line_blocks(state, row_pieces(this->rows(), split_), dot);
-    with_split(split_, [&](auto split) {
-      device::launch(state, line_product<split(), dot, T, HackView<T>>, blocks, device::block_size,
-                     LineRows<T, HackView<T>>{row_view(), this->rows()},
-                     product_task(*this->context(), blocks, alpha, x, beta, y, result));
+    with_view([&]<class V>(const HackView<V>& view) {
+      with_split(split_, [&](auto split) {
+        device::launch(state, line_product<split(), dot, T, HackView<V>>, blocks, device::block_size,
+                       LineRows<T, HackView<V>>{view, this->rows()},
+                       product_task(*this->context(), blocks, alpha, x, beta, y, result));
+      });
     });
   }
 

@@ -48,6 +48,14 @@ __global__ void view_update(View view, DeviceRowPointers row_ptr, const T* from,
   view.for_entries(p, [&](std::int32_t, std::int64_t place) { values[place] = from[k++]; });
 }
 
+template <class View, class T>
+void update_by_view(const Context& context, const View& view, const CsrMatrix<T>& csr, T* values) {
+  if (view.positions() == 0) return;
+  view_update<<<blocks_of(view.positions()), device::block_size, 0, device::stream(context)>>>(
+      view, DeviceRowPointers{csr.pattern.row_ptr.p32, csr.pattern.row_ptr.p64}, csr.values, values);
+  PROTEAN_CUDA_CHECK(cudaGetLastError());
+}
+
 // Internal, because row_view.hpp has a function of this name for the same views.
 template <class T, class View>
 static CsrMatrix<T> csr_from_view(const ContextPtr& context, std::int64_t rows, std::int64_t cols,
@@ -71,33 +79,45 @@ static CsrMatrix<T> csr_from_view(const ContextPtr& context, std::int64_t rows, 
   return builder.freeze();
 }
 
-// A matrix in device memory with a view of its rows. Derived has row_view() and mutable_values() as on the host, and
-// its own do_apply().
+// A matrix in device memory. Derived has with_view(f), which calls f with a view of its rows as on the host and returns
+// what f returns, do_update_values() and do_apply(). The values of the view may be in float if T is double.
 template <class T, class Derived>
-class RowViewOnDevice : public AssembledMatrix<T> {
+class RowsOnDevice : public AssembledMatrix<T> {
  public:
   using AssembledMatrix<T>::AssembledMatrix;
   CsrMatrix<T> to_csr() const override {
     const detail::DeviceScope scope(*this->context());
-    return csr_from_view<T>(this->context(), this->rows(), this->cols(), this->nonzeros(), self().row_view());
+    return self().with_view([&](const auto& view) {
+      return csr_from_view<T>(this->context(), this->rows(), this->cols(), this->nonzeros(), view);
+    });
   }
   void diagonal(VectorView<T> d) const override {
     const detail::DeviceScope scope(*this->context());
-    const auto view = self().row_view();
-    if (d.size == 0 || view.positions() == 0) return;
-    view_diagonal<<<blocks_of(view.positions()), device::block_size, 0, device::stream(*this->context())>>>(
-        view, d.size, d.data);
-    PROTEAN_CUDA_CHECK(cudaGetLastError());
+    self().with_view([&](const auto& view) {
+      if (d.size == 0 || view.positions() == 0) return;
+      view_diagonal<<<blocks_of(view.positions()), device::block_size, 0, device::stream(*this->context())>>>(
+          view, d.size, d.data);
+      PROTEAN_CUDA_CHECK(cudaGetLastError());
+    });
+  }
+
+ private:
+  const Derived& self() const { return static_cast<const Derived&>(*this); }
+};
+
+// The same for values of T. Derived has row_view() and mutable_values() as on the host, and its own do_apply().
+template <class T, class Derived>
+class RowViewOnDevice : public RowsOnDevice<T, Derived> {
+ public:
+  using RowsOnDevice<T, Derived>::RowsOnDevice;
+  template <class F>
+  decltype(auto) with_view(F&& f) const {
+    return f(self().row_view());
   }
 
  protected:
   void do_update_values(const CsrMatrix<T>& csr) override {
-    const auto view = self().row_view();
-    if (view.positions() == 0) return;
-    view_update<<<blocks_of(view.positions()), device::block_size, 0, device::stream(*this->context())>>>(
-        view, DeviceRowPointers{csr.pattern.row_ptr.p32, csr.pattern.row_ptr.p64}, csr.values,
-        static_cast<Derived&>(*this).mutable_values());
-    PROTEAN_CUDA_CHECK(cudaGetLastError());
+    update_by_view(*this->context(), self().row_view(), csr, static_cast<Derived&>(*this).mutable_values());
   }
 
  private:

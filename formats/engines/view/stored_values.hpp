@@ -1,5 +1,5 @@
-// The values of a matrix with vectors of T: in T, or in float although T is double (BuildRequest::float_values). Host
-// memory. Private to formats/.
+// The values of a matrix with vectors of T: in T, or in float although T is double (BuildRequest::float_values), in
+// memory of the context. Private to formats/.
 #pragma once
 #include <cstdint>
 #include <string>
