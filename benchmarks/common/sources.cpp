@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <sstream>
 
+#include "core/error.hpp"
 #include "core/identical.hpp"
 #include "core/io/matrix_market.hpp"
 
@@ -22,13 +24,33 @@ const std::vector<Source>& sources() {
   return list;
 }
 
+namespace {
+
+// KIND:NAME=VALUE+NAME=VALUE
+Source generated(const std::string& name) {
+  const std::size_t colon = name.find(':');
+  Source source{name, name.substr(0, colon), {}};
+  std::istringstream rest(name.substr(colon + 1));
+  for (std::string word; std::getline(rest, word, '+');) {
+    const std::size_t equal = word.find('=');
+    if (equal == std::string::npos)
+      throw BadArgument("matrix " + name + ": expected NAME=VALUE, not " + word);
+    source.params[word.substr(0, equal)] = std::stod(word.substr(equal + 1));
+  }
+  return source;
+}
+
+}  // namespace
+
 std::vector<Source> sources_named(const std::vector<std::string>& names) {
   if (names.empty()) return sources();
   std::vector<Source> chosen;
   for (const std::string& name : names) {
     const auto found = std::find_if(sources().begin(), sources().end(),
                                     [&](const Source& source) { return source.name == name; });
-    chosen.push_back(found != sources().end() ? *found : Source{name, "", {}});
+    chosen.push_back(found != sources().end()      ? *found
+                     : name.find(':') != name.npos ? generated(name)
+                                                   : Source{name, "", {}});
   }
   return chosen;
 }

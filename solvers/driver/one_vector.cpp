@@ -290,7 +290,10 @@ class OneVectorRun final : private Inquiry<T> {
     return {of, method_.scratch(), method_.spare(), workspace_.number};
   }
   bool resumes(const Course<T>&) override { return method_.signals().resumable; }
-  bool renews(const Course<T>&) override { return method_.renews() && (left_rounding_ || given_matrix()); }
+  // Not on a device, where steps may be queued that go on with the old residual.
+  bool renews(const Course<T>&) override {
+    return method_.renews() && context().space() == Space::host && (left_rounding_ || given_matrix());
+  }
   bool leaves_rounding(const std::string& why) override {
     rounds_ = false;  // the method begins again
     return leave_rounding(system().A, why);
