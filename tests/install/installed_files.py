@@ -63,8 +63,8 @@ expect((prefix / "share" / "protean" / "tables").is_dir(), "the folder of contri
 
 # Links between the installed documents lead somewhere; what is only in the sources is named here.
 documents = prefix / "share" / "doc" / "Protean"
-only_in_sources = ("benchmarks", "tests", "core", "operators", "formats", "solvers", "preconditioners", "apps",
-                   "research")
+only_in_sources = ("benchmarks", "tests", "core", "operators", "formats", "solvers", "preconditioners", "distributed",
+                   "apps", "research")
 found = 0
 for document in [documents / "README.md", documents / "problems" / "README.md", documents / "docs" / "formats.md",
                  documents / "docs" / "adaptive.md", documents / "docs" / "architecture.md"]:

@@ -10,7 +10,8 @@ import pathlib
 import re
 import sys
 
-ROOMS = ("core", "operators", "formats", "solvers", "preconditioners", "systems", "interfaces", "apps", "research")
+ROOMS = ("core", "operators", "formats", "solvers", "preconditioners", "distributed", "systems", "interfaces", "apps",
+         "research")
 NAMESPACE = re.compile(r"^(?:inline )?namespace\b\s*(?:PROTEAN_\w+\s+)?([\w:]*)\s*\{(?!.*\}$)")
 TYPE = re.compile(r"^(?:template\b.*>\s*)?(?:struct|class|enum class|enum|union)\s+"
                   r"(?:PROTEAN_\w+\s+)?(?:alignas\([^)]*\)\s*)?(\w+)\b(?!::)([^;]*)$")

@@ -8,13 +8,14 @@ import re
 import sys
 
 source = pathlib.Path(sys.argv[1])
-library = {"core", "operators", "formats", "preconditioners", "solvers", "systems"}
+library = {"core", "operators", "formats", "preconditioners", "solvers", "distributed", "systems"}
 below = {
     "core": {"core"},
     "operators": {"core", "operators"},
     "formats": {"core", "operators", "formats"},
     "preconditioners": {"core", "operators", "formats", "preconditioners"},
     "solvers": {"core", "operators", "preconditioners", "solvers"},
+    "distributed": {"core", "operators", "formats", "preconditioners", "distributed"},
     "systems": library,
     "interfaces/c": library,
     "interfaces/dealii": library,
