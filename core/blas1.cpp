@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/blas1_loops.hpp"
+#include "core/communicator.hpp"
 #include "core/device_checks.hpp"
 #include "core/error.hpp"
 #include "core/parallel.hpp"
@@ -224,15 +225,18 @@ void multiply(const Context& context, VectorView<const T> x, VectorView<const T>
 
 template <class T>
 void reciprocal(const Context& context, VectorView<T> d, T* result) {
-  check(context, d.size, d);
-  PROTEAN_ON_DEVICE(reciprocal<T>(context, d, result), result);
-  sum_parts<1>(context, d.size, result, [&](const auto& loops, Size begin, Size size, T* sums) {
-    sums[0] = loops.reciprocal(size, d.data + begin);
+  detail::sum_over_parts(context, result, 1, [&] {
+    check(context, d.size, d);
+    PROTEAN_ON_DEVICE(reciprocal<T>(context, d, result), result);
+    sum_parts<1>(context, d.size, result, [&](const auto& loops, Size begin, Size size, T* sums) {
+      sums[0] = loops.reciprocal(size, d.data + begin);
+    });
   });
 }
 
+namespace {
 template <class T>
-void max_abs(const Context& context, VectorView<const T> x, T* result) {
+void largest_of_part(const Context& context, VectorView<const T> x, T* result) {
   check(context, x.size, x);
   PROTEAN_ON_DEVICE(max_abs<T>(context, x, result), result);
   const auto& loops = blas1_loops<T>();
@@ -247,6 +251,13 @@ void max_abs(const Context& context, VectorView<const T> x, T* result) {
   for (T value : largest)
     if (!(value <= *result)) *result = *result != *result ? *result : value;
 }
+}  // namespace
+
+template <class T>
+void max_abs(const Context& context, VectorView<const T> x, T* result) {
+  largest_of_part<T>(context, x, result);
+  if (detail::Communicator* const all = detail::communicator_of(context)) all->largest(context, result);
+}
 
 template <class T>
 void scalar_product([[maybe_unused]] const Context& context, Coefficient<T> a, Coefficient<T> b, T* result) {
@@ -257,30 +268,36 @@ void scalar_product([[maybe_unused]] const Context& context, Coefficient<T> a, C
 
 template <class T>
 void dot(const Context& context, VectorView<const T> x, VectorView<const T> y, T* result) {
-  check(context, x.size, x, y);
-  PROTEAN_ON_DEVICE(dot<T>(context, x, y, result), result);
-  sum_parts<1>(context, x.size, result, [&](const auto& loops, Size begin, Size size, T* sums) {
-    sums[0] = loops.dot(size, x.data + begin, y.data + begin);
+  detail::sum_over_parts(context, result, 1, [&] {
+    check(context, x.size, x, y);
+    PROTEAN_ON_DEVICE(dot<T>(context, x, y, result), result);
+    sum_parts<1>(context, x.size, result, [&](const auto& loops, Size begin, Size size, T* sums) {
+      sums[0] = loops.dot(size, x.data + begin, y.data + begin);
+    });
   });
 }
 
 template <class T>
 void dot_pair(const Context& context, VectorView<const T> x, VectorView<const T> y, VectorView<const T> z,
               T* result) {
-  check(context, x.size, x, y, z);
-  PROTEAN_ON_DEVICE(dot_pair<T>(context, x, y, z, result), result);
-  sum_parts<2>(context, x.size, result, [&](const auto& loops, Size begin, Size size, T* sums) {
-    loops.dot_pair(size, x.data + begin, y.data + begin, z.data + begin, sums);
+  detail::sum_over_parts(context, result, 2, [&] {
+    check(context, x.size, x, y, z);
+    PROTEAN_ON_DEVICE(dot_pair<T>(context, x, y, z, result), result);
+    sum_parts<2>(context, x.size, result, [&](const auto& loops, Size begin, Size size, T* sums) {
+      loops.dot_pair(size, x.data + begin, y.data + begin, z.data + begin, sums);
+    });
   });
 }
 
 template <class T>
 void axpy_dot(const Context& context, Coefficient<T> a, VectorView<const T> x, VectorView<T> y, T* result) {
-  check(context, x.size, x, y);
-  PROTEAN_ON_DEVICE(axpy_dot<T>(context, a, x, y, result), a.numerator, a.denominator, result);
-  const T av = a.value();
-  sum_parts<1>(context, x.size, result, [&](const auto& loops, Size begin, Size size, T* sums) {
-    sums[0] = loops.axpy_dot(size, av, x.data + begin, y.data + begin);
+  detail::sum_over_parts(context, result, 1, [&] {
+    check(context, x.size, x, y);
+    PROTEAN_ON_DEVICE(axpy_dot<T>(context, a, x, y, result), a.numerator, a.denominator, result);
+    const T av = a.value();
+    sum_parts<1>(context, x.size, result, [&](const auto& loops, Size begin, Size size, T* sums) {
+      sums[0] = loops.axpy_dot(size, av, x.data + begin, y.data + begin);
+    });
   });
 }
 
@@ -300,24 +317,26 @@ void multiply_add(const Context& context, VectorView<const T> d, VectorView<cons
 template <class T>
 void cg_residual(const Context& context, Coefficient<T> a, VectorView<const T> q, VectorView<const T> d,
                  VectorView<T> r, T* result) {
-  check(context, r.size, q, r);
-  if (d.size > 0) check(context, r.size, d);
-  PROTEAN_ON_DEVICE(cg_residual<T>(context, a, q, d, r, result), a.numerator, a.denominator, result);
-  const T av = a.value();
-  if (context.deterministic()) {
-    // As axpy, multiply and dot would one after another.
+  detail::sum_over_parts(context, result, 2, [&] {
+    check(context, r.size, q, r);
+    if (d.size > 0) check(context, r.size, d);
+    PROTEAN_ON_DEVICE(cg_residual<T>(context, a, q, d, r, result), a.numerator, a.denominator, result);
+    const T av = a.value();
+    if (context.deterministic()) {
+      // As axpy, multiply and dot would one after another.
+      sum_parts<2>(context, r.size, result, [&](const auto& loops, Size i, Size size, T* sums) {
+        loops.axpy(size, -av, q.data + i, r.data + i);
+        sums[0] = sums[1] = loops.dot(size, r.data + i, r.data + i);
+        if (d.size == 0) return;
+        std::array<T, strip> z;
+        loops.multiply(size, d.data + i, r.data + i, z.data());
+        sums[1] = loops.dot(size, r.data + i, z.data());
+      });
+      return;
+    }
     sum_parts<2>(context, r.size, result, [&](const auto& loops, Size i, Size size, T* sums) {
-      loops.axpy(size, -av, q.data + i, r.data + i);
-      sums[0] = sums[1] = loops.dot(size, r.data + i, r.data + i);
-      if (d.size == 0) return;
-      std::array<T, strip> z;
-      loops.multiply(size, d.data + i, r.data + i, z.data());
-      sums[1] = loops.dot(size, r.data + i, z.data());
+      loops.cg_residual(size, av, q.data + i, offset(d, i), r.data + i, sums);
     });
-    return;
-  }
-  sum_parts<2>(context, r.size, result, [&](const auto& loops, Size i, Size size, T* sums) {
-    loops.cg_residual(size, av, q.data + i, offset(d, i), r.data + i, sums);
   });
 }
 
@@ -357,11 +376,13 @@ template <class T>
 void bicgstab_half(const Context& context, Coefficient<T> a, VectorView<const T> v, VectorView<const T> d,
                    VectorView<T> r, VectorView<T> z, T* result) {
   if (d.size == 0) return axpy_dot<T>(context, a, v, r, result);
-  check(context, r.size, v, d, r, z);
-  PROTEAN_ON_DEVICE(bicgstab_half<T>(context, a, v, d, r, z, result), a.numerator, a.denominator, result);
-  const T av = a.value();
-  sum_parts<1>(context, r.size, result, [&](const auto& loops, Size i, Size size, T* sums) {
-    sums[0] = loops.axpy_dot_scaled(size, av, v.data + i, r.data + i, d.data + i, z.data + i);
+  detail::sum_over_parts(context, result, 1, [&] {
+    check(context, r.size, v, d, r, z);
+    PROTEAN_ON_DEVICE(bicgstab_half<T>(context, a, v, d, r, z, result), a.numerator, a.denominator, result);
+    const T av = a.value();
+    sum_parts<1>(context, r.size, result, [&](const auto& loops, Size i, Size size, T* sums) {
+      sums[0] = loops.axpy_dot_scaled(size, av, v.data + i, r.data + i, d.data + i, z.data + i);
+    });
   });
 }
 
@@ -369,13 +390,15 @@ template <class T>
 void bicgstab_update(const Context& context, Coefficient<T> a, VectorView<const T> p, Coefficient<T> w,
                      VectorView<const T> s, VectorView<const T> t, VectorView<const T> r0, VectorView<T> x,
                      VectorView<T> r, T* result) {
-  check(context, x.size, p, s, t, r0, x, r);
-  PROTEAN_ON_DEVICE(bicgstab_update<T>(context, a, p, w, s, t, r0, x, r, result), a.numerator, a.denominator,
-                    w.numerator, w.denominator, result);
-  const T av = a.value(), wv = w.value();
-  sum_parts<2>(context, x.size, result, [&](const auto& loops, Size i, Size size, T* sums) {
-    loops.bicgstab_update(size, av, p.data + i, wv, s.data + i, t.data + i, r0.data + i, x.data + i,
-                          r.data + i, sums);
+  detail::sum_over_parts(context, result, 2, [&] {
+    check(context, x.size, p, s, t, r0, x, r);
+    PROTEAN_ON_DEVICE(bicgstab_update<T>(context, a, p, w, s, t, r0, x, r, result), a.numerator,
+                      a.denominator, w.numerator, w.denominator, result);
+    const T av = a.value(), wv = w.value();
+    sum_parts<2>(context, x.size, result, [&](const auto& loops, Size i, Size size, T* sums) {
+      loops.bicgstab_update(size, av, p.data + i, wv, s.data + i, t.data + i, r0.data + i, x.data + i,
+                            r.data + i, sums);
+    });
   });
 }
 
@@ -384,37 +407,43 @@ constexpr int block_columns = 32;
 
 template <class T>
 void block_dot(const Context& context, VectorBlock<const T> V, VectorView<const T> w, T* result) {
-  check(context, w.size, w, V);
-  PROTEAN_ALWAYS_ON_DEVICE(block_dot<T>(context, V, w, result), result);
-  if (device_work.ended() && V.count <= detail::most_heeding_dots) return;
-  for (Size first = 0; first < V.count; first += block_columns) {
-    const Size columns = std::min<Size>(block_columns, V.count - first);
-    const T* const data = V.data + first * V.stride;
-    T sums[block_columns];
-    sum_parts<block_columns>(
-        context, w.size, sums, [&](const auto& loops, Size begin, Size size, T* partial) {
-          std::fill_n(partial, block_columns, T(0));
-          if (context.deterministic()) {  // as dot
-            for (Size j = 0; j < columns; ++j)
-              partial[j] = loops.dot(size, data + begin + j * V.stride, w.data + begin);
-            return;
-          }
-          loops.block_dot(size, data + begin, V.stride, columns, w.data + begin, partial);
-        });
-    std::copy_n(sums, columns, result + first);
-  }
+  detail::sum_over_parts(context, result, static_cast<int>(V.count), [&] {
+    check(context, w.size, w, V);
+    PROTEAN_ALWAYS_ON_DEVICE(block_dot<T>(context, V, w, result), result);
+    if (device_work.ended() && V.count <= detail::most_heeding_dots) return;
+    for (Size first = 0; first < V.count; first += block_columns) {
+      const Size columns = std::min<Size>(block_columns, V.count - first);
+      const T* const data = V.data + first * V.stride;
+      T sums[block_columns];
+      sum_parts<block_columns>(
+          context, w.size, sums, [&](const auto& loops, Size begin, Size size, T* partial) {
+            std::fill_n(partial, block_columns, T(0));
+            if (context.deterministic()) {  // as dot
+              for (Size j = 0; j < columns; ++j)
+                partial[j] = loops.dot(size, data + begin + j * V.stride, w.data + begin);
+              return;
+            }
+            loops.block_dot(size, data + begin, V.stride, columns, w.data + begin, partial);
+          });
+      std::copy_n(sums, columns, result + first);
+    }
+  });
 }
 
 template <class T>
 void block_axpy(const Context& context, T factor, VectorBlock<const T> V, const T* h, VectorView<T> w,
                 T* result) {
-  check(context, w.size, w, V);
-  PROTEAN_ON_DEVICE(block_axpy<T>(context, factor, V, h, w, result), h, result);
-  T unused;
-  sum_parts<1>(context, w.size, result ? result : &unused,
-               [&](const auto& loops, Size i, Size size, T* sums) {
-                 sums[0] = loops.block_axpy(size, factor, V.data + i, V.stride, V.count, h, w.data + i);
-               });
+  const auto update = [&] {
+    check(context, w.size, w, V);
+    PROTEAN_ON_DEVICE(block_axpy<T>(context, factor, V, h, w, result), h, result);
+    T unused;
+    sum_parts<1>(context, w.size, result ? result : &unused,
+                 [&](const auto& loops, Size i, Size size, T* sums) {
+                   sums[0] = loops.block_axpy(size, factor, V.data + i, V.stride, V.count, h, w.data + i);
+                 });
+  };
+  if (!result) return update();
+  detail::sum_over_parts(context, result, 1, update);
 }
 
 #define PROTEAN_INSTANTIATE(T)                                                                             \

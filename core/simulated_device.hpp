@@ -18,6 +18,8 @@ struct FormatEntry;  // operators/assembled_matrix.hpp
 
 namespace protean::detail {
 
+class Communicator;  // core/communicator.hpp
+
 class SimulatedDevice {
  public:
   virtual ~SimulatedDevice() = default;
@@ -41,8 +43,13 @@ class SimulatedDevice {
   void set_ended(bool ended) noexcept { ended_ = ended; }
   bool ended() const noexcept { return ended_; }
 
+  // The parts with which this device shares the vectors of a system; null: none.
+  void set_communicator(Communicator* all) noexcept { communicator_ = all; }
+  Communicator* communicator() const noexcept { return communicator_; }
+
  private:
   bool ended_ = false;
+  Communicator* communicator_ = nullptr;
 };
 
 // A context that uses this device. With space host, its buffers lie in the device's memory: it is for code that

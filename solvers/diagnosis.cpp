@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/blas1.hpp"
+#include "core/communicator.hpp"
 #include "core/error.hpp"
 #include "solvers/hashed.hpp"
 #include "solvers/lanes.hpp"
@@ -142,13 +143,15 @@ std::optional<DiagonalSigns> diagonal_signs(const Evidence<T>& of) {
   in_pieces<T>(of.system.context(), d, [&](std::int64_t, T a) {
     signs.not_negative += !(a < T(0)), signs.not_positive += !(a > T(0));
   });
+  signs.not_negative = counted(of.system.context(), signs.not_negative);
+  signs.not_positive = counted(of.system.context(), signs.not_positive);
   return signs;
 }
 
 // v := numbers that look random; another `seed` gives others.
 template <class T>
 void fill_random(const Context& context, std::uint64_t seed, VectorView<T> v) {
-  fill_hashed<T>(context, seed << 40, v);
+  fill_hashed<T>(context, (seed << 40) + static_cast<std::uint64_t>(first_row(context)), v);
 }
 
 }  // namespace
@@ -233,8 +236,8 @@ Diagnosis diagnose(const Evidence<T>& of, const Verdict& verdict, bool first, do
                           detail.empty() ? "" : "; ", in_words<T>(*norms), std::numeric_limits<T>::min())};
   } else if (of_cg && first && verdict.value < 0) {
     if (const auto signs = diagonal_signs(of); signs && signs->not_negative == 0)
-      return {StopReason::negative_definite,
-              fmt::format("{}; all {} diagonal entries are negative", detail, of.system.x.size)};
+      return {StopReason::negative_definite, fmt::format("{}; all {} diagonal entries are negative", detail,
+                                                         all_rows(of.system.context(), of.system.x.size))};
   }
   return {reason, std::move(detail)};
 }
@@ -299,6 +302,20 @@ Diagnosis check_least_squares(const Evidence<T>& of, double rhs_norm) {
                       found, true_residual)};
 }
 
+namespace {
+// Of the entries that the parts have found, the one of the first part that found one, under the caller's number.
+std::optional<BadEntry> first_of_parts(const Context& context, std::optional<BadEntry> found) {
+  Communicator* const all = communicator_of(context);
+  if (!all) return found;
+  const std::vector<double> of_all =
+      all->gathered(found ? std::vector{static_cast<double>(all->number_of(found->row)), found->value}
+                          : std::vector{-1.0, 0.0});
+  for (std::size_t i = 0; i < of_all.size(); i += 2)
+    if (of_all[i] >= 0) return BadEntry{static_cast<std::int64_t>(of_all[i]), of_all[i + 1]};
+  return std::nullopt;
+}
+}  // namespace
+
 template <class T>
 std::optional<BadEntry> first_not_finite(const Context& context, VectorView<const T> v, Vector<T>& number) {
   // A sum of squares is finite if all entries are finite, unless a large one overflows.
@@ -311,7 +328,7 @@ std::optional<BadEntry> first_not_finite(const Context& context, VectorView<cons
       found = BadEntry{
           row, std::isnan(entry) ? std::numeric_limits<double>::quiet_NaN() : static_cast<double>(entry)};
   });
-  return found;
+  return first_of_parts(context, found);
 }
 
 template <class T>
@@ -340,8 +357,8 @@ std::string guess_text(const std::string& what, const BadEntry& bad) {
 template <class T>
 std::string text_of(const BadEntry& bad, bool unseen, const Evidence<T>& of) {
   std::string text = fmt::format("x is {} in row {} (from 0)", bad.value, bad.row);
-  if (!unseen) return text;
   const Context& context = of.system.context();
+  if (!unseen || communicator_of(context)) return text;  // of several parts only one has the row
   const VectorView<T> unit = of.spare[0], column = of.spare[1];
   fill<T>(context, T(0), unit);
   fill<T>(context, T(1), {unit.data + bad.row, 1, unit.space});
@@ -357,7 +374,7 @@ std::optional<Diagnosis> find_inconsistent(const Evidence<T>& of, double toleran
   const Context& context = system.context();
   Vector<T>& number = of.number;
   const VectorView<T> v = of.spare[0], q = of.spare[1];
-  const auto root = std::sqrt(static_cast<double>(system.x.size));
+  const auto root = std::sqrt(static_cast<double>(all_rows(context, system.x.size)));
   const auto sum_with_ones = [&](VectorView<const T> w) {
     fill<T>(context, T(1), v);
     return std::abs(
@@ -409,12 +426,15 @@ std::string fault_of_preconditioner(const Evidence<T>& of) {
     else
       std::erase_if(zeros,
                     [&](std::int64_t row) { return !std::binary_search(found.begin(), found.end(), row); });
-    if (zeros.empty()) break;
+    if (counted(context, std::ssize(zeros)) == 0) break;
   }
-  if (!zeros.empty())
-    return zeros.size() == 1 ? fmt::format("row {} (from 0) of M^-1 is zero", zeros.front())
-                             : fmt::format("{} rows of M^-1 are zero, the first of them row {} (from 0)",
-                                           zeros.size(), zeros.front());
+  if (const std::int64_t count = counted(context, std::ssize(zeros)); count > 0) {
+    const std::optional<BadEntry> first =
+        first_of_parts(context, zeros.empty() ? std::nullopt : std::optional(BadEntry{zeros.front(), 0.0}));
+    return count == 1 ? fmt::format("row {} (from 0) of M^-1 is zero", first->row)
+                      : fmt::format("{} rows of M^-1 are zero, the first of them row {} (from 0)", count,
+                                    first->row);
+  }
   system.A.apply(z, v);
   const double both = norm<T>(context, v, number), growth = both / std::max(of_v, of_product);
   constexpr double too_much = sizeof(T) == 4 ? 1e6 : 1e12;

@@ -29,6 +29,7 @@
 // basis, and nothing is copied. A column that ends leaves its lane, where zeros take its place. A column that must
 // begin again in the middle of the cycle waits until the others have ended or begin again, too; meanwhile its lane does
 // not run, and the steps of the others do not count for it.
+#include "core/communicator.hpp"
 #include "solvers/forms.hpp"
 #include "solvers/methods.hpp"
 
@@ -58,7 +59,7 @@ class GmresOf : public StepsOf<L> {
       : Base(lanes),
         twice_(options.orthogonalization == "cgs2"),
         // In exact arithmetic n steps are enough.
-        m_(std::min(options.restart, std::max<std::int64_t>(lanes.rows(), 1))) {
+        m_(std::min(options.restart, std::max<std::int64_t>(all_rows(lanes.context(), lanes.rows()), 1))) {
     lanes.add_block(basis_, m_ + 1, false);
     lanes.add(u_);
     if (lanes.preconditioned()) {

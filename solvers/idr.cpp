@@ -19,6 +19,7 @@
 //
 // Memory: 3 s + 3 vectors of n, with M one more. Vectors of n that a step reads + writes on average for s = 4, without
 // the matrix: 33 + 10.
+#include "core/communicator.hpp"
 #include "solvers/forms.hpp"
 #include "solvers/hashed.hpp"
 #include "solvers/methods.hpp"
@@ -48,7 +49,8 @@ class Idr final : public StepsOf<L> {
 
   Idr(L& lanes, const SolverOptions& options)
       // No more than n vectors are independent.
-      : Base(lanes), s_(std::min(options.s, std::max<std::int64_t>(lanes.rows(), 1))) {
+      : Base(lanes),
+        s_(std::min(options.s, std::max<std::int64_t>(all_rows(lanes.context(), lanes.rows()), 1))) {
     for (LaneVectors<T>* v : {&p_, &g_, &u_}) lanes.add_block(*v, s_);
     for (LaneVectors<T>* v : {&r_, &v_, &t_}) lanes.add(*v);
     if (lanes.preconditioned()) lanes.add(z_);
@@ -208,7 +210,8 @@ class Idr final : public StepsOf<L> {
     const GmresScalars<T> root = lanes.gmres_scalars(numbers, 1);
     for (std::int64_t j = 0; j < P.count; ++j) {
       const VectorView<T> p = lanes.vector(P, j);
-      fill_hashed<T>(lanes.context(), static_cast<std::uint64_t>(j * lanes.rows()), p);
+      const std::int64_t first = j * all_rows(lanes.context(), lanes.rows()) + first_row(lanes.context());
+      fill_hashed<T>(lanes.context(), static_cast<std::uint64_t>(first), p);
       for (int pass = 0; pass < 2; ++pass)
         for (std::int64_t i = 0; i < j; ++i) {
           lanes.dot(lanes.vector(P, i), p, lanes.at(projection));

@@ -7,6 +7,7 @@
 #include <limits>
 #include <vector>
 
+#include "core/communicator.hpp"
 #include "core/error.hpp"
 #include "core/multi_blas1.hpp"
 #include "solvers/diagnosis.hpp"
@@ -27,7 +28,9 @@ VectorBlock<const T> null_space_of(const SolverOptions& options, VectorBlock<con
   if (N.count == 0 && options.null_space == "constant") {
     if (constant.size() != n || n == 0) {
       constant = Vector<T>(context, n);
-      fill<T>(*context, static_cast<T>(1 / std::sqrt(std::max(1.0, static_cast<double>(n)))), constant);
+      fill<T>(*context,
+              static_cast<T>(1 / std::sqrt(std::max(1.0, static_cast<double>(all_rows(*context, n))))),
+              constant);
     }
     N = {constant.data(), n, n, 1, context->space()};
   }

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "core/blas1.hpp"
+#include "core/communicator.hpp"
 #include "core/error.hpp"
 #include "preconditioners/common/by_solving.hpp"
 #include "preconditioners/common/diagonal.hpp"
@@ -101,7 +102,7 @@ class Chebyshev final : public BySolving<T> {
     reciprocal<T>(*context, inverse, unusable.data());
     if (!looked && fetch(*context, unusable.data()) > 0 && options_.zero_diagonal == ZeroDiagonal::error)
       refuse_diagonal<T>(name(), on_host);
-    const double lambda = A.rows() > 0 ? safety * ritz_value(A, inverse) : 1;
+    const double lambda = all_rows(*context, A.rows()) > 0 ? safety * ritz_value(A, inverse) : 1;
     std::swap(inverse_, inverse);
     A_ = &A, lambda_ = lambda;
   }

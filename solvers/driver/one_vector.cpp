@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "core/blas1.hpp"
+#include "core/communicator.hpp"
 #include "core/error.hpp"
 #include "core/option_checks.hpp"
 #include "operators/kernel_loading.hpp"
@@ -271,7 +272,7 @@ class OneVectorRun final : private Inquiry<T> {
     info_ = {.iteration = report.iterations,
              .residual = residual,
              .relative_residual = course_.relative(residual),
-             .seconds = seconds(),
+             .seconds = agreed(context(), seconds()),  // so that all parts end at the same iteration
              .restarts = report.restarts,
              .record_seconds = steps_->record_seconds(),
              .corrections = report.corrections,

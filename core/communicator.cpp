@@ -1,0 +1,23 @@
+#include "core/communicator.hpp"
+
+#include "core/simulated_device.hpp"
+
+namespace protean::detail {
+
+thread_local int LocalWork::depth = 0;
+
+Communicator* communicator_of(const Context& context) noexcept {
+  const SimulatedDevice* const simulated = context.simulated();
+  return simulated && context.space() == Space::device && !LocalWork::here() ? simulated->communicator()
+                                                                             : nullptr;
+}
+
+std::int64_t counted(const Context& context, std::int64_t here) {
+  Communicator* const all = communicator_of(context);
+  if (!all) return here;
+  double sum = 0;
+  for (const double one : all->gathered({static_cast<double>(here)})) sum += one;
+  return static_cast<std::int64_t>(sum);
+}
+
+}  // namespace protean::detail
