@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <memory>
+#include <optional>
 #include <ostream>
 #include <string>
 #include <utility>
@@ -10,6 +12,7 @@
 #include "core/error.hpp"
 #include "core/words.hpp"
 #include "operators/elements/element_operator.hpp"
+#include "systems/distributed_system.hpp"
 #include "systems/options.hpp"
 #include "systems/system_matrix.hpp"
 #include "systems/system_solver.hpp"
@@ -34,15 +37,47 @@ ContextPtr context_of(const SolveSettings& settings, Space space) {
 
 template <class T>
 struct LinearSystem<T>::Parts {
-  Parts(CsrMatrix<T> csr, SolveSettings settings)
-      : solver(std::move(settings)),
-        matrix(context_of(solver.settings(), csr.pattern.space), std::move(csr),
-               solver.settings().check_arrays) {}
+  Parts(CsrMatrix<T> csr, SolveSettings settings) {
+    solver.emplace(std::move(settings));
+    const SolveSettings& wanted = solver->settings();
+    if (!is_distributed(wanted)) {
+      matrix.emplace(context_of(wanted, csr.pattern.space), std::move(csr), wanted.check_arrays);
+      return;
+    }
+    detail::require_distributable(wanted);
+    if (csr.pattern.space == Space::host) {
+      const ContextPtr host = Context::host();
+      // The plan needs sorted rows, whatever is not checked.
+      validate_sorted(*host, csr.pattern);
+      if (wanted.check_arrays) require_finite(*host, csr);
+    }
+    distributed = std::make_unique<detail::DistributedSystem<T>>(std::move(csr), wanted);
+  }
   template <class Operator>
-  Parts(Operator A, SolveSettings settings) : solver(std::move(settings)), matrix(std::move(A)) {}
+  Parts(Operator A, SolveSettings settings) {
+    solver.emplace(std::move(settings));
+    if (is_distributed(solver->settings()))
+      throw BadArgument("a distribution over several devices is for matrices in CSR; leave it out");
+    matrix.emplace(std::move(A));
+  }
+  static bool is_distributed(const SolveSettings& settings) {
+    const Distribution& wanted = settings.distribution;
+    if (wanted.contexts.size() > 1) return true;
+    if (!wanted.contexts.empty() || !wanted.part_of_row.empty() || wanted.partition != "rows")
+      throw BadArgument(fmt::format(
+          "the distribution has {} contexts; give one for each of several devices, or leave it empty",
+          wanted.contexts.size()));
+    return false;
+  }
+  void require_whole(std::string_view what) const {
+    if (distributed)
+      throw BadArgument(fmt::format("{} is not for a system over several devices; take one device", what));
+  }
 
-  SystemSolver<T> solver;
-  SystemMatrix<T> matrix;
+  // Of a distributed system the solver only has the settings.
+  std::optional<SystemSolver<T>> solver;
+  std::optional<SystemMatrix<T>> matrix;
+  std::unique_ptr<detail::DistributedSystem<T>> distributed;
 };
 
 template <class T>
@@ -78,48 +113,58 @@ typename LinearSystem<T>::Parts& LinearSystem<T>::parts() const {
 
 template <class T>
 void LinearSystem<T>::set_up(std::int64_t columns) {
-  parts().solver.set_up(parts().matrix, columns);
+  if (parts().distributed) {
+    if (columns != 1) parts().require_whole("set_up() for several columns");
+    return parts().distributed->set_up();
+  }
+  parts().solver->set_up(*parts().matrix, columns);
 }
 
 template <class T>
 SolveResult LinearSystem<T>::solve(VectorView<const T> b, VectorView<T> x, SolveObserver* observer) {
-  return parts().solver.solve(parts().matrix, b, x, observer);
+  if (parts().distributed) return parts().distributed->solve(b, x, observer);
+  return parts().solver->solve(*parts().matrix, b, x, observer);
 }
 
 template <class T>
 MultiSolveResult LinearSystem<T>::multi_solve(MultiVectorView<const T> B, MultiVectorView<T> X,
                                               MultiSolveObserver* observer,
                                               std::span<const StoppingRule> rules) {
-  return parts().solver.multi_solve(parts().matrix, B, X, observer, rules);
+  parts().require_whole("multi_solve()");
+  return parts().solver->multi_solve(*parts().matrix, B, X, observer, rules);
 }
 
 template <class T>
 const SolveSettings& LinearSystem<T>::settings() const {
-  return parts().solver.settings();
+  return parts().solver->settings();
 }
 template <class T>
 const LinearOperator<T>& LinearSystem<T>::A() const {
-  return parts().matrix.A();
+  parts().require_whole("A()");
+  return parts().matrix->A();
 }
 template <class T>
 SystemMatrix<T>& LinearSystem<T>::matrix() {
-  return parts().matrix;
+  parts().require_whole("matrix()");
+  return *parts().matrix;
 }
 template <class T>
 SystemSolver<T>& LinearSystem<T>::solver() {
-  return parts().solver;
+  parts().require_whole("solver()");
+  return *parts().solver;
 }
 
 template <class T>
 void LinearSystem<T>::begin() {
-  const SolveSettings& wanted = parts().solver.settings();
+  if (parts().distributed) return;
+  const SolveSettings& wanted = parts().solver->settings();
   require_context(wanted.context);
-  parts().matrix.set_format_and_order(wanted.format, wanted.parameters, wanted.kernel, wanted.order);
+  parts().matrix->set_format_and_order(wanted.format, wanted.parameters, wanted.kernel, wanted.order);
 }
 
 template <class T>
 void LinearSystem<T>::require_context(const ContextPtr& wanted) const {
-  const Context& has = *parts().matrix.context();
+  const Context& has = *parts().matrix->context();
   if (!wanted || alike(*wanted, has)) return;
   const auto words = [](const Context& one) {
     return one.space() == Space::device
@@ -135,44 +180,61 @@ void LinearSystem<T>::require_context(const ContextPtr& wanted) const {
 
 template <class T>
 void LinearSystem<T>::update_values(const T* values) {
-  parts().solver.require_idle("update_values()");
-  parts().matrix.update_values(with_values(parts().matrix.given(), values));
+  if (parts().distributed)
+    return parts().distributed->update_values(with_values(parts().distributed->given(), values));
+  parts().solver->require_idle("update_values()");
+  parts().matrix->update_values(with_values(parts().matrix->given(), values));
 }
 
 template <class T>
 void LinearSystem<T>::update_values(const CsrMatrix<T>& csr) {
-  parts().solver.require_idle("update_values()");
-  parts().matrix.update_values(csr);
+  if (parts().distributed) return parts().distributed->update_values(csr);
+  parts().solver->require_idle("update_values()");
+  parts().matrix->update_values(csr);
 }
 
 template <class T>
 void LinearSystem<T>::update_values(std::span<const ElementGroup<T>> groups) {
-  parts().solver.require_idle("update_values()");
-  parts().matrix.update_values(groups);
+  parts().require_whole("update_values() of element matrices");
+  parts().solver->require_idle("update_values()");
+  parts().matrix->update_values(groups);
 }
 
 template <class T>
 void LinearSystem<T>::set(const SolveSettings& settings) {
-  parts().solver.require_idle("set()");
-  const SolveSettings& before = parts().solver.settings();
+  parts().solver->require_idle("set()");
+  const SolveSettings& before = parts().solver->settings();
   SolveSettings next = with_names(settings);
   if (!next.context) next.context = before.context;
-  parts().solver.require(next);
-  require_context(next.context);
+  parts().solver->require(next);
+  if (!parts().distributed) require_context(next.context);
   if (next.check_arrays != before.check_arrays)
     throw BadArgument(
         fmt::format("check_arrays is {}, and the system was made with {}, which stays; leave it so, or make "
                     "another system",
                     next.check_arrays, before.check_arrays));
-  const bool asks = !parts().matrix.wants(next.format, next.parameters, next.kernel, next.order) ||
-                    (!parts().solver.has_policy(next, parts().matrix) && parts().matrix.has_left());
-  if (asks) parts().matrix.set_format_and_order(next.format, next.parameters, next.kernel, next.order);
-  parts().solver.take(std::move(next));
+  if (Parts& own = parts(); own.distributed) {
+    if (next.distribution.contexts.empty()) next.distribution = before.distribution;
+    own.distributed->set(next);
+    return own.solver->take(std::move(next));
+  }
+  if (!next.distribution.contexts.empty())
+    throw BadArgument(
+        "the system is not distributed over several devices, which stays so; make another system");
+  const bool asks = !parts().matrix->wants(next.format, next.parameters, next.kernel, next.order) ||
+                    (!parts().solver->has_policy(next, *parts().matrix) && parts().matrix->has_left());
+  if (asks) parts().matrix->set_format_and_order(next.format, next.parameters, next.kernel, next.order);
+  parts().solver->take(std::move(next));
 }
 
 template <class T>
 void LinearSystem<T>::require_entries(std::int64_t values) const {
-  const SystemMatrix<T>& matrix = parts().matrix;
+  if (parts().distributed) {
+    if (const std::int64_t has = parts().distributed->given().nonzeros(); values != has)
+      throw ShapeMismatch(fmt::format("there are {} new values; the matrix has {} entries", values, has));
+    return;
+  }
+  const SystemMatrix<T>& matrix = *parts().matrix;
   if (!matrix.of_elements() && !matrix.of_operator() && values != matrix.given().nonzeros())
     throw ShapeMismatch(
         fmt::format("there are {} new values; the matrix has {} entries", values, matrix.given().nonzeros()));
@@ -186,8 +248,9 @@ std::string LinearSystem<T>::describe() const {
     return reason.empty() ? std::string(what) : fmt::format("{} ({})", what, reason);
   };
   if (!parts_) return "a system that was moved to another one\n";
-  const SystemMatrix<T>& matrix = parts_->matrix;
-  const SystemSolver<T>& solver = parts_->solver;
+  if (parts_->distributed) return parts_->distributed->describe();
+  const SystemMatrix<T>& matrix = *parts_->matrix;
+  const SystemSolver<T>& solver = *parts_->solver;
   const SolveSettings& wanted = solver.settings();
   const Context& context = *matrix.context();
   const bool settled = matrix.settled();

@@ -25,6 +25,18 @@ namespace PROTEAN_EXPORT protean {
 
 struct MachineTable;  // operators/policy/cost_model.hpp
 
+// How a system is distributed over several devices (docs/distributed.md). Not built for GPUs yet: NotAvailable.
+struct Distribution {
+  // A context of a device of its own for each part, which nothing else uses while the system lives. Fewer than two: the
+  // system is not distributed. A device that gets no rows takes no part.
+  std::vector<ContextPtr> contexts = {};
+  // Which part has which rows: "rows", neighbouring rows with about equally many entries, or "graph", METIS' partition
+  // of the pattern of A + A^T.
+  std::string partition = "rows";
+  // The part of each row, from 0, in place of `partition`.
+  std::vector<std::int32_t> part_of_row = {};
+};
+
 // The settings of a solve. Methods, preconditioners, formats and orders have the names of their catalogues. A key of a
 // problem file has the same name, words and meaning as the member here.
 struct SolveSettings {
@@ -68,6 +80,7 @@ struct SolveSettings {
   std::vector<SchedulePoint> schedule = {};
   ContextPtr context = nullptr;       // null: Context::host(); needed for arrays of a device
   SolveObserver* observer = nullptr;  // called in each iteration
+  Distribution distribution = {};     // over several devices; `context` then stays empty
   // Expected number of iterations of a solve, for the policy and for the choice of format and order "auto". 0: not
   // known. A choice before the solve then assumes as many as earlier solves of the system needed, or assumed_iterations
   // if there were none.
@@ -132,6 +145,17 @@ struct MethodChange {
 // "changed", "refused"
 std::string_view to_string(MethodChange::Action action) noexcept;
 
+// One part of a system that is distributed over several devices.
+struct PartRecord {
+  std::int64_t device = 0;  // of Distribution::contexts
+  std::int64_t rows = 0, nonzeros = 0;
+  std::int64_t boundary_rows = 0;               // rows with entries in columns of other parts
+  std::int64_t ghosts = 0;                      // entries of x that a product needs from other parts
+  std::int64_t neighbours = 0, sent = 0;        // messages of a product, and the entries of x that they hold
+  std::string format, kernel, boundary_format;  // of the interior and the boundary block; empty: no boundary
+  std::size_t bytes = 0, preconditioner_bytes = 0;
+};
+
 // What a solve did, besides its report. With several right-hand sides, residuals of events and changes belong to the
 // column that has furthest to go, and products of candidates multiply all columns.
 struct SolveOutcome {
@@ -156,6 +180,8 @@ struct SolveOutcome {
   std::vector<CandidateRecord>
       candidates;  // of the policy; empty if no solve of the system has lasted until it looked
   std::vector<ScheduleEvent> events;  // events of the schedule
+  std::string partition;              // "rows", "graph" or "given" if the system is distributed
+  std::vector<PartRecord> parts;      // the parts with rows; empty if it is not distributed
   double order_seconds = 0;           // finding the order before the solve, and P A P^T
   double convert_seconds = 0;         // making the first format
   // Setup of the preconditioner. If it was set up again in the middle of the solve, report.seconds has that time, too.
