@@ -10,7 +10,7 @@ mkdir -p "$1"
 folder=$(cd "$1" && pwd)
 "$(dirname "$0")/install-dependencies.sh" python3-venv python3-dev python3-scipy libtrilinos-kokkos-dev \
   libdeal.ii-dev petsc-dev libpetsc3.18-dev-examples python3-petsc4py openmpi-bin libmetis-dev libhypre-dev gfortran \
-  chromium doxygen zsh fish dpkg-dev lintian
+  chromium doxygen zsh fish dpkg-dev lintian shellcheck
 
 environment=$folder/environment
 wanted="mkl>=2026,<2027 mkl-devel>=2026,<2027 mfem>=4.10,<5"
@@ -27,7 +27,7 @@ mfem=$(find "$environment" -name MFEMConfig.cmake -path '*/ser/*')
 # One for both: most of what the notebook needs comes with the site.
 source=$(cd "$(dirname "$0")/.." && pwd)
 "$source/cmake/environment.sh" "$folder/python-environment" python3 "$source/docs/site/requirements.txt" \
-  "$source/tests/interfaces/python/requirements.txt"
+  "$source/tests/interfaces/python/requirements.txt" "$source/tests/install/requirements.txt"
 
 cat >"$folder/libraries.cmake" <<END
 # Written by cmake/install-test-dependencies.sh. ON: configuring fails if the library is missing.

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Makes docs/formats.md, and the table "What is ours" of docs/formats-fidelity.md, from formats/catalogue.def and the
-heads of the files of the formats.
+"""Makes docs/formats.md, the table "What is ours" of docs/formats-fidelity.md, and the number of formats in other pages
+from formats/catalogue.def and the heads of the files of the formats.
 
 usage: docs/formats.py [--check]
 
@@ -158,9 +158,27 @@ def fidelity():
     return page[:page.index(begin)] + begin + "".join(rows) + page[page.index(end):]
 
 
+# The pages that say how many formats there are, and where. A page of results says how many were measured.
+COUNTED = {
+    "CHANGELOG.md": r"(?<=^- )\d+(?= storage formats in )",
+    "docs/site/index.md": r"(?<=It has )\d+(?= formats\.)",
+    "docs/tutorials/compare.md": r"(?<=takes each of the )\d+\b",
+}
+
+
+def counted(name):
+    """A page with the number of formats anew."""
+    text, places = re.subn(COUNTED[name], str(len(list(entries()))), (root / name).read_text(), flags=re.M)
+    if places != 1:
+        sys.exit(f"{name}: its number of formats is in {places} places, not in one; docs/formats.py has the pattern")
+    return text
+
+
 def main():
     wrong = 0
-    for name, make in (("docs/formats.md", page), ("docs/formats-fidelity.md", fidelity)):
+    pages = [("docs/formats.md", page), ("docs/formats-fidelity.md", fidelity)]
+    pages += [(name, lambda name=name: counted(name)) for name in COUNTED]
+    for name, make in pages:
         target, text = root / name, make()
         if "--check" not in sys.argv[1:]:
             target.write_text(text)
