@@ -8,6 +8,7 @@ import os
 import pathlib
 import re
 import sys
+import zipfile
 
 import breathe.directives.file as breathe_file
 from breathe.renderer import TaggedNode
@@ -33,6 +34,7 @@ include_patterns = [
     "CHANGELOG.md",
     "docs/**",
     "examples/README.md",
+    "examples/how-to/*/README.md",
     "problems/README.md",
     "problems/matrices/README.md",
     "interfaces/python/README.md",
@@ -102,6 +104,23 @@ def _links(app, document, source):
     source[0] = _LINK.sub(change, source[0])
 
 
+def _offer(app, document, source):
+    """The page of a how-to ends with a link to its folder."""
+    if document.startswith("examples/how-to/"):
+        source[0] += f'\n<p><a href="../{pathlib.Path(document).parent.name}.zip">Download this folder</a></p>\n'
+
+
+def _pack(app, exception):
+    """The folders that _offer() has named."""
+    for folder in sorted((root / "examples/how-to").iterdir()):
+        target = pathlib.Path(app.outdir) / f"examples/how-to/{folder.name}.zip"
+        with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
+            for path in sorted(folder.iterdir()):
+                # A fixed date, so that the same files make the same archive.
+                entry = zipfile.ZipInfo(f"{folder.name}/{path.name}", (2026, 1, 1, 0, 0, 0))
+                archive.writestr(entry, path.read_bytes(), zipfile.ZIP_DEFLATED)
+
+
 def _find_file(filename, d_parser, project_info, index, matches):
     """Breathe looks for a header by its name alone; two folders have an options.hpp."""
     for compound in index.file_compounds:
@@ -117,4 +136,6 @@ breathe_file.file_finder_filter = _find_file
 
 def setup(app):
     app.connect("source-read", _links)
+    app.connect("source-read", _offer)
+    app.connect("build-finished", _pack)
     return {"parallel_read_safe": True}

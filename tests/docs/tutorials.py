@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """tutorials.py ROOT PREFIX COMPILER [PACKAGES]: runs the code of docs/tutorials with what is installed in PREFIX.
 
-It also solves with each key of a problem file, and each keyword of Python, that docs/how-to.md names.
+It also runs the folders of examples/how-to, and solves with each key of a problem file, and each keyword of Python,
+that docs/how-to.md names.
 
-The blocks of a page run one after another in an empty folder. One whose first line is a comment with the name of a
-file is written to that file. Others are run: sh by the shell, python in one interpreter for the page. PACKAGES: the
-folder in which Python finds the package; without it the blocks of Python are left out. A comment before a block says
-what it needs: <!-- needs: gpu -->, or <!-- not run -->. Exit code 77: PREFIX is not there.
+The blocks of a page run one after another in an empty folder; the folder of a how-to has its files, too. A block whose
+first line is a comment with the name of a file is written to that file. Others are run: sh by the shell, python in one
+interpreter for the page. PACKAGES: the folder in which Python finds the package; without it the blocks of Python are
+left out, and those of the shell that call python3. A comment before a block says what it needs: <!-- needs: gpu -->, or
+<!-- not run -->. Exit code 77: PREFIX is not there.
 """
 
 import os
@@ -43,19 +45,29 @@ environment = {
     "PYTHONPATH": os.pathsep.join(packages),
 }
 failed = ran = 0
-for page in sorted((root / "docs" / "tutorials").glob("*.md")):
+how_to = sorted((root / "examples" / "how-to").glob("*/README.md"))
+used = set()  # files of these folders that a block names
+for page in [*sorted((root / "docs" / "tutorials").glob("*.md")), *how_to]:
+    title = page.parent.name if page in how_to else page.name
     with tempfile.TemporaryDirectory() as folder:
-        # The compiler of this build, under the name that the page has.
+        if page in how_to:
+            shutil.copytree(page.parent, folder, dirs_exist_ok=True)
+        # The compiler and the interpreter of this build, under the names that the page has.
         (pathlib.Path(folder) / ".bin").mkdir()
         (pathlib.Path(folder) / ".bin" / "c++").symlink_to(shutil.which(compiler))
+        interpreter = pathlib.Path(folder) / ".bin" / "python3"
+        interpreter.write_text(f"#!/bin/sh\nexec '{sys.executable}' \"$@\"\n")
+        interpreter.chmod(0o755)
         own = {**environment, "PATH": f"{folder}/.bin:{environment['PATH']}"}
         python = []
         for need, language, text in BLOCK.findall(page.read_text()):
             reason = missing(need) if need else ""
-            if language == "python" and not packages:
+            if page in how_to:
+                used |= {file for file in page.parent.iterdir() if file.name in text}
+            if (language == "python" or re.match(r"python3 ", text)) and not packages:
                 reason = "the package for Python is not built"
             if reason:
-                print(f"{page.name}: a block of {language} is left out: {reason}")
+                print(f"{title}: a block of {language} is left out: {reason}")
                 continue
             name = NAME.match(text)
             if name:
@@ -65,22 +77,26 @@ for page in sorted((root / "docs" / "tutorials").glob("*.md")):
                     ["sh", "-ec", text], cwd=folder, env=own, capture_output=True, text=True, timeout=300
                 )
                 ran += 1
-                print(f"{page.name}: {text.splitlines()[0]}: {'ran' if done.returncode == 0 else 'FAILED'}", flush=True)
+                print(f"{title}: {text.splitlines()[0]}: {'ran' if done.returncode == 0 else 'FAILED'}", flush=True)
                 if done.returncode != 0:
                     failed += 1
                     print(done.stdout[-3000:], done.stderr[-3000:])
             elif language == "python":
                 python.append(text)
             elif language not in ("yaml", ""):
-                sys.exit(f"{page.name}: a block of {language} has no name in its first line, and nothing runs it")
+                sys.exit(f"{title}: a block of {language} has no name in its first line, and nothing runs it")
         if python:
             code = [sys.executable, "-c", "\n".join(python)]
             done = subprocess.run(code, cwd=folder, env=own, capture_output=True, text=True, timeout=300)
             ran += len(python)
-            print(f"{page.name}: {len(python)} blocks of python: {'ran' if done.returncode == 0 else 'FAILED'}")
+            print(f"{title}: {len(python)} blocks of python: {'ran' if done.returncode == 0 else 'FAILED'}")
             if done.returncode != 0:
                 failed += 1
                 print(done.stdout[-3000:], done.stderr[-3000:])
+for page in how_to:
+    for file in sorted({*page.parent.iterdir()} - {page} - used):
+        failed += 1
+        print(f"FAILED: no block of {page} names {file.name}")
 # The second column of the table: a piece of a problem file, to which a matrix is added.
 MATRIX = "matrix: {generate: {kind: poisson-2d, n: 12}"
 for row in re.findall(r"^\| [^|]+\| `(\w+: [^`|]+)` ", (root / "docs" / "how-to.md").read_text(), re.M):
