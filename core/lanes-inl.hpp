@@ -22,6 +22,8 @@ struct Lanes {
   static constexpr int width = static_cast<int>(hn::MaxLanes(D())), registers = W / width;
   hn::Vec<D> v[registers];
 
+  // Written out, because GCC compiles an implicit one without the instructions of the target.
+  HWY_INLINE Lanes() {}
   static HWY_INLINE Lanes all(T value) {
     Lanes r;
     for (int i = 0; i < registers; ++i) r.v[i] = hn::Set(D(), value);

@@ -24,6 +24,7 @@ struct Eight {
   using V = hn::Vec<D>;
   V v[registers];
 
+  HWY_INLINE Eight() {}  // written out: see core/lanes-inl.hpp
   static HWY_INLINE Eight zero() {
     Eight e;
     for (int i = 0; i < registers; ++i) e.v[i] = hn::Zero(D());

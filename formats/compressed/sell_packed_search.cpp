@@ -36,6 +36,7 @@ constexpr int lanes = hn::MaxLanes(D()), registers = height / lanes;
 template <class Tag>
 struct Eight {
   hn::Vec<Tag> v[registers];
+  HWY_INLINE Eight() {}  // written out: see core/lanes-inl.hpp
 };
 
 HWY_INLINE std::int32_t Lowest(const Eight<D>& e) {

@@ -121,10 +121,10 @@ HWY_INLINE void sss_share(const SssArrays<T, P>& a, const SssShare& share, const
 }
 
 // Calls f(row, col, place) for all entries in the rows of share `i`; the columns of a row ascend. `size` is the place
-// of the diagonal's first value.
+// of the diagonal's first value. Not HWY_INLINE: it is called outside of the code of a target, too.
 template <class T, class P, class F>
-HWY_INLINE void for_sss_entries(const SssArrays<T, P>& a, const SssShare* shares, int count, int i,
-                                std::int64_t size, F f) {
+void for_sss_entries(const SssArrays<T, P>& a, const SssShare* shares, int count, int i, std::int64_t size,
+                     F f) {
   const SssShare& mine = shares[i];
   for (std::int64_t r = mine.begin; r < mine.end; ++r) {
     const auto row = static_cast<std::int32_t>(r);

@@ -27,6 +27,7 @@ struct Line {
   static constexpr int registers = lanes / width;
   hn::Vec<D> v[registers];
 
+  HWY_INLINE Line() {}  // written out: see core/lanes-inl.hpp
   static HWY_INLINE Line zero() {
     Line line;
     for (int r = 0; r < registers; ++r) line.v[r] = hn::Zero(D());

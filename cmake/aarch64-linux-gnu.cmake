@@ -1,0 +1,20 @@
+# Toolchain file: compiled on Debian for aarch64, and run there by qemu-user. cmake/arm64-root.sh makes the folder of
+# the libraries; PROTEAN_ARM64_ROOT in the environment names another one than build/arm64-root.
+set(CMAKE_SYSTEM_NAME Linux)
+set(CMAKE_SYSTEM_PROCESSOR aarch64)
+set(CMAKE_CXX_COMPILER aarch64-linux-gnu-g++)
+set(root ${CMAKE_CURRENT_LIST_DIR}/../build/arm64-root)
+if(DEFINED ENV{PROTEAN_ARM64_ROOT})
+  set(root $ENV{PROTEAN_ARM64_ROOT})
+endif()
+get_filename_component(root ${root} ABSOLUTE)
+if(NOT EXISTS ${root}/unpacked)
+  message(FATAL_ERROR "${root} does not have the libraries for aarch64: run cmake/arm64-root.sh ${root}")
+endif()
+set(CMAKE_FIND_ROOT_PATH ${root} /usr/aarch64-linux-gnu)
+set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)
+set(CMAKE_FIND_ROOT_PATH_MODE_LIBRARY ONLY)
+set(CMAKE_FIND_ROOT_PATH_MODE_INCLUDE ONLY)
+set(CMAKE_FIND_ROOT_PATH_MODE_PACKAGE ONLY)
+set(CMAKE_CROSSCOMPILING_EMULATOR 
+  qemu-aarch64;-L;/usr/aarch64-linux-gnu;-E;LD_LIBRARY_PATH=${root}/usr/lib/aarch64-linux-gnu)
