@@ -2,9 +2,11 @@
 // without harm, in the command itself.
 #include "apps/doctor/doctor.hpp"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <sys/mount.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <cstdlib>
@@ -215,6 +217,36 @@ TEST_F(DoctorCommand, FindsAFolderThatMayNotBeWritten) {
   set("TMPDIR", folder);
   obeys_permissions_ = true;
   expect_command("temporary", "fault", "Permission denied");
+}
+
+TEST_F(DoctorCommand, FindsALimitOfTheMemory) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "a sanitizer reserves more addresses than the limit has";
+#endif
+  rlimit before;
+  ASSERT_EQ(getrlimit(RLIMIT_AS, &before), 0);
+  const rlimit limit{rlim_t{1} << 30, before.rlim_max};  // of which the libraries take a part
+  ASSERT_EQ(setrlimit(RLIMIT_AS, &limit), 0);
+  expect_command("memory", "warning", "raise the limit of the container or of `ulimit -v`");
+  ASSERT_EQ(setrlimit(RLIMIT_AS, &before), 0);
+}
+
+TEST_F(DoctorCommand, CannotStartWithoutTheLibraryOfOpenMP) {
+  // A copy of the command that asks for a library of another name, which is nowhere.
+  std::string program = test::slurp(PROTEAN_COMMAND);
+  const std::string library = "libgomp.so.1", nowhere = "libgomp.so.0";
+  const std::size_t at = program.find(library + '\0');
+  if (at == std::string::npos) GTEST_SKIP() << "this command is linked with another library of OpenMP";
+  program.replace(at, nowhere.size(), nowhere);
+  write("protean", program);
+  std::filesystem::permissions(work_ / "protean", std::filesystem::perms::owner_all);
+  // What docs/doctor.md says of such a message.
+  const std::string said = "error while loading shared libraries: " + nowhere + ": cannot open shared object";
+  const int status =
+      std::system(fmt::format("cd '{}' && ./protean doctor >out 2>err", work_.string()).c_str());
+  EXPECT_EQ(WEXITSTATUS(status), 127);
+  EXPECT_TRUE(has(test::slurp(work_ / "err"), said)) << test::slurp(work_ / "err");
+  EXPECT_EQ(test::slurp(work_ / "out"), "");
 }
 
 TEST_F(DoctorCommand, FindsWhatIsWrongWithTheTable) {
