@@ -28,7 +28,9 @@ if(NOT PROTEAN_BUILT_SOURCES STREQUAL PROJECT_SOURCE_DIR)
     "not of those in ${PROJECT_SOURCE_DIR}: name a build of these, or leave PROTEAN_BUILT away")
 endif()
 include(${PROTEAN_BUILT}/ProteanBuiltTargets.cmake)
-add_custom_target(protean_built COMMAND ${CMAKE_COMMAND} --build ${PROTEAN_BUILT} --target protean protean_apps
+# pip builds in an environment of its own, which hides the packages of the Python that the other build has found.
+add_custom_target(protean_built COMMAND ${CMAKE_COMMAND} -E env --unset=PYTHONPATH --unset=PYTHONNOUSERSITE
+  ${CMAKE_COMMAND} --build ${PROTEAN_BUILT} --target protean protean_apps
   COMMENT "The library in ${PROTEAN_BUILT}" VERBATIM)
 foreach(target protean protean_fem protean_apps)
   add_dependencies(ProteanBuilt::${target} protean_built)

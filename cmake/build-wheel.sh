@@ -18,9 +18,12 @@ python=$1
 tag=$("$python" -c 'import sys; print("cp%d%d" % sys.version_info[:2])')
 built=${3:-$folder/$tag}
 made=$source/build/cpu-release
+limit=12  # megabytes: a library that got into the wheel by mistake shows in its size
 set --
 if [ -n "${CUDA:-}" ] && [ "$CUDA" != 0 ]; then
   set -- -C cmake.define.PROTEAN_CUDA=ON -C "cmake.define.CMAKE_CUDA_ARCHITECTURES=${CUDA_ARCHITECTURES:-75-virtual;90}"
+  limit=60
+  [ -z "${CUDA_ARCHITECTURES:-}" ] || limit=100  # what PyPI takes
 elif grep -q '^set(PROTEAN_BUILT_HAS "")$' "$made/ProteanBuiltHas.cmake" 2>/dev/null; then
   echo "The library in $made is used" >&2
   set -- -C "cmake.define.PROTEAN_BUILT=$made"
@@ -47,6 +50,11 @@ rm -rf "$folder/raw-$tag"
   --config-settings=build-dir="$built" "$@" --wheel-dir "$folder/raw-$tag" "$source"
 auditwheel repair --strip --wheel-dir "$folder" "$folder/raw-$tag"/protean-*.whl
 wheel=$(ls -t "$folder"/protean-*.whl | head -1)
+size=$(wc -c <"$wheel")
+if [ "$size" -gt "${limit}000000" ]; then
+  echo "$wheel has $size bytes, and at most $limit MB are expected: unzip -lv shows what is large" >&2
+  exit 1
+fi
 twine check --strict "$wheel"
 case $wheel in
   *-abi3-*) abi3audit --strict "$wheel" ;;

@@ -29,6 +29,16 @@ source=$(cd "$(dirname "$0")/.." && pwd)
 "$source/cmake/environment.sh" "$folder/python-environment" python3 "$source/docs/site/requirements.txt" \
   "$source/tests/interfaces/python/requirements.txt" "$source/tests/install/requirements.txt"
 
+# What pip fetches for `pip install .`, so that a test does the same without a network.
+wheels=$(sed -n 's/^requires = \[\(.*\)\]$/\1/p; s/^dependencies = \[\(.*\)\]$/\1/p' "$source/pyproject.toml" |
+  tr ',' '\n' | tr -d '" ')
+if [ "$(cat "$folder/wheels/fetched" 2>/dev/null || true)" != "$wheels" ]; then
+  rm -rf "$folder/wheels"
+  # shellcheck disable=SC2086
+  "$folder/python-environment/bin/pip" download --quiet --disable-pip-version-check --dest "$folder/wheels" $wheels
+  echo "$wheels" >"$folder/wheels/fetched"
+fi
+
 cat >"$folder/libraries.cmake" <<END
 # Written by cmake/install-test-dependencies.sh. ON: configuring fails if the library is missing.
 set(PROTEAN_KOKKOS ON CACHE STRING "" FORCE)
@@ -41,4 +51,5 @@ set(MFEM_DIR "$(dirname "$mfem")" CACHE PATH "" FORCE)
 set(PROTEAN_PYTHON ON CACHE BOOL "" FORCE)
 set(Python_EXECUTABLE "$folder/python-environment/bin/python" CACHE FILEPATH "" FORCE)
 set(PROTEAN_DOCS_PYTHON "$folder/python-environment/bin/python" CACHE FILEPATH "" FORCE)
+set(PROTEAN_WHEELS "$folder/wheels" CACHE PATH "" FORCE)
 END

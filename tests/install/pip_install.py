@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
 """The Python package by pip, from the checkout and without compiling the library again; and its source archive.
 
-pip_install.py CMAKE BUILD_FOLDER WORK_FOLDER SOURCE_FOLDER VERSION [NAME=VALUE...]
+pip_install.py CMAKE BUILD_FOLDER WORK_FOLDER SOURCE_FOLDER VERSION WHEELS [NAME=VALUE...]
 
 Run with the interpreter of the build. NAME=VALUE are the options of BUILD_FOLDER, whose library the package is linked
-with. The wheel is installed into a folder of its own and solves there. The archive has every source, so that it is
-configured alone. Nothing is fetched. Exit code 77: skipped, with the reason.
+with. WHEELS: a folder with the packages that pyproject.toml asks for. With it pip builds as it does for users, in an
+environment of its own, and installs into an empty one; without it (an empty word) pip uses the environment of the
+build. The package solves there. The archive has every source, so that it is configured alone. Nothing is fetched. Exit
+code 77: skipped, with the reason.
 """
 import email
 import importlib.util
+import json
 import os
 import pathlib
 import re
@@ -19,7 +22,7 @@ import zipfile
 from checks import end, expect, make_empty, run, skip
 
 cmake, build, work, source = sys.argv[1], *(pathlib.Path(word).resolve() for word in sys.argv[2:5])
-version, options = sys.argv[5], sys.argv[6:]
+version, wheels, options = sys.argv[5], sys.argv[6], sys.argv[7:]
 wanted = ("scikit_build_core", "nanobind", "numpy", "pip")
 if missing := [name for name in wanted if not importlib.util.find_spec(name)]:
     skip(f"{', '.join(missing)} not installed for {sys.executable}")
@@ -29,8 +32,9 @@ if not (build / "libprotean.a").exists() or not (build / "apps/libprotean_apps.a
 make_empty(work)
 pip = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--no-input")
 defines = [word for name in (f"PROTEAN_BUILT={build}", *options) for word in ("-C", f"cmake.define.{name}")]
-run(*pip, "wheel", "--no-build-isolation", "--no-deps", "--no-index", "-C", f"build-dir={work / 'build'}", *defines,
-    "--wheel-dir", work, source)
+apart = ("--find-links", wheels) if wheels else ("--no-build-isolation",)
+run(*pip, "wheel", *apart, "--no-deps", "--no-index", "-C", f"build-dir={work / 'build'}", *defines, "--wheel-dir",
+    work, source)
 wheel, = work.glob("protean-*.whl")
 tag = "cp312-abi3" if sys.version_info >= (3, 12) else "cp311-cp311"
 expect(wheel.name.startswith(f"protean-{version}-{tag}-"), f"the wheel is {wheel.name}")
@@ -50,8 +54,18 @@ ours = {path.stem for path in (source / "interfaces/python/src").glob("*.cpp")}
 others = [path.name for path in compiled if path.name.removesuffix(".cpp.o") not in ours]
 expect(compiled and not others, f"compiled again: {others[:5]}")
 
-run(*pip, "install", "--no-deps", "--no-index", "--target", work / "site", wheel)
-print(run(sys.executable, "-c", """
+if wheels:
+    run(sys.executable, "-m", "venv", work / "environment")
+    python, path = work / "environment/bin/python", ""
+    before = json.loads(run(python, "-m", "pip", "list", "--format=json"))
+    run(python, *pip[1:], "install", "--no-index", "--find-links", wheels, wheel)
+    after = json.loads(run(python, "-m", "pip", "list", "--format=json"))
+    added = {one["name"] for one in after} - {one["name"] for one in before}
+    expect(added == {"protean", "numpy"}, f"installed: {sorted(added)}")
+else:
+    python, path = sys.executable, work / "site"
+    run(*pip, "install", "--no-deps", "--no-index", "--target", path, wheel)
+print(run(python, "-c", """
 import numpy as np, protean, pathlib
 from protean.linalg import cg
 A = 4 * np.eye(400) - np.eye(400, k=1) - np.eye(400, k=-1)
@@ -59,7 +73,7 @@ b = np.ones(400)
 x, info = cg(A, b, rtol=1e-10, M="ic0")
 assert info == 0 and np.linalg.norm(b - A @ x) <= 1e-9 * 20
 print(protean.__version__, pathlib.Path(protean.__file__).parent)
-""", cwd=work, env={**os.environ, "PYTHONPATH": str(work / "site"), "PYTHONDONTWRITEBYTECODE": "1"}).strip())
+""", cwd=work, env={**os.environ, "PYTHONPATH": str(path), "PYTHONDONTWRITEBYTECODE": "1"}).strip())
 
 (work / "archive").mkdir()
 run(sys.executable, "-c", "import sys, scikit_build_core.build as b; b.build_sdist(sys.argv[1])", work / "archive",
@@ -73,4 +87,5 @@ alone = run(cmake, "-S", work / "archive" / f"protean-{version}", "-B", work / "
             "-DPROTEAN_PYTHON=ON", "-DPROTEAN_TESTS=OFF", f"-DPython_EXECUTABLE={sys.executable}",
             *(f"-DPROTEAN_{name}=OFF" for name in ("CUDA", "KOKKOS", "MKL", "METIS", "HYPRE", "PETSC")))
 expect(f"Protean {version}" in alone, "the archive has another version")
-end("the wheel solves, and the archive is whole")
+where = "an environment of its own" if wheels else "the environment of the build"
+end(f"built in {where}: the wheel solves, and the archive is whole")

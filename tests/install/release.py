@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
-"""release.py ROOT BUILD_FOLDER [--release]: the version is the same everywhere, and a release has what it needs.
+"""release.py ROOT BUILD_FOLDER [BUILD_FOLDER...] [--release]: the version is the same everywhere, and a release has
+what it needs.
 
 The version is that of project() in CMakeLists.txt. CHANGELOG.md opens with its section, pages and recipes name it, and
-what BUILD_FOLDER has built reports it. Files that are not built are named and left out.
+what the first BUILD_FOLDER has built reports it. Files that are not built are named and left out.
 
 --release is for the moment before a tag: then nothing may be left out, the work tree is clean, no tag of this version
-is there, the section of the changelog has its date, and the tests of the pages (figures of README.md, results, limits,
-links) and of the symbols of the library pass.
+is there, the section of the changelog has its date, and tests pass: of the pages (figures of README.md, results,
+limits, links), of the symbols of the library, of the files that are not compiled, and of the packages, which are built.
+Each of them must run in one of the build folders: Debian packages are made without MKL, and that of Python with
+PROTEAN_PYTHON.
 """
 
 import json
@@ -16,7 +19,7 @@ import subprocess
 import sys
 
 release = "--release" in sys.argv
-root, build = [pathlib.Path(word).resolve() for word in sys.argv[1:] if word != "--release"]
+root, build, *others = [pathlib.Path(word).resolve() for word in sys.argv[1:] if word != "--release"]
 version = re.search(r"project\(Protean VERSION ([0-9]+\.[0-9]+\.[0-9]+) ", (root / "CMakeLists.txt").read_text())[1]
 major, minor, patch = version.split(".")
 compatible = f"{major}.{minor}" if major == "0" else major
@@ -98,13 +101,19 @@ if release:
         problems.append(f"the tag v{version} is there: raise the version in CMakeLists.txt")
     if not re.search(rf"^## {re.escape(version)} \(\d{{4}}-\d\d-\d\d\)$", (root / "CHANGELOG.md").read_text(), re.M):
         problems.append(f"CHANGELOG.md: the section of this release shall be called '## {version} (YEAR-MONTH-DAY)'")
-    wanted = ["public-symbols", "docs-claims", "docs-results", "docs-families", "docs-limits", "docs-links"]
-    names = f"^({'|'.join(wanted)})$"
-    known = json.loads(output("ctest", "--test-dir", build, "--show-only=json-v1", "-R", names))["tests"]
-    problems += [f"test {name} is not in this build" for name in wanted if name not in {t["name"] for t in known}]
-    done = subprocess.run(["ctest", "--test-dir", build, "-R", names, "--output-on-failure"], check=False)
-    if done.returncode:
-        problems.append("tests of the pages or of the symbols failed")
+    wanted = {"public-symbols", "docs-claims", "docs-results", "docs-families", "docs-limits", "docs-links",
+              "project-files", "debian-packages", "pip-install", "subproject"}
+    for folder in (build, *others):
+        known = json.loads(output("ctest", "--test-dir", folder, "--show-only=json-v1"))["tests"]
+        here = sorted(wanted & {test["name"] for test in known})
+        report = folder / "release.junit"
+        done = subprocess.run(["ctest", "--test-dir", folder, "-R", f"^({'|'.join(here)})$", "--output-on-failure",
+                               "--output-junit", report], check=False) if here else None
+        if done and done.returncode:
+            problems.append(f"tests of {', '.join(here)} failed in {folder}")
+        # One that was skipped there may run in another folder.
+        wanted -= set(re.findall(r'<testcase name="([^"]+)"[^>]*status="run"', report.read_text())) if here else set()
+    problems += [f"test {name} ran in none of these builds" for name in sorted(wanted)]
 
 for name in left_out:
     print(f"left out: {name} is not built")
