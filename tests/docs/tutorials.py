@@ -7,10 +7,11 @@ that docs/how-to.md names.
 The blocks of a page run one after another in an empty folder; the folder of a how-to has its files, too. A block whose
 first line is a comment with the name of a file is written to that file. Others are run: sh by the shell, python in one
 interpreter for the page. PACKAGES: the folder in which Python finds the package; without it the blocks of Python are
-left out, and those of the shell that call python3. A comment before a block says what it needs: <!-- needs: gpu -->, or
-<!-- not run -->. Exit code 77: PREFIX is not there.
+left out, and those of the shell that call python3. A comment before a block says what it needs: <!-- needs: gpu -->,
+<!-- needs: python MODULE -->, or <!-- not run -->. Exit code 77: PREFIX is not there.
 """
 
+import importlib.util
 import os
 import pathlib
 import re
@@ -34,6 +35,9 @@ def missing(need):
     if need == "needs: gpu":
         tool = shutil.which("nvidia-smi")
         return "" if tool and subprocess.run([tool, "-L"], capture_output=True).returncode == 0 else "no device"
+    if need.startswith("needs: python "):
+        name = need.removeprefix("needs: python ")
+        return "" if importlib.util.find_spec(name) else f"this Python has no {name}"
     sys.exit(f"'{need}' is nothing that a block may need")
 
 
