@@ -14,6 +14,8 @@ void DeviceWork::begin(Space space, std::initializer_list<const void*> addresses
   for (const void* address : addresses)
     if (space == Space::device && address && !device_->owns(address))
       throw WrongSpace("an address given to an operation on device memory lies in host memory");
+  if (std::vector<const void*>* const noted = device_->noted_addresses())
+    noted->insert(noted->end(), addresses.begin(), addresses.end());
   device_->open();
   ended_ = space == Space::device && device_->ended();
 }

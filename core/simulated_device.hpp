@@ -8,6 +8,7 @@
 #include <initializer_list>
 #include <memory>
 #include <string_view>
+#include <vector>
 
 #include "core/context.hpp"
 #include "core/export.hpp"
@@ -47,9 +48,14 @@ class SimulatedDevice {
   void set_communicator(Communicator* all) noexcept { communicator_ = all; }
   Communicator* communicator() const noexcept { return communicator_; }
 
+  // The addresses of all work from now on are added to this list; null: no longer.
+  void note_addresses(std::vector<const void*>* to) noexcept { noted_ = to; }
+  std::vector<const void*>* noted_addresses() const noexcept { return noted_; }
+
  private:
   bool ended_ = false;
   Communicator* communicator_ = nullptr;
+  std::vector<const void*>* noted_ = nullptr;
 };
 
 // A context that uses this device. With space host, its buffers lie in the device's memory: it is for code that

@@ -1,5 +1,7 @@
 // Products for vectors in another order than the rows of an operator. Private to operators/ and solvers/.
 #pragma once
+#include <atomic>
+#include <cstdint>
 #include <mutex>
 #include <utility>
 
@@ -32,6 +34,12 @@ class InOrder final : public Wrapper<T>,
 
   const LinearOperator<T>& inner() const noexcept override { return B_; }
   const Permutation& permutation() const noexcept { return P_; }
+  // A product with several vectors may take other memory than the last one: work that was recorded before is stale.
+  Recording recording() const noexcept override { return with_memory(B_.recording()); }
+  Recording with_memory(Recording work) const noexcept {
+    if (work.version != 0) work.version += memories_ << 32;
+    return work;
+  }
   // Takes the two vectors, so that products allocate nothing. Throws OutOfMemory.
   void reserve() const {
     if (P_.size() == 0) return;
@@ -131,7 +139,7 @@ class InOrder final : public Wrapper<T>,
   }
   MultiVectorView<T> packed(Vector<T>& memory, const MultiVectorView<const T>& like) const {
     const std::int64_t entries = detail::entries_of(like.rows, like.columns, sizeof(T));
-    if (memory.size() < entries) memory = {}, memory = Vector<T>(this->context(), entries);
+    if (memory.size() < entries) memory = {}, memory = Vector<T>(this->context(), entries), ++memories_;
     const bool interleaved = like.layout == VectorLayout::interleaved;
     return {memory.data(), like.rows, like.columns, interleaved ? like.columns : like.rows,
             like.layout,   like.space};
@@ -142,6 +150,7 @@ class InOrder final : public Wrapper<T>,
   const bool inverse_;        // A = P B P^T
   mutable std::mutex mutex_;  // of the next
   mutable Vector<T> x_, y_, several_x_, several_y_;
+  mutable std::atomic<std::uint64_t> memories_{0};  // that several_x_ and several_y_ have had
 };
 
 }  // namespace protean::detail

@@ -18,7 +18,8 @@ class HasMultiProduct {
   // Empty if it does so now; otherwise the reason, for a person. Products are then computed column by column.
   virtual std::string_view no_multi_product() const noexcept { return {}; }
   // Called by multi_apply() if no_multi_product() is empty: X and Y have the same layout, one column or more, and do
-  // not overlap. With beta == 0 Y is not read. Asynchronous on the context.
+  // not overlap. With beta == 0 Y is not read. Asynchronous on the context. On a GPU a solver records this work, too:
+  // what LinearOperator::recording() says holds for it.
   virtual void do_multi_apply(T alpha, MultiVectorView<const T> X, T beta, MultiVectorView<T> Y) const = 0;
 };
 

@@ -4,20 +4,16 @@
 // before it has an answer: it keeps one graph ahead and reads the verdicts of the graph before. The graph
 // belongs to the solver's workspace, and later solves replay it as long as operator, preconditioner and x are
 // the same.
-#include <algorithm>
-#include <chrono>
-#include <cmath>
 #include <cstddef>
-#include <limits>
 #include <string>
-#include <thread>
-#include <utility>
 
 #include "core/device/copy.hpp"
 #include "core/device/kernel_tools.cuh"
 #include "core/device_checks.hpp"
 #include "core/error.hpp"
 #include "solvers/judged_steps.cuh"
+#include "solvers/recorded_system.hpp"
+#include "solvers/steps_graph.cuh"
 
 namespace protean::detail {
 namespace {
@@ -26,12 +22,6 @@ using device::Judge;
 // Bytes that take an H200 about 20 microseconds. Four steps with such products take longer than the launch of a graph.
 constexpr std::size_t large_product = std::size_t{64} << 20;
 constexpr int most_steps = Judgement::most_steps, most_guards = Judgement::most_guards;
-constexpr int most_attempts = 20;  // to record a graph
-
-using Clock = std::chrono::steady_clock;
-double seconds_since(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
 
 // The judge as a separate kernel, for methods whose last vector operation cannot run it. One warp.
 template <class T>
@@ -61,21 +51,18 @@ class DeviceSteps final : public JudgedSteps<T> {
  public:
   DeviceSteps(Method<T>& method, const ContextPtr& context)
       : JudgedSteps<T>(method, context), stop_buffer_(context, most_steps), stop_(stop_buffer_.data()) {}
-  ~DeviceSteps() override {
-    this->wait();
-    if (graph_) (void)cudaGraphExecDestroy(graph_);
-  }
+  ~DeviceSteps() override { this->wait(); }
 
   void attach(const System<T>& system) {
     JudgedSteps<T>::attach(system);
-    recordings_ = instantiations_ = 0;
+    recordings_ = 0, made_before_ = graph_.made();
     if (!(subject(true) == recorded_subject_)) recorded_ = 0;
-    if (!may_record()) record_seconds_ = 0;
+    if (!may_record()) graph_.forget_time();
   }
 
   std::int64_t recorded() const noexcept override { return recordings_; }
-  std::int64_t made() const noexcept override { return instantiations_; }
-  double record_seconds() const noexcept override { return record_seconds_; }
+  std::int64_t made() const noexcept override { return graph_.made() - made_before_; }
+  double record_seconds() const noexcept override { return graph_.seconds(); }
   std::string_view name() const noexcept override { return "graph"; }
 
   Verdict first(const IterationControl& control) override {
@@ -89,29 +76,21 @@ class DeviceSteps final : public JudgedSteps<T> {
 
   // What a recorded graph depends on other than the method's own vectors, which never move.
   struct Subject {
-    std::uint64_t A = 0, M = 0;  // serial numbers; M: of a preconditioner whose work is recorded
-    Recording work, preconditioning;
-    const T *x = nullptr, *diagonal = nullptr, *weights = nullptr;
+    RecordedSystem<T> system;
+    const T* x = nullptr;
     bool operator==(const Subject&) const = default;
   };
-  // next_solve: an operator or preconditioner that cannot promise to queue the same work in two solves
-  // (version 0) makes the subject different from the subject of every solve before.
+  // next_solve: an operator or preconditioner that cannot promise to queue the same work in two solves makes the
+  // subject different from the subject of every solve before.
   Subject subject(bool next_solve) const {
-    const bool general = system_->general_preconditioner();
-    Subject s{system_->A.serial(),
-              general ? system_->M->serial() : 0,
-              system_->A.recording(),
-              general ? system_->M->recording() : Recording{},
-              system_->x.data,
-              system_->d.data,
-              system_->weights ? system_->weights->entries.data : nullptr};
-    if (next_solve && (s.work.version == 0 || (general && s.preconditioning.version == 0))) s.A = 0;
+    const T* const weights = system_->weights ? system_->weights->entries.data : nullptr;
+    Subject s{RecordedSystem<T>(*system_, weights), system_->x.data};
+    if (next_solve && !s.system.serves_next_solve()) s.system.A = 0;
     return s;
   }
   bool may_record() const {
-    return method_.period() <= most_steps && system_->A.recording().allowed &&
-           vector_operations_record(*context_) &&
-           (!system_->general_preconditioner() || system_->M->recording().allowed);
+    return method_.period() <= most_steps && vector_operations_record(*context_) &&
+           RecordedSystem<T>(*system_, nullptr).allowed();
   }
 
   // A graph if one can begin here, else a single step.
@@ -190,98 +169,46 @@ class DeviceSteps final : public JudgedSteps<T> {
     prepare(shield_, method_, *system_);
     recorded_subject_ = subject(false);
     const std::int64_t period = method_.period();
-    const int wanted = recorded_subject_.work.bytes > large_product ? 4 : 16;
+    const int wanted = recorded_subject_.system.work.bytes > large_product ? 4 : 16;
     const int steps = method_.cycles_end() ? static_cast<int>(period)
                                            : static_cast<int>((wanted + period - 1) / period * period);
     const std::int64_t before = system_->A.products();
-    cudaGraph_t graph = nullptr;
-    Clock::time_point begin;  // of the last attempt: a disturbance says nothing of the next recording
-    // Another thread of the program may wait for the whole device at any moment, which invalidates a recording.
-    for (int attempt = 1; !graph; ++attempt) {
-      system_->count_products(before - system_->A.products());
-      if (attempt > 1) std::this_thread::sleep_for(std::chrono::microseconds(100 * attempt));
-      begin = Clock::now();
-      graph = try_to_record(steps, attempt == most_attempts);
+    std::string disturbance;
+    {
+      const AtItsPhase phase(method_);
+      const bool recorded = graph_.record(state(), disturbance, [&] {
+        system_->count_products(before - system_->A.products());
+        method_.set_phase(0);
+        for (int k = 0; k < steps; ++k) queue_step(k, steps);
+        queue_close();
+      });
+      if (!recorded)
+        throw DeviceError(
+            "the steps could not be recorded in " + std::to_string(StepsGraph::most_attempts) +
+            " attempts: operator '" + std::string(system_->A.name()) + "'" +
+            (system_->M ? " or preconditioner '" + std::string(system_->M->name()) + "'" : "") +
+            " did something else than queue work on the context's stream (for example, it waited "
+            "for the device), then its recording() must return allowed = false; or other threads of "
+            "the program wait for the whole device all the time (cudaDeviceSynchronize)" +
+            (disturbance.empty() ? "" : ". The last error: " + disturbance));
     }
-    const double captured = seconds_since(begin);
-    first_graph_ = !graph_;
-    const cudaError_t status = make_executable(graph);
-    (void)cudaGraphDestroy(graph);
-    device::check(status, "cudaGraphInstantiate");
     recorded_ = steps, ++recordings_;
-    record_seconds_ = captured + as_an_update(seconds_since(begin) - captured);
     // The products were recorded, but not computed yet.
     const std::int64_t products = system_->A.products() - before;
     system_->count_products(-products);
     products_per_step_ = products / steps;
   }
-
-  // Null if the recording was invalidated; then nothing was queued. Throws in the last attempt.
-  cudaGraph_t try_to_record(int steps, bool last) {
-    cudaGraph_t graph = nullptr;
-    std::string disturbance;
-    const std::int64_t phase = method_.phase();
-    method_.set_phase(0);
-    const device::RecordingScope scope(state());
-    PROTEAN_CUDA_CHECK(cudaStreamBeginCapture(stream(), cudaStreamCaptureModeThreadLocal));
-    try {
-      for (int k = 0; k < steps; ++k) queue_step(k, steps);
-      queue_close();
-    } catch (const device::RecordingDisturbed& error) { disturbance = error.what(); } catch (...) {
-      end_recording(graph);
-      if (graph) (void)cudaGraphDestroy(graph);
-      method_.set_phase(phase);
-      throw;
-    }
-    end_recording(graph);
-    method_.set_phase(phase);
-    if (graph && !disturbance.empty()) (void)cudaGraphDestroy(std::exchange(graph, nullptr));
-    if (graph || !last) return graph;
-    throw DeviceError(
-        "the steps could not be recorded in " + std::to_string(most_attempts) + " attempts: operator '" +
-        std::string(system_->A.name()) + "'" +
-        (system_->M ? " or preconditioner '" + std::string(system_->M->name()) + "'" : "") +
-        " did something else than queue work on the context's stream (for example, it waited "
-        "for the device), then its recording() must return allowed = false; or other threads of "
-        "the program wait for the whole device all the time (cudaDeviceSynchronize)" +
-        (disturbance.empty() ? "" : ". The last error: " + disturbance));
-  }
-
-  // Null on failure. An error that was reported here would be found by the next check.
-  void end_recording(cudaGraph_t& graph) {
-    if (cudaStreamEndCapture(stream(), &graph) == cudaSuccess) return;
-    (void)cudaGetLastError();
-    graph = nullptr;
-  }
-
-  // Updates the executable graph if the kernels are the same, which costs less than a new graph.
-  cudaError_t make_executable(cudaGraph_t graph) {
-    if (graph_) {
-      cudaGraphExecUpdateResultInfo result;
-      if (cudaGraphExecUpdate(graph_, graph, &result) == cudaSuccess) return cudaSuccess;
-      (void)cudaGetLastError();
-      (void)cudaGraphExecDestroy(graph_);
-      graph_ = nullptr;
-    }
-    ++instantiations_;
-    return cudaGraphInstantiate(&graph_, graph, 0);
-  }
-
-  // The first graph is made and brought to the device; recordings after a change update it, in a third of that time
-  // (0.15 to 0.4 on an H100), as long as the update succeeds.
-  double as_an_update(double seconds) const { return first_graph_ ? seconds / 3 : seconds; }
+  // At its end the method is where it was.
+  struct AtItsPhase {
+    Method<T>& method;
+    const std::int64_t phase;
+    explicit AtItsPhase(Method<T>& of) : method(of), phase(of.phase()) {}
+    ~AtItsPhase() { method.set_phase(phase); }
+  };
 
   void launch() {
-    const bool anew = recorded_ == 0 || !(subject(false) == recorded_subject_);
-    if (anew) record();
-    const Clock::time_point begin = Clock::now();
-    PROTEAN_CUDA_CHECK(cudaGraphLaunch(graph_, stream()));
-    const double seconds = seconds_since(begin);
-    // The first launch of a graph also brings it to the device. Before another launch is known, all of it counts.
-    if (anew)
-      record_seconds_ += as_an_update(std::max(0.0, seconds - launch_seconds_));
-    else
-      launch_seconds_ = seconds;
+    if (recorded_ == 0 || !(subject(false) == recorded_subject_)) record();
+    graph_.launch(stream());
     queued_phase_ = method_.cycles_end() ? method_.period() : 0;
     expect_copy();
   }
@@ -311,11 +238,8 @@ class DeviceSteps final : public JudgedSteps<T> {
   int recorded_ = 0;               // steps in graph_; 0: it must not be replayed
   std::int64_t queued_phase_ = 0;  // of the method when all queued work is done
   Subject recorded_subject_;
-  std::int64_t recordings_ = 0, instantiations_ = 0;  // in this solve
-  bool first_graph_ = true;
-  // On the host's clock: of the last recording, and of the last launch that was not the first of its graph.
-  double record_seconds_ = 0, launch_seconds_ = 0;
-  cudaGraphExec_t graph_ = nullptr;
+  std::int64_t recordings_ = 0, made_before_ = 0;  // in this solve; graphs before it
+  StepsGraph graph_;
 };
 
 }  // namespace

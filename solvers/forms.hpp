@@ -205,7 +205,12 @@ class Columns final : public MultiMethod<T> {
   std::int64_t period() const noexcept override {
     return Own::cycles ? steps_of_.period() : std::numeric_limits<std::int64_t>::max();
   }
-  std::int64_t phase() const noexcept override { return Own::cycles ? steps_of_.position() : 0; }
+  std::int64_t position() const noexcept override { return steps_of_.position(); }
+  std::int64_t recurrence() const noexcept override { return steps_of_.period(); }
+  void set_position(std::int64_t position, std::int64_t steps) noexcept override {
+    steps_of_.set_position(position);
+    this->steps_ = steps;
+  }
   bool go_on(std::int32_t lane, std::int64_t missed) override {
     const std::int64_t by = Own::turns ? missed % steps_of_.period() : 0;
     const std::vector<std::vector<MultiVectorView<T>>> groups = steps_of_.turning();

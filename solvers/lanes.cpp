@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "core/error.hpp"
 #include "core/memory.hpp"
 
@@ -25,6 +27,8 @@ void ManyLanes<T>::allocate(const std::string& what) {
 template <class T>
 void ManyLanes<T>::reset(std::int64_t width) {
   width_ = width;
+  // Then they lie in the same place in each solve.
+  if (std::exchange(in_other_numbers_, false)) std::swap(numbers_, other_numbers_);
   for (const Added& one : vectors_)
     if (one.zeroed)
       for (std::int64_t i = 0; i < one.vectors->count; ++i) {
@@ -52,6 +56,7 @@ void ManyLanes<T>::pack(std::int64_t width, std::span<const ColumnPair> keep, st
       {other_numbers_.data(), number_count_, width, width, VectorLayout::interleaved, other_numbers_.space()},
       keep);
   std::swap(numbers_, other_numbers_);
+  in_other_numbers_ = !in_other_numbers_;
   width_ = width;
 }
 

@@ -181,12 +181,16 @@ struct MultiSystem {
   VectorView<const T> d;              // the entries of M^-1 if M^-1 is a diagonal, else empty
   VectorView<const T> weights = {};   // the entries of W; empty: residuals are measured in the 2-norm
   double largest_inverse_weight = 1;  // no v has ||v|| above it times ||W v||
+  const HasOrder<T>* of = nullptr;    // the operator whose in_order() is A
 
   const Context& context() const noexcept { return *A.context(); }
   bool general_preconditioner() const noexcept { return M && d.size == 0; }
   WorkspaceLayout::Preconditioning preconditioning() const noexcept {
     using enum WorkspaceLayout::Preconditioning;
     return general_preconditioner() ? general : M ? diagonal : none;
+  }
+  void count_products(std::int64_t more) const noexcept {
+    of ? of->count_in_order(more) : A.count_products(more);
   }
 };
 
@@ -444,6 +448,7 @@ class ManyLanes {
   std::vector<Added> vectors_;
   LaneVectors<T> x_;
   Vector<T> flags_, numbers_, other_numbers_;
+  bool in_other_numbers_ = false;  // since reset()
   MultiScratch<T> scratch_;
   // Of the operations now: act().
   const T* active_ = nullptr;

@@ -141,11 +141,24 @@ class MultiMethod {
   virtual void step(const MultiSystem<T>& s, std::span<const ColumnPair> lanes) = 0;
   // Of methods that need it: makes x the iterate in these lanes. chosen() changes.
   virtual void finish(const MultiSystem<T>& s, std::span<const LaneSteps> of) = 0;
-  // The steps of a cycle, and the steps that step() has done or queued since begin().
+  // The steps of a cycle. Without cycles there is no end.
   virtual std::int64_t period() const noexcept = 0;
-  virtual std::int64_t phase() const noexcept = 0;
+  // For steps that are recorded once and replayed: step() queues the same work whenever position() and addresses() are
+  // the same. With cycles it is the number of steps since begin().
+  virtual std::int64_t position() const noexcept = 0;
+  // After how many steps a position comes again.
+  virtual std::int64_t recurrence() const noexcept = 0;
   // How many steps the method has done or queued since reset().
   std::int64_t steps() const noexcept { return steps_; }
+  // What step() would have set on the host.
+  virtual void set_position(std::int64_t position, std::int64_t steps) noexcept = 0;
+  // On what the addresses of lanes depend: their number, and where the numbers of the method lie.
+  struct Addresses {
+    std::int64_t width = 0;
+    const T* numbers = nullptr;
+    bool operator==(const Addresses&) const = default;
+  };
+  Addresses addresses() noexcept { return {width(), lanes_.at(0)}; }
   // For methods without cycles: whether a lane that stopped while others did this many steps goes on with its next
   // step. Its kept vectors are moved to where the method expects them now, if that is possible; otherwise the lane must
   // begin again.
@@ -186,32 +199,5 @@ struct MultiMethodEntry {
 inline std::int64_t multi_width(std::int64_t columns) noexcept {
   return columns <= 2 ? columns : (columns + 3) / 4 * 4;
 }
-
-// Steps on a GPU: some are queued at a time, and judged there; in multi_device_steps.cu.
-template <class T>
-class MultiDeviceSteps {
- public:
-  struct Limits {
-    double goal = 0, too_large = 0;
-    std::int64_t left = 0;
-  };
-  // What was computed since the last call: the squared residual of each step of each lane, and the last scalars.
-  struct Done {
-    std::vector<std::vector<double>> residual_squared;
-    std::vector<LaneScalars<T>> last;
-    void reset(std::size_t lanes) { residual_squared.assign(lanes, {}), last.assign(lanes, {}); }
-  };
-  virtual ~MultiDeviceSteps() = default;
-  // Nothing is in flight. One for each lane, running or not.
-  virtual void start(const std::vector<Limits>& limits) = 0;
-  // The next steps, of which some more may be in flight when it returns. No more than `room` steps, at least 1, are
-  // computed beyond the steps that were returned before.
-  virtual void next(const MultiSystem<T>& system, MultiMethod<T>& method, std::span<const ColumnPair> lanes,
-                    std::int64_t room, Done& done) = 0;
-  // Waits for all that is in flight, and returns it in the same way.
-  virtual void settle(Done& done) = 0;
-};
-template <class T>
-std::unique_ptr<MultiDeviceSteps<T>> make_multi_device_steps(const ContextPtr& context, std::int64_t most);
 
 }  // namespace protean::detail

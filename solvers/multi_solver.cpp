@@ -43,10 +43,9 @@ MultiSolver<T>::MultiSolver(std::string_view method, const SolverOptions& option
   for (const detail::MultiMethodEntry* entry : detail::entries)
     if (entry->traits.id == method) entry_ = entry;
 
-  if (options.device_steps != "auto")
+  if (options.device_steps == "resident")
     throw BadArgument(
-        fmt::format("device_steps is {}; with several right-hand sides steps are queued: take auto",
-                    options.device_steps));
+        "device_steps is resident, which is for one right-hand side; the steps of several are graphs: take auto");
 }
 template <class T>
 MultiSolver<T>::~MultiSolver() = default;
@@ -63,6 +62,7 @@ MultiSolveReport MultiSolver<T>::solve(const LinearOperator<T>& A, MultiVectorVi
   const std::int64_t n = A.rows(), k = B.columns;
   const ContextPtr& context = A.context();
   const Space space = context->space();
+  detail::require_options_of_space(options_, *context);
   detail::require_square<T>(name(), A);
   require<T>(B, n, k, space, "B");
   require<T>(X, n, k, space, "X");

@@ -57,7 +57,7 @@ template <class T>
 class MultiSolver {
  public:
   // Throws BadArgument for an unknown method, for options out of range or that the method does not read, and for
-  // device_steps other than auto.
+  // device_steps resident.
   explicit MultiSolver(std::string_view method = "cg", const SolverOptions& options = {});
   ~MultiSolver();
   MultiSolver(const MultiSolver&) = delete;

@@ -45,7 +45,7 @@ class OrderedPreconditioner final : public Wrapper<T, Preconditioner<T>>, public
   bool variable() const noexcept override { return M_.variable(); }
   // M writes to a vector of product_, and what is written to y heeds the stop.
   Recording recording() const noexcept override {
-    Recording recording = M_.recording();
+    Recording recording = product_.with_memory(M_.recording());
     recording.heeds_stop = true;
     return recording;
   }

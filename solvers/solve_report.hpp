@@ -64,7 +64,7 @@ struct SolveReport {
   double recurrence_relative = 0, true_relative = 0;  // divided by the baseline norm
   double seconds = 0;
   // On a device: how often steps were recorded into a graph, and how often that needed a new graph instead of an update
-  // of the existing one. 0 if the graph of the last solve was used again.
+  // of the existing one. 0 if the graph of the last solve was used again. Of several columns the numbers are the same.
   std::int64_t graphs_recorded = 0, graphs_made = 0;
   // How the steps ran: "host"; on a device "graph" or "resident" (SolverOptions::device_steps). steps_reason says why a
   // solve that tried "resident" has other steps.
@@ -112,7 +112,8 @@ struct MultiSolveReport {
   std::int64_t products = 0;
   // "in one pass", or "column by column: " and why.
   std::string product, preconditioner;  // preconditioner: empty without one; "diagonal" if M^-1 is one
-  std::string steps;                    // as SolveReport::steps: "host", "simulated", on a GPU "queued"
+  std::string
+      steps;  // as SolveReport::steps: "host", "simulated"; on a GPU "graph", or "queued" if none was replayed
   double seconds = 0;
   // True for no columns.
   bool converged() const noexcept;

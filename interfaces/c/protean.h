@@ -336,7 +336,7 @@ protean_status protean_solve_f32(protean_solver* solver, const protean_matrix* m
  * columns have converged. The functions for results below then describe the column that needed the most iterations, or
  * the first that has not converged; protean_solver_column() describes each. null_space "constant" is for all columns.
  * A schedule takes the relative residual of the column that has furthest to go. PROTEAN_BAD_ARGUMENT with a monitor or
- * device_steps, which are for one right-hand side. */
+ * device_steps "resident", which are for one right-hand side. */
 protean_status protean_solve_multi(protean_solver* solver, const protean_matrix* matrix, int64_t count,
                                    const double* B, int64_t ldb, double* X, int64_t ldx);
 protean_status protean_solve_multi_f32(protean_solver* solver, const protean_matrix* matrix, int64_t count,

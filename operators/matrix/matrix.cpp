@@ -393,7 +393,7 @@ template <class T>
 Recording Matrix<T>::recording() const noexcept {
   Recording work = running().recording();
   if (!other_) work.version = changes_;
-  return work;
+  return numbering_->outside().with_memory(work);
 }
 
 template <class T>

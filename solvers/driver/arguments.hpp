@@ -10,10 +10,23 @@
 #include "core/device_checks.hpp"
 #include "core/error.hpp"
 #include "core/multi_blas1.hpp"
+#include "core/option_checks.hpp"
 #include "operators/linear_operator.hpp"
 #include "preconditioners/preconditioner.hpp"
+#include "solvers/options.hpp"
 
 namespace protean::detail {
+
+// Throws BadArgument for an option of a GPU if the operator is not on one.
+inline void require_options_of_space(const SolverOptions& options, const Context& context) {
+  for (const Option<SolverOptions>& option : solver_options())
+    if (option.on_device && context.space() == Space::host && !option.is_default(options))
+      throw BadArgument(fmt::format("{} is {}, but the operator is not on a GPU; leave it at {}", option.name,
+                                    value_text(option, option.value(options)),
+                                    value_text(option, option.default_value())));
+  if (options.device_steps == "resident" && context.simulated())
+    throw BadArgument("device_steps is 'resident', but the operator is not on a GPU; take auto");
+}
 
 // Throws ShapeMismatch unless A is square.
 template <class T>

@@ -19,7 +19,6 @@
 #include "solvers/driver/course.hpp"
 #include "solvers/driver/followed_order.hpp"
 #include "solvers/driver/rounding.hpp"
-#include "solvers/lane_judge.hpp"
 
 namespace protean::detail {
 namespace {
@@ -67,25 +66,17 @@ class ColumnsRun final : private Inquiry<T> {
     in_order_.begin();
     report_.product = in_words(system().A);
     if (system().M) report_.preconditioner = system().d.size > 0 ? "diagonal" : in_words(*system().M);
-    const bool on_gpu = context().space() == Space::device && !context().simulated();
-    report_.steps = on_gpu ? "queued" : context().simulated() ? "simulated" : "host";
-    std::unique_ptr<MultiDeviceSteps<T>>& device_steps = workspace_.device_steps;
-#if defined(PROTEAN_HAVE_CUDA)
-    if (on_gpu) {
-      if (!device_steps) device_steps = make_multi_device_steps<T>(method_.context(), method_.most());
-      steps_ = device_steps.get();
-    }
-#endif
-    if (context().simulated() && context().simulated()->steps_ahead() > 0) {
-      if (!device_steps) device_steps = std::make_unique<SimulatedMultiSteps<T>>(context());
-      steps_ = device_steps.get();
-    }
+    if (context().space() == Space::device && !workspace_.batches)
+      workspace_.batches = make_batches<T>(method_.context(), method_.most());
+    batches_ = workspace_.batches.get();
+    if (batches_) batches_->attach(system());
     if (!columns_.empty()) begin();
     while (running() > 0) {
       advance();
       look();
     }
     report_.iterations = iteration();
+    report_.steps = batches_ ? batches_->name() : context().simulated() ? "simulated" : "host";
     // The last format may have another product than the first.
     if (const std::string product = in_words(system().A); product != report_.product)
       report_.product += "; then " + product;
@@ -224,8 +215,8 @@ class ColumnsRun final : private Inquiry<T> {
   // The next step of all columns that run; on a GPU the next steps.
   void advance() {
     const std::vector<ColumnPair> of = lanes();
-    if (steps_) {
-      steps_->next(system(), method_, of, room(), done_);
+    if (batches_) {
+      batches_->next(system(), method_, of, room(), done_);
       return take(done_);
     }
     method_.step(system(), of);
@@ -244,7 +235,7 @@ class ColumnsRun final : private Inquiry<T> {
     const std::int64_t stop = observer_ ? observer_->next_stop() : most;
     return stop > iteration() ? stop - iteration() : most;
   }
-  void take(const typename MultiDeviceSteps<T>::Done& done) {
+  void take(const typename Batches<T>::Done& done) {
     std::size_t most = 0;
     for (Column<T>& c : columns_)
       if (c.runs()) {
@@ -273,9 +264,9 @@ class ColumnsRun final : private Inquiry<T> {
       any = any || stops(c);
     }
     if (!any) return;
-    if (steps_) {
+    if (batches_) {
       // What is in flight has changed the columns, so it counts.
-      steps_->settle(done_);
+      batches_->settle(done_);
       take(done_);
       for (Column<T>& c : columns_)
         if (c.in_lane()) judge(c, go_on);
@@ -381,13 +372,13 @@ class ColumnsRun final : private Inquiry<T> {
               {method_.scalars(place), method_.width(), context().space()});
     }
     method_.mark(method_.running(), lanes());
-    if (!steps_) return;
-    std::vector<typename MultiDeviceSteps<T>::Limits> limits(static_cast<std::size_t>(method_.width()));
+    if (!batches_) return;
+    std::vector<typename Batches<T>::Limits> limits(static_cast<std::size_t>(method_.width()));
     for (const Column<T>& c : columns_)
       if (c.in_lane())
         limits[static_cast<std::size_t>(c.lane)] = {c.control().goal(), c.control().too_large(),
                                                     c.rule().max_iterations - c.report().iterations};
-    steps_->start(limits);
+    batches_->start(limits);
   }
 
   MultiSolveReport report() {
@@ -400,6 +391,8 @@ class ColumnsRun final : private Inquiry<T> {
       if (next != bad.end() && next->column == c.number) entry = *next++;
       c.conclude(c.report().iterations > 0 ? entry : std::nullopt, *this);
       c.report().steps = report_.steps;
+      // Each is a graph of its own.
+      if (batches_) c.report().graphs_recorded = c.report().graphs_made = batches_->recorded();
       report_.columns.push_back(std::move(c.report()));
     }
     report_.seconds = seconds();
@@ -457,8 +450,8 @@ class ColumnsRun final : private Inquiry<T> {
   std::vector<unsigned char> runs_;
   std::vector<StopReason> reasons_;
   std::optional<TakenOut<T>> taken_out_;  // made when a column is looked at
-  MultiDeviceSteps<T>* steps_ = nullptr;
-  typename MultiDeviceSteps<T>::Done done_;
+  Batches<T>* batches_ = nullptr;         // of a device
+  typename Batches<T>::Done done_;
 };
 
 }  // namespace

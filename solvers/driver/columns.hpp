@@ -5,6 +5,7 @@
 #include <span>
 
 #include "core/device_checks.hpp"
+#include "solvers/batches.hpp"
 #include "solvers/multi_method.hpp"
 #include "solvers/ordered_solve.hpp"
 #include "solvers/solve_report.hpp"
@@ -19,7 +20,7 @@ struct MultiWorkspace {
       : layout(of), method(make(options, of, most)), number(of.context, 1), squares(of.context, most) {}
   ~MultiWorkspace() {
     const DeviceScope scope(*method->context());
-    device_steps.reset();
+    batches.reset();
   }
   bool fits(const WorkspaceLayout& of, std::int64_t most) const {
     return layout == of && method->most() >= most;
@@ -32,7 +33,7 @@ struct MultiWorkspace {
   Vector<T> weights;
   Vector<T> column;                // made when one column is looked at
   Vector<T> constant, components;  // of a null space
-  std::unique_ptr<MultiDeviceSteps<T>> device_steps;
+  std::unique_ptr<Batches<T>> batches;
   InAnOrder<T> in_an_order;
 };
 

@@ -111,7 +111,8 @@ struct ColumnsInOrder {
             M,
             M ? M->inverse_diagonal() : VectorView<const T>{},
             own_weights,
-            callers.largest_inverse_weight};
+            callers.largest_inverse_weight,
+            of};
   }
   void changed(const System&, bool) noexcept {}
 

@@ -11,14 +11,13 @@
 #include "core/blas1.hpp"
 #include "core/communicator.hpp"
 #include "core/error.hpp"
-#include "core/option_checks.hpp"
 #include "operators/kernel_loading.hpp"
 #include "operators/row_arrays.hpp"
+#include "solvers/driver/arguments.hpp"
 #include "solvers/driver/course.hpp"
 #include "solvers/driver/followed_order.hpp"
 #include "solvers/driver/rounding.hpp"
 #include "solvers/null_space.hpp"
-#include "solvers/options.hpp"
 
 namespace protean::detail {
 namespace {
@@ -46,7 +45,7 @@ class OneVectorRun final : private Inquiry<T> {
   OneVectorRun& operator=(const OneVectorRun&) = delete;
 
   SolveReport operator()() {
-    require_options_of_space();
+    require_options_of_space(options_, context());
     if (context().simulated()) steps_ = &fetched_steps_;
     if (weighs_residuals(options_)) weigh_residuals();
     in_order_.begin();
@@ -61,16 +60,6 @@ class OneVectorRun final : private Inquiry<T> {
   const Context& context() const noexcept { return callers_.context(); }
   const System<T>& system() const noexcept { return in_order_.system(); }
   SolveReport& written() noexcept { return course_.report(); }
-
-  void require_options_of_space() const {
-    for (const Option<SolverOptions>& option : solver_options())
-      if (option.on_device && context().space() == Space::host && !option.is_default(options_))
-        throw BadArgument(fmt::format("{} is {}, but the operator is not on a GPU; leave it at {}",
-                                      option.name, value_text(option, option.value(options_)),
-                                      value_text(option, option.default_value())));
-    if (options_.device_steps == "resident" && context().simulated())
-      throw BadArgument("device_steps is 'resident', but the operator is not on a GPU; take auto");
-  }
 
   void weigh_residuals() {
     typename Course<T>::Beginning& b = beginning_;

@@ -212,6 +212,12 @@ TEST(MultiSolvers, WhatIsForOneColumnIsRefused) {
   SolverOptions resident;
   resident.device_steps = "resident";
   EXPECT_THROW(MultiSolver<double>("cg", resident), BadArgument);
+  const auto csr = system_of<double>("poisson-2d", 4);
+  const auto A = make_matrix(find_format("csr"), csr, test_context());
+  MultiSolver<double> graph("cg", {.device_steps = "graph"});
+  EXPECT_THROW((void)solve_all<double>(graph, test_context(), *A, sample_columns<double>(csr.rows(), 2, 1),
+                                       zeros<double>(csr.rows(), 2)),
+               BadArgument);
   EXPECT_THROW(MultiSolver<double>("cg", {.residual_norm = "jacobi"}), BadArgument);
 }
 
