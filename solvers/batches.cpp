@@ -13,8 +13,8 @@ namespace {
 // Of one system in one set of lanes: the positions of a method, and the pieces of a long cycle.
 constexpr std::size_t most_known = 24;
 
-// A simulated device records nothing, and does the work of each batch. A recording is the list of the addresses that the
-// work has used, and a replay must use the same.
+// A simulated device records nothing, and does the work of each batch. A recording is the list of the addresses that
+// the work has used, and a replay must use the same.
 template <class T>
 class SimulatedBatches final : public Batches<T> {
  public:

@@ -1,5 +1,5 @@
-// Batches of steps with several columns on a GPU: a small kernel after each step judges all lanes, and a batch that comes
-// again is a CUDA graph.
+// Batches of steps with several columns on a GPU: a small kernel after each step judges all lanes, and a batch that
+// comes again is a CUDA graph.
 #include <cstring>
 
 #include "core/buffer.hpp"
@@ -65,8 +65,7 @@ class DeviceBatches final : public Batches<T> {
     return {copy, static_cast<std::size_t>(lanes())};
   }
 
-  // Steps that cannot be recorded are queued: an operator for one vector that waits for the device is refused, since its
-  // recording() must say so, but products with several vectors may wait without it.
+  // Steps that cannot be recorded are queued from then on.
   bool replay(std::unique_ptr<Recorded>& recorded, const std::function<void()>& queue) override {
     if (!recorded) {
       auto made = std::make_unique<Graph>();

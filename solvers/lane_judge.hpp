@@ -1,6 +1,6 @@
 // The tests that end the run of a lane while steps of several columns are queued: the tests of Judge
-// (core/device/judge.cuh) for each lane. The same function judges on a GPU (batches_device.cu) and on a simulated device
-// (batches.cpp). Private to solvers/.
+// (core/device/judge.cuh) for each lane. The same function judges on a GPU (batches_device.cu) and on a simulated
+// device (batches.cpp). Private to solvers/.
 #pragma once
 #include <cmath>
 #include <limits>

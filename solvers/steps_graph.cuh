@@ -22,8 +22,8 @@ class StepsGraph {
   }
 
   // Records what queue() queues on the stream of the state. Another thread of the program may wait for the whole device
-  // at any moment, which invalidates a recording: then it is tried again, and queue() begins anew. False if all attempts
-  // were in vain; why gets the last error, or nothing.
+  // at any moment, which invalidates a recording: then it is tried again, and queue() begins anew. False if all
+  // attempts were in vain; why gets the last error, or nothing.
   template <class Queue>
   bool record(DeviceState& state, std::string& why, Queue&& queue) {
     cudaGraph_t graph = nullptr;
