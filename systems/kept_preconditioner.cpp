@@ -10,6 +10,7 @@
 
 #include "core/background.hpp"
 #include "core/error.hpp"
+#include "preconditioners/fields/fields.hpp"
 #include "systems/continued.hpp"
 #include "systems/preconditioner_change.hpp"
 #include "systems/seconds.hpp"
@@ -73,6 +74,14 @@ double SystemSolver<T>::set_up_preconditioner(SystemMatrix<T>& matrix, bool agai
       return now.ended != StopReason::running;
     });
     renew_preconditioner(matrix.A(), again);
+    // Method auto expected fields to be taken, and they were refused.
+    if (!again && now.chosen && now.traits && now.traits->constraint && now.chosen->taken() != "fields" &&
+        settings_.method == detail::automatic_method) {
+      now.traits->constraint = false;
+      choose_method(matrix);
+      make_method(now.columns);
+      renew_preconditioner(matrix.A(), false);
+    }
     matrix.context()->synchronize();
   } catch (const detail::WorkEnded&) {
     now.renew = true;  // what has been made of it is not used
@@ -126,8 +135,11 @@ void SystemSolver<T>::renew_preconditioner(const LinearOperator<T>& A, bool agai
                           : make_preconditioner<T>(settings_.preconditioner, A, preconditioner_options());
     now.serial = A.serial(), now.renew = true;
     now.chosen = dynamic_cast<detail::Chosen<T>*>(M_.get());
+    const bool symmetric = make_solver<double>(method_)->needs_symmetric_preconditioner();
     if (now.chosen)
-      now.chosen->require_definite(make_solver<double>(method_)->needs_symmetric_preconditioner());
+      now.chosen->require_definite(symmetric), now.chosen->let_be_unsymmetric(!symmetric);
+    else if (M_ && !maker_)
+      detail::let_be_unsymmetric(*M_, !symmetric);
     now.choice = new_choice(A);
   }
   if (!M_) return;
@@ -207,6 +219,7 @@ Refresh SystemSolver<T>::refresh() const {
 template <class T>
 void SystemSolver<T>::choose_preconditioner(const LinearOperator<T>& A) {
   Sequence& now = *sequence_;
+  if (now.chosen->taken() == "fields") return;
   const std::string_view id = now.choice.decide([&] { return detail::choice_traits_of(A); });
   if (id != now.chosen->asked()) now.renew = true;
 }

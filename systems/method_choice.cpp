@@ -12,6 +12,7 @@
 #include "core/statistics.hpp"
 #include "core/symmetry.hpp"
 #include "core/vector.hpp"
+#include "operators/assembled_matrix.hpp"
 
 namespace protean::detail {
 namespace {
@@ -112,7 +113,21 @@ PreconditionerTraits preconditioner_traits(std::string_view id, const Preconditi
   return traits;
 }
 
-MethodChoice choose_method(const MethodTraits& traits, const PreconditionerTraits& preconditioner) {
+Basis basis_of(const Context& context, std::int64_t rows, std::size_t bytes_of_entry, std::int64_t restart,
+               std::int64_t columns) {
+  Basis basis;
+  basis.of_gmres = std::min(restart, std::max<std::int64_t>(rows, 1)) + 1, basis.vectors = basis.of_gmres;
+  if (context.deterministic()) return basis;
+  const std::size_t vector = static_cast<std::size_t>(std::max<std::int64_t>(rows, 1)) * bytes_of_entry *
+                             static_cast<std::size_t>(std::max<std::int64_t>(columns, 1));
+  basis.vectors = static_cast<std::int64_t>(
+      std::min<std::size_t>(available_bytes(context) / 4 / vector,
+                            static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max())));
+  return basis;
+}
+
+MethodChoice choose_method(const MethodTraits& traits, const PreconditionerTraits& preconditioner,
+                           const Basis& basis) {
   const std::string_view unsymmetric = preconditioner.unsymmetric;
   if (!preconditioner.variable.empty())
     return {"fgmres",
@@ -129,7 +144,15 @@ MethodChoice choose_method(const MethodTraits& traits, const PreconditionerTrait
       "the matrix is symmetric, and {} of its diagonal entries {} not positive, so it is not positive "
       "definite",
       traits.not_positive, traits.not_positive == 1 ? "is" : "are");
-  return {"minres", fmt::format("minres: {}", because)};
+  if (!traits.constraint) return {"minres", fmt::format("minres: {}", because)};
+  if (basis.of_gmres <= basis.vectors)
+    return {
+        "gmres",
+        fmt::format("gmres: {}; since it has a constraint, gmres with recipe schur-upper of preconditioner "
+                    "fields is expected to be faster than minres with schur-diagonal",
+                    because)};
+  return {"minres",
+          fmt::format("minres: {}; there is no memory for the {} vectors of gmres", because, basis.of_gmres)};
 }
 
 #define PROTEAN_INSTANTIATE(T)                                                 \

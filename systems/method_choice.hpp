@@ -1,7 +1,10 @@
 // The rule behind method `auto`. Private to systems/.
 //
 //   cg      for a symmetric matrix with a positive diagonal
-//   minres  for a symmetric matrix with a diagonal entry that is not positive, since it is not positive definite
+//   gmres   for a symmetric matrix of two fields, one of them a constraint, if preconditioner fields may take recipe
+//           schur-upper, which is not symmetric, and if there is memory for the vectors of gmres: together they take
+//           less time than minres with the symmetric recipe schur-diagonal (docs/results/preconditioners.md)
+//   minres  for another symmetric matrix with a diagonal entry that is not positive: it is not positive definite
 //   gmres   for any other matrix, and if the preconditioner is not symmetric
 //   fgmres  if the preconditioner changes from one application to the next (Preconditioner::variable())
 //
@@ -26,6 +29,7 @@ struct MethodTraits {
   bool symmetric = false;
   std::string difference;  // how it differs from a symmetric matrix, for a person; empty if it is symmetric
   std::int64_t not_positive = 0;  // rows whose diagonal entry is not positive, as far as it is known
+  bool constraint = false;        // the preconditioner takes a Schur complement of it (auto_takes_schur())
 };
 // csr lies in the space of the context or in host memory. Its rows are sorted.
 template <class T>
@@ -54,6 +58,15 @@ struct MethodChoice {
   std::string_view method;
   std::string reason;
 };
-MethodChoice choose_method(const MethodTraits& traits, const PreconditionerTraits& preconditioner);
+// vectors: for which there is memory; of gmres: that it keeps.
+struct Basis {
+  std::int64_t of_gmres = 0, vectors = 0;
+};
+MethodChoice choose_method(const MethodTraits& traits, const PreconditionerTraits& preconditioner,
+                           const Basis& basis);
+// Of gmres with this restart for so many columns: memory for it is a quarter of what is left. In deterministic mode
+// memory must not decide, and there is enough.
+Basis basis_of(const Context& context, std::int64_t rows, std::size_t bytes_of_entry, std::int64_t restart,
+               std::int64_t columns);
 
 }  // namespace protean::detail

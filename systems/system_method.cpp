@@ -1,8 +1,11 @@
 // The method of a SystemSolver: the one of the settings, or the one that `auto` takes.
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "core/csr_view.hpp"
 #include "core/error.hpp"
+#include "preconditioners/fields/fields.hpp"
 #include "solvers/options.hpp"
 #include "systems/method_choice.hpp"
 #include "systems/sequence.hpp"
@@ -31,6 +34,14 @@ void SystemSolver<T>::look_at_matrix(const SystemMatrix<T>& matrix) {
   now.traits = entries && is_sorted(*near, csr.pattern)
                    ? detail::method_traits<T>(*near, csr)
                    : detail::method_traits<T>(A, matrix.known_symmetric());
+  // A null space is for methods that need a symmetric M.
+  if (now.traits->symmetric && now.traits->not_positive > 0 && settings_.parts.empty() && !maker_ &&
+      !has_null_space()) {
+    const detail::MethodTraits seen = *std::exchange(now.traits, {});  // nothing is known if this throws
+    const bool constraint =
+        detail::auto_takes_schur(A, settings_.preconditioner.name(), settings_.preconditioning);
+    now.traits = seen, now.traits->constraint = constraint;
+  }
   now.seen_serial = A.serial(), now.seen = A.revision();
   now.learned.reset();
 }
@@ -44,7 +55,9 @@ void SystemSolver<T>::choose_method(const SystemMatrix<T>& matrix) {
   Sequence& now = *sequence_;
   if (now.learned) return take_method(*now.learned);
   now.restart = 0;
-  take_method(detail::choose_method(*now.traits, preconditioner_traits()));
+  take_method(detail::choose_method(*now.traits, preconditioner_traits(),
+                                    detail::basis_of(*matrix.context(), matrix.A().rows(), sizeof(T),
+                                                     settings_.solver.restart, now.columns)));
 }
 
 template <class T>

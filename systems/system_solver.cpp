@@ -64,6 +64,7 @@ void SystemSolver<T>::take(SolveSettings&& settings) noexcept {
   now.iterations = 0, now.ended = StopReason::running;
   now.learned.reset();
   if (other || (now.chosen && measured)) now.serial = 0;
+  if (other) now.traits.reset();  // what the preconditioner makes of the matrix
 }
 
 template <class T>
@@ -78,7 +79,7 @@ template <class T>
 void SystemSolver<T>::set_preconditioner(Maker maker) {
   require_idle("set_preconditioner()");
   maker_ = std::move(maker), sequence_->serial = 0;
-  sequence_->learned.reset();
+  sequence_->learned.reset(), sequence_->traits.reset();
 }
 
 template <class T>
@@ -88,6 +89,7 @@ void SystemSolver<T>::set_null_space(VectorBlock<const T> N) {
     throw BadArgument(fmt::format("a null space is for methods cg, fcg and minres; the method is {}",
                                   settings_.method.name()));
   null_space_ = N;
+  sequence_->traits.reset();
   solver_.reset(), multi_solver_.reset();
 }
 
@@ -115,6 +117,18 @@ SolveForecast SystemSolver<T>::forecast(const SystemMatrix<T>& matrix, std::int6
           .selector = settings_.selector};
 }
 
+template <class T>
+void SystemSolver<T>::make_method(std::int64_t columns) {
+  if (columns == 1 && !solver_) {
+    solver_ = make_solver<T>(method_, options_of_method());
+    solver_->set_null_space(null_space_);
+  }
+  if (columns > 1 && !multi_solver_) {
+    multi_solver_ = std::make_unique<MultiSolver<T>>(method_, options_of_method());
+    multi_solver_->set_null_space(null_space_);
+  }
+}
+
 // Returns what changes the matrix during the solve.
 template <class T>
 auto SystemSolver<T>::set_up_matrix(SystemMatrix<T>& matrix, std::int64_t columns) -> Changes {
@@ -133,14 +147,7 @@ auto SystemSolver<T>::set_up_matrix(SystemMatrix<T>& matrix, std::int64_t column
   const auto seconds = matrix.settle(expected, settings_.on_stage);
   before_.order += seconds.order, before_.convert += seconds.convert;
   choose_method(matrix);
-  if (columns == 1 && !solver_) {
-    solver_ = make_solver<T>(method_, options_of_method());
-    solver_->set_null_space(null_space_);
-  }
-  if (columns > 1 && !multi_solver_) {
-    multi_solver_ = std::make_unique<MultiSolver<T>>(method_, options_of_method());
-    multi_solver_->set_null_space(null_space_);
-  }
+  make_method(columns);
   const Changes changes = expected.policy              ? Changes::policy
                           : settings_.schedule.empty() ? Changes::none
                                                        : Changes::schedule;
@@ -182,9 +189,10 @@ void SystemSolver<T>::describe(SystemMatrix<T>& matrix, SolveOutcome& result) {
   result.preconditioner = now.chosen ? now.chosen->taken() : M_ ? M_->name() : "none";
   if (now.chosen)
     result.preconditioner_reason =
-        now.chosen->taken() == "fields" ? fmt::format("fields: {}", M_->description())
-        : now.chosen->refused().empty() ? now.choice.reason()
-                                        : fmt::format("none: {}", now.chosen->refused());
+        now.chosen->taken() == "fields"  ? fmt::format("fields: {}", M_->description())
+        : !now.chosen->refused().empty() ? fmt::format("none: {}", now.chosen->refused())
+        : now.chosen->note().empty()     ? now.choice.reason()
+                                         : fmt::format("{}; {}", now.choice.reason(), now.chosen->note());
   else if (M_)
     result.preconditioner_reason = M_->description();
   result.storage_reason = storage_reason();
@@ -243,7 +251,9 @@ void SystemSolver<T>::remember(std::span<const SolveReport> columns, double seco
   if (converged && longest > 0) now.iterations = longest;
   if (interrupted || changed) return;
   if (!renewed || !converged) now.refresh.note_solve(longest, seconds, converged);
-  now.choice.note_solve(all, seconds, converged, std::ssize(columns));
+  // Of the types among which the choice chooses.
+  if (!now.chosen || now.chosen->taken() != "fields")
+    now.choice.note_solve(all, seconds, converged, std::ssize(columns));
 }
 
 template class SystemSolver<float>;

@@ -98,6 +98,7 @@ class SystemSolver {
   PROTEAN_HIDDEN void look_at_matrix(const SystemMatrix<T>& matrix);
   PROTEAN_HIDDEN void choose_method(const SystemMatrix<T>& matrix);
   PROTEAN_HIDDEN void take_method(detail::MethodChoice choice);
+  PROTEAN_HIDDEN void make_method(std::int64_t columns);
   PROTEAN_HIDDEN detail::PreconditionerTraits preconditioner_traits() const;
   PROTEAN_HIDDEN SolverOptions options_of_method() const;
   PROTEAN_HIDDEN bool has_null_space() const noexcept;

@@ -28,6 +28,7 @@
 #include "formats/catalogue.hpp"
 #include "formats/choose.hpp"
 #include "operators/kernel_admission.hpp"
+#include "preconditioners/fields/fields.hpp"
 #include "solvers/options.hpp"
 #include "systems/method_choice.hpp"
 
@@ -97,11 +98,16 @@ class Comparer {
     SolveSettings& settings = result_.problem.settings;
     const bool automatic = settings.method == "auto", open = preconditioner_type(settings) == "auto";
     if (!automatic && !open) return;
-    const detail::MethodTraits traits = detail::method_traits(host, csr);
+    detail::MethodTraits traits = detail::method_traits(host, csr);
+    traits.constraint =
+        traits.symmetric && traits.not_positive > 0 && settings.parts.empty() &&
+        detail::auto_takes_schur(host, csr, preconditioner_type(settings), settings.preconditioning);
     if (automatic)
-      settings.method = detail::choose_method(traits, detail::preconditioner_traits(
-                                                          settings.preconditioner, settings.preconditioning,
-                                                          settings.parts, settings.combine))
+      settings.method = detail::choose_method(
+                            traits,
+                            detail::preconditioner_traits(settings.preconditioner, settings.preconditioning,
+                                                          settings.parts, settings.combine),
+                            detail::basis_of(host, csr.rows(), sizeof(double), settings.solver.restart, 1))
                             .method;
     settings.solver = options_read_by(settings.method, settings.solver);
     if (open && traits.not_positive > 0 &&

@@ -7,6 +7,7 @@
 #include <array>
 #include <filesystem>
 
+#include "apps/problem/field_keys.hpp"
 #include "apps/problem/format_keys.hpp"
 #include "apps/problem/generated_matrix.hpp"
 #include "apps/problem/input.hpp"
@@ -42,7 +43,7 @@ class ProblemReader {
     if (const Node* node = top.find("initial_guess"))
       problem_.initial_guess = read_vector(*node, "initial_guess", {"zero", 0.0}, false);
     if (const Node* node = top.find("solver")) read_solver(*node);
-    if (const Node* node = top.find("preconditioner")) read_preconditioner(*node);
+    if (const Node* node = top.find("preconditioner")) read_preconditioner(with_fields_as_text(*node));
     if (const Node* node = top.find("operator")) read_operator(*node);
     check_device_options();
     check_preconditioner(problem_, preconditioner_place_);
@@ -292,8 +293,7 @@ class ProblemReader {
           (settings.preconditioning.fields != "auto" || settings.preconditioning.interleaved > 0))
         fail(
             given->place,
-            "preconditioner.labels says which rows form a field, and fields or interleaved does, too; leave one of "
-            "them out");
+            "preconditioner.labels says which rows form a field, as fields or interleaved does; leave one out");
       (key == "labels" ? problem_.fields.labels : problem_.fields.schur_operator) = read_path(section, key);
     }
   }

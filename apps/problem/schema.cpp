@@ -142,6 +142,7 @@ class SchemaMaker {
     if (doc.option && !doc.option->zero.empty())
       return a_number(doc.option->range, doc.option->kind == OptionKind::whole, doc.option->zero);
     if (doc.name == "parameters") return {{"type", "object"}};  // by_format() has the rest
+    if (doc.path() == "preconditioner.fields") return fields();
     if (doc.name == "kernel" || (doc.option && doc.option->words.empty() && doc.words.empty()))
       return any_text();
     if (doc.name == "parts")
@@ -177,6 +178,13 @@ class SchemaMaker {
     if (!required.empty()) map["required"] = std::move(required);
     if (!one.empty()) map["oneOf"] = std::move(one);
     return map;
+  }
+
+  static Json fields() {
+    Json rows = {{"anyOf", {any_text(), list_of(any_text(), 1, 0)}}};
+    Json field = closed_map({{"name", any_text()}, {"rows", std::move(rows)}});
+    field["required"] = {"name", "rows"};
+    return {{"anyOf", {any_text(), list_of(std::move(field), 1, 0)}}};
   }
 
   static Json list_of(Json item, std::size_t fewest, std::size_t most) {

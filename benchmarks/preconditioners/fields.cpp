@@ -1,7 +1,9 @@
 // Systems of several fields, saddle points and coupled unknowns: each recipe of preconditioner fields, what `auto`
 // does, and PETSc's fieldsplit with the same fields, from x = 0 to the same relative tolerance. The right-hand side is
-// A times a vector of numbers in [-1, 1). One run each. Generated systems also in larger sizes (--grow); matrices of a
-// folder only if it is given. Not in the list: lnsp3937, which neither library solves in 300 iterations.
+// A times a vector of numbers in [-1, 1). Times are medians of rounds (--rounds), in each of which all take turns. A
+// time of ours is the time of the whole call of solve(), a time of PETSc the time of PCSetUp() and KSPSolve(). Generated
+// systems also in larger sizes (--grow); matrices of a folder only if it is given. Not in the list: lnsp3937, which
+// neither library solves in 300 iterations.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -39,7 +41,7 @@ struct Options {
                                       "tuma2"},
                            recipes, grow = {"1"};
   double tolerance = 1e-8;
-  int threads = 1, iterations = 2000;
+  int threads = 1, iterations = 2000, rounds = 1;
 };
 
 // What is solved: "kind:n:key=value" or the name of a file.
@@ -51,9 +53,12 @@ struct System {
   TwoFields fields;
 };
 struct Figure {
-  std::string library, what;
-  double seconds = 0;  // setup and solve
-  bool converged = false;
+  std::string library, what, method;
+  std::int64_t iterations = 0;
+  std::vector<double> setups, all;  // seconds of each round: of the setup, and of everything
+  bool converged = true;            // in all rounds
+
+  double seconds() const { return median(all); }
 };
 
 // A kind, its n times `factor` and its parameters; the name with that n.
@@ -87,7 +92,7 @@ System system_of(const ContextPtr& host, const Options& options, const std::stri
   const CsrMatrix<double>& A = one.A;
   one.symmetric = asymmetry<double>(*host, A) <= symmetry_tolerance<double>;
   detail::FoundFields found = detail::find_fields(A, one.symmetric);
-  one.coupled = found.fields.size() == 1;
+  one.coupled = !found.zero_block && !found.stabilised;
   if (!one.coupled) {
     one.fields.constant = detail::maps_constant_to_zero(A, found.fields, 1);
     if (name.starts_with(taylor_hood)) one.fields.unknowns = name.find("3d") != std::string::npos ? 3 : 2;
@@ -126,6 +131,13 @@ class SystemRun {
   }
 
   void run() {
+    for (int round = 0; round < options_.rounds; ++round) take_turns();
+    for (const Figure& one : done_) put(one);
+    summary();
+  }
+
+ private:
+  void take_turns() {
     ours("none", {.preconditioner = "none"});
     ours("auto", {});
     for (const FieldRecipe recipe : field_recipes)
@@ -137,27 +149,38 @@ class SystemRun {
         petsc(recipe, nullptr, "gamg"), petsc(recipe, nullptr, "jacobi");
         if (system_.mass) petsc(recipe, &*system_.mass, "ilu");
       }
-    summary();
   }
-
- private:
   void add(const std::string& library, const std::string& what, const std::string& method,
-           std::int64_t iterations, double setup, double solve, bool converged) {
-    fmt::print("  {:8} {:44} {:8} {:6} iterations, setup {:9.3f} ms, solve {:9.3f} ms{}\n", library, what,
-               method, iterations, 1e3 * setup, 1e3 * solve, converged ? "" : ", not converged");
+           std::int64_t iterations, double setup, double all, bool converged) {
+    auto at = std::find_if(done_.begin(), done_.end(),
+                           [&](const Figure& one) { return one.library == library && one.what == what; });
+    if (at == done_.end()) at = done_.insert(at, Figure{library, what, method, iterations, {}, {}, true});
+    at->setups.push_back(setup), at->all.push_back(all), at->converged &= converged;
+  }
+  void put(const Figure& one) {
+    fmt::print("  {:8} {:44} {:8} {:6} iterations, setup {:9.3f} ms, all {:9.3f} ms{}\n", one.library,
+               one.what, one.method, one.iterations, 1e3 * median(one.setups), 1e3 * one.seconds(),
+               one.converged ? "" : ", not converged");
     std::fflush(stdout);
-    done_.push_back({library, what, setup + solve, converged});
     figures_.push_back({{"system", system_.name},
                         {"rows", system_.A.rows()},
                         {"entries", system_.A.nonzeros()},
                         {"symmetric", system_.symmetric},
-                        {"library", library},
-                        {"what", what},
-                        {"method", method},
-                        {"iterations", iterations},
-                        {"setup_seconds", setup},
-                        {"solve_seconds", solve},
-                        {"converged", converged}});
+                        {"library", one.library},
+                        {"what", one.what},
+                        {"method", one.method},
+                        {"iterations", one.iterations},
+                        {"setup_seconds", median(one.setups)},
+                        {"seconds", one.seconds()},
+                        {"converged", one.converged}});
+  }
+  // The preconditioner, or the recipe of fields.
+  static std::string taken(const SolveResult& result) {
+    constexpr std::string_view before = "; recipe ";
+    const std::string& reason = result.preconditioner_reason;
+    const std::size_t at = reason.find(before);
+    if (result.preconditioner != "fields" || at == std::string::npos) return result.preconditioner;
+    return reason.substr(at + before.size(), reason.find(';', at + 1) - at - before.size());
   }
   void ours(const std::string& what, SolveSettings settings) {
     settings.context = host_, settings.solver.stopping.relative_tolerance = options_.tolerance;
@@ -165,10 +188,12 @@ class SystemRun {
     std::fill(x_.begin(), x_.end(), 0.0);
     const auto n = static_cast<std::int64_t>(b_.size());
     try {
+      const auto begin = Clock::now();
       const SolveResult result = solve(system_.A, VectorView<const double>{b_.data(), n},
                                        VectorView<double>{x_.data(), n}, settings);
-      add("protean", what + (what == "auto" ? ": " + result.preconditioner : ""), result.method,
-          result.report.iterations, result.setup_seconds, result.report.seconds, result.converged());
+      const double all = seconds_since(begin);
+      add("protean", what == "auto" ? fmt::format("auto: {}", taken(result)) : what, result.method,
+          result.report.iterations, result.setup_seconds, all, result.converged());
     } catch (const Error& error) { fmt::print("  protean  {:44} refused: {}\n", what, error.what()); }
   }
   // A recipe with each Schur complement that it may take. The sweeps need blocks that can be solved with, and a system
@@ -199,7 +224,8 @@ class SystemRun {
     system_.fields.schur = schur, system_.fields.inner = inner;
     std::fill(x_.begin(), x_.end(), 0.0);
     if (const auto result = petsc_fieldsplit(system_.A, b_, system_.fields, wanted, x_))
-      add("petsc", result->what, "fgmres", result->iterations, result->setup_seconds, result->solve_seconds,
+      add("petsc", result->what, "fgmres", result->iterations, result->setup_seconds,
+          result->setup_seconds + result->solve_seconds,
           relative_residual(*A_, b_, x_) <= 1.1 * options_.tolerance);
   }
   // auto next to the fastest recipe and the fastest peer.
@@ -207,7 +233,7 @@ class SystemRun {
     const auto fastest = [&](const auto& of) {
       const Figure* best = nullptr;
       for (const Figure& one : done_)
-        if (one.converged && of(one) && (!best || one.seconds < best->seconds)) best = &one;
+        if (one.converged && of(one) && (!best || one.seconds() < best->seconds())) best = &one;
       return best;
     };
     const auto is_auto = [](const Figure& one) { return one.what.starts_with("auto"); };
@@ -217,11 +243,11 @@ class SystemRun {
     const Figure* const peer = fastest([](const Figure& one) { return one.library != "protean"; });
     if (!chosen) fmt::print("  auto did not solve it\n");
     if (chosen && recipe)
-      fmt::print("  auto takes {:.2f} times as long as {}\n", chosen->seconds / recipe->seconds,
+      fmt::print("  auto takes {:.2f} times as long as {}\n", chosen->seconds() / recipe->seconds(),
                  recipe->what);
     if (chosen && peer)
       fmt::print("  {} of {} takes {:.2f} times as long as auto\n", peer->what, peer->library,
-                 peer->seconds / chosen->seconds);
+                 peer->seconds() / chosen->seconds());
   }
 
   const Options& options_;
@@ -244,6 +270,7 @@ int run_fields(Arguments& arguments) {
        {"--recipes", &options.recipes, "of preconditioner fields; all if there is none"},
        {"--tolerance", &options.tolerance, "relative to the right-hand side", above(0)},
        {"--iterations", &options.iterations, "the most a solve takes", at_least(1)},
+       {"--rounds", &options.rounds, "in each of which all take turns", at_least(1)},
        shared::threads(options.threads),
        shared::json(options.json)});
   const ContextPtr host = Context::host(options.threads);

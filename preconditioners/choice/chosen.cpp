@@ -14,6 +14,8 @@
 #include "core/statistics.hpp"
 #include "operators/rows.hpp"
 #include "preconditioners/common/makers.hpp"
+#include "preconditioners/fields/cells.hpp"
+#include "preconditioners/fields/fields.hpp"
 #include "preconditioners/fields/found.hpp"
 #include "preconditioners/options.hpp"
 
@@ -58,7 +60,7 @@ template <class T>
 void Chosen<T>::setup(const LinearOperator<T>& A, bool) {
   const std::string_view before = taken();
   const bool changed_nothing = std::exchange(changes_nothing_, false);
-  refused_.clear();
+  refused_.clear(), note_.clear(), negative_ = false;
   if (id_ != "jacobi") return inner_->ensure(A);
   try {
     inner_->ensure(A);
@@ -66,32 +68,42 @@ void Chosen<T>::setup(const LinearOperator<T>& A, bool) {
   } catch (const BadMatrix& error) { refused_ = error.what(); } catch (const BadArgument& error) {
     refused_ = error.what();
   }
-  if (refused_.empty())
-    fields_.reset();
-  else
-    try_fields(A);
+  try_fields(A);
+  if (fields_) changes_nothing_ = false;
   if (before != taken() || changed_nothing != changes_nothing_) ++taken_;
+}
+
+// Whether fields take the place of jacobi: of a saddle point, which has a zero or a negative entry on its diagonal, or
+// of cells. On a device cells are not looked for, since the matrix would be copied.
+template <class T>
+bool Chosen<T>::takes_fields(const LinearOperator<T>& A) const {
+  const bool refused = !refused_.empty(), on_host = this->context()->space() == Space::host;
+  const bool may_be_saddle = refused || (unsymmetric_ && negative_), may_have_cells = unsymmetric_ && on_host;
+  if (!A.abilities().rows || (!may_be_saddle && !may_have_cells)) return false;
+  const ContextPtr host = on_host ? this->context() : Context::host();
+  const CsrMatrix<T> csr = rows_on_host(A, host, "auto");
+  if (may_be_saddle)
+    return is_saddle_point(find_fields(csr, asymmetry<T>(*host, csr) <= symmetry_tolerance<T>));
+  return find_cells(csr).size > 0 && asymmetry<T>(*host, csr) > symmetry_tolerance<T>;
 }
 
 template <class T>
 void Chosen<T>::try_fields(const LinearOperator<T>& A) {
+  const auto say = [&](const char* what) {
+    if (refused_.empty())
+      note_ = fmt::format("fields were not taken: {}", what);
+    else
+      refused_ += fmt::format("; {}", what);
+  };
   try {
-    if (!A.abilities().rows) return fields_.reset();
-    if (!fields_) {
-      const ContextPtr& context = this->context();
-      const ContextPtr host = context->space() == Space::host ? context : Context::host();
-      const CsrMatrix<T> csr = rows_on_host(A, host, "auto");
-      const bool symmetric = asymmetry<T>(*host, csr) <= symmetry_tolerance<T>;
-      if (!is_saddle_point(find_fields(csr, symmetric))) return;
-      fields_ = make_fields<T>(A, {});
-    }
+    if (!takes_fields(A)) return fields_.reset();
+    if (!fields_) fields_ = make_fields<T>(A, {});
+    detail::let_be_unsymmetric<T>(*fields_, unsymmetric_);
     fields_->ensure(A);
     return refused_.clear();
-  } catch (const BadMatrix& error) {
-    refused_ += fmt::format("; {}", error.what());
-  } catch (const BadArgument& error) {
-    refused_ += fmt::format("; {}", error.what());
-  } catch (const OutOfMemory& error) { refused_ += fmt::format("; fields: {}", error.what()); }
+  } catch (const BadMatrix& error) { say(error.what()); } catch (const BadArgument& error) {
+    say(error.what());
+  } catch (const OutOfMemory& error) { say(error.what()); }
   fields_.reset();
 }
 
@@ -101,7 +113,7 @@ template <class T>
 void Chosen<T>::look_at_diagonal() {
   const VectorView<const T> inverse = inner_->inverse_diagonal();
   const Extremes<T> seen = extremes<T>(*this->context(), inverse);
-  changes_nothing_ = seen.least >= seen.most;
+  changes_nothing_ = seen.least >= seen.most, negative_ = seen.least < T(0);
   const bool overflows = seen.most > std::sqrt(std::numeric_limits<T>::max()) * seen.least;
   if (!definite_ || inverse.size == 0 || (seen.least >= T(0) && !overflows)) return;
   // Only the message needs the rows.

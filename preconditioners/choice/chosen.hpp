@@ -11,7 +11,9 @@ namespace protean::detail {
 
 // Is jacobi until take() names another one. In a kept system PreconditionerChoice calls it (choice.hpp). If jacobi is
 // refused, as for a diagonal with a zero or an operator that does not know its diagonal, it is `fields` if the matrix
-// has a saddle point (is_saddle_point() of fields/found.hpp), and none otherwise, until the next setup.
+// has a saddle point (is_saddle_point() of fields/found.hpp), and none otherwise, until the next setup. If M may be
+// unsymmetric, it is `fields`, too, in place of a jacobi that is not refused: for a saddle point with negative diagonal
+// entries and, on a host, for cells of several unknowns with a pressure (fields/cells.hpp).
 template <class T>
 class Chosen final : public Preconditioner<T> {
  public:
@@ -36,6 +38,10 @@ class Chosen final : public Preconditioner<T> {
   // solve does without M and its vector operations.
   bool changes_nothing() const noexcept { return changes_nothing_; }
   void require_definite(bool definite) noexcept { definite_ = definite; }
+  // Whether M may be unsymmetric although A is symmetric. It may not until this is called.
+  void let_be_unsymmetric(bool may) noexcept { unsymmetric_ = may; }
+  // Why jacobi, and not the fields that were found; else empty.
+  const std::string& note() const noexcept { return note_; }
 
   std::string_view name() const noexcept override { return "auto"; }
   VectorView<const T> inverse_diagonal() const noexcept override {
@@ -55,14 +61,14 @@ class Chosen final : public Preconditioner<T> {
 
  private:
   void look_at_diagonal();
-  // In place of a jacobi that is refused.
+  bool takes_fields(const LinearOperator<T>& A) const;
   void try_fields(const LinearOperator<T>& A);
   const Preconditioner<T>& used() const noexcept { return fields_ ? *fields_ : *inner_; }
 
   PreconditionerOptions options_;
-  bool definite_;
-  std::string id_, refused_;
-  bool changes_nothing_ = false;
+  bool definite_, unsymmetric_ = false;
+  std::string id_, refused_, note_;
+  bool changes_nothing_ = false, negative_ = false;  // of jacobi's diagonal
   std::unique_ptr<Preconditioner<T>> inner_, fields_;
   std::uint64_t taken_ = 0;  // how often take() was called
 };

@@ -17,6 +17,7 @@ struct FieldList {
   std::int64_t size() const noexcept { return static_cast<std::int64_t>(names.size()); }
   // The rows of each field, ascending.
   std::vector<std::vector<std::int32_t>> rows_of_fields() const;
+  bool operator==(const FieldList&) const = default;
 };
 
 // Whether the options leave it to the matrix.

@@ -9,18 +9,16 @@
 
 #include "core/blas1.hpp"
 #include "core/error.hpp"
-#include "core/permutation.hpp"
 #include "core/statistics.hpp"
 #include "preconditioners/common/by_solving.hpp"
 #include "preconditioners/common/diagonal.hpp"
 #include "preconditioners/common/entries.hpp"
 #include "preconditioners/common/makers.hpp"
-#include "preconditioners/fields/blocks.hpp"
-#include "preconditioners/fields/field_list.hpp"
+#include "preconditioners/fields/cells.hpp"
 #include "preconditioners/fields/found.hpp"
 #include "preconditioners/fields/inner.hpp"
+#include "preconditioners/fields/layout.hpp"
 #include "preconditioners/fields/recipes/cpr.hpp"
-#include "preconditioners/fields/recipes/recipe.hpp"
 #include "preconditioners/fields/recipes/schur.hpp"
 #include "preconditioners/sparse/level_format.hpp"
 
@@ -52,12 +50,17 @@ class Fields final : public BySolving<T> {
   }
 
   std::string_view name() const noexcept override { return "fields"; }
-  bool symmetric() const noexcept override { return symmetric_; }
+  bool symmetric() const noexcept override { return symmetric_ && !takes_unsymmetric(); }
   bool variable() const noexcept override { return variable_; }
   std::string description() const override { return parts_ ? parts_->text : std::string(); }
+  // Takes effect at the next setup.
+  void let_be_unsymmetric(bool may) {
+    if (may != may_be_unsymmetric_) this->forget();
+    may_be_unsymmetric_ = may;
+  }
   std::vector<PreconditionerFigure> figures() const override {
     if (!parts_) return {};
-    return {{"fields", static_cast<double>(parts_->fields.size())}};
+    return {{"fields", static_cast<double>(parts_->layout->fields.size())}};
   }
   Recording recording() const noexcept override {
     Recording all = BySolving<T>::recording();
@@ -74,23 +77,30 @@ class Fields final : public BySolving<T> {
   }
 
  protected:
-  void setup(const LinearOperator<T>& A, bool) override {
+  void setup(const LinearOperator<T>& A, bool pattern_changed) override {
     const ContextPtr& context = this->context();
     const ContextPtr host = context->space() == Space::host ? context : Context::host();
     const CsrMatrix<T> csr = finite_rows(A, host, name());
     const bool symmetric = asymmetry<T>(*host, csr) <= symmetry_tolerance<T>;
     FoundFields found;
     if (fields_are_found(options_)) found = find_fields(csr, symmetric);
-    const FieldList& fields = fields_are_found(options_) ? found.fields : named_;
-    const Recipe recipe = options_.recipe != Recipe::automatic
-                              ? options_.recipe
-                              : automatic_recipe(*host, csr, fields, symmetric);
-    require_suited(recipe, fields, specs_);
-    const bool commuted = takes_commutator(csr, fields, recipe);
+    FieldList fields = fields_are_found(options_) ? std::move(found.fields) : named_;
+    RecipeChoice choice{options_.recipe, {}};
+    if (choice.recipe == Recipe::automatic)
+      choice = automatic_recipe(*host, csr, fields, symmetric, may_be_unsymmetric_, specs_);
+    if (choice.first > 0) fields = with_first(fields, choice.first);
+    require_suited(choice.recipe, fields, specs_);
+    const bool commuted = takes_commutator(csr, fields, choice.recipe);
     // The old blocks serve until the new ones are whole: a renewal that fails changes nothing.
     auto made = std::make_unique<Parts>();
-    made->commuted = commuted;
-    make_patterns(*made, host, csr.pattern, fields, recipe);
+    if (!pattern_changed && parts_ && parts_->layout->serves(fields, choice.recipe, commuted, !has_given_))
+      made->layout = parts_->layout;
+    else
+      made->layout = make_layout(context, host, csr.pattern, fields, choice.recipe, commuted, !has_given_);
+    made->why = std::move(choice.reason);
+    made->r = Vector<T>(context, csr.rows()), made->z = Vector<T>(context, csr.rows());
+    if (choice.recipe == Recipe::symmetric || of_cpr(choice.recipe) || commuted)
+      made->t = Vector<T>(context, 2 * csr.rows());
     fill(*made, host, A, csr, found.what);
     parts_ = std::move(made), ++renewals_;
   }
@@ -98,9 +108,9 @@ class Fields final : public BySolving<T> {
   void solve(VectorView<const T> r, VectorView<T> z) const override {
     const std::lock_guard lock(mutex_);
     const Parts& p = *parts_;
-    p.permutation.apply(r, p.r.view());
+    p.layout->permutation.apply(r, p.r.view());
     combine(p);
-    p.permutation.apply_inverse(VectorView<const T>(p.z), z);
+    p.layout->permutation.apply_inverse(VectorView<const T>(p.z), z);
   }
   std::size_t bytes_of_arrays() const noexcept override {
     if (!parts_) return 0;
@@ -113,15 +123,16 @@ class Fields final : public BySolving<T> {
       return (matrix ? matrix->bytes() : 0) +
              (matrix && on_host ? 0 : pattern);  // csr shares the pattern of the host
     };
-    for (std::size_t k = 0; k < p.patterns.size(); ++k)
-      sum += p.patterns[k].bytes() + of_matrix(p.blocks[k].get(), p.patterns[k].pattern().bytes());
+    for (std::size_t k = 0; k < p.layout->patterns.size(); ++k)
+      sum += p.layout->patterns[k].bytes() +
+             of_matrix(p.blocks[k].get(), p.layout->patterns[k].pattern().bytes());
     if (p.schur && !has_given_)
-      sum += p.schur_pattern.bytes() + of_matrix(p.schur.get(), p.schur_pattern.pattern().bytes());
+      sum += p.layout->schur.bytes() + of_matrix(p.schur.get(), p.layout->schur.pattern().bytes());
     if (has_given_) sum += given_.bytes() + (on_host ? 0 : p.schur->bytes());
     if (p.pressure) sum += p.pressure->bytes() + static_cast<std::size_t>(p.weights.size()) * sizeof(T);
     for (const Inner& inner : p.inner) sum += inner.M ? inner.M->bytes() : 0;
-    const std::size_t places = on_host ? 0 : 8 * static_cast<std::size_t>(p.permutation.size());
-    return sum + places + p.fields.of_row.size() * 4;
+    const std::size_t places = on_host ? 0 : 8 * static_cast<std::size_t>(p.layout->permutation.size());
+    return sum + places + p.layout->fields.of_row.size() * 4;
   }
 
  private:
@@ -132,17 +143,10 @@ class Fields final : public BySolving<T> {
     std::unique_ptr<Preconditioner<T>> M;  // null for none
   };
   struct Parts {
-    FieldList fields;
-    Recipe recipe = Recipe::additive;
-    bool commuted = false;    // S by the commutator
-    std::string text;         // for a person
-    Permutation permutation;  // field after field
-    std::vector<std::int64_t> begin;
-    // Block (i, j) at i * fields + j: pattern and matrix of those in use.
-    std::vector<BlockPattern> patterns;
-    std::vector<bool> in_use;
+    std::shared_ptr<const FieldLayout> layout;
+    std::string text;  // for a person
+    std::string why;   // recipe auto took this one
     std::vector<std::unique_ptr<AssembledMatrix<T>>> blocks;
-    SchurPattern schur_pattern;
     std::unique_ptr<AssembledMatrix<T>> schur;
     T sign = 1, factor = 1;                        // of the assembled complement
     std::unique_ptr<AssembledMatrix<T>> pressure;  // of cpr-.., and -W_1, -W_2 ..
@@ -152,19 +156,20 @@ class Fields final : public BySolving<T> {
     Vector<T> inverse, ones;  // D^-1 of the commutator, and of P if there is a constant
     mutable Vector<T> sum;
 
-    std::size_t at(std::int64_t i, std::int64_t j) const noexcept {
-      return static_cast<std::size_t>(i * fields.size() + j);
-    }
     const AssembledMatrix<T>& block(std::int64_t i, std::int64_t j) const noexcept {
-      return *blocks[at(i, j)];
+      return *blocks[layout->at(i, j)];
     }
     VectorView<T> part(Vector<T>& v, std::int64_t i) const noexcept {
       const VectorView<T> all = v.view();
-      const auto k = static_cast<std::size_t>(i);
-      return {all.data + begin[k], begin[k + 1] - begin[k], all.space};
+      return {all.data + layout->begin[static_cast<std::size_t>(i)], layout->rows_of(i), all.space};
     }
   };
 
+  // Whether recipe auto has taken, or may take, an M that is not symmetric although A is.
+  bool takes_unsymmetric() const noexcept {
+    if (options_.recipe != Recipe::automatic || !may_be_unsymmetric_) return false;
+    return !parts_ || !is_symmetric_recipe(parts_->layout->recipe);
+  }
   bool takes_commutator(const CsrMatrix<T>& csr, const FieldList& fields, Recipe recipe) const {
     if (!of_schur(recipe) || options_.schur == SchurComplement::diagonal) return false;
     if (!is_zero_block(csr, fields, 1))
@@ -174,56 +179,25 @@ class Fields final : public BySolving<T> {
           fields.names[1]));
     return true;
   }
-  void make_patterns(Parts& p, const ContextPtr& host, const SparsityPattern& A, const FieldList& fields,
-                     Recipe recipe) const {
-    const ContextPtr& context = this->context();
-    p.fields = fields, p.recipe = recipe;
-    const std::vector<std::vector<std::int32_t>> rows = fields.rows_of_fields();
-    std::vector<std::int32_t> order, local(static_cast<std::size_t>(A.rows));
-    p.begin.push_back(0);
-    for (const auto& one : rows) {
-      for (std::size_t k = 0; k < one.size(); ++k)
-        local[static_cast<std::size_t>(one[k])] = static_cast<std::int32_t>(k);
-      order.insert(order.end(), one.begin(), one.end());
-      p.begin.push_back(static_cast<std::int64_t>(order.size()));
-    }
-    p.permutation = Permutation(context, std::move(order));
-    const std::int64_t count = fields.size();
-    p.patterns.resize(static_cast<std::size_t>(count * count)), p.blocks.resize(p.patterns.size());
-    p.in_use.resize(p.patterns.size());
-    for (std::int64_t i = 0; i < count; ++i)
-      for (std::int64_t j = 0; j < count; ++j) {
-        if ((i != j || of_cpr(recipe)) && !of_schur(recipe) && !multiplies(recipe, i, j)) continue;
-        p.in_use[p.at(i, j)] = true;
-        p.patterns[p.at(i, j)] =
-            BlockPattern(host, A, fields, rows[static_cast<std::size_t>(i)], j,
-                         static_cast<std::int64_t>(rows[static_cast<std::size_t>(j)].size()), local);
-      }
-    if (of_schur(recipe) && !has_given_)
-      p.schur_pattern = SchurPattern(host, p.patterns[p.at(1, 0)].pattern(),
-                                     p.commuted ? nullptr : &p.patterns[p.at(1, 1)].pattern(),
-                                     p.patterns[p.at(0, 1)].pattern());
-    p.r = Vector<T>(context, A.rows), p.z = Vector<T>(context, A.rows);
-    if (recipe == Recipe::symmetric || of_cpr(recipe) || p.commuted) p.t = Vector<T>(context, 2 * A.rows);
-  }
-
   // The matrices of all blocks with their values, and the preconditioners.
   void fill(Parts& p, const ContextPtr& host, const LinearOperator<T>& A, const CsrMatrix<T>& csr,
             const std::string& found) const {
     const ContextPtr& context = this->context();
-    const std::int64_t count = p.fields.size();
-    const bool schur = of_schur(p.recipe);
-    std::vector<CsrMatrix<T>> values(p.patterns.size());
+    const std::int64_t count = p.layout->fields.size();
+    const bool schur = of_schur(p.layout->recipe);
+    std::vector<CsrMatrix<T>> values(p.layout->patterns.size());
+    p.blocks.resize(values.size());
     for (std::int64_t i = 0; i < count; ++i)
       for (std::int64_t j = 0; j < count; ++j) {
-        const std::size_t k = p.at(i, j);
-        if (!p.in_use[k]) continue;
-        values[k] = p.patterns[k].of(host, csr);
-        const bool used = i == j ? !(schur && i == 1) : multiplies(p.recipe, i, j) || p.commuted;
+        const std::size_t k = p.layout->at(i, j);
+        if (!p.layout->in_use[k]) continue;
+        values[k] = p.layout->patterns[k].of(host, csr);
+        const bool used =
+            i == j ? !(schur && i == 1) : multiplies(p.layout->recipe, i, j) || p.layout->commuted;
         if (used) put(p.blocks[k], context, values[k]);
       }
-    const std::string& first = p.fields.names[0];
-    if (of_cpr(p.recipe)) {
+    const std::string& first = p.layout->fields.names[0];
+    if (of_cpr(p.layout->recipe)) {
       const CsrMatrix<T> pressure = make_pressure(p, host, csr, values);
       set_up_inner(p, first, fmt::format("field {}, of its equation", first), *p.pressure,
                    [&] { return default_inner(*host, pressure, first, false); });
@@ -234,18 +208,18 @@ class Fields final : public BySolving<T> {
     if (schur) {
       complement = make_schur(p, host, values);
       put(p.schur, context, complement);
-      if (maps_constant_to_zero(csr, p.fields, 1)) {
-        p.sum = Vector<T>(context, 1), p.ones = Vector<T>(context, p.begin[2] - p.begin[1]);
+      if (maps_constant_to_zero(csr, p.layout->fields, 1)) {
+        p.sum = Vector<T>(context, 1), p.ones = Vector<T>(context, p.layout->begin[2] - p.layout->begin[1]);
         protean::fill<T>(*context, T(1), p.ones.view());
       }
     }
     for (std::int64_t i = 0; i < count; ++i) {
-      const std::string& called = p.fields.names[static_cast<std::size_t>(i)];
+      const std::string& called = p.layout->fields.names[static_cast<std::size_t>(i)];
       if (schur && i == 1)
         set_up_schur(p, host, values, std::move(complement));
       else
-        set_up_inner(p, called, fmt::format("field {}", called), *p.blocks[p.at(i, i)],
-                     [&] { return default_inner(*host, values[p.at(i, i)], called, true); });
+        set_up_inner(p, called, fmt::format("field {}", called), *p.blocks[p.layout->at(i, i)],
+                     [&] { return default_inner(*host, values[p.layout->at(i, i)], called, true); });
     }
     describe(p, found);
   }
@@ -254,9 +228,9 @@ class Fields final : public BySolving<T> {
   CsrMatrix<T> make_pressure(Parts& p, const ContextPtr& host, const CsrMatrix<T>& csr,
                              const std::vector<CsrMatrix<T>>& values) const {
     std::vector<CsrMatrix<T>> columns;
-    for (std::int64_t i = 0; i < p.fields.size(); ++i) columns.push_back(values[p.at(i, 0)]);
-    PressureEquation<T> made =
-        pressure_equation(name(), host, csr, p.fields, columns, p.recipe == Recipe::cpr_true_impes);
+    for (std::int64_t i = 0; i < p.layout->fields.size(); ++i) columns.push_back(values[p.layout->at(i, 0)]);
+    PressureEquation<T> made = pressure_equation(name(), host, csr, p.layout->fields, columns,
+                                                 p.layout->recipe == Recipe::cpr_true_impes);
     require_no_overflow(*host, name(), made.matrix.values, made.matrix.nonzeros());
     put(p.pressure, this->context(), made.matrix);
     const auto size = static_cast<std::int64_t>(made.weights.size());
@@ -266,13 +240,14 @@ class Fields final : public BySolving<T> {
   }
 
   CsrMatrix<T> make_schur(Parts& p, const ContextPtr& host, const std::vector<CsrMatrix<T>>& values) const {
-    const CsrMatrix<T>& A11 = values[p.at(1, 1)];
-    const std::string called = fmt::format("fields: the block of field {}", p.fields.names[0]);
-    const Vector<T> diagonal = usable_diagonal<T>(called, host, values[p.at(0, 0)], ZeroDiagonal::error);
+    const CsrMatrix<T>& A11 = values[p.layout->at(1, 1)];
+    const std::string called = fmt::format("fields: the block of field {}", p.layout->fields.names[0]);
+    const Vector<T> diagonal =
+        usable_diagonal<T>(called, host, values[p.layout->at(0, 0)], ZeroDiagonal::error);
     std::vector<T> inverse(static_cast<std::size_t>(diagonal.size()));
     for (std::int64_t i = 0; i < diagonal.size(); ++i)
       inverse[static_cast<std::size_t>(i)] = T(1) / diagonal[i];
-    const bool commuted = p.commuted;
+    const bool commuted = p.layout->commuted;
     if (commuted) {
       p.inverse = Vector<T>(this->context(), diagonal.size());
       copy<T>(*this->context(), {inverse.data(), diagonal.size()}, p.inverse.view());
@@ -281,30 +256,30 @@ class Fields final : public BySolving<T> {
       if (given_.rows() != A11.rows())
         throw ShapeMismatch(
             fmt::format("schur_operator has {} rows, and field {} has {}; they must be the same",
-                        given_.rows(), p.fields.names[1], A11.rows()));
-      p.sign = sign_of_schur(host, values[p.at(1, 0)], A11, values[p.at(0, 1)], inverse);
+                        given_.rows(), p.layout->fields.names[1], A11.rows()));
+      p.sign = sign_of_schur(host, values[p.layout->at(1, 0)], A11, values[p.layout->at(0, 1)], inverse);
       return given_;
     }
-    CsrMatrix<T> made = p.schur_pattern.of(host, values[p.at(1, 0)], commuted ? nullptr : &A11,
-                                           values[p.at(0, 1)], inverse, p.sign);
+    CsrMatrix<T> made = p.layout->schur.of(host, values[p.layout->at(1, 0)], commuted ? nullptr : &A11,
+                                           values[p.layout->at(0, 1)], inverse, p.sign);
     require_no_overflow(*host, name(), made.values, made.nonzeros());
     return made;
   }
 
   void set_up_schur(Parts& p, const ContextPtr& host, const std::vector<CsrMatrix<T>>& values,
                     CsrMatrix<T> complement) const {
-    const std::string& called = p.fields.names[1];
+    const std::string& called = p.layout->fields.names[1];
     bool local = false;
     const auto set_up = [&] {
       set_up_inner(p, called, fmt::format("field {}, of its Schur complement", called), *p.schur, [&] {
         return local ? std::string("jacobi") : default_inner(*host, complement, called, false);
       });
     };
-    if (p.commuted || has_given_ || inner_of(specs_, called).id != "auto") return set_up();
+    if (p.layout->commuted || has_given_ || inner_of(specs_, called).id != "auto") return set_up();
     const ContextPtr& context = this->context();
     std::unique_ptr<AssembledMatrix<T>> A01, A10, A11;
-    put(A01, context, values[p.at(0, 1)]), put(A10, context, values[p.at(1, 0)]);
-    if (values[p.at(1, 1)].nonzeros() > 0) put(A11, context, values[p.at(1, 1)]);
+    put(A01, context, values[p.layout->at(0, 1)]), put(A10, context, values[p.layout->at(1, 0)]);
+    if (values[p.layout->at(1, 1)].nonzeros() > 0) put(A11, context, values[p.layout->at(1, 1)]);
     ComplementProbe<T> probe(
         *A01, *A10, A11.get(), p.sign, [&](VectorView<T> r, VectorView<T> z) { inner(p, 0, r, z); },
         [&](VectorView<T> v) { project(p, v); });
@@ -345,21 +320,23 @@ class Fields final : public BySolving<T> {
   void describe(Parts& p, const std::string& found) const {
     p.text = found;
     if (found.empty()) {
-      for (std::size_t k = 0; k < p.fields.names.size(); ++k)
-        p.text += fmt::format("{}{} ({} rows)", k == 0 ? "fields " : ", ", p.fields.names[k],
-                              p.begin[k + 1] - p.begin[k]);
+      for (std::size_t k = 0; k < p.layout->fields.names.size(); ++k)
+        p.text += fmt::format("{}{} ({} rows)", k == 0 ? "fields " : ", ", p.layout->fields.names[k],
+                              p.layout->begin[k + 1] - p.layout->begin[k]);
     }
-    p.text += fmt::format("; recipe {}", to_string(p.recipe));
-    if (of_schur(p.recipe))
-      p.text += fmt::format(" by {}", has_given_   ? "the given operator"
-                                      : p.commuted ? "the commutator"
-                                                   : "the diagonal");
+    p.text += fmt::format("; recipe {}", to_string(p.layout->recipe));
+    if (of_schur(p.layout->recipe))
+      p.text += fmt::format(" by {}", has_given_           ? "the given operator"
+                                      : p.layout->commuted ? "the commutator"
+                                                           : "the diagonal");
     if (p.factor != T(1)) p.text += fmt::format(" times {:g}", p.factor);
     p.text += "; inner ";
     for (std::size_t k = 0; k < p.inner.size(); ++k)
       p.text += fmt::format("{}{} {}{}{}", k == 0 ? "" : ", ", p.inner[k].called, p.inner[k].type,
                             p.inner[k].method.empty() ? "" : " with ", p.inner[k].method);
-    if (p.ones.size() > 0) p.text += fmt::format("; constants in field {} change nothing", p.fields.names[1]);
+    if (!p.why.empty()) p.text += fmt::format("; taken because {}", p.why);
+    if (p.ones.size() > 0)
+      p.text += fmt::format("; constants in field {} change nothing", p.layout->fields.names[1]);
   }
 
   // z := M_i^-1 r
@@ -379,7 +356,7 @@ class Fields final : public BySolving<T> {
   void schur(const Parts& p, VectorView<T> r, VectorView<T> z) const {
     project(p, r);
     inner(p, 1, r, z);
-    if (p.commuted) {
+    if (p.layout->commuted) {
       const Context& context = *this->context();
       const VectorView<T> t0 = p.part(p.t, 0), t1 = p.part(p.t, 1),
                           u0{p.t.data() + p.r.size(), t0.size, t0.space};
@@ -405,8 +382,8 @@ class Fields final : public BySolving<T> {
 
   // z := M^-1 r in the order of the fields; r is changed.
   void combine(const Parts& p) const {
-    const std::int64_t count = p.fields.size();
-    switch (p.recipe) {
+    const std::int64_t count = p.layout->fields.size();
+    switch (p.layout->recipe) {
       case Recipe::automatic:
       case Recipe::additive:
         for (std::int64_t i = 0; i < count; ++i) solve_field(p, i);
@@ -417,7 +394,7 @@ class Fields final : public BySolving<T> {
           for (std::int64_t j = 0; j < i; ++j) subtract(p, i, j);
           solve_field(p, i);
         }
-        if (p.recipe == Recipe::symmetric) sweep_back(p);
+        if (p.layout->recipe == Recipe::symmetric) sweep_back(p);
         return;
       case Recipe::upper:
         for (std::int64_t i = count; i-- > 0;) {
@@ -447,23 +424,23 @@ class Fields final : public BySolving<T> {
   }
   void solve_pressure_first(const Parts& p) const {
     const Context& context = *this->context();
-    const std::int64_t n = p.r.size(), cells = p.begin[1];
+    const std::int64_t n = p.r.size(), cells = p.layout->begin[1];
     const VectorView<T> t{p.t.data(), n, p.t.view().space}, u{p.t.data() + n, n, t.space},
         z = p.z.view(), weighted = p.part(p.t, 0);
     copy<T>(context, p.part(p.r, 0), weighted);
-    for (std::int64_t i = 1; i < p.fields.size(); ++i)
+    for (std::int64_t i = 1; i < p.layout->fields.size(); ++i)
       multiply_add<T>(context, {p.weights.data() + (i - 1) * cells, cells, t.space}, p.part(p.r, i), T(1),
                       weighted);
     inner(p, 0, weighted, p.part(p.z, 0));
-    for (std::int64_t i = 0; i < p.fields.size(); ++i) subtract(p, i, 0);
-    p.permutation.apply_inverse(VectorView<const T>(p.r), t);
+    for (std::int64_t i = 0; i < p.layout->fields.size(); ++i) subtract(p, i, 0);
+    p.layout->permutation.apply_inverse(VectorView<const T>(p.r), t);
     inner(p, 1, t, u);
     protean::fill<T>(context, T(0), {z.data + cells, n - cells, z.space});
-    p.permutation.apply(VectorView<const T>(u), t);
+    p.layout->permutation.apply(VectorView<const T>(u), t);
     axpy<T>(context, T(1), t, z);
   }
   void sweep_back(const Parts& p) const {
-    const std::int64_t count = p.fields.size();
+    const std::int64_t count = p.layout->fields.size();
     for (std::int64_t i = count - 1; i-- > 0;) {
       const VectorView<T> t = p.part(p.t, i), u{p.t.data() + p.r.size(), t.size, t.space};
       for (std::int64_t j = i + 1; j < count; ++j)
@@ -479,12 +456,20 @@ class Fields final : public BySolving<T> {
   CsrMatrix<T> given_;  // in place of |S|
   bool has_given_ = false;
   bool symmetric_ = true, variable_ = false;
+  bool may_be_unsymmetric_ = false;  // although A is symmetric: recipe auto then may take such an M
   std::uint64_t renewals_ = 0;
   std::unique_ptr<Parts> parts_;
   mutable std::mutex mutex_;  // of the vectors
 };
 
 }  // namespace
+
+template <class T>
+void let_be_unsymmetric(Preconditioner<T>& M, bool may) {
+  if (auto* const fields = dynamic_cast<Fields<T>*>(&M)) fields->let_be_unsymmetric(may);
+}
+template void let_be_unsymmetric<float>(Preconditioner<float>&, bool);
+template void let_be_unsymmetric<double>(Preconditioner<double>&, bool);
 
 template <class T>
 MadePreconditioner<T> make_fields(const LinearOperator<T>& A, const PreconditionerOptions& options) {

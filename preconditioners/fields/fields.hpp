@@ -27,9 +27,12 @@
 // matrix resembles the complement up to a factor, and the matrix is multiplied by it, so that the largest eigenvalue of
 // the complement relative to M_1 is about one, as the one of A_00 relative to K is.
 //
-// recipe auto is, for a symmetric A, schur-diagonal if field 1 has a zero block or no positive diagonal entry, else
-// symmetric; for another A, schur-upper if field 1 has a zero block, else lower. It is additive for one field, and
-// takes no Schur complement of more than two fields.
+// recipe auto depends on whether field 1 of two is a constraint: it has a zero block or, for a symmetric A, no positive
+// diagonal entry.
+//   a constraint        schur-diagonal if A is symmetric and M must be, too; else schur-upper
+//   none, symmetric A   symmetric
+//   none, another A     cpr-quasi-impes if a field is like a pressure (cells.hpp), which becomes the first; else lower
+// It is additive for one field.
 //
 // With symmetric A and M_i the recipes additive, symmetric and schur-diagonal are symmetric, and positive definite if K
 // and M_1 are, as minres needs it. schur-full is symmetric and, for a saddle point, indefinite.
@@ -50,5 +53,20 @@ namespace protean::detail {
 bool is_symmetric_of_fields(const PreconditionerOptions& options);
 // Whether a Krylov method solves with a block.
 bool is_variable_of_fields(const PreconditionerOptions& options);
+
+// Of a preconditioner `fields`; does nothing for another one. may: recipe auto may take an M that is not symmetric
+// although A is, since the method does not need a symmetric one. It may not until this is called.
+template <class T>
+void let_be_unsymmetric(Preconditioner<T>& M, bool may);
+
+// Whether preconditioner `fields` with recipe auto, or `auto` in its place, takes a Schur complement of this symmetric
+// matrix: its second field is a constraint. False for another preconditioner or recipe, and for an operator without
+// entries. Throws what rows_on_host() throws, and BadArgument for fields that do not fit.
+template <class T>
+bool auto_takes_schur(const LinearOperator<T>& A, std::string_view id, const PreconditionerOptions& options);
+// csr lies in host memory and has sorted rows.
+template <class T>
+bool auto_takes_schur(const Context& host, const CsrMatrix<T>& csr, std::string_view id,
+                      const PreconditionerOptions& options);
 
 }  // namespace protean::detail

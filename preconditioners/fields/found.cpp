@@ -7,6 +7,8 @@
 #include <limits>
 #include <vector>
 
+#include "preconditioners/fields/cells.hpp"
+
 namespace protean::detail {
 namespace {
 
@@ -72,7 +74,15 @@ FoundFields find_fields(const CsrMatrix<T>& csr, bool symmetric) {
     found.what = "one field, u: " + std::move(why);
     return found;
   };
-  if (Z.empty()) return one_field("no row is without a diagonal entry");
+  if (Z.empty()) {
+    const FoundCells cells = symmetric ? FoundCells() : find_cells(csr);
+    if (cells.size == 0) return one_field("no row is without a diagonal entry");
+    found.cells = true, found.fields = fields_of_cells(cells, n);
+    found.what =
+        fmt::format("{} fields: cells of {} rows, of which row {} (counted from 0) is the pressure, field p",
+                    cells.size, cells.size, cells.pressure);
+    return found;
+  }
   if (static_cast<std::int64_t>(Z.size()) == n) return one_field("every row is without a diagonal entry");
   bool zero_block = true;
   for (const std::int64_t i : Z) {

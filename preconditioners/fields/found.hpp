@@ -6,7 +6,10 @@
 // - |a_ij| <= 1e-10 max_k |a_ik| for all i and j in Z: a zero block; or the matrix is symmetric and Z has negative
 //   diagonal entries: a stabilised one,
 // - each row of Z has an entry in a column outside of Z.
-// The fields are then "u", all other rows, and "p", the rows of Z. Otherwise there is one field "u".
+// The fields are then "u", all other rows, and "p", the rows of Z.
+// If Z is empty and the matrix is not symmetric, cells of 2 to 4 rows are looked for, one row of which is like a
+// pressure (cells.hpp): field "p"; the other rows are "s", or "s1", "s2" ..
+// Otherwise there is one field "u".
 #pragma once
 #include <string>
 
@@ -19,6 +22,7 @@ struct FoundFields {
   FieldList fields;
   bool zero_block = false;  // there are two, and the block of p is zero
   bool stabilised = false;  // there are two, and it is not
+  bool cells = false;       // they are the unknowns of cells, the pressure first
   std::string what;         // for a person: what was found, or why nothing
 };
 // csr is square, lies in host memory and has sorted rows and finite values. symmetric: as of the library

@@ -19,6 +19,7 @@
 #include "support/oracle.hpp"
 #include "support/space.hpp"
 #include "support/text.hpp"
+#include "systems/method_choice.hpp"
 
 namespace protean::test {
 namespace {
@@ -53,6 +54,10 @@ Line unsymmetric() {
 Line without_some() {
   return {[](std::int64_t i) { return i % 4 == 3 ? 0.0 : 3.0; }, -1, -1};
 }
+// Rows without a diagonal entry that are coupled with each other are no constraint.
+Line coupled_zeros() {
+  return {[](std::int64_t i) { return i % 4 >= 2 ? 0.0 : 3.0; }, -1, -1};
+}
 Line negative() {
   return {[](std::int64_t i) { return i % 4 == 3 ? -3.0 : 3.0; }, -1, -1};
 }
@@ -69,9 +74,11 @@ std::vector<Expected> expected() {
   return {
       {"definite", definite(), "cg", "the matrix is symmetric, and its diagonal is positive", "jacobi"},
       {"unsymmetric", unsymmetric(), "gmres", "not symmetric; entries differ", "jacobi"},
-      {"a diagonal with zeros", without_some(), "minres", "10 of its diagonal entries are not positive",
+      {"a diagonal with zeros", without_some(), "gmres", "10 of its diagonal entries are not positive",
        "fields"},
-      {"a negative diagonal", negative(), "minres", "10 of its diagonal entries are not positive", "fields"},
+      {"a negative diagonal", negative(), "gmres", "10 of its diagonal entries are not positive", "fields"},
+      {"zeros that are coupled", coupled_zeros(), "minres", "20 of its diagonal entries are not positive",
+       "none"},
       {"unsymmetric with zeros", unsymmetric_without_some(), "gmres", "not symmetric", "fields"}};
 }
 
@@ -214,6 +221,47 @@ TEST(MethodChoiceColumns, TakeTheMethodOfOneColumn) {
   }
 }
 
+// The vectors of gmres need memory. A null space is for minres, and so is the name of a method.
+TEST(MethodChoiceConstraints, TakeGmresIfThereIsRoom) {
+  const detail::MethodTraits traits{
+      .symmetric = true, .difference = "", .not_positive = 10, .constraint = true};
+  EXPECT_EQ(detail::choose_method(traits, {}, {.of_gmres = 31, .vectors = 31}).method, "gmres");
+  const detail::MethodChoice none = detail::choose_method(traits, {}, {.of_gmres = 31, .vectors = 30});
+  EXPECT_EQ(none.method, "minres");
+  EXPECT_TRUE(has(none.reason, "no memory for the 31 vectors of gmres")) << none.reason;
+  const Context& context = *test_context();
+  const detail::Basis small = detail::basis_of(context, 1000, 8, 30, 1);
+  EXPECT_EQ(small.of_gmres, 31);
+  EXPECT_GE(small.vectors, 31);
+  EXPECT_EQ(detail::basis_of(context, 5, 8, 30, 1).of_gmres, 6);
+  EXPECT_EQ(detail::basis_of(context, std::int64_t{1} << 50, 8, 30, 4).vectors, 0);
+  const ContextPtr deterministic = Context::host(1, {.deterministic = true});
+  EXPECT_EQ(detail::basis_of(*deterministic, std::int64_t{1} << 50, 8, 30, 4).vectors, 31);
+}
+
+TEST(MethodChoiceConstraints, FollowThePreconditioner) {
+  Line line = without_some();
+  LinearSystem<double> system(line.csr(), {.context = test_context()});
+  const auto solved = [&](SolveSettings settings) {
+    settings.context = test_context();
+    system.set(std::move(settings));
+    std::fill(line.x.begin(), line.x.end(), 0.0);
+    const SolveResult result = system.solve({line.b.data(), Line::n}, {line.x.data(), Line::n});
+    EXPECT_TRUE(result.converged());
+    EXPECT_LE(line.residual(), 1.01e-8);
+    return result.method + " " + result.preconditioner;
+  };
+  SolveSettings fields{.preconditioner = "fields"}, diagonal = fields, minres{.method = "minres"};
+  diagonal.preconditioning.recipe = FieldRecipe::schur_diagonal;
+  for (int round = 0; round < 2; ++round) {
+    EXPECT_EQ(solved({}), "gmres fields");
+    EXPECT_EQ(solved({.preconditioner = "none"}), "minres none");
+    EXPECT_EQ(solved(fields), "gmres fields");
+    EXPECT_EQ(solved(diagonal), "minres fields");
+    EXPECT_EQ(solved(minres), "minres fields");
+  }
+}
+
 // Of an operator without entries products show it.
 TEST(MethodChoiceOperators, AreAskedByProducts) {
   for (const bool symmetric : {true, false})
@@ -254,8 +302,9 @@ TEST(MethodChoiceRows, NeedNotBeSorted) {
 TEST(MethodChoiceEntries, AreSeenAlikeInEachSpace) {
   for (Expected& one : expected()) {
     const detail::SymmetryFacts host = detail::symmetry_facts(*test_context(), one.line.csr());
-    EXPECT_EQ(host.not_positive, has(one.why, "10") || has(one.name, "zeros") ? 10 : 0) << one.name;
-    EXPECT_EQ(host.asymmetry > 0, one.method == "gmres") << one.name;
+    const bool ten = has(one.why, "10") || has(one.name, "with zeros");
+    EXPECT_EQ(host.not_positive, has(one.why, "20") ? 20 : ten ? 10 : 0) << one.name;
+    EXPECT_EQ(host.asymmetry > 0, std::string_view(one.name).starts_with("unsymmetric")) << one.name;
     for (const ContextPtr& context : {fake_device_context(), test_context(Space::device)}) {
       if (!context) continue;
       const detail::SymmetryFacts there = detail::symmetry_facts(*context, upload(context, one.line.csr()));

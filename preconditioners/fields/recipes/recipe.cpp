@@ -4,10 +4,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string>
 #include <vector>
 
 #include "core/error.hpp"
+#include "operators/rows.hpp"
+#include "preconditioners/fields/cells.hpp"
 #include "preconditioners/fields/fields.hpp"
+#include "preconditioners/fields/found.hpp"
 #include "preconditioners/fields/inner.hpp"
 
 namespace protean::detail {
@@ -107,25 +111,86 @@ bool is_zero_block(const CsrMatrix<T>& csr, const FieldList& fields, std::int32_
   return true;
 }
 
-template <class T>
-Recipe automatic_recipe(const Context& host, const CsrMatrix<T>& csr, const FieldList& fields,
-                        bool symmetric) {
-  if (fields.size() == 1) return Recipe::additive;
-  const bool constraint =
-      fields.size() == 2 &&
-      (is_zero_block(csr, fields, 1) || (symmetric && has_no_positive_diagonal(host, csr, fields, 1)));
-  if (symmetric) return constraint ? Recipe::schur_diagonal : Recipe::symmetric;
-  return constraint ? Recipe::schur_upper : Recipe::lower;
+bool is_symmetric_recipe(Recipe recipe) noexcept {
+  return recipe == Recipe::additive || recipe == Recipe::symmetric || recipe == Recipe::schur_diagonal;
 }
-template Recipe automatic_recipe<float>(const Context&, const CsrMatrix<float>&, const FieldList&, bool);
-template Recipe automatic_recipe<double>(const Context&, const CsrMatrix<double>&, const FieldList&, bool);
+
+namespace {
+
+// Whether the constraint of a saddle point is field 1 of two.
+template <class T>
+bool has_constraint(const Context& host, const CsrMatrix<T>& csr, const FieldList& fields, bool symmetric) {
+  return fields.size() == 2 &&
+         (is_zero_block(csr, fields, 1) || (symmetric && has_no_positive_diagonal(host, csr, fields, 1)));
+}
+
+}  // namespace
+
+template <class T>
+RecipeChoice automatic_recipe(const Context& host, const CsrMatrix<T>& csr, const FieldList& fields,
+                              bool symmetric, bool may_be_unsymmetric, const std::vector<InnerSpec>& specs) {
+  if (fields.size() == 1) return {Recipe::additive, {}};
+  const std::string& last = fields.names.back();
+  if (has_constraint(host, csr, fields, symmetric)) {
+    if (!symmetric) return {Recipe::schur_upper, fmt::format("field {} is a constraint", last)};
+    return may_be_unsymmetric
+               ? RecipeChoice{Recipe::schur_upper,
+                              fmt::format("field {} is a constraint, and M need not be symmetric", last)}
+               : RecipeChoice{Recipe::schur_diagonal,
+                              fmt::format("field {} is a constraint, and M must be symmetric", last)};
+  }
+  if (symmetric)
+    return {Recipe::symmetric, fmt::format("A is symmetric, and field {} is no constraint", last)};
+  const std::int64_t pressure = find_pressure(csr, fields);
+  if (pressure >= 0) {
+    const std::string& name = fields.names[static_cast<std::size_t>(pressure)];
+    const bool suits = std::all_of(specs.begin(), specs.end(), [&](const InnerSpec& one) {
+      return one.field == name || one.field == whole_matrix;
+    });
+    const bool free = std::find(fields.names.begin(), fields.names.end(), whole_matrix) == fields.names.end();
+    if (suits && free)
+      return {Recipe::cpr_quasi_impes,
+              fmt::format("field {} is like a pressure, and the other fields act within a cell or downstream",
+                          name),
+              pressure};
+  }
+  return {Recipe::lower, "A is not symmetric, and no field is a constraint"};
+}
+
+template <class T>
+bool auto_takes_schur(const LinearOperator<T>& A, std::string_view id, const PreconditionerOptions& options) {
+  const bool named = id == "fields";
+  if ((!named && id != "auto") || (named && options.recipe != Recipe::automatic) || !A.abilities().rows)
+    return false;
+  const ContextPtr host = A.context()->space() == Space::host ? A.context() : Context::host();
+  return auto_takes_schur(*host, rows_on_host(A, host, id), id, options);
+}
+
+template <class T>
+bool auto_takes_schur(const Context& host, const CsrMatrix<T>& csr, std::string_view id,
+                      const PreconditionerOptions& options) {
+  const bool named = id == "fields";
+  if ((!named && id != "auto") || (named && options.recipe != Recipe::automatic)) return false;
+  if (named && !fields_are_found(options))
+    return has_constraint(host, csr, named_fields(options, csr.rows()), true);
+  const FoundFields found = find_fields(csr, true);
+  return named ? has_constraint(host, csr, found.fields, true) : is_saddle_point(found);
+}
+#define PROTEAN_INSTANTIATE(T)                                                                           \
+  template RecipeChoice automatic_recipe<T>(const Context&, const CsrMatrix<T>&, const FieldList&, bool, \
+                                            bool, const std::vector<InnerSpec>&);                        \
+  template bool auto_takes_schur<T>(const LinearOperator<T>&, std::string_view,                          \
+                                    const PreconditionerOptions&);                                       \
+  template bool auto_takes_schur<T>(const Context&, const CsrMatrix<T>&, std::string_view,               \
+                                    const PreconditionerOptions&);
+PROTEAN_INSTANTIATE(float)
+PROTEAN_INSTANTIATE(double)
+#undef PROTEAN_INSTANTIATE
 template bool is_zero_block<float>(const CsrMatrix<float>&, const FieldList&, std::int32_t);
 template bool is_zero_block<double>(const CsrMatrix<double>&, const FieldList&, std::int32_t);
 
 bool is_symmetric_of_fields(const PreconditionerOptions& options) {
-  const Recipe recipe = options.recipe;
-  if (recipe == Recipe::lower || recipe == Recipe::upper || of_cpr(recipe) || recipe > Recipe::schur_diagonal)
-    return false;
+  if (options.recipe != Recipe::automatic && !is_symmetric_recipe(options.recipe)) return false;
   const std::vector<InnerSpec> specs = inner_specs(options.inner);
   return std::all_of(specs.begin(), specs.end(), [](const InnerSpec& one) {
     return one.solver.method.empty() && is_symmetric(one.id, one.options);
