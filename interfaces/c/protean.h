@@ -228,7 +228,8 @@ const char* protean_matrix_order(const protean_matrix* matrix);
 const char* protean_matrix_order_reason(const protean_matrix* matrix);
 
 /* method: protean_name(PROTEAN_KIND_METHOD, i), such as "cg", "bicgstab", "gmres" or "idr". NULL is "auto": cg for a
- * symmetric matrix with a positive diagonal, minres for another symmetric one, gmres for any other. preconditioner:
+ * symmetric matrix with a positive diagonal, minres for another symmetric one, gmres for any other and for a saddle
+ * point that preconditioner fields or auto can solve. preconditioner:
  * protean_name(PROTEAN_KIND_PRECONDITIONER, i), such as "none", "jacobi", "block-jacobi", "spai0", "gauss-seidel",
  * "ssor", "ic0", "ic", "ilu0", "ilu", "subdomain-ic0", "subdomain-ilu0", "chebyshev" or "amg". NULL is "auto": jacobi
  * at first, in a long solve and in repeated ones another one that pays, and none if the diagonal has a zero. A solve
@@ -284,6 +285,11 @@ protean_status protean_solver_set_near_null_space(protean_solver* solver, int64_
  * after vector; row dimensions * i + k belongs to the displacement of node i along axis k. */
 protean_status protean_rigid_body_modes(int64_t nodes, int dimensions, const double* coordinates,
                                         double* modes);
+
+/* Which field each row belongs to, for preconditioner fields: rows of equal labels form a field, whose name is the
+ * label, and the fields are in ascending order of labels. It sets text option "fields"; NULL: back to "auto". labels:
+ * one of 0 or more for each row; they are copied. A solve is refused if the matrix has another number of rows. */
+protean_status protean_solver_set_labels(protean_solver* solver, int64_t rows, const int32_t* labels);
 
 /* One iteration of a solve. The texts are valid during the call. */
 typedef struct protean_iteration {

@@ -143,6 +143,18 @@ protean_status protean_solver_set_near_null_space(protean_solver* solver, int64_
     solver->near_null_space = std::move(given);
   });
 }
+protean_status protean_solver_set_labels(protean_solver* solver, int64_t rows, const int32_t* labels) {
+  return guarded([&] {
+    require_not_running(*need(solver, "solver"));
+    if (rows < 0)
+      throw BadArgument("the number of labels is " + std::to_string(rows) + "; it must be 0 or more");
+    SolveSettings settings = solver->settings;
+    const std::string fields =
+        labels ? fields_of_labels({labels, static_cast<std::size_t>(rows)}) : std::string("auto");
+    set_text(settings, "fields", fields.c_str());
+    accept(*solver, std::move(settings));
+  });
+}
 protean_status protean_rigid_body_modes(int64_t nodes, int dimensions, const double* coordinates,
                                         double* modes) {
   return guarded([&] {

@@ -425,6 +425,13 @@ module protean
       real(c_double), intent(in) :: values(*)
       integer(c_int) :: status
     end function
+    function protean_solver_set_labels(solver, rows, labels) bind(c) result(status)
+      import :: c_int, c_int32_t, c_int64_t, c_ptr
+      type(c_ptr), value :: solver
+      integer(c_int64_t), value :: rows
+      integer(c_int32_t), intent(in) :: labels(*)
+      integer(c_int) :: status
+    end function
     function protean_rigid_body_modes(nodes, dimensions, coordinates, modes) bind(c) result(status)
       import :: c_int, c_int64_t, c_double
       integer(c_int64_t), value :: nodes

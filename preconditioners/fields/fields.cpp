@@ -18,12 +18,16 @@
 #include "preconditioners/fields/found.hpp"
 #include "preconditioners/fields/inner.hpp"
 #include "preconditioners/fields/layout.hpp"
+#include "preconditioners/fields/parts.hpp"
 #include "preconditioners/fields/recipes/cpr.hpp"
 #include "preconditioners/fields/recipes/schur.hpp"
 #include "preconditioners/sparse/level_format.hpp"
 
 namespace protean::detail {
 namespace {
+
+// What solves with a matrix like a mass matrix: products only, and few of them, since its condition is small.
+constexpr std::string_view of_mass_like = "chebyshev degree=4 eigenvalue_ratio=10";
 
 // One block, or a Schur complement, as a matrix of the catalogue in the context of the solve.
 template <class T>
@@ -66,7 +70,7 @@ class Fields final : public BySolving<T> {
     Recording all = BySolving<T>::recording();
     all.allowed = !variable_;
     if (!parts_) return all;
-    for (const Inner& inner : parts_->inner) {
+    for (const auto& inner : parts_->inner) {
       if (!inner.M) continue;
       const Recording one = inner.M->recording();
       all.allowed = all.allowed && one.allowed;
@@ -97,7 +101,7 @@ class Fields final : public BySolving<T> {
       made->layout = parts_->layout;
     else
       made->layout = make_layout(context, host, csr.pattern, fields, choice.recipe, commuted, !has_given_);
-    made->why = std::move(choice.reason);
+    made->context = context, made->why = std::move(choice.reason);
     made->r = Vector<T>(context, csr.rows()), made->z = Vector<T>(context, csr.rows());
     if (choice.recipe == Recipe::symmetric || of_cpr(choice.recipe) || commuted)
       made->t = Vector<T>(context, 2 * csr.rows());
@@ -107,10 +111,7 @@ class Fields final : public BySolving<T> {
 
   void solve(VectorView<const T> r, VectorView<T> z) const override {
     const std::lock_guard lock(mutex_);
-    const Parts& p = *parts_;
-    p.layout->permutation.apply(r, p.r.view());
-    combine(p);
-    p.layout->permutation.apply_inverse(VectorView<const T>(p.z), z);
+    parts_->apply(r, z);
   }
   std::size_t bytes_of_arrays() const noexcept override {
     if (!parts_) return 0;
@@ -126,44 +127,17 @@ class Fields final : public BySolving<T> {
     for (std::size_t k = 0; k < p.layout->patterns.size(); ++k)
       sum += p.layout->patterns[k].bytes() +
              of_matrix(p.blocks[k].get(), p.layout->patterns[k].pattern().bytes());
-    if (p.schur && !has_given_)
-      sum += p.layout->schur.bytes() + of_matrix(p.schur.get(), p.layout->schur.pattern().bytes());
-    if (has_given_) sum += given_.bytes() + (on_host ? 0 : p.schur->bytes());
+    if (p.S && !has_given_)
+      sum += p.layout->schur.bytes() + of_matrix(p.S.get(), p.layout->schur.pattern().bytes());
+    if (has_given_) sum += given_.bytes() + (on_host ? 0 : p.S->bytes());
     if (p.pressure) sum += p.pressure->bytes() + static_cast<std::size_t>(p.weights.size()) * sizeof(T);
-    for (const Inner& inner : p.inner) sum += inner.M ? inner.M->bytes() : 0;
+    for (const auto& inner : p.inner) sum += inner.M ? inner.M->bytes() : 0;
     const std::size_t places = on_host ? 0 : 8 * static_cast<std::size_t>(p.layout->permutation.size());
     return sum + places + p.layout->fields.of_row.size() * 4;
   }
 
  private:
-  // What solves with a block, with the Schur complement, or for the recipes cpr-.. with the equation of the pressure
-  // and with the whole matrix.
-  struct Inner {
-    std::string called, type, method;
-    std::unique_ptr<Preconditioner<T>> M;  // null for none
-  };
-  struct Parts {
-    std::shared_ptr<const FieldLayout> layout;
-    std::string text;  // for a person
-    std::string why;   // recipe auto took this one
-    std::vector<std::unique_ptr<AssembledMatrix<T>>> blocks;
-    std::unique_ptr<AssembledMatrix<T>> schur;
-    T sign = 1, factor = 1;                        // of the assembled complement
-    std::unique_ptr<AssembledMatrix<T>> pressure;  // of cpr-.., and -W_1, -W_2 ..
-    Vector<T> weights;
-    std::vector<Inner> inner;
-    mutable Vector<T> r, z, t;
-    Vector<T> inverse, ones;  // D^-1 of the commutator, and of P if there is a constant
-    mutable Vector<T> sum;
-
-    const AssembledMatrix<T>& block(std::int64_t i, std::int64_t j) const noexcept {
-      return *blocks[layout->at(i, j)];
-    }
-    VectorView<T> part(Vector<T>& v, std::int64_t i) const noexcept {
-      const VectorView<T> all = v.view();
-      return {all.data + layout->begin[static_cast<std::size_t>(i)], layout->rows_of(i), all.space};
-    }
-  };
+  using Parts = FieldParts<T>;
 
   // Whether recipe auto has taken, or may take, an M that is not symmetric although A is.
   bool takes_unsymmetric() const noexcept {
@@ -205,9 +179,10 @@ class Fields final : public BySolving<T> {
       return describe(p, found);
     }
     CsrMatrix<T> complement;
+    std::vector<T> inverse;
     if (schur) {
-      complement = make_schur(p, host, values);
-      put(p.schur, context, complement);
+      complement = make_schur(p, host, values, inverse);
+      put(p.S, context, complement);
       if (maps_constant_to_zero(csr, p.layout->fields, 1)) {
         p.sum = Vector<T>(context, 1), p.ones = Vector<T>(context, p.layout->begin[2] - p.layout->begin[1]);
         protean::fill<T>(*context, T(1), p.ones.view());
@@ -216,7 +191,7 @@ class Fields final : public BySolving<T> {
     for (std::int64_t i = 0; i < count; ++i) {
       const std::string& called = p.layout->fields.names[static_cast<std::size_t>(i)];
       if (schur && i == 1)
-        set_up_schur(p, host, values, std::move(complement));
+        set_up_schur(p, host, values, inverse, std::move(complement));
       else
         set_up_inner(p, called, fmt::format("field {}", called), *p.blocks[p.layout->at(i, i)],
                      [&] { return default_inner(*host, values[p.layout->at(i, i)], called, true); });
@@ -239,12 +214,14 @@ class Fields final : public BySolving<T> {
     return made.matrix;
   }
 
-  CsrMatrix<T> make_schur(Parts& p, const ContextPtr& host, const std::vector<CsrMatrix<T>>& values) const {
+  // inverse: D^-1, which it computes.
+  CsrMatrix<T> make_schur(Parts& p, const ContextPtr& host, const std::vector<CsrMatrix<T>>& values,
+                          std::vector<T>& inverse) const {
     const CsrMatrix<T>& A11 = values[p.layout->at(1, 1)];
     const std::string called = fmt::format("fields: the block of field {}", p.layout->fields.names[0]);
     const Vector<T> diagonal =
         usable_diagonal<T>(called, host, values[p.layout->at(0, 0)], ZeroDiagonal::error);
-    std::vector<T> inverse(static_cast<std::size_t>(diagonal.size()));
+    inverse.resize(static_cast<std::size_t>(diagonal.size()));
     for (std::int64_t i = 0; i < diagonal.size(); ++i)
       inverse[static_cast<std::size_t>(i)] = T(1) / diagonal[i];
     const bool commuted = p.layout->commuted;
@@ -266,13 +243,37 @@ class Fields final : public BySolving<T> {
     return made;
   }
 
+  // E in place of the assembled complement C, if S is like E (ComplementProbe).
+  void try_mass_like(Parts& p, const ContextPtr& host, const std::vector<CsrMatrix<T>>& values,
+                     const std::vector<T>& inverse, ComplementProbe<T>& probe, CsrMatrix<T>& C) const {
+    CsrMatrix<T> E = mass_like(host, p.layout->schur, values[p.layout->at(1, 0)], values[p.layout->at(1, 1)],
+                               values[p.layout->at(0, 1)], inverse, C);
+    require_no_overflow(*host, name(), E.values, E.nonzeros());
+    if (asymmetry<T>(*host, E) > symmetry_tolerance<T>) return;  // then it need not be positive definite
+    std::unique_ptr<AssembledMatrix<T>> of_E;
+    put(of_E, this->context(), E);
+    std::vector<T> diagonal(static_cast<std::size_t>(C.rows()));
+    extract_diagonal<T>(*host, C, diagonal.data());
+    const Vector<T> sums = in_space(inverse_row_sums(E)), of_C = in_space(diagonal);
+    p.mass_like = probe.is_like_mass(*of_E, sums.view(), *p.S, of_C.view());
+    if (p.mass_like) C = std::move(E), p.S = std::move(of_E);
+  }
+  Vector<T> in_space(const std::vector<T>& numbers) const {
+    const auto size = static_cast<std::int64_t>(numbers.size());
+    Vector<T> there(this->context(), size);
+    copy<T>(*this->context(), {numbers.data(), size}, there.view());
+    return there;
+  }
+
   void set_up_schur(Parts& p, const ContextPtr& host, const std::vector<CsrMatrix<T>>& values,
-                    CsrMatrix<T> complement) const {
+                    const std::vector<T>& inverse, CsrMatrix<T> complement) const {
     const std::string& called = p.layout->fields.names[1];
     bool local = false;
     const auto set_up = [&] {
-      set_up_inner(p, called, fmt::format("field {}, of its Schur complement", called), *p.schur, [&] {
-        return local ? std::string("jacobi") : default_inner(*host, complement, called, false);
+      set_up_inner(p, called, fmt::format("field {}, of its Schur complement", called), *p.S, [&] {
+        return p.mass_like ? std::string(of_mass_like)
+               : local     ? std::string("jacobi")
+                           : default_inner(*host, complement, called, false);
       });
     };
     if (p.layout->commuted || has_given_ || inner_of(specs_, called).id != "auto") return set_up();
@@ -281,19 +282,18 @@ class Fields final : public BySolving<T> {
     put(A01, context, values[p.layout->at(0, 1)]), put(A10, context, values[p.layout->at(1, 0)]);
     if (values[p.layout->at(1, 1)].nonzeros() > 0) put(A11, context, values[p.layout->at(1, 1)]);
     ComplementProbe<T> probe(
-        *A01, *A10, A11.get(), p.sign, [&](VectorView<T> r, VectorView<T> z) { inner(p, 0, r, z); },
-        [&](VectorView<T> v) { project(p, v); });
-    const std::vector<T> inverse = inverse_row_sums(complement);
-    Vector<T> there(context, complement.rows());
-    copy<T>(*context, {inverse.data(), there.size()}, there.view());
-    local = probe.is_local(*p.schur, there.view());
+        *A01, *A10, A11.get(), p.sign, [&](VectorView<T> r, VectorView<T> z) { p.solve(0, r, z); },
+        [&](VectorView<T> v) { p.project(v); });
+    const Vector<T> sums = in_space(inverse_row_sums(complement));
+    try_mass_like(p, host, values, inverse, probe, complement);
+    local = !p.mass_like && probe.is_local(*p.S, sums.view());
     set_up();
-    if (!local) return;
-    p.factor = probe.factor([&](VectorView<T> r, VectorView<T> z) { schur(p, r, z); });
+    if (!local && !p.mass_like) return;
+    p.factor = probe.factor([&](VectorView<T> r, VectorView<T> z) { p.solve_schur(r, z); });
     if (p.factor == T(1)) return;
     complement = times(host, p.factor, complement);
     require_no_overflow(*host, name(), complement.values, complement.nonzeros());
-    put(p.schur, context, complement);
+    put(p.S, context, complement);
     p.inner.pop_back();
     set_up();
   }
@@ -305,7 +305,7 @@ class Fields final : public BySolving<T> {
     InnerSpec spec = inner_of(specs_, called);
     std::string type = spec.id;
     if (type == "auto") type = by_itself(), spec = inner_specs(fmt::format("{} {}", called, type)).front();
-    Inner made{called, std::move(type), spec.solver.method, nullptr};
+    typename Parts::Inner made{called, std::move(type), spec.solver.method, nullptr};
     try {
       made.M = make_preconditioner<T>(spec.id, matrix, spec.options);
       if (!made.method.empty()) made.M = make_inner_solver<T>(matrix, std::move(made.M), spec.solver);
@@ -328,6 +328,7 @@ class Fields final : public BySolving<T> {
     if (of_schur(p.layout->recipe))
       p.text += fmt::format(" by {}", has_given_           ? "the given operator"
                                       : p.layout->commuted ? "the commutator"
+                                      : p.mass_like        ? "a matrix like a mass matrix"
                                                            : "the diagonal");
     if (p.factor != T(1)) p.text += fmt::format(" times {:g}", p.factor);
     p.text += "; inner ";
@@ -337,117 +338,6 @@ class Fields final : public BySolving<T> {
     if (!p.why.empty()) p.text += fmt::format("; taken because {}", p.why);
     if (p.ones.size() > 0)
       p.text += fmt::format("; constants in field {} change nothing", p.layout->fields.names[1]);
-  }
-
-  // z := M_i^-1 r
-  void inner(const Parts& p, std::int64_t i, VectorView<const T> r, VectorView<T> z) const {
-    const auto& M = p.inner[static_cast<std::size_t>(i)].M;
-    if (M) return M->apply(r, z);
-    copy<T>(*this->context(), r, z);
-  }
-  // v := P v
-  void project(const Parts& p, VectorView<T> v) const {
-    if (p.ones.size() == 0) return;
-    const Context& context = *this->context();
-    dot<T>(context, p.ones.view(), v, p.sum.data());
-    axpy<T>(context, Coefficient<T>(T(-1) / static_cast<T>(v.size), p.sum.data()), p.ones.view(), v);
-  }
-  // z := |S|^-1 r; r is changed.
-  void schur(const Parts& p, VectorView<T> r, VectorView<T> z) const {
-    project(p, r);
-    inner(p, 1, r, z);
-    if (p.layout->commuted) {
-      const Context& context = *this->context();
-      const VectorView<T> t0 = p.part(p.t, 0), t1 = p.part(p.t, 1),
-                          u0{p.t.data() + p.r.size(), t0.size, t0.space};
-      p.block(0, 1).apply(T(1), z, T(0), t0);
-      multiply<T>(context, p.inverse.view(), t0, t0);
-      p.block(0, 0).apply(T(1), t0, T(0), u0);
-      multiply<T>(context, p.inverse.view(), u0, u0);
-      p.block(1, 0).apply(p.sign, u0, T(0), t1);
-      inner(p, 1, t1, z);
-    }
-    project(p, z);
-  }
-  // z_1 := S^-1 r_1
-  void signed_schur(const Parts& p) const {
-    schur(p, p.part(p.r, 1), p.part(p.z, 1));
-    if (p.sign > T(0)) scale<T>(*this->context(), T(-1), p.part(p.z, 1));
-  }
-  // r_i := r_i - A_ij z_j
-  void subtract(const Parts& p, std::int64_t i, std::int64_t j) const {
-    p.block(i, j).apply(T(-1), p.part(p.z, j), T(1), p.part(p.r, i));
-  }
-  void solve_field(const Parts& p, std::int64_t i) const { inner(p, i, p.part(p.r, i), p.part(p.z, i)); }
-
-  // z := M^-1 r in the order of the fields; r is changed.
-  void combine(const Parts& p) const {
-    const std::int64_t count = p.layout->fields.size();
-    switch (p.layout->recipe) {
-      case Recipe::automatic:
-      case Recipe::additive:
-        for (std::int64_t i = 0; i < count; ++i) solve_field(p, i);
-        return;
-      case Recipe::lower:
-      case Recipe::symmetric:
-        for (std::int64_t i = 0; i < count; ++i) {
-          for (std::int64_t j = 0; j < i; ++j) subtract(p, i, j);
-          solve_field(p, i);
-        }
-        if (p.layout->recipe == Recipe::symmetric) sweep_back(p);
-        return;
-      case Recipe::upper:
-        for (std::int64_t i = count; i-- > 0;) {
-          for (std::int64_t j = i + 1; j < count; ++j) subtract(p, i, j);
-          solve_field(p, i);
-        }
-        return;
-      case Recipe::cpr_quasi_impes:
-      case Recipe::cpr_true_impes:
-        return solve_pressure_first(p);
-      case Recipe::schur_diagonal:
-        solve_field(p, 0);
-        return schur(p, p.part(p.r, 1), p.part(p.z, 1));
-      case Recipe::schur_lower:
-        solve_field(p, 0), subtract(p, 1, 0);
-        return signed_schur(p);
-      case Recipe::schur_upper:
-        signed_schur(p);
-        subtract(p, 0, 1);
-        return solve_field(p, 0);
-      case Recipe::schur_full:
-        solve_field(p, 0), subtract(p, 1, 0);
-        signed_schur(p);
-        subtract(p, 0, 1);
-        return solve_field(p, 0);
-    }
-  }
-  void solve_pressure_first(const Parts& p) const {
-    const Context& context = *this->context();
-    const std::int64_t n = p.r.size(), cells = p.layout->begin[1];
-    const VectorView<T> t{p.t.data(), n, p.t.view().space}, u{p.t.data() + n, n, t.space},
-        z = p.z.view(), weighted = p.part(p.t, 0);
-    copy<T>(context, p.part(p.r, 0), weighted);
-    for (std::int64_t i = 1; i < p.layout->fields.size(); ++i)
-      multiply_add<T>(context, {p.weights.data() + (i - 1) * cells, cells, t.space}, p.part(p.r, i), T(1),
-                      weighted);
-    inner(p, 0, weighted, p.part(p.z, 0));
-    for (std::int64_t i = 0; i < p.layout->fields.size(); ++i) subtract(p, i, 0);
-    p.layout->permutation.apply_inverse(VectorView<const T>(p.r), t);
-    inner(p, 1, t, u);
-    protean::fill<T>(context, T(0), {z.data + cells, n - cells, z.space});
-    p.layout->permutation.apply(VectorView<const T>(u), t);
-    axpy<T>(context, T(1), t, z);
-  }
-  void sweep_back(const Parts& p) const {
-    const std::int64_t count = p.layout->fields.size();
-    for (std::int64_t i = count - 1; i-- > 0;) {
-      const VectorView<T> t = p.part(p.t, i), u{p.t.data() + p.r.size(), t.size, t.space};
-      for (std::int64_t j = i + 1; j < count; ++j)
-        p.block(i, j).apply(T(1), p.part(p.z, j), j == i + 1 ? T(0) : T(1), t);
-      inner(p, i, t, u);
-      axpy<T>(*this->context(), T(-1), u, p.part(p.z, i));
-    }
   }
 
   PreconditionerOptions options_;

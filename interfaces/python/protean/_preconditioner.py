@@ -112,6 +112,7 @@ def preconditioner(name: str, A: Any, **options: Any) -> Preconditioner:
     **options
         Options of the preconditioner (`options`), such as ``fill=2``. "amg" and "auto" also take ``near_null_space``,
         an array of shape (n, k) with vectors that A maps nearly to zero, such as the result of `rigid_body_modes`.
+        "fields" also takes ``labels``, an array of n whole numbers: rows of equal labels form a field.
 
     Returns
     -------

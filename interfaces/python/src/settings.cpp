@@ -1,7 +1,11 @@
 #include "settings.hpp"
 
 #include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "core/error.hpp"
 #include "core/option_checks.hpp"
@@ -9,6 +13,7 @@
 #include "formats/choose.hpp"
 #include "operators/policy/policy_options.hpp"
 #include "preconditioners/options.hpp"
+#include "preconditioners/preconditioner.hpp"
 #include "solvers/options.hpp"
 #include "systems/options.hpp"
 
@@ -127,6 +132,26 @@ std::shared_ptr<const MultiVector<double>> near_null_space_of(nb::handle given) 
     for (std::int64_t i = 0; i < rows; ++i)
       made->view()(i, k) = array.data()[i * array.stride(0) + k * array.stride(1)];
   return made;
+}
+
+// A copy of an array with a label for each row.
+std::vector<std::int32_t> labels_of(nb::handle given) {
+  const auto fail = [&] {
+    throw BadArgument("labels is of type " + type_of(given) +
+                      "; it must be an array of whole numbers with one dimension, one for each row");
+  };
+  const nb::object array = nb::module_::import_("numpy").attr("asarray")(given);
+  const auto kind = nb::cast<std::string>(array.attr("dtype").attr("kind"));
+  if (nb::cast<int>(array.attr("ndim")) != 1 || (kind != "i" && kind != "u")) fail();
+  std::vector<std::int32_t> labels;
+  for (const nb::handle one : array.attr("tolist")()) {
+    const auto label = nb::cast<std::int64_t>(one);
+    if (label < 0 || label > std::numeric_limits<std::int32_t>::max())
+      throw BadArgument("labels: the label of row " + std::to_string(labels.size()) + " is " +
+                        std::to_string(label) + "; it must be a number from 0 to 2147483647");
+    labels.push_back(static_cast<std::int32_t>(label));
+  }
+  return labels;
 }
 
 void set_preconditioner(Settings& all, nb::handle given) {
@@ -271,7 +296,15 @@ NamedPreconditioner preconditioner_of(nb::handle given) {
       options.near_null_space = near_null_space.get();
       continue;
     }
-    std::vector<std::string_view> names = {"type", "near_null_space"};
+    if (name == "labels") {
+      if (value.is_none()) continue;
+      if (id != "fields")
+        throw BadArgument("labels is for preconditioner fields, and " + id +
+                          " does not read it; leave it out");
+      options.fields = fields_of_labels(labels_of(value));
+      continue;
+    }
+    std::vector<std::string_view> names = {"type", "near_null_space", "labels"};
     add_names(preconditioner_options(), names);
     refuse_name("option of a preconditioner", name, names);
   }

@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -12,6 +14,17 @@
 #include "preconditioners/fields/recipes/recipe.hpp"
 
 namespace protean::detail {
+
+namespace {
+
+// SplitMix64: Steele, Lea, Flood, OOPSLA 2014. Neighbours of a grid get numbers that have nothing to do with each other.
+std::uint64_t mixed(std::uint64_t i) noexcept {
+  std::uint64_t z = (i + 1) * 0x9e3779b97f4a7c15;
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9, z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+  return z ^ (z >> 31);
+}
+
+}  // namespace
 
 template <class T>
 CsrMatrix<T> given_complement(const PreconditionerOptions& options) {
@@ -57,6 +70,35 @@ CsrMatrix<T> times(const ContextPtr& host, T factor, const CsrMatrix<T>& C) {
 }
 
 template <class T>
+CsrMatrix<T> mass_like(const ContextPtr& host, const SchurPattern& pattern, const CsrMatrix<T>& A10,
+                       const CsrMatrix<T>& A11, const CsrMatrix<T>& A01, const std::vector<T>& inverse,
+                       const CsrMatrix<T>& C) {
+  const auto changed = [&](const CsrMatrix<T>& A, const auto& to) {
+    Buffer<T> values(host, A.nonzeros());
+    std::transform(A.values, A.values + A.nonzeros(), values.data(), to);
+    CsrMatrix<T> made = A;
+    const auto owner = std::make_shared<const Buffer<T>>(std::move(values));
+    made.values = owner->data(), made.values_owner = owner;
+    return made;
+  };
+  const auto absolute = [](T value) { return std::abs(value); };
+  std::vector<T> positive(inverse);
+  for (T& one : positive) one = std::abs(one);
+  const CsrMatrix<T> none = changed(A11, [](T) { return T(0); });
+  T sign = 1;
+  const CsrMatrix<T> product =
+      pattern.of(host, changed(A10, absolute), &none, changed(A01, absolute), positive, sign);
+  Buffer<T> values(host, product.nonzeros());
+  for (std::int64_t i = 0; i < product.rows(); ++i)
+    for (std::int64_t k = product.pattern.row_ptr[i]; k < product.pattern.row_ptr[i + 1]; ++k)
+      values[k] = product.values[k] + (product.pattern.col[k] == i ? std::abs(C.values[k]) : T(0));
+  CsrMatrix<T> made = product;
+  const auto owner = std::make_shared<const Buffer<T>>(std::move(values));
+  made.values = owner->data(), made.values_owner = owner;
+  return made;
+}
+
+template <class T>
 ComplementProbe<T>::ComplementProbe(const LinearOperator<T>& A01, const LinearOperator<T>& A10,
                                     const LinearOperator<T>* A11, T sign, Solve solve_0,
                                     std::function<void(VectorView<T>)> project)
@@ -76,7 +118,7 @@ template <class T>
 void ComplementProbe<T>::start() {
   std::vector<T> numbers(static_cast<std::size_t>(x_.size()));
   for (std::size_t i = 0; i < numbers.size(); ++i)
-    numbers[i] = static_cast<T>((i * 2654435761u >> 7) % 1024) / T(512) - T(1);
+    numbers[i] = static_cast<T>(mixed(i) >> 54) / T(512) - T(1);
   copy<T>(*x_.context(), {numbers.data(), x_.size()}, x_.view());
   project_(x_.view());
 }
@@ -98,23 +140,53 @@ double ComplementProbe<T>::dot_of(const Vector<T>& a, const Vector<T>& b) const 
 }
 
 template <class T>
-bool ComplementProbe<T>::is_local(const LinearOperator<T>& C, VectorView<const T> inverse) {
-  const Context& context = *x_.context();
-  const auto quotient = [&] {
-    apply();
-    const double of_S = dot_of(x_, w_);
-    C.apply(T(1), x_.view(), T(0), w_.view());
-    return of_S / dot_of(x_, w_);
-  };
+double ComplementProbe<T>::form(const LinearOperator<T>& X) {
+  X.apply(T(1), x_.view(), T(0), w_.view());
+  return dot_of(x_, w_);
+}
+template <class T>
+double ComplementProbe<T>::form(VectorView<const T> diagonal) {
+  multiply<T>(*x_.context(), diagonal, x_.view(), w_.view());
+  return dot_of(x_, w_);
+}
+
+template <class T>
+double ComplementProbe<T>::form_of_S() {
+  apply();
+  return dot_of(x_, w_);
+}
+
+template <class T>
+double ComplementProbe<T>::start_form() {
   start();
-  const double rough = quotient();
-  for (int step = 0; step < 30; ++step) {
-    C.apply(T(1), x_.view(), T(0), w_.view());
-    multiply<T>(context, inverse, w_.view(), w_.view());
-    axpy<T>(context, T(-1), w_.view(), x_.view());
+  if (!rough_) rough_ = form_of_S();
+  return *rough_;
+}
+
+template <class T>
+bool ComplementProbe<T>::is_like_mass(const LinearOperator<T>& E, VectorView<const T> inverse,
+                                      const LinearOperator<T>& C, VectorView<const T> diagonal) {
+  const double of_S = start_form(), to_C = of_S / form(C), to_diagonal = of_S / form(diagonal);
+  for (int step = 0; step < 2; ++step) {
+    E.apply(T(1), x_.view(), T(0), w_.view());
+    multiply<T>(*x_.context(), inverse, w_.view(), x_.view());
     project_(x_.view());
   }
-  return rough > 0 && quotient() > 2 * rough;
+  const double averaged = form_of_S();
+  return of_S > 0 && averaged / form(C) > 2 * to_C && averaged / form(diagonal) > 1.2 * to_diagonal;
+}
+
+template <class T>
+bool ComplementProbe<T>::is_local(const LinearOperator<T>& C, VectorView<const T> inverse) {
+  const double of_S = start_form(), rough = of_S / form(C);
+  for (int step = 0; step < 30; ++step) {
+    C.apply(T(1), x_.view(), T(0), w_.view());
+    multiply<T>(*x_.context(), inverse, w_.view(), w_.view());
+    axpy<T>(*x_.context(), T(-1), w_.view(), x_.view());
+    project_(x_.view());
+  }
+  const double smooth = form_of_S();
+  return rough > 0 && smooth / form(C) > 2 * rough;
 }
 
 template <class T>
@@ -132,10 +204,13 @@ T ComplementProbe<T>::factor(const Solve& solve_1) {
   return static_cast<T>(std::exp2(std::round(std::log2(largest))));
 }
 
-#define PROTEAN_INSTANTIATE(T)                                               \
-  template CsrMatrix<T> given_complement<T>(const PreconditionerOptions&);   \
-  template std::vector<T> inverse_row_sums<T>(const CsrMatrix<T>&);          \
-  template CsrMatrix<T> times<T>(const ContextPtr&, T, const CsrMatrix<T>&); \
+#define PROTEAN_INSTANTIATE(T)                                                                        \
+  template CsrMatrix<T> given_complement<T>(const PreconditionerOptions&);                            \
+  template std::vector<T> inverse_row_sums<T>(const CsrMatrix<T>&);                                   \
+  template CsrMatrix<T> times<T>(const ContextPtr&, T, const CsrMatrix<T>&);                          \
+  template CsrMatrix<T> mass_like<T>(const ContextPtr&, const SchurPattern&, const CsrMatrix<T>&,     \
+                                     const CsrMatrix<T>&, const CsrMatrix<T>&, const std::vector<T>&, \
+                                     const CsrMatrix<T>&);                                            \
   template class ComplementProbe<T>;
 PROTEAN_INSTANTIATE(float)
 PROTEAN_INSTANTIATE(double)

@@ -114,6 +114,7 @@ TEST_F(CApiGuards, InAMonitorItsSolverIsNotChanged) {
       {"single preconditioner",
        [&] { return protean_solver_set_preconditioner_f32(solver, nullptr, nullptr, nullptr, 0); }},
       {"near null space", [&] { return protean_solver_set_near_null_space(solver, n, 0, nullptr); }},
+      {"labels", [&] { return protean_solver_set_labels(solver, 0, nullptr); }},
       {"monitor", [&] { return protean_solver_set_monitor(solver, nullptr, nullptr); }},
       {"schedule",
        [&] { return protean_solver_schedule(solver, "at_iteration", 5, "ell", nullptr, nullptr, 0); }},

@@ -291,5 +291,48 @@ TEST_F(CApi, VectorsNearTheNullSpace) {
   protean_matrix_free(body);
 }
 
+// Labels of rows for preconditioner fields are what the text option says.
+TEST_F(CApi, LabelsOfFields) {
+  const CsrMatrix<double> csr = generate(Context::host(1), "stokes-2d", {{"n", 8}});
+  std::vector<std::int32_t> rows;
+  for (std::int64_t r = 0; r <= csr.rows(); ++r)
+    rows.push_back(static_cast<std::int32_t>(csr.pattern.row_ptr[r]));
+  protean_matrix* system = nullptr;
+  ASSERT_EQ(protean_matrix_csr(context, csr.rows(), csr.rows(), csr.nonzeros(), rows.data(), csr.pattern.col,
+                               csr.values, 0, &system),
+            PROTEAN_OK);
+  const std::vector<double> right = sample_vector<double>(csr.rows(), 3);
+  const auto solved = [&](std::vector<double>& solution) {
+    solution.assign(right.size(), 0.0);
+    return protean_solve(solver, system, right.data(), solution.data());
+  };
+  std::vector<std::int32_t> labels(right.size(), 3);
+  for (std::size_t i = 112; i < labels.size(); ++i) labels[i] = 7;
+  std::vector<double> expected, solution;
+  create("gmres", "fields");
+  ASSERT_EQ(protean_solver_set_text(solver, "fields", "3 0-111, 7 112-"), PROTEAN_OK);
+  ASSERT_EQ(solved(expected), PROTEAN_OK);
+  create("gmres", "fields");
+  ASSERT_EQ(protean_solver_set_labels(solver, csr.rows(), labels.data()), PROTEAN_OK);
+  std::fill(labels.begin(), labels.end(), 0);  // they were copied
+  ASSERT_EQ(solved(solution), PROTEAN_OK);
+  EXPECT_EQ(solution, expected);
+  // Another number of rows is refused by the solve, the others at once.
+  ASSERT_EQ(protean_solver_set_labels(solver, csr.rows() - 1, labels.data()), PROTEAN_OK);
+  EXPECT_EQ(solved(solution), PROTEAN_BAD_ARGUMENT);
+  EXPECT_TRUE(error_has("row 175 (counted from 0) is in no field")) << protean_last_error();
+  ASSERT_EQ(protean_solver_set_labels(solver, 0, nullptr), PROTEAN_OK);
+  EXPECT_EQ(solved(solution), PROTEAN_OK);
+  labels[5] = -1;
+  EXPECT_EQ(protean_solver_set_labels(solver, csr.rows(), labels.data()), PROTEAN_BAD_ARGUMENT);
+  EXPECT_TRUE(error_has("the label of row 5 is -1")) << protean_last_error();
+  EXPECT_EQ(protean_solver_set_labels(solver, -1, labels.data()), PROTEAN_BAD_ARGUMENT);
+  EXPECT_EQ(protean_solver_set_labels(nullptr, csr.rows(), labels.data()), PROTEAN_BAD_ARGUMENT);
+  create("cg", "jacobi");
+  labels[5] = 0;
+  EXPECT_EQ(protean_solver_set_labels(solver, csr.rows(), labels.data()), PROTEAN_BAD_ARGUMENT);
+  protean_matrix_free(system);
+}
+
 }  // namespace
 }  // namespace protean::test
