@@ -139,7 +139,8 @@ constexpr Option<PreconditionerOptions> table[] = {
          .about = "Number of fields if the unknowns of a node are consecutive, one of each field"}),
     of_types<"recipe", &P::recipe>(
         {.words = recipe_words,
-         .about = "How the blocks of the fields are combined; auto: by symmetry and by a zero block"}),
+         .about =
+             "How the blocks of the fields are combined; auto: by symmetry, a zero block, and a pressure"}),
     of_types<"schur", &P::schur>(
         {.words = schur_words,
          .about = "What takes the place of the Schur complement in the recipes that begin with schur"}),

@@ -41,16 +41,17 @@ struct Distribution {
 // problem file has the same name, words and meaning as the member here.
 struct SolveSettings {
   // One of solvers(), or "auto": cg for a symmetric matrix with a positive diagonal, minres for another symmetric
-  // matrix, gmres for a matrix or a preconditioner that is not symmetric, fgmres for a preconditioner that is
-  // variable(). If the method cannot solve the system, auto goes on with another one from the x that is there.
-  // SolveResult::method_reason says why, method_changes what it did.
+  // matrix, gmres for a matrix or a preconditioner that is not symmetric and for a saddle point that the preconditioner
+  // can solve, fgmres for a preconditioner that is variable(). If the method cannot solve the system, auto goes on with
+  // another one from the x that is there. SolveResult::method_reason says why, method_changes what it did.
   // Or a type with its options, Gmres{.restart = 50}; `solver` then has the options of StoppingRule only.
   Selection<SolverOptions> method = "auto";
   SolverOptions solver =
       {};  // tolerances, limits, options of the method; for auto: of each method it may take
   // One of preconditioners(). "auto" begins with jacobi and changes to another one in the middle of a solve, or between
-  // the solves of a kept system, if that pays. If the diagonal has a zero, or a negative entry with cg or minres, it is
-  // fields for a saddle point (docs/fields.md), and none for another matrix, with the reason. Or a type with its
+  // the solves of a kept system, if that pays. It is fields for a saddle point and for cells with a pressure
+  // (docs/fields.md). If the diagonal has a zero, or a negative entry with cg or minres, it is none for another matrix,
+  // with the reason. Or a type with its
   // options, Amg{.unknowns = 3}, in place of `preconditioning`.
   Selection<PreconditionerOptions> preconditioner = "auto";
   PreconditionerOptions preconditioning = {};  // `refresh`: when a kept system sets it up again

@@ -146,11 +146,13 @@ def fields_growth(words):
     measured_at(data)
     systems = {}
     for f in data["fields"]:
+        if f["what"] == "none" or "commutator" in f["what"]:
+            continue
         kind, n, *rest = f["system"].split(":")
         key = ":".join([kind, *rest])
         label = f["what"].partition(":")[0] if f["what"].startswith("auto") else f["what"]
         systems.setdefault((key, f["library"], label), {})[int(n)] = f
-    head("system", "", *(f">{text}" for text in ("iterations by n", "rows")))
+    head("system", "recipe", "n: iterations", ">rows")
     for (key, library, what), by_size in systems.items():
         row(key, what if library == "protean" else f"PETSc, {what.removeprefix('fieldsplit, ')}",
             ", ".join(f"{n}: {f['iterations'] if f['converged'] else '-'}" for n, f in sorted(by_size.items())),

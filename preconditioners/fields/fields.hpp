@@ -22,10 +22,10 @@
 // and S^-1 = -s |S|^-1. If A (0, 1) = 0, a part of constants in field 1 changes nothing: |S|^-1 then is P |S|^-1 P with
 // P = I - 1 1^T / n_1.
 //
-// M_1 of inner auto for schur: diagonal is jacobi if products show that the complement is like a mass matrix and the
-// assembled matrix like a Laplacian (ComplementProbe of schur.hpp), as in a flow: then the diagonal of the assembled
-// matrix resembles the complement up to a factor, and the matrix is multiplied by it, so that the largest eigenvalue of
-// the complement relative to M_1 is about one, as the one of A_00 relative to K is.
+// For schur: diagonal and inner auto products show whether another matrix is to take the place of the assembled one, C
+// (ComplementProbe of schur.hpp), as in a flow, in which C is like a Laplacian and the complement like a mass matrix: E
+// (mass_like() of schur.hpp) with chebyshev, or the diagonal of C by jacobi. The matrix is multiplied by a factor, so
+// that the largest eigenvalue of the complement relative to M_1 is about one, as the one of A_00 relative to K is.
 //
 // recipe auto depends on whether field 1 of two is a constraint: it has a zero block or, for a symmetric A, no positive
 // diagonal entry.

@@ -32,15 +32,21 @@ TEST_F(Command, FieldsOfASaddlePoint) {
   EXPECT_NE(reason.find("two fields: the diagonal entries of rows 264 to 407 (counted from 0) are zero"),
             std::string::npos)
       << reason;
-  EXPECT_NE(reason.find("; recipe schur-diagonal by the diagonal; inner u amg, p jacobi"), std::string::npos)
+  EXPECT_NE(reason.find("; recipe schur-upper by the diagonal; inner u amg, p jacobi; taken because field p"),
+            std::string::npos)
       << reason;
   EXPECT_NE(text.find("two fields: the diagonal entries"), std::string::npos) << text;
   EXPECT_EQ(text.find("auto: two fields"), std::string::npos) << text;
   EXPECT_EQ(found["preconditioner"]["fields"], 2);
+  EXPECT_EQ(found["solver"]["chosen"], "gmres");
   EXPECT_EQ(found["problem"]["preconditioner"]["recipe"], "auto");
   const int iterations = found["iterations"];
   // Named, and by labels: the same.
   EXPECT_EQ(solved({"fields=u 0-263, p 264-"}).first["iterations"], iterations);
+  for (const char* const list : {"[{name: u, rows: 0-263}, {name: p, rows: 264-}]",
+                                 "[{name: u, rows: [0-99, 100-263]}, {rows: 264-407, name: p}]",
+                                 "[{name: u, rows: 0-99 100-263}, {name: p, rows: [264-]}]"})
+    EXPECT_EQ(solved({std::string("fields=") + list}).first["iterations"], iterations) << list;
   std::string labels = "%%MatrixMarket matrix array real general\n408 1\n";
   for (int i = 0; i < 408; ++i) labels += i < 264 ? "0\n" : "1\n";
   write("labels.mtx", labels);
@@ -86,6 +92,17 @@ TEST_F(Command, FieldsThatAreRefused) {
   }
   const std::pair<const char*, const char*> places[] = {
       {"  fields: u 0-263, p 264-\n  labels: short.mtx\n", "p.yaml:7:"},
+      {"  fields: []\n", "p.yaml:6:11: preconditioner.fields is empty; write a list such as"},
+      {"  fields:\n    - {name: u, rows: 0-263}\n    - p 264-\n",
+       "p.yaml:8:7: preconditioner.fields[1] is not a map"},
+      {"  fields: [{name: u}]\n", "preconditioner.fields[0] has no rows"},
+      {"  fields: [{name: u, rows: []}]\n", "preconditioner.fields[0].rows is empty"},
+      {"  fields: [{name: u v, rows: 0-}]\n",
+       "preconditioner.fields[0].name is 'u v'; the name of a field has no blank"},
+      {"  fields: [{name: u, rows: \"0-3, 4-\"}]\n", "put blanks between ranges, or make a list"},
+      {"  fields: [{name: u, row: 0-}]\n", "preconditioner.fields[0]"},
+      {"  fields: [{name: u, rows: 0-263}, {name: p, rows: 263-}]\n",
+       "row 263 (counted from 0) is in field u and again in field p"},
       {"  fields: \"\"\n", "preconditioner.fields is the text \"\"; it must be a word or text"},
   };
   for (const auto& [lines, text] : places) {

@@ -17,7 +17,7 @@ namespace protean::detail {
 
 namespace {
 
-// SplitMix64: Steele, Lea, Flood, OOPSLA 2014. Neighbours of a grid get numbers that have nothing to do with each other.
+// SplitMix64: Steele, Lea, Flood, OOPSLA 2014. Numbers of neighbours on a grid have nothing to do with each other.
 std::uint64_t mixed(std::uint64_t i) noexcept {
   std::uint64_t z = (i + 1) * 0x9e3779b97f4a7c15;
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9, z = (z ^ (z >> 27)) * 0x94d049bb133111eb;

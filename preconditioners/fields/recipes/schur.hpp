@@ -22,8 +22,8 @@ template <class T>
 CsrMatrix<T> times(const ContextPtr& host, T factor, const CsrMatrix<T>& C);
 
 // E = |A_10| |D^-1| |A_01| + diag(C), absolute values of entries, in the pattern of C = sign (A_10 D^-1 A_01 - A_11),
-// which `pattern` has made. All entries are positive, as in the mass matrix of linear elements. A_10 = +-A_01^T makes it
-// positive definite. inverse: D^-1. All lie in host memory.
+// which `pattern` has made. All entries are positive, as in the mass matrix of linear elements. E is positive definite
+// if A_10 is A_01^T up to signs. inverse: D^-1. All lie in host memory.
 template <class T>
 CsrMatrix<T> mass_like(const ContextPtr& host, const SchurPattern& pattern, const CsrMatrix<T>& A10,
                        const CsrMatrix<T>& A11, const CsrMatrix<T>& A01, const std::vector<T>& inverse,

@@ -279,6 +279,37 @@ def test_rigid_body_modes_help_multigrid():
         matrix.update(A.data)
 
 
+def saddle_point(n):
+    """A Laplacian of n rows, and n - 1 differences of neighbours as a constraint without a diagonal."""
+    one = np.ones(n - 1)
+    K = sp.diags([-one, 2 * np.ones(n), -one], [-1, 0, 1])
+    B = sp.diags([one, -one], [0, 1], shape=(n - 1, n))
+    return sp.bmat([[K, B.T], [B, None]], format="csr")
+
+
+def test_labels_of_fields():
+    A = saddle_point(20)
+    b, labels = np.ones(39), np.array([3] * 20 + [7] * 19)
+    expected = protean.solve(A, b, preconditioner={"type": "fields", "fields": "3 0-19, 7 20-"})
+    assert expected.converged
+    for given in (labels, list(labels), labels.astype(np.uint8)):
+        result = protean.solve(A, b, preconditioner={"type": "fields", "labels": given})
+        assert result.iterations == expected.iterations
+        np.testing.assert_allclose(result.x, expected.x, rtol=1e-6)
+    for wrong, text in (
+        (labels[:-1], r"row 38 \(counted from 0\) is in no field"),
+        (labels - 5, "the label of row 0 is -2"),
+        (labels + 2**40, "must be a number from 0 to 2147483647"),
+        (labels.astype(float), "one dimension"),
+        (labels.reshape(1, 39), "one dimension"),
+        ("u", "one dimension"),
+    ):
+        with pytest.raises(protean.errors.BadArgument, match=text):
+            protean.solve(A, b, preconditioner={"type": "fields", "labels": wrong})
+    with pytest.raises(protean.errors.BadArgument, match="labels is for preconditioner fields, and amg"):
+        protean.solve(A, b, preconditioner={"type": "amg", "labels": labels})
+
+
 def test_wrong_vectors_near_the_null_space():
     A, b = poisson(10), np.ones(100)
     for wrong, error, text in (
