@@ -58,12 +58,12 @@ struct MethodChoice {
   std::string_view method;
   std::string reason;
 };
-// vectors: for which there is memory; of gmres: that it keeps.
+// of_gmres: vectors that it keeps; vectors: for which there is memory.
 struct Basis {
   std::int64_t of_gmres = 0, vectors = 0;
 };
 MethodChoice choose_method(const MethodTraits& traits, const PreconditionerTraits& preconditioner,
-                           const Basis& basis);
+                           const Basis& basis = {});
 // Of gmres with this restart for so many columns: memory for it is a quarter of what is left. In deterministic mode
 // memory must not decide, and there is enough.
 Basis basis_of(const Context& context, std::int64_t rows, std::size_t bytes_of_entry, std::int64_t restart,

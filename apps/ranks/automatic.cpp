@@ -70,11 +70,9 @@ Problem without_auto(const Problem& problem, Mat A, SolveRecord& record) {
     traits.symmetric = looks_symmetric(A);
     traits.not_positive = signs.zero + signs.negative;
     if (!traits.symmetric) traits.difference = detail::products_differ;
-    detail::MethodChoice choice =
-        detail::choose_method(traits,
-                              detail::preconditioner_traits(given.preconditioner, given.preconditioning,
-                                                            given.parts, given.combine),
-                              {});
+    detail::MethodChoice choice = detail::choose_method(
+        traits, detail::preconditioner_traits(given.preconditioner, given.preconditioning, given.parts,
+                                              given.combine));
     chosen.settings.method = choice.method, record.method_reason = std::move(choice.reason);
   }
   record.method = chosen.settings.method;
