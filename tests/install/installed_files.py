@@ -59,6 +59,9 @@ for problem in files:
     named = re.match(r"# yaml-language-server: \$schema=(\S+)\n", problem.read_text())
     expect(named and (problem.parent / named[1]).resolve() == schema.resolve(),
            f"{problem} does not begin with a line that names {schema}")
+programs = list(prefix.glob("share/doc/*/examples/how-to/*/solve.py"))
+expect(programs, "the folders of the how-to have no programs")
+expect(not list(prefix.glob("share/doc/*/docs/**/*.py")), "programs that make pages are installed")
 expect((prefix / "share" / "protean" / "tables").is_dir(), "the folder of contributed machine tables is missing")
 
 # Links between the installed documents lead somewhere; what is only in the sources is named here.
