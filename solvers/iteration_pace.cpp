@@ -16,6 +16,7 @@ constexpr std::size_t most_means = 64;   // older means are dropped
 void IterationPace::clear() {
   if (bursts_) wait_ = 2 * seconds(), skipped_ = 0;
   means_.clear(), open_ = 0, open_count_ = 0, total_ = 0, count_ = 0;
+  last_count_ = 0;
 }
 
 bool IterationPace::add(double seconds) {
@@ -25,6 +26,7 @@ bool IterationPace::add(double seconds) {
   // A wait of at least half of the time since the mean began is the start of a new burst.
   if (bursts_ && open_count_ >= pace_block && (seconds > 0.5 * open_ || open_count_ >= most_open)) close();
   open_ += seconds, ++open_count_;
+  last_[last_count_++ % last_.size()] = seconds;
   if (!bursts_ && open_count_ == pace_block) close();
   return true;
 }
@@ -50,6 +52,15 @@ double IterationPace::seconds() const {
   const auto middle = sorted.begin() + std::ssize(means_) / 2;
   std::nth_element(sorted.begin(), middle, end);
   return *middle;
+}
+
+double IterationPace::undisturbed() const {
+  if (bursts_ || last_count_ == 0) return seconds();
+  auto sorted = last_;
+  const auto count = static_cast<std::ptrdiff_t>(std::min(last_count_, last_.size()));
+  const auto quartile = sorted.begin() + (count - 1) / 4;
+  std::nth_element(sorted.begin(), quartile, sorted.begin() + count);
+  return *quartile;
 }
 
 }  // namespace protean

@@ -1,6 +1,8 @@
 // Measures how long an iteration of a running solve takes, from the times at which iterations are reported. Private to
 // solvers/.
 #pragma once
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -19,6 +21,10 @@ class IterationPace {
   // the old format. They are not counted; counting starts with the next iteration that has to be waited for.
   void clear();
   double seconds() const;  // time of one iteration; 0 while nothing is known
+  // The lower quartile of the last iterations: what they take while nothing else runs on their processors. A product is
+  // shorter and rarely interrupted, so its time can be compared with this one, and not with a mean. With bursts it is
+  // seconds().
+  double undisturbed() const;
 
  private:
   void close();
@@ -27,6 +33,8 @@ class IterationPace {
   // Iterations are not counted until one takes wait_ or longer, or until they take 3 wait_ together.
   double wait_ = 0, skipped_ = 0;
   std::vector<double> means_;
+  std::array<double, 16> last_{};  // iterations, unless they come in bursts
+  std::size_t last_count_ = 0;
   double open_ = 0;   // seconds in the current mean, of open_count_ iterations
   double total_ = 0;  // seconds in all of means_, of count_ iterations
   std::int64_t open_count_ = 0, count_ = 0;

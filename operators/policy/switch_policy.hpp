@@ -69,9 +69,11 @@ enum class BuildState : unsigned char { none, running, ready };
 // Input of a decision, between two iterations. Times are wall-clock seconds.
 struct PolicyState {
   std::int64_t iteration = 0;
-  double seconds = 0;            // since the solve began
-  double stay_seconds = 0;       // time the same iterations would have taken in the first format
-  double iteration_seconds = 0;  // time of one iteration in the current format without a build next to it
+  double seconds = 0;       // since the solve began
+  double stay_seconds = 0;  // time the same iterations would have taken in the first format
+  // Time of one iteration in the current format without a build next to it, and, like the times of products, without
+  // interruptions by other work on the machine.
+  double iteration_seconds = 0;
   double products_per_iteration = 1;
   double permute_seconds = 0;  // a change between two orders of the rows permutes the vectors of the solve
   double record_seconds = 0;   // after each change the steps are recorded again; 0: nothing is recorded

@@ -106,9 +106,11 @@ bool Switching<T>::on_iteration(const IterationInfo& info) {
   const double now = s_.A.now();
   charge(info, now);
   s_.record_seconds = info.record_seconds;
+  double before = now;
   if (inner_) {
     const bool go_on = inner_->on_iteration(info);
-    s_.time.charge_any_format(s_.A.now() - now);  // the caller's observer takes as long in every format
+    before = s_.A.now();
+    s_.time.charge_any_format(before - now);  // the caller's observer takes as long in every format
     if (!go_on) {
       finish();
       return false;
@@ -116,12 +118,13 @@ bool Switching<T>::on_iteration(const IterationInfo& info) {
   }
   s_.iterations.add(info);
   judge_rounding(info);
-  const double before = s_.A.now();
   // A cancelled build that has not ended yet disturbs the measured times, so there is no decision until then.
   if (s_.A.rows_kept())
     record_rows_kept(info);
   else if (asks_about_rounding(info) || build_.running || (info.iteration >= next_look_ && !s_.A.abandoned()))
     look(info);
+  else  // a clock may take longer than what was done here
+    return s_.time.leave(before, before), true;
   s_.time.leave(before, s_.A.now());
   return true;
 }
@@ -225,7 +228,7 @@ template <class T>
 PolicyState Switching<T>::state(const IterationInfo& info, BuildState build) {
   PolicyState state;
   state.iteration = info.iteration, state.seconds = s_.elapsed();
-  state.stay_seconds = s_.time.stay_seconds(), state.iteration_seconds = s_.time.pace();
+  state.stay_seconds = s_.time.stay_seconds(), state.iteration_seconds = s_.time.undisturbed_pace();
   count_products(s_.columns, s_.candidates[s_.candidates.current()].target.one_pass);
   const std::int64_t done = info.iteration - first_iteration_;
   state.products_per_iteration =

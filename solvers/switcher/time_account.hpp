@@ -55,6 +55,7 @@ class TimeAccount {
   // Seconds of an iteration in the first format, and in the present one.
   double first_pace() const noexcept;
   double pace() const noexcept { return pace_.seconds(); }
+  double undisturbed_pace() const noexcept { return pace_.undisturbed(); }
   // Iterations in the present format without a parallel build.
   std::int64_t since_change() const noexcept { return since_change_; }
 

@@ -62,6 +62,37 @@ INSTANTIATE_TEST_SUITE_P(Methods, AutoSwitcherLive,
                                   (std::get<1>(test.param) ? "_overlapped" : "_blocking");
                          });
 
+// Other work on the machine takes the processor in two of three iterations, for as long as a hundred products.
+class Interrupted final : public Preconditioner<double> {
+ public:
+  explicit Interrupted(const ContextPtr& context, std::int64_t n) : Preconditioner<double>(context, {n, n}) {}
+  std::string_view name() const noexcept override { return "interrupted"; }
+
+ protected:
+  void setup(const LinearOperator<double>&, bool) override {}
+  void do_apply(double alpha, VectorView<const double> r, double beta, VectorView<double> z) const override {
+    if (++applications_ % 3 != 0) microseconds += 200'000;
+    axpby<double>(*this->context(), alpha, r, beta, z);
+  }
+
+ private:
+  mutable int applications_ = 0;
+};
+
+TEST(AutoSwitcher, InterruptionsBetweenProductsDoNotHideAGain) {
+  Live live;
+  live.options.policy.overlapped = false;
+  Interrupted M(live.context, live.csr.rows());
+  M.ensure(live.A);
+  live.M = &M;
+  const auto switcher = live.switcher({&fast});
+  live.solve(*switcher);
+  switcher->finish();
+  ASSERT_EQ(live.A.history().size(), 1u) << switcher->decisions().back().reason;
+  EXPECT_EQ(live.A.history()[0].to, "fast");
+  EXPECT_LE(live.A.history()[0].iteration, 16);
+}
+
 // A second solve with the switcher of the first: formats and products are known, so it changes at once, without a
 // survey, where the operator begins in the first format again (as with new element matrices).
 TEST(AutoSwitcher, ALaterSolveDecidesAtOnce) {

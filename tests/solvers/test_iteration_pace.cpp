@@ -22,6 +22,20 @@ TEST(IterationPace, OneByOneIsTheMedianOfMeans) {
   EXPECT_DOUBLE_EQ(pace.seconds(), 0.002);
 }
 
+// Other work takes the processor in two of three iterations. Medians and means contain it, a product does not.
+TEST(IterationPace, InterruptionsDoNotCountInWhatIsComparedWithProducts) {
+  IterationPace pace(false);
+  EXPECT_EQ(pace.undisturbed(), 0);
+  for (int i = 0; i < 100; ++i) {
+    pace.add(i % 3 != 0 ? 1.0 : 0.002);
+    EXPECT_DOUBLE_EQ(pace.undisturbed(), 0.002) << i;
+  }
+  EXPECT_GT(pace.seconds(), 0.2);
+  pace.clear();
+  pace.add(0.001);
+  EXPECT_DOUBLE_EQ(pace.undisturbed(), 0.001);
+}
+
 TEST(IterationPace, AfterAChangeTheNewFormatAloneCounts) {
   IterationPace pace(false);
   for (int i = 0; i < 40; ++i) pace.add(0.002);
