@@ -50,8 +50,6 @@ enum class Refresh : unsigned char {
   when_slower,  // when the extra iterations caused by its age have cost as much time as a setup
   never         // not while it works
 };
-inline constexpr Refresh refreshes[] = {Refresh::automatic, Refresh::every, Refresh::when_slower,
-                                        Refresh::never};
 std::string_view to_string(Refresh refresh) noexcept;  // "auto", "every", "when-slower", "never"
 
 // The precision in which a solve in double precision stores the numbers of a preconditioner. In single precision all
@@ -75,8 +73,6 @@ enum class FactorOrdering : unsigned char {
   natural,    // the order of the rows
   colours     // colour after colour; rows of one colour are not coupled. cusparse is refused then
 };
-inline constexpr FactorOrdering factor_orderings[] = {FactorOrdering::automatic, FactorOrdering::natural,
-                                                      FactorOrdering::colours};
 std::string_view to_string(FactorOrdering ordering) noexcept;  // "auto", "natural", "colours"
 
 // Which rows form a subdomain of subdomain-ic0 and subdomain-ilu0.
@@ -84,8 +80,6 @@ enum class SubdomainPartition : unsigned char {
   order,  // consecutive rows
   metis   // the parts of METIS' k-way partition of the graph of A, in a build with METIS
 };
-inline constexpr SubdomainPartition subdomain_partitions[] = {SubdomainPartition::order,
-                                                              SubdomainPartition::metis};
 std::string_view to_string(SubdomainPartition partition) noexcept;  // "order", "metis"
 // Empty if this build has it; otherwise the reason and what to do.
 std::string_view unavailable(SubdomainPartition partition) noexcept;
@@ -95,7 +89,6 @@ enum class AmgSetup : unsigned char {
   aggregation,  // our own smoothed aggregation
   classical     // BoomerAMG of hypre, in a build with hypre
 };
-inline constexpr AmgSetup amg_setups[] = {AmgSetup::aggregation, AmgSetup::classical};
 std::string_view to_string(AmgSetup setup) noexcept;  // "aggregation", "classical"
 // Empty if this build has it; otherwise the reason and what to do.
 std::string_view unavailable(AmgSetup setup) noexcept;
