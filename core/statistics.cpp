@@ -7,6 +7,7 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <type_traits>
 #include <utility>
 
@@ -45,8 +46,9 @@ struct Counts {
 // in the order of its columns, so the current place in each row replaces a search. 4 bytes for each row.
 class Mirrors {
  public:
-  explicit Mirrors(const SparsityPattern& pattern)
-      : p_(pattern), next_(static_cast<std::size_t>(pattern.rows), unset) {}
+  // first: the row that is asked about first; any if it is not known.
+  explicit Mirrors(const SparsityPattern& pattern, std::int64_t first = -1)
+      : p_(pattern), next_(static_cast<std::size_t>(pattern.rows), first == 0 ? 0 : unset) {}
 
   // The place in row c of its entry in column r; -1 when it has none.
   std::int64_t find(std::int64_t r, std::int32_t c) {
@@ -295,7 +297,7 @@ std::optional<AsymmetricEntry> first_asymmetry(const Context& context, const Spa
   parallel(workers, [&](int part, int) {
     const auto i = static_cast<std::size_t>(part);
     Found mine;
-    Mirrors mirrors(p);
+    Mirrors mirrors(p, borders[i]);
     for (std::int64_t r = borders[i]; r < borders[i + 1] && !mine.entry; ++r)
       for (std::int64_t k = p.row_ptr[r]; k < p.row_ptr[r + 1] && !mine.entry; ++k) {
         const std::int32_t c = p.col[k];
@@ -367,6 +369,33 @@ struct Unequal {
   }
 };
 
+// Whether each entry above the diagonal has the value of its mirrored one, and each one below it has a mirrored one.
+template <class T>
+bool equals_mirrors(const CsrMatrix<T>& matrix, const std::vector<std::int64_t>& borders, int workers) {
+  const SparsityPattern& p = matrix.pattern;
+  std::vector<std::int64_t> more_above(static_cast<std::size_t>(workers));
+  std::atomic<bool> differs{false};
+  parallel(workers, [&](int part, int) {
+    Mirrors mirrors(p, borders[part]);
+    std::int64_t more = 0;
+    for (std::int64_t r = borders[part]; r < borders[part + 1]; ++r) {
+      const std::int64_t end = p.row_ptr[r + 1];
+      std::int64_t k = p.row_ptr[r];
+      for (; k < end && p.col[k] < r; ++k) --more;
+      for (; k < end; ++k) {
+        const std::int32_t c = p.col[k];
+        const std::int64_t found = mirrors.find(r, c);
+        if (c < r || found < 0 || !(matrix.values[k] == matrix.values[p.row_ptr[c] + found]))
+          return differs.store(true, std::memory_order_relaxed);
+        more += c != r;
+      }
+      if (differs.load(std::memory_order_relaxed)) return;
+    }
+    more_above[static_cast<std::size_t>(part)] = more;
+  });
+  return !differs && std::accumulate(more_above.begin(), more_above.end(), std::int64_t{0}) == 0;
+}
+
 // Compares the entries above the diagonal with their mirrored ones (below: those below it that have none, with 0).
 template <class T>
 Unequal compare_with_mirrors(const CsrMatrix<T>& matrix, const std::vector<std::int64_t>& borders,
@@ -375,7 +404,7 @@ Unequal compare_with_mirrors(const CsrMatrix<T>& matrix, const std::vector<std::
   std::vector<Unequal> parts(static_cast<std::size_t>(workers));
   parallel(workers, [&](int part, int) {
     Unequal mine;
-    Mirrors mirrors(p);
+    Mirrors mirrors(p, borders[part]);
     for (std::int64_t r = borders[part]; r < borders[part + 1]; ++r)
       for (std::int64_t k = p.row_ptr[r]; k < p.row_ptr[r + 1]; ++k) {
         const std::int32_t c = p.col[k];
@@ -403,6 +432,7 @@ double asymmetry(const Context& context, const CsrMatrix<T>& matrix) {
   if (p.rows != p.cols) return std::numeric_limits<double>::infinity();
   const int workers = useful_parts(context, p.nonzeros);
   const auto borders = balanced_row_borders(p, workers);
+  if (equals_mirrors(matrix, borders, workers)) return 0;
   const std::vector<double> size = sizes_of_rows(matrix, borders, workers);
   const Unequal above = compare_with_mirrors(matrix, borders, workers, size, false);
   if (above.mirrored == above.below) return above.most;
