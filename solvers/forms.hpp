@@ -45,6 +45,8 @@ class StepsOf {
   static constexpr bool cycles = false, finishes = false;  // of MultiMethodTraits
   static constexpr bool turns = false;  // the kept vectors change places after each step of a period
   static constexpr bool scalars_in_coefficients = false;  // of Method, if M is not an operator
+  // Of SolverEntry.
+  static std::int64_t cycle(const SolverOptions&) noexcept { return 1; }
 
   explicit StepsOf(L& lanes) : lanes_(lanes) {}
   StepsOf(const StepsOf&) = delete;
@@ -258,6 +260,7 @@ constexpr SolverEntry solver_entry(std::string_view title, std::string_view sour
           source,
           make_solver_of<double, OneVector<double, Steps>>,
           make_solver_of<float, OneVector<float, Steps>>,
+          Own::cycle,
           Own::products,
           Own::symmetric};
 }

@@ -72,6 +72,7 @@ class GmresOf : public StepsOf<L> {
     // cuBLAS loads the result of a product before it overwrites it.
     lanes.add_numbers(GmresScalars<T>::size(m_) + Count);
   }
+  static std::int64_t cycle(const SolverOptions& options) noexcept { return options.restart; }
   View scratch() noexcept { return lanes_.vector(u_); }
   std::array<View, 2> spare() noexcept { return {lanes_.vector(basis_, 0), lanes_.vector(basis_, 1)}; }
   // The basis as far as it has grown, and M^-1 times the basis if that is kept.

@@ -56,6 +56,7 @@ class Idr final : public StepsOf<L> {
     if (lanes.preconditioned()) lanes.add(z_);
     lanes.add_numbers(root() + GmresScalars<T>::size(1));
   }
+  static std::int64_t cycle(const SolverOptions& options) noexcept { return options.s + 1; }
   void prepare() { choose_shadow(); }
   View scratch() noexcept { return lanes_.vector(t_); }
   std::array<View, 2> spare() noexcept { return {lanes_.vector(r_), lanes_.vector(v_)}; }

@@ -91,6 +91,9 @@ struct SolverEntry {
   std::string_view id, title, source;
   std::unique_ptr<Solver<double>> (*make_f64)(const SolverOptions&);
   std::unique_ptr<Solver<float>> (*make_f32)(const SolverOptions&);
+  // How many iterations belong together: the residual falls evenly from cycle to cycle, not within one. With 1 each
+  // iteration is judged alone.
+  std::int64_t (*cycle)(const SolverOptions&) noexcept;
   int products = 1;        // products of A in one iteration
   bool symmetric = false;  // the method is for symmetric A only
   // The method goes on in its direction after b - A x has replaced its residual (reliable updates, docs/precision.md).

@@ -142,8 +142,11 @@ bool PreconditionerWatch<T>::on_iteration(const IterationInfo& info) {
     ready_.reset();
     return true;
   }
-  const bool goes_on = act(rule_.on_iteration(info.iteration, info.residual / baseline_, now), info);
-  rule_.resume(Stopwatch::seconds());
+  const ChangeOrder order = rule_.on_iteration(info.iteration, info.residual / baseline_, now);
+  // A clock may take longer than the rule: it is read again only if something else was done since.
+  const bool waited = next_ || ready_ || order.step != ChangeStep::go_on;
+  const bool goes_on = act(order, info);
+  if (waited) rule_.resume(Stopwatch::seconds());
   return goes_on;
 }
 

@@ -45,6 +45,7 @@ std::unique_ptr<detail::PreconditionerWatch<T>> SystemSolver<T>::Run::watch_prec
       .needs_symmetric = make_solver<double>(of_.method_)->needs_symmetric_preconditioner(),
       .near_null_space = settings.preconditioning.near_null_space != nullptr,
       .deterministic = context->deterministic(),
+      .cycle = find_solver(of_.method_).cycle(of_.options_of_method()),
       .expected = other_method                       ? 0
                   : settings.expected_iterations > 0 ? settings.expected_iterations
                                                      : now.iterations,

@@ -16,7 +16,7 @@ namespace {
 constexpr double most_share = 0.1, most_share_by_forecast = 0.5;
 constexpr double margin = 0.1;    // of its price, that a candidate must gain by the low forecast
 constexpr double clearly = 1.25;  // the predicted iterations are careful
-constexpr int trial_iterations = 8, least_trial = 3;
+constexpr double trial_iterations = 8, least_trial = 3;
 constexpr double trials_in_price = 2;  // after it has passed one, it may lose as much before it is taken back
 constexpr std::int64_t first_look = 16, first_gaps = 8;
 constexpr double look = 8;        // iterations that a look at the matrix takes
@@ -76,11 +76,15 @@ void ChangeRule::measure_unit(double gap) {
     return;
   }
   gaps_[static_cast<std::size_t>(gap_count_++) % gaps_.size()] = gap;
+  if (gap_count_ <= first_gaps) first_unit_ = unit_ = unit();
+}
+
+double ChangeRule::unit() const noexcept {
+  if (gap_count_ == 0) return unit_;
   auto sorted = gaps_;
   const auto count = std::min<std::int64_t>(gap_count_, std::ssize(gaps_));
   std::nth_element(sorted.begin(), sorted.begin() + count / 2, sorted.begin() + count);
-  unit_ = sorted[static_cast<std::size_t>(count / 2)];
-  if (gap_count_ <= first_gaps) first_unit_ = unit_;
+  return sorted[static_cast<std::size_t>(count / 2)];
 }
 
 void ChangeRule::note_time(double iterations, double seconds) {
@@ -103,13 +107,16 @@ ChangeOrder ChangeRule::on_iteration(std::int64_t iteration, double relative_res
   least_log_ = has_residual_ ? std::min(least_log_, log_) : log_;
   has_residual_ = true;
   if (current_) {
-    if (iteration_ < trial_ || loss() <= most_loss_) return {};
+    const bool within_cycle = has_short_cycles() && iteration_ % situation_.cycle != 0;
+    if (iteration_ < trial_ || within_cycle || loss() <= most_loss_) return {};
     reason_ = fmt::format("the residual falls more slowly with {} than before", current_->id);
     return {ChangeStep::go_back, current_};
   }
   residuals_.add(iteration_, relative_residual);
   if (being_set_up_) return {};  // its trial comes first
-  if (iteration_ < next_look_ || left_.empty() || unit_ <= 0) return {};
+  if (iteration_ < next_look_ || left_.empty()) return {};
+  unit_ = unit();
+  if (unit_ <= 0) return {};
   if (log_ > least_log_ + std::log(near_least) && waited_ < most_waits) {
     ++waited_;
     return {};
@@ -160,6 +167,19 @@ double ChangeRule::seconds_of_iteration(const ChangeCandidate& candidate) const 
   return unit_ + application_of(candidate);
 }
 
+bool ChangeRule::has_short_cycles() const noexcept {
+  return static_cast<double>(situation_.cycle) <= trial_iterations;
+}
+
+double ChangeRule::shortest_trial() const noexcept {
+  return has_short_cycles() ? std::max(static_cast<double>(situation_.cycle), least_trial) : least_trial;
+}
+
+double ChangeRule::whole_cycles(double iterations) const noexcept {
+  const auto cycle = static_cast<double>(situation_.cycle);
+  return std::ceil(iterations / cycle) * cycle;
+}
+
 ChangeRule::Offer ChangeRule::offer(const Untried& untried, const Forecast& left) const {
   const ChangeCandidate& candidate = *untried.candidate;
   const double likely = left.known ? left.likely : static_cast<double>(iteration_);
@@ -167,7 +187,10 @@ ChangeRule::Offer ChangeRule::offer(const Untried& untried, const Forecast& left
   Offer o{.candidate = &candidate};
   o.setup = untried.setup * (candidate.setup / situation_.iteration_of_columns * first_unit_ +
                              (situation_.deterministic ? 0 : candidate.setup_seconds));
-  o.trial = std::clamp(iterations_of(candidate, likely), double{least_trial}, double{trial_iterations}) * one;
+  double trial = std::clamp(iterations_of(candidate, likely), shortest_trial(), trial_iterations);
+  // The rest of a long cycle is not asked for; the trial has it if the account pays.
+  if (situation_.cycle > 1 && has_short_cycles()) trial = whole_cycles(trial);
+  o.trial = trial * one;
   o.solve = iterations_of(candidate, likely) * one;
   o.price = candidate.setup_bound * o.setup + trials_in_price * o.trial + (known_traits_ ? 0 : look * unit_);
   o.gain = likely * unit_ - o.solve - o.setup;
@@ -227,11 +250,15 @@ bool ChangeRule::note_setup(double setup, double application, double all) {
   setup_seconds_ = setup, application_ = application;
   spent_ += all;
   const double iteration = unit_ + application;
-  // The trial has what the account has left for it.
+  // The trial has what the account has left for it: whole cycles, if that is enough for one.
   const double rest = std::max((taken_.allowed - spent_) / trials_in_price, taken_.trial);
-  trial_ = std::min(trial_iterations, static_cast<int>(rest / iteration));
+  const double affordable = std::floor(rest / iteration), whole = whole_cycles(trial_iterations);
+  const auto cycle = static_cast<double>(situation_.cycle);
+  trial_ = static_cast<int>(affordable >= whole   ? whole
+                            : affordable >= cycle ? std::floor(affordable / cycle) * cycle
+                                                  : affordable);
   const double then = iterations_of(one, remaining_) * iteration, now = remaining_ * unit_;
-  if (then > clearly * now || trial_ < least_trial) {
+  if (then > clearly * now || trial_ < shortest_trial()) {
     reason_ = fmt::format(
         "one application of {} takes as long as {:.1f} iterations: {:.0f} iterations with it would take as long as "
         "{:.0f}, and likely {:.0f} are left",

@@ -6,7 +6,9 @@
 // what each candidate would take instead. A candidate is set up between two iterations if
 //   gain   = time left - its iterations - its setup           is positive with the likely forecast, and
 //   price  = an upper bound of its setup + two short trials   is within the account. A trial has 8 iterations, or as
-//            many as are predicted if these are fewer.
+//            many as are predicted if these are fewer. It ends with a cycle of the method (SolverEntry::cycle), because
+//            the residual falls unevenly within one: cycles of up to 8 iterations are never cut, and a longer one only
+//            if the account does not pay for the rest of it.
 // The account compares what was spent so far on looks, setups and trials (and the price) with S, the time of the
 // iterations that have reduced the residual:
 //   - at most 10 % of S, whatever is left, or
@@ -25,8 +27,9 @@
 // that is taken back. If the residual falls faster there than the forecast says of the first type, the method goes on
 // with the candidate. It is watched further: loss = seconds since the change - seconds in which the first type would
 // have come as far.
-// If the loss is more than a trial, the first type comes back. A candidate is tried once, or a second time if its setup
-// was ended by the account. So one that is refused, fails, or does not pass its trial has cost its time and no more.
+// If the loss is more than a trial, the first type comes back; cycles of up to 8 iterations are judged at their ends. A
+// candidate is tried once, or a second time if its setup was ended by the account. So one that is refused, fails, or
+// does not pass its trial has cost its time and no more.
 //
 // In deterministic mode times decide nothing: an iteration of the first type lasts 1, and the table has all others.
 //
@@ -76,6 +79,7 @@ struct ChangeSituation {
   bool deterministic = false;
   double goal = 1e-8;  // the relative residual at which the solve ends
   std::int64_t max_iterations = 10000;
+  std::int64_t cycle = 1;     // of the method, SolverEntry::cycle
   std::int64_t expected = 0;  // iterations with the first type; 0: not known
   // Right-hand sides that are solved together. An iteration of all of them is one iteration here, which takes as long
   // as `iteration_of_columns` iterations of one of them.
@@ -143,7 +147,7 @@ class ChangeRule {
   double application() const noexcept { return application_; }
   double setup_seconds() const noexcept { return setup_seconds_; }
   // Of the first type: seconds of an iteration, and the iterations that the whole solve would have taken.
-  double unit() const noexcept { return unit_; }
+  double unit() const noexcept;
   double all_iterations() const noexcept { return first_iterations_ + remaining_; }
   std::int64_t first_iterations() const noexcept { return static_cast<std::int64_t>(first_iterations_); }
 
@@ -163,6 +167,9 @@ class ChangeRule {
   double iterations_of(const ChangeCandidate& candidate, double iterations) const;
   double application_of(const ChangeCandidate& candidate) const noexcept;
   double seconds_of_iteration(const ChangeCandidate& candidate) const;
+  bool has_short_cycles() const noexcept;
+  double shortest_trial() const noexcept;
+  double whole_cycles(double iterations) const noexcept;
   double cautious(const Forecast& left) const;
   double allowed(double low) const;
   double loss() const noexcept;

@@ -11,6 +11,7 @@
 #include "gtest/gtest.h"
 #include "preconditioners/choice/change_rule.hpp"
 #include "preconditioners/dense_reference.hpp"
+#include "solvers/solver.hpp"
 
 namespace protean::test {
 namespace {
@@ -25,7 +26,7 @@ using detail::ChoiceTraits;
 // What a candidate takes in truth.
 struct Truth {
   double setup = 250, application = 5;  // in iterations of jacobi
-  double digits = 0.3;                  // each iteration
+  double digits = 0.3;                  // each iteration, on average over a cycle of the method
   bool fails = false;
 };
 
@@ -39,10 +40,13 @@ struct Course {
   std::function<double(std::int64_t)> jacobi = [](std::int64_t k) { return 0.005 * static_cast<double>(k); };
   std::function<void()> after_each = [] {};
   double unit = 1e-3, look = 4e-3;
+  // Digits that a candidate has reached after this many iterations, for one digit an iteration.
+  std::function<double(std::int64_t)> shape = [](std::int64_t k) { return static_cast<double>(k); };
   bool becomes_bad = false, bad = false;  // after its trial a candidate reduces the residual no further
 
   double seconds = 0, digits = 0;
   std::int64_t iterations = 0, of_jacobi = 0;
+  std::vector<int> trials;         // their iterations
   std::vector<std::string> story;  // "set up amg", "change to amg", "back from amg" ...
 
   bool run(double goal = 8, std::int64_t most = 20000) {
@@ -57,7 +61,8 @@ struct Course {
         digits = std::max(begin, begin + jacobi(offset + part) - jacobi(offset));
       } else if (part > 0) {
         const Truth t = truth(used);
-        seconds += unit * (1 + t.application), digits += bad ? 0 : t.digits;
+        seconds += unit * (1 + t.application);
+        digits += bad ? 0 : t.digits * (shape(part) - shape(part - 1));
       }
       if (digits >= goal) return true;
       ChangeOrder order = rule.on_iteration(part, std::pow(10.0, -digits), seconds);
@@ -96,7 +101,8 @@ struct Course {
     const double trial = rule.iterations_of_trial() * unit * (1 + t.application);
     seconds += trial;
     story.push_back("trial of " + id);
-    if (!rule.note_trial(rule.iterations_of_trial() * t.digits * std::log(10.0), trial, trial)) return false;
+    trials.push_back(rule.iterations_of_trial());
+    if (!rule.note_trial(shape(trials.back()) * t.digits * std::log(10.0), trial, trial)) return false;
     story.push_back("change to " + id);
     if (becomes_bad) bad = true;
     rule.note_change();
@@ -197,6 +203,55 @@ TEST(ChangeRule, ASetupThatWasEndedByTheAccountHasASecondTry) {
             (std::vector<std::string>{"set up ic0", "set up ic0", "trial of ic0", "change to ic0"}));
 }
 
+// The residual of idr with s 4 falls at the end of a cycle of five iterations. A trial that ends within the second
+// cycle would see five eighths of what the candidate gains.
+TEST(ChangeRule, ATrialHasWholeCyclesOfTheMethod) {
+  for (const bool becomes_bad : {false, true}) {
+    Course course({.needs_symmetric = true, .cycle = 5});
+    course.traits.diffusion = false;
+    course.jacobi = [](std::int64_t k) { return 0.002 * static_cast<double>(k / 5 * 5); };
+    course.truth = [](const std::string&) { return Truth{.setup = 40, .application = 2, .digits = 0.0075}; };
+    course.shape = [](std::int64_t k) { return static_cast<double>(k / 5 * 5); };
+    course.becomes_bad = becomes_bad;
+    EXPECT_TRUE(course.run());
+    ASSERT_FALSE(course.trials.empty());
+    for (const int trial : course.trials) EXPECT_EQ(trial % 5, 0) << trial;
+    EXPECT_TRUE(course.did("change to ic0")) << course.rule.reason();
+    EXPECT_EQ(course.did("back from ic0"), becomes_bad);
+  }
+}
+
+// After a restart the residual of gmres falls slowly at first. A trial lasts until the end of a long cycle if the
+// account pays for it, and is not given up for the price of its rest if the account does not.
+TEST(ChangeRule, ATrialLastsToTheEndOfALongCycleIfTheAccountPays) {
+  for (const std::int64_t cycle : {16, 60}) {
+    Course course({.needs_symmetric = true, .cycle = cycle});
+    course.rule.exclude("ic0");
+    course.jacobi = [](std::int64_t k) { return 0.002 * static_cast<double>(k); };
+    course.truth = [](const std::string&) { return Truth{.setup = 100, .application = 5, .digits = 0.1}; };
+    course.shape = [=](std::int64_t k) {
+      const double done = static_cast<double>(k % cycle) / static_cast<double>(cycle);
+      return static_cast<double>(cycle) * (static_cast<double>(k / cycle) + std::max(0.0, 4 * done - 3));
+    };
+    EXPECT_TRUE(course.run());
+    ASSERT_EQ(course.trials.size(), 1u);
+    EXPECT_EQ(course.trials[0] == 16, cycle == 16) << course.trials[0];
+    EXPECT_GE(course.trials[0], 8);
+    EXPECT_LT(course.trials[0], 45);
+    EXPECT_EQ(course.did("change to amg"), cycle == 16) << course.rule.reason();
+  }
+}
+
+// Every method says its cycle.
+TEST(ChangeRule, MethodsSayTheirCycles) {
+  SolverOptions options;
+  options.s = 7, options.restart = 23;
+  for (const SolverEntry& entry : solvers()) {
+    const std::int64_t cycle = entry.id == "idr" ? 8 : entry.id == "gmres" || entry.id == "fgmres" ? 23 : 1;
+    EXPECT_EQ(entry.cycle(options), cycle) << entry.id;
+  }
+}
+
 // Whatever the candidates do, what is spent on them stays within the account: half of the useful time and of what the
 // forecast says is left, which is at most 1.5 times the iterations done.
 TEST(ChangeRule, RandomSolvesNeverOverdrawTheAccount) {
@@ -206,7 +261,8 @@ TEST(ChangeRule, RandomSolvesNeverOverdrawTheAccount) {
   };
   int changes = 0, ways_back = 0, failures = 0, looks = 0;
   for (int run = 0; run < 1500; ++run) {
-    Course course({.needs_symmetric = number(0, 1) < 0.5});
+    constexpr std::int64_t cycles[] = {1, 1, 5, 17, 30};
+    Course course({.needs_symmetric = number(0, 1) < 0.5, .cycle = cycles[run % 5]});
     course.traits = {.symmetric = number(0, 1) < 0.7, .diffusion = number(0, 1) < 0.5};
     const double all = std::exp(number(std::log(20), std::log(8000))), bend = number(0.3, 3),
                  noise = number(0, 1);
@@ -226,7 +282,8 @@ TEST(ChangeRule, RandomSolvesNeverOverdrawTheAccount) {
     double application = 0;
     for (const Truth& one : truths) application = std::max(application, one.application);
     course.after_each = [&] {
-      const double over = 4 * (1 + application) * course.unit + course.look;  // what ends between two looks
+      // What ends between two looks, or within a short cycle.
+      const double over = 9 * (1 + application) * course.unit + course.look;
       ASSERT_LE(course.rule.spent(), 1.25 * course.rule.useful() + over) << "run " << run;
     };
     (void)course.run();

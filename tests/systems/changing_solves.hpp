@@ -138,9 +138,9 @@ class ChangingSolves : public testing::Test {
     detail::allocation_hook = nullptr;
   }
   // The only candidate, which costs next to nothing.
-  void offer(std::string_view id, bool symmetric = true, double setup = 0.01) {
-    candidates_ = {{id, Space::host, false, symmetric, false, 32, 0.01, 0.01, setup, 1},
-                   {id, Space::device, false, symmetric, false, 32, 0.01, 0.01, setup, 1}};
+  void offer(std::string_view id, bool symmetric = true, double setup = 0.01, double application = 0.01) {
+    candidates_ = {{id, Space::host, false, symmetric, false, 32, 0.01, application, setup, 1},
+                   {id, Space::device, false, symmetric, false, 32, 0.01, application, setup, 1}};
     detail::other_change_candidates = candidates_;
   }
   void offer_nothing() { offer("amg", true, 1e9); }

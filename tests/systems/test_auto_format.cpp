@@ -20,6 +20,7 @@
 #include "support/space.hpp"
 #include "support/text.hpp"
 #include "systems/changing_values.hpp"
+#include "systems/seconds.hpp"
 
 namespace protean::test {
 namespace {
@@ -290,6 +291,29 @@ TEST(LinearSystem, ASelectorWithAFormatByNameIsRefused) {
   EXPECT_TRUE(has(with_matrix, "leave the selector out")) << with_matrix;
   matrix.set_format("auto", {}, "");
   EXPECT_TRUE(solver.solve(matrix, {one.b.data(), one.n}, {one.x.data(), one.n}).converged());
+}
+
+// A reading of a clock may take as long as a small product, so the policy reads its clock twice an iteration, and the
+// watch of the preconditioner once.
+TEST(LinearSystem, TheDefaultReadsFewClocks) {
+  Sequence one(40);
+  LinearSystem<double> system(one.csr, {.context = test_context()});
+  system.set_up();
+  static std::int64_t of_policy, of_watch;
+  of_policy = of_watch = 0;
+  system.matrix().adaptive()->let_change({.clock = [] { return 1e-7 * static_cast<double>(++of_policy); }});
+  Stopwatch::other_clock = [] { return 1e-7 * static_cast<double>(++of_watch); };
+  const SolveResult result = one.solve(system);
+  Stopwatch::other_clock = nullptr;
+  system.matrix().adaptive()->let_change();
+  ASSERT_TRUE(result.converged());
+  EXPECT_TRUE(result.policy);
+  EXPECT_TRUE(result.preconditioner_changes.empty());
+  ASSERT_GT(result.report.iterations, 60);
+  EXPECT_GE(of_policy, 2 * result.report.iterations);
+  EXPECT_LE(of_policy, 2 * result.report.iterations + result.report.iterations / 2 + 20);
+  EXPECT_GE(of_watch, result.report.iterations);
+  EXPECT_LE(of_watch, result.report.iterations + 20);
 }
 
 // The policy considers csr and what the selector names, and no other format.
