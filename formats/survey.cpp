@@ -341,6 +341,7 @@ std::vector<SwitchTarget> ask_all(const ContextPtr& one, const Samples& samples,
     for (const Kernel& kernel : kernels) {
       if (!usable(kernel)) continue;
       format.spec.kernel = &kernel == &kernels.front() ? std::string_view() : kernel.name;
+      if (!detail::surveyed(format.spec, space, model)) continue;
       if (saved > 0 && !detail::has_float_values(kernel))
         format.bytes = admission.bytes + saved, format.saved_bytes = 0;
       format.several_bandwidth = several_bandwidth(*entry, format.spec.kernel, space);
@@ -348,15 +349,17 @@ std::vector<SwitchTarget> ask_all(const ContextPtr& one, const Samples& samples,
       surveyed.push_back(format);
       if (std::optional<SwitchTarget> narrow = survey.in_float(format, admission))
         surveyed.push_back(*std::move(narrow));
-      // On a GPU the first kernel chooses its mapping of threads by the lengths of the rows. What the table says of
-      // others, from other matrices, has been wrong by factors of 3 to 40.
-      if (space == Space::device) break;
     }
   }
   return surveyed;
 }
 
 }  // namespace
+
+bool detail::surveyed(const FormatSpec& spec, Space space, const CostModel* model) {
+  if (space == Space::host || spec.kernel.empty()) return true;
+  return model && spec.entry->id != "csr" && model->knows(spec.name());
+}
 
 PatternSample sample_rows(const ContextPtr& context, const SparsityPattern& pattern, std::int64_t entries,
                           int blocks) {

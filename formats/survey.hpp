@@ -26,6 +26,10 @@ struct ValueBytes {
   std::string why_no_floats = {};
   ValueBytes(std::size_t bytes, bool exact = false) noexcept : of_vectors(bytes), exact_in_float(exact) {}
 };
+// Whether a survey has the kernel that `spec` names. On a host it has all of them. On a GPU it has the first one, and
+// others if the table of the model has times of them; of csr the first one alone, which chooses its mapping of threads
+// by the lengths of the rows: what tables said of the others, from other matrices, was wrong by factors of 3 to 40.
+bool surveyed(const FormatSpec& spec, Space space, const CostModel* model);
 }  // namespace detail
 
 // A part of a pattern with the same structure: blocks of neighbouring rows from several places, moved
@@ -41,11 +45,11 @@ struct PatternSample {
 PatternSample sample_rows(const ContextPtr& context, const SparsityPattern& pattern,
                           std::int64_t entries = 3072, int blocks = 4);
 
-// Every format of the catalogue with exact values and default parameters, with each of its kernels in `space` that this
-// build has, in the order of the catalogue. The admit() of each format is asked about the sample, on the host for both
-// spaces. Formats that pad all rows to one length are also asked about the longest row. Bytes are scaled in proportion
-// to csr. Only for patterns in host memory. Reads all row pointers and the columns of the sample, in the time of one or
-// two products.
+// Every format of the catalogue with exact values and default parameters, with its kernels in `space` that this build
+// has (on a GPU the first one, and others that the table of the model has measured), in the order of the catalogue. The
+// admit() of each format is asked about the sample, on the host for both spaces. Formats that pad all rows to one
+// length are also asked about the longest row. Bytes are scaled in proportion to csr. Only for patterns in host memory.
+// Reads all row pointers and the columns of the sample, in the time of one or two products.
 // - deterministic: only kernels with that mode.
 // - symmetric: also formats of symmetric matrices. The caller knows that the matrix is symmetric to the bit
 //   (first_asymmetry() in core/statistics.hpp), which no sample shows.

@@ -378,6 +378,8 @@ bool CostModel::may_be_fastest(std::string_view format) const {
   return (with_rare_ ? samples().likely_or_rare : samples().likely).contains(format);
 }
 
+bool CostModel::knows(std::string_view format) const { return !samples().in(format).empty(); }
+
 CostModel CostModel::with_rare_formats() const {
   CostModel model = *this;
   model.with_rare_ = true;

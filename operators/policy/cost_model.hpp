@@ -141,6 +141,8 @@ class CostModel {
   // as fast as all, over solves of several lengths on the measured matrices; csr, which is always looked at, is not
   // among them.
   bool may_be_fastest(std::string_view format) const;
+  // Whether the table has times of this format, or of this kernel of a format ("sell-c-sigma/segments").
+  PROTEAN_HIDDEN bool knows(std::string_view format) const;
   // The same model with twice as many formats worth a look: for solves so long that the look does not matter.
   CostModel with_rare_formats() const;
 

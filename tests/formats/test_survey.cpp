@@ -205,6 +205,33 @@ TEST(RankFormats, FormatsWithoutTimesComeLast) {
   }
 }
 
+// On a GPU kernels are considered that the table has measured, except those of csr; on a host all of them.
+TEST(SurveyFormats, OnADeviceAnotherKernelIsConsideredIfTheTableHasMeasuredIt) {
+  const MachineTable table{"test",
+                           {{"a",
+                             Space::device,
+                             1000,
+                             7000,
+                             {{"csr", 88004, 1e-5, 0},
+                              {"csr/cooperative", 88004, 5e-6, 0},
+                              {"sell-c-sigma", 88004, 2e-5, 1e-5},
+                              {"sell-c-sigma/segments", 88004, 8e-6, 1e-5}}}}};
+  const CostModel model(table, Space::device);
+  EXPECT_TRUE(model.knows("sell-c-sigma/segments"));
+  EXPECT_FALSE(model.knows("sell-c-sigma/other"));
+  EXPECT_TRUE(model.may_be_fastest("sell-c-sigma"));
+  const auto surveyed = [&](const char* format, const char* kernel, Space space, const CostModel* by) {
+    return detail::surveyed({.entry = &find_format(format), .params = {}, .kernel = kernel}, space, by);
+  };
+  EXPECT_TRUE(surveyed("sell-c-sigma", "", Space::device, &model));
+  EXPECT_TRUE(surveyed("sell-c-sigma", "segments", Space::device, &model));
+  EXPECT_FALSE(surveyed("sell-c-sigma", "other", Space::device, &model));
+  EXPECT_FALSE(surveyed("sell-c-sigma", "segments", Space::device, nullptr));
+  EXPECT_TRUE(surveyed("csr", "", Space::device, &model));
+  EXPECT_FALSE(surveyed("csr", "cooperative", Space::device, &model));
+  EXPECT_TRUE(surveyed("csr", "mkl", Space::host, nullptr));
+}
+
 TEST(RankFormats, OfAMatrixWithoutEntriesNothingIsPredicted) {
   const ContextPtr context = Context::host(1);
   CsrBuilder<double> builder(context, 3, 3, 0);
