@@ -5,6 +5,7 @@ namespace protean::bench {
 
 int run_host(Arguments&);
 int run_default(Arguments&);
+int run_combinations(Arguments&);
 int run_order(Arguments&);
 int run_loaded(Arguments&);
 int run_values(Arguments&);
@@ -39,6 +40,8 @@ int main(int argc, char** argv) {
       {{"host", run_host, "an iteration of Jacobi-CG on a host, next to MKL, Eigen and PETSc"},
        {"device", run_device, "an iteration of Jacobi-CG on a GPU, next to cuSPARSE and cuBLAS", "CUDA"},
        {"default", run_default, "what format auto costs and saves in a whole solve"},
+       {"combinations", run_combinations,
+        "the default next to the best of methods, preconditioners and formats"},
        {"order", run_order, "what an order of the rows saves, everything counted"},
        {"loaded", run_loaded, "Jacobi-CG on processors that also do other work, next to other libraries"},
        {"values", run_values, "what values in float gain next to vectors in double"},

@@ -23,6 +23,7 @@ HOST = {
     "products cocktail-rates": None,
     "solve host": "--folder {t} --only bcsstk17 --formats csr,ell --threads 1 --iterations 4 --seconds 0.001",
     "solve default": "--folder {t} --only bcsstk17 --threads 1 --repeat 1",
+    "solve combinations": "--folder {t} --only bcsstk17,poisson-2d-37 --threads 1 --repeat 1 --seconds 1",
     "solve order": "--folder {t} --entries 1000 --only bcsstk17 --threads 1 --iterations 50",
     "solve loaded": "--folder {t} --only bcsstk17 --formats csr --threads 1 --loops 1 --iterations 4 --seconds 0.001",
     "solve values": "--folder {t} --only bcsstk17 --formats csr,sell-packed --threads 1 --seconds 0.001",
