@@ -1,15 +1,22 @@
 #include "core/communicator.hpp"
 
 #include "core/simulated_device.hpp"
+#if defined(PROTEAN_HAVE_CUDA)
+#include "core/device/state.hpp"
+#endif
 
 namespace protean::detail {
 
 thread_local int LocalWork::depth = 0;
 
 Communicator* communicator_of(const Context& context) noexcept {
-  const SimulatedDevice* const simulated = context.simulated();
-  return simulated && context.space() == Space::device && !LocalWork::here() ? simulated->communicator()
-                                                                             : nullptr;
+  if (context.space() == Space::host || LocalWork::here()) return nullptr;
+  if (const SimulatedDevice* const simulated = context.simulated()) return simulated->communicator();
+#if defined(PROTEAN_HAVE_CUDA)
+  return context.device_state().communicator;
+#else
+  return nullptr;
+#endif
 }
 
 std::int64_t counted(const Context& context, std::int64_t here) {

@@ -7,6 +7,9 @@
 #include "core/error.hpp"
 #include "core/simulated_device.hpp"
 #include "core/transfer.hpp"
+#if defined(PROTEAN_HAVE_CUDA)
+#include "distributed/gpu_parts.hpp"
+#endif
 
 namespace protean::detail {
 
@@ -59,6 +62,9 @@ void PartOperator<T>::do_apply(T alpha, VectorView<const T> x, T beta, VectorVie
 template <class T>
 void add_at(const Context& context, const Buffer<std::int32_t>& rows, VectorView<const T> t,
             VectorView<T> y) {
+#if defined(PROTEAN_HAVE_CUDA)
+  if (!context.simulated()) return add_at_on_gpu(context, rows, t, y);
+#endif
   const DeviceWork work(context, {rows.data(), t.data, y.data});
   if (work.ended()) return;
   for (std::int64_t k = 0; k < t.size; ++k) y.data[rows.data()[k]] += t.data[k];

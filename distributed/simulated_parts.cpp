@@ -27,7 +27,7 @@ class SimulatedParts::Link final : public Communicator {
   void largest(const Context& context, double* value) override { find(context, value); }
   void largest(const Context& context, float* value) override { find(context, value); }
   std::vector<double> gathered(const std::vector<double>& numbers) override {
-    return parts_.gathered(part_, numbers);
+    return parts_.meeting_.gathered(part_, numbers);
   }
 
  private:
@@ -36,7 +36,7 @@ class SimulatedParts::Link final : public Communicator {
   void combined(const Context& context, T* values, int count, Combine&& combine) {
     const DeviceWork work(context, {values});
     if (work.ended()) return;
-    const std::vector<double> of_all = parts_.gathered(part_, {values, values + count});
+    const std::vector<double> of_all = parts_.meeting_.gathered(part_, {values, values + count});
     combine(of_all);
   }
   template <class T>
@@ -136,7 +136,7 @@ class SimulatedParts::Exchange final : public HaloExchange<T> {
 };
 
 SimulatedParts::SimulatedParts(std::vector<ContextPtr> contexts, std::shared_ptr<const Partition> partition)
-    : contexts_(std::move(contexts)), partition_(std::move(partition)) {
+    : contexts_(std::move(contexts)), partition_(std::move(partition)), meeting_(contexts_.size()) {
   if (std::ssize(contexts_) != partition_->parts())
     throw BadArgument("a context is needed for each part of the partition");
   for (std::size_t p = 0; p < contexts_.size(); ++p) {
@@ -151,8 +151,7 @@ SimulatedParts::SimulatedParts(std::vector<ContextPtr> contexts, std::shared_ptr
         throw BadArgument("a device is given twice; give each part its own");
   }
   const std::size_t count = contexts_.size();
-  slots_[0].resize(count), slots_[1].resize(count);
-  posted_.assign(count, 0), exchanges_.assign(count, 0), mail_.resize(count);
+  exchanges_.assign(count, 0), mail_.resize(count);
   for (std::size_t p = 0; p < count; ++p)
     links_.push_back(std::make_unique<Link>(*this, static_cast<int>(p)));
   for (std::size_t p = 0; p < count; ++p) contexts_[p]->simulated()->set_communicator(links_[p].get());
@@ -163,33 +162,18 @@ SimulatedParts::~SimulatedParts() {
 }
 
 template <class T>
-std::unique_ptr<HaloExchange<T>> SimulatedParts::exchange(int part, const PartHalo& halo) {
+std::unique_ptr<HaloExchange<T>> SimulatedParts::made(int part, const PartHalo& halo) {
   return std::make_unique<Exchange<T>>(*this, part, ++exchanges_[static_cast<std::size_t>(part)], halo);
 }
-template std::unique_ptr<HaloExchange<float>> SimulatedParts::exchange<float>(int, const PartHalo&);
-template std::unique_ptr<HaloExchange<double>> SimulatedParts::exchange<double>(int, const PartHalo&);
+std::unique_ptr<HaloExchange<double>> SimulatedParts::exchange(int part, const PartHalo& halo, double) {
+  return made<double>(part, halo);
+}
+std::unique_ptr<HaloExchange<float>> SimulatedParts::exchange(int part, const PartHalo& halo, float) {
+  return made<float>(part, halo);
+}
 
 void SimulatedParts::require_going() const {
   if (abandoned_) throw PartAbandoned();
-}
-
-std::vector<double> SimulatedParts::gathered(int part, const std::vector<double>& numbers) {
-  std::unique_lock lock(mutex_);
-  require_going();
-  const std::uint64_t epoch = ++posted_[static_cast<std::size_t>(part)];
-  slots_[epoch % 2][static_cast<std::size_t>(part)] = numbers;
-  changed_.notify_all();
-  const auto complete = [&] {
-    return std::all_of(posted_.begin(), posted_.end(), [&](std::uint64_t one) { return one >= epoch; });
-  };
-  changed_.wait(lock, [&] { return abandoned_ || complete(); });
-  if (!complete()) throw PartAbandoned();
-  std::vector<double> all;
-  for (const std::vector<double>& one : slots_[epoch % 2]) {
-    if (one.size() != numbers.size()) throw std::logic_error("the parts of a system do different work");
-    all.insert(all.end(), one.begin(), one.end());
-  }
-  return all;
 }
 
 void SimulatedParts::send(int to, Message message) {
@@ -216,17 +200,18 @@ SimulatedParts::Message SimulatedParts::arrive(int part) {
 }
 
 void SimulatedParts::abandon() noexcept {
+  meeting_.abandon();
   const std::lock_guard lock(mutex_);
   abandoned_ = true;
   changed_.notify_all();
 }
 
 void SimulatedParts::begin() {
+  (void)meeting_.begin();
   const std::lock_guard lock(mutex_);
   if (!abandoned_) return;
   abandoned_ = false;
   for (Mailbox& box : mail_) box.under_way.clear();
-  std::fill(posted_.begin(), posted_.end(), 0);
   // Some parts may have made an exchange before another one failed.
   std::fill(exchanges_.begin(), exchanges_.end(), *std::max_element(exchanges_.begin(), exchanges_.end()));
   ++resets_;

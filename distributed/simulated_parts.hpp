@@ -10,43 +10,29 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
-#include <span>
 #include <vector>
 
 #include "core/communicator.hpp"
 #include "core/context.hpp"
-#include "core/error.hpp"
-#include "distributed/halo.hpp"
-#include "distributed/halo_exchange.hpp"
 #include "distributed/partition.hpp"
+#include "distributed/parts.hpp"
 
 namespace protean::detail {
 
-// Thrown in a part because another one has failed.
-class PartAbandoned : public Error {
- public:
-  PartAbandoned() : Error("another part of the system has failed") {}
-};
-
-class SimulatedParts {
+class SimulatedParts final : public Parts {
  public:
   // A context in device space, of a simulated device of its own, for each part. From here on their dots and norms are
   // sums over all parts, until the object is destroyed. Throws BadArgument for other contexts, and for one that belongs
   // to another system.
   SimulatedParts(std::vector<ContextPtr> contexts, std::shared_ptr<const Partition> partition);
-  ~SimulatedParts();
+  ~SimulatedParts() override;
   SimulatedParts(const SimulatedParts&) = delete;
   SimulatedParts& operator=(const SimulatedParts&) = delete;
 
-  // The exchange of a part, which must not outlive this. All parts have one of each kind, and make them in the same
-  // order.
-  template <class T>
-  std::unique_ptr<HaloExchange<T>> exchange(int part, const PartHalo& halo);
-
-  // A part has failed: all others throw PartAbandoned where they wait for it.
-  void abandon() noexcept;
-  // Before work of all parts: if a part has failed before, forgets the messages that were under way. No part works.
-  void begin();
+  std::unique_ptr<HaloExchange<double>> exchange(int part, const PartHalo& halo, double) override;
+  std::unique_ptr<HaloExchange<float>> exchange(int part, const PartHalo& halo, float) override;
+  void abandon() noexcept override;
+  void begin() override;
 
   // How many messages have arrived before one that had been sent earlier to the same part.
   std::int64_t overtaken() const;
@@ -64,7 +50,8 @@ class SimulatedParts {
     std::vector<Message> under_way;
   };
 
-  std::vector<double> gathered(int part, const std::vector<double>& numbers);
+  template <class T>
+  std::unique_ptr<HaloExchange<T>> made(int part, const PartHalo& halo);
   void send(int to, Message message);
   // Takes one of the messages that are under way to this part; waits for one.
   Message arrive(int part);
@@ -74,13 +61,11 @@ class SimulatedParts {
   const std::shared_ptr<const Partition> partition_;
   std::vector<std::unique_ptr<Link>> links_;
 
-  mutable std::mutex mutex_;
+  HostMeeting meeting_;       // for sums and other numbers
+  mutable std::mutex mutex_;  // of all below
   std::condition_variable changed_;
   bool abandoned_ = false;
   std::uint64_t resets_ = 0;
-  // Sums and other numbers of all: two slots a part.
-  std::vector<std::vector<double>> slots_[2];
-  std::vector<std::uint64_t> posted_;
   std::vector<Mailbox> mail_;
   std::vector<std::uint64_t> exchanges_;  // a part has made
   std::uint64_t sent_ = 0, arrivals_ = 0;

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <string>
 
+#include "core/communicator.hpp"
 #include "core/device/copy.hpp"
 #include "core/device/kernel_tools.cuh"
 #include "core/device_checks.hpp"
@@ -56,6 +57,8 @@ class DeviceSteps final : public JudgedSteps<T> {
   void attach(const System<T>& system) {
     JudgedSteps<T>::attach(system);
     recordings_ = 0, made_before_ = graph_.made();
+    // Parts of one system have graphs of as many steps: the host may end a solve between two of them.
+    wanted_ = static_cast<int>(agreed(*context_, system.A.recording().bytes > large_product ? 4 : 16));
     if (!(subject(true) == recorded_subject_)) recorded_ = 0;
     if (!may_record()) graph_.forget_time();
   }
@@ -89,8 +92,9 @@ class DeviceSteps final : public JudgedSteps<T> {
     return s;
   }
   bool may_record() const {
-    return method_.period() <= most_steps && vector_operations_record(*context_) &&
-           RecordedSystem<T>(*system_, nullptr).allowed();
+    const bool here = method_.period() <= most_steps && vector_operations_record(*context_) &&
+                      RecordedSystem<T>(*system_, nullptr).allowed();
+    return counted(*context_, here ? 0 : 1) == 0;  // all parts of a system record, or none
   }
 
   // A graph if one can begin here, else a single step.
@@ -121,7 +125,8 @@ class DeviceSteps final : public JudgedSteps<T> {
     // If kernels run long, blocks of the next kernel that are on the device early are spread unevenly over the
     // processors, which costs more than the overlap saves.
     const bool overlap = device.can_overlap && system_->A.rows() < std::int64_t{device.processors} << 14;
-    const InStep in_step(device, stop_ + step, overlap, early);
+    // A sum over all parts is stored before anything reads it.
+    const InStep in_step(device, stop_ + step, overlap, early && !device.communicator);
     Judge<T> judge{};
     if (early) {
       const std::int64_t phase = method_.phase();
@@ -169,9 +174,8 @@ class DeviceSteps final : public JudgedSteps<T> {
     prepare(shield_, method_, *system_);
     recorded_subject_ = subject(false);
     const std::int64_t period = method_.period();
-    const int wanted = recorded_subject_.system.work.bytes > large_product ? 4 : 16;
     const int steps = method_.cycles_end() ? static_cast<int>(period)
-                                           : static_cast<int>((wanted + period - 1) / period * period);
+                                           : static_cast<int>((wanted_ + period - 1) / period * period);
     const std::int64_t before = system_->A.products();
     std::string disturbance;
     {
@@ -235,6 +239,7 @@ class DeviceSteps final : public JudgedSteps<T> {
   Shield<T> shield_;
   Buffer<int> stop_buffer_;
   int* stop_;                      // as kernels get it
+  int wanted_ = 16;                // steps of a graph, about
   int recorded_ = 0;               // steps in graph_; 0: it must not be replayed
   std::int64_t queued_phase_ = 0;  // of the method when all queued work is done
   Subject recorded_subject_;

@@ -17,6 +17,9 @@
 #include "distributed/part_operator.hpp"
 #include "distributed/partition.hpp"
 #include "distributed/simulated_parts.hpp"
+#if defined(PROTEAN_HAVE_CUDA)
+#include "distributed/gpu_parts.hpp"
+#endif
 #include "formats/catalogue.hpp"
 #include "preconditioners/preconditioner.hpp"
 #include "solvers/solver.hpp"
@@ -106,7 +109,7 @@ struct DistributedSystem<T>::Plan {
   std::shared_ptr<const Partition> partition;  // over the devices that have rows
   std::vector<std::int64_t> devices;           // of the parts
   std::vector<PartHalo> halos;
-  std::unique_ptr<SimulatedParts> links;
+  std::unique_ptr<Parts> links;
   std::string word;
 };
 
@@ -146,9 +149,8 @@ void DistributedSystem<T>::make_plan() {
       throw BadArgument("a context of the distribution is empty; give a context of a device for each part");
     if (context->space() != Space::device)
       throw BadArgument("a context of the distribution is one of the host; give contexts of devices");
-    if (!context->simulated())
-      throw NotAvailable(
-          "one solve on several GPUs is not built yet: only the simulated devices of tests have it; take one GPU");
+    if (!context->simulated() != !wanted.contexts.front()->simulated())
+      throw BadArgument("some contexts of the distribution are of GPUs, others are simulated");
     if (context->vector_kernels() != VectorKernels::native)
       throw NotAvailable("a distributed system needs native vector kernels");
   }
@@ -175,7 +177,12 @@ void DistributedSystem<T>::make_plan() {
       part_of_row[static_cast<std::size_t>(row)] = number[static_cast<std::size_t>(d)];
   plan->partition = std::make_shared<Partition>(std::move(part_of_row), static_cast<int>(contexts.size()));
   plan->halos = halos_of(csr_.pattern, *plan->partition);
-  plan->links = std::make_unique<SimulatedParts>(std::move(contexts), plan->partition);
+#if defined(PROTEAN_HAVE_CUDA)
+  if (!contexts.front()->simulated())
+    plan->links = make_gpu_parts(std::move(contexts), plan->partition, plan->halos, sizeof(T));
+  else
+#endif
+    plan->links = std::make_unique<SimulatedParts>(std::move(contexts), plan->partition);
   plan_ = std::move(plan);
 }
 
@@ -232,7 +239,7 @@ void DistributedSystem<T>::choose_method() {
 // Part 0 works in the calling thread, which has the caller's observers.
 template <class T>
 void DistributedSystem<T>::in_all_parts(const std::function<void(int)>& work) {
-  SimulatedParts& links = *plan_->links;
+  Parts& links = *plan_->links;
   const int parts = plan_->partition->parts();
   links.begin();
   std::vector<std::exception_ptr> errors(static_cast<std::size_t>(parts));
@@ -316,7 +323,7 @@ void DistributedSystem<T>::make_part(int number) {
       boundary = make_matrix(csr, part->boundary, context);
     }
     part->A = std::make_unique<PartOperator<T>>(context, std::move(interior), std::move(boundary), halo,
-                                                plan_->links->template exchange<T>(number, halo));
+                                                plan_->links->exchange(number, halo, T()));
   }
   parts_[index] = std::move(part);
 }
@@ -353,8 +360,11 @@ void DistributedSystem<T>::set_up() {
     in_all_parts([&](int number) {
       if (anew) make_part(number);
       if (renew) renew_part(number);
+    });
+    converted = clock.passed();
+    // Apart from the matrices: setups may add up over all parts, and then nobody should still allocate.
+    in_all_parts([&](int number) {
       Part& part = *parts_[static_cast<std::size_t>(number)];
-      if (number == 0) converted = clock.passed();
       if (anew && type != "none") {
         if (type == "chebyshev") {
           part.M = make_preconditioner<T>(type, *part.A, settings_.preconditioning);

@@ -25,7 +25,7 @@ namespace PROTEAN_EXPORT protean {
 
 struct MachineTable;  // operators/policy/cost_model.hpp
 
-// How a system is distributed over several devices (docs/distributed.md). Not built for GPUs yet: NotAvailable.
+// How a system is distributed over several GPUs that reach each other's memory (docs/distributed.md).
 struct Distribution {
   // A context of a device of its own for each part, which nothing else uses while the system lives. Fewer than two: the
   // system is not distributed. A device that gets no rows takes no part.

@@ -15,6 +15,9 @@
 #include "core/source_location.hpp"
 
 namespace protean {
+namespace detail {
+class Communicator;  // core/communicator.hpp
+}  // namespace detail
 
 struct DeviceState {
   int ordinal = 0;
@@ -84,6 +87,9 @@ struct DeviceState {
   // Null, or the address of a flag. Kernels return at once if the flag is not 0, so a solve that ends inside a
   // graph of several iterations leaves x as it is.
   const int* stop = nullptr;
+
+  // The parts with which this GPU shares the vectors of a system; null: none.
+  detail::Communicator* communicator = nullptr;
 };
 
 namespace device {

@@ -219,7 +219,7 @@ struct Blocks {
     if (!halo.boundary_rows.empty())
       outer = make_matrix(boundary, upload(context, blocks.boundary()), context, most_tolerant(boundary));
     A = std::make_unique<detail::PartOperator<T>>(context, std::move(inner), std::move(outer), halo,
-                                                  of.links->template exchange<T>(part, halo));
+                                                  of.links->exchange(part, halo, T()));
   }
   std::unique_ptr<detail::PartOperator<T>> A;
 };

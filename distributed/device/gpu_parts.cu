@@ -1,0 +1,430 @@
+// Sums and exchanges between GPUs, as kernels that can be recorded: they store into the memory of the other GPU,
+// release an epoch there, and wait for the epochs of the others. Each part queues the same kernels in the same order,
+// so its own count of epochs says what to wait for. Two places are used alternately: nobody can be two epochs ahead of
+// a part with which it exchanges. No kernel waits for ever: a part that fails says so in memory of the host.
+#include "distributed/gpu_parts.hpp"
+
+#include <algorithm>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "core/allocation_hook.hpp"
+#include "core/communicator.hpp"
+#include "core/device/kernel_tools.cuh"
+#include "core/device_checks.hpp"
+
+namespace protean::detail {
+namespace {
+
+constexpr int most_parts = 16, most_sums = 64, sum_threads = 64, exchange_threads = 256, most_blocks = 64;
+using Epoch = unsigned long long;
+
+__device__ inline void release(Epoch* where, Epoch epoch) {
+  asm volatile("st.release.sys.global.u64 [%0], %1;" ::"l"(where), "l"(epoch) : "memory");
+}
+__device__ inline Epoch acquire(const Epoch* where) {
+  Epoch epoch;
+  asm volatile("ld.acquire.sys.global.u64 %0, [%1];" : "=l"(epoch) : "l"(where) : "memory");
+  return epoch;
+}
+__device__ inline void wait_for(const Epoch* where, Epoch epoch, const int* abandoned) {
+  for (unsigned turns = 1; acquire(where) < epoch; ++turns)
+    if (turns % 1024 == 0 && *static_cast<const volatile int*>(abandoned)) return;
+}
+// The last block that calls it returns true, after what all blocks wrote before.
+__device__ inline bool last_block(unsigned* done, unsigned blocks) {
+  __shared__ bool last;
+  __threadfence_system();
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    last = device::arrive(done) == blocks - 1;
+    if (last) *done = 0;
+  }
+  __syncthreads();
+  return last;
+}
+
+// All parts write into the mailbox of a part.
+struct Mailbox {
+  double values[2][most_parts][most_sums];
+  Epoch epochs[most_parts];
+};
+struct SumLinks {
+  Mailbox* boxes[most_parts];
+  Epoch* epoch;  // sums of this part so far
+  int part, parts;
+  const int* abandoned;
+};
+enum class Combine : unsigned char { sum, largest };
+
+template <class T>
+__global__ void combine_kernel(SumLinks links, T* values, int count, Combine how, const int* stop) {
+  if (device::stopped(stop)) return;
+  const Epoch epoch = *links.epoch + 1;
+  for (int k = threadIdx.x; k < links.parts * count; k += blockDim.x)
+    *static_cast<volatile double*>(&links.boxes[k / count]->values[epoch % 2][links.part][k % count]) =
+        static_cast<double>(values[k % count]);
+  __threadfence_system();
+  __syncthreads();
+  if (threadIdx.x < links.parts) {
+    release(&links.boxes[threadIdx.x]->epochs[links.part], epoch);
+    wait_for(&links.boxes[links.part]->epochs[threadIdx.x], epoch, links.abandoned);
+  }
+  __syncthreads();
+  for (int k = threadIdx.x; k < count; k += blockDim.x) {
+    const volatile double(*own)[most_sums] = links.boxes[links.part]->values[epoch % 2];
+    T result = static_cast<T>(own[0][k]);
+    for (int p = 1; p < links.parts; ++p) {
+      const T one = static_cast<T>(own[p][k]);
+      if (how == Combine::sum)
+        result += one;
+      else if (!(one <= result))  // a NaN, once found, stays
+        result = result != result ? result : one;
+    }
+    values[k] = result;
+  }
+  if (threadIdx.x == 0) *links.epoch = epoch;
+}
+
+// What a part knows of a neighbour. `there`, `places`: in the neighbour's memory.
+template <class T>
+struct NeighbourLinks {
+  const std::int32_t* rows;
+  std::int64_t count;
+  T* places[2];
+  Epoch* there;
+};
+
+// blocks: for each neighbour.
+template <class T>
+__global__ void send_kernel(const NeighbourLinks<T>* neighbours, int blocks, const T* x,
+                            const Epoch* epoch_of_part, unsigned* done, const int* stop) {
+  if (device::stopped(stop)) return;
+  const int number = static_cast<int>(blockIdx.x) / blocks, block = static_cast<int>(blockIdx.x) % blocks;
+  const NeighbourLinks<T> to = neighbours[number];
+  const Epoch epoch = *epoch_of_part + 1;
+  T* const place = to.places[epoch % 2];
+  for (std::int64_t i = std::int64_t{block} * blockDim.x + threadIdx.x; i < to.count;
+       i += std::int64_t{blocks} * blockDim.x)
+    place[i] = x[to.rows[i]];
+  if (last_block(done + number, static_cast<unsigned>(blocks)) && threadIdx.x == 0) release(to.there, epoch);
+}
+
+// here: the epochs of all neighbours.
+template <class T>
+__global__ void receive_kernel(const Epoch* here, int neighbours, const T* first_place, const T* second_place,
+                               std::int64_t count, T* ghosts, Epoch* epoch_of_part, unsigned* done,
+                               const int* abandoned, const int* stop) {
+  if (device::stopped(stop)) return;
+  const Epoch epoch = *epoch_of_part + 1;
+  for (int k = threadIdx.x; k < neighbours; k += blockDim.x) wait_for(here + k, epoch, abandoned);
+  __syncthreads();
+  const volatile T* const place = epoch % 2 == 0 ? first_place : second_place;
+  for (std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count;
+       i += std::int64_t{gridDim.x} * blockDim.x)
+    ghosts[i] = place[i];
+  if (last_block(done, gridDim.x) && threadIdx.x == 0) *epoch_of_part = epoch;
+}
+
+template <class T>
+__global__ void add_at_kernel(const std::int32_t* rows, std::int64_t count, const T* t, T* y,
+                              const int* stop) {
+  if (device::stopped(stop)) return;
+  for (std::int64_t k = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; k < count;
+       k += std::int64_t{gridDim.x} * blockDim.x)
+    y[rows[k]] += t[k];
+}
+
+std::int64_t blocks_for(std::int64_t count, std::int64_t most) {
+  return std::clamp<std::int64_t>((count + exchange_threads - 1) / exchange_threads, 1, most);
+}
+
+template <class T>
+class GpuParts final : public Parts {
+ public:
+  GpuParts(std::vector<ContextPtr> contexts, std::shared_ptr<const Partition> partition,
+           const std::vector<PartHalo>& halos)
+      : partition_(std::move(partition)), meeting_(contexts.size()) {
+    require(contexts);
+    for (std::size_t p = 0; p < contexts.size(); ++p) reach_others(contexts, p);
+    PROTEAN_CUDA_CHECK(cudaHostAlloc(reinterpret_cast<void**>(&abandoned_), sizeof(int),
+                                     cudaHostAllocPortable | cudaHostAllocMapped));
+    *abandoned_ = 0;
+    try {
+      for (std::size_t p = 0; p < contexts.size(); ++p)
+        members_.push_back(std::make_unique<Member>(contexts[p], halos[p]));
+      for (std::size_t p = 0; p < members_.size(); ++p) link(static_cast<int>(p), halos);
+    } catch (...) {
+      members_.clear();
+      (void)cudaFreeHost(abandoned_);
+      throw;
+    }
+    for (std::size_t p = 0; p < members_.size(); ++p) {
+      links_.push_back(std::make_unique<Link>(*this, static_cast<int>(p)));
+      members_[p]->context->device_state().communicator = links_.back().get();
+    }
+  }
+  ~GpuParts() override {
+    for (const auto& member : members_) member->context->device_state().communicator = nullptr;
+    members_.clear();
+    (void)cudaFreeHost(abandoned_);
+  }
+
+  std::unique_ptr<HaloExchange<double>> exchange(int part, const PartHalo& halo, double) override {
+    return made<double>(part, halo);
+  }
+  std::unique_ptr<HaloExchange<float>> exchange(int part, const PartHalo& halo, float) override {
+    return made<float>(part, halo);
+  }
+  void abandon() noexcept override {
+    *static_cast<volatile int*>(abandoned_) = 1;
+    meeting_.abandon();
+  }
+  void begin() override {
+    if (!meeting_.begin()) return;
+    for (const auto& member : members_) member->context->synchronize();
+    *static_cast<volatile int*>(abandoned_) = 0;
+    for (const auto& member : members_) member->forget();
+    for (const auto& member : members_) member->context->synchronize();
+  }
+
+ private:
+  // The memory of a part, into which other parts write.
+  struct Member {
+    Member(ContextPtr of, const PartHalo& halo)
+        : context(std::move(of)), neighbours(std::ssize(halo.neighbours)), ghosts(std::ssize(halo.ghosts)) {
+      const DeviceScope scope(*context);
+      const auto part_of = [this](std::size_t size) {
+        return std::exchange(bytes, (bytes + size + 255) / 256 * 256);
+      };
+      const auto count = static_cast<std::size_t>(neighbours);
+      std::size_t sent = 0;
+      for (const HaloNeighbour& one : halo.neighbours) sent += one.send.size();
+      const std::size_t at_box = part_of(sizeof(Mailbox)), at_epochs = part_of((2 + count) * sizeof(Epoch)),
+                        at_done = part_of((1 + count) * sizeof(unsigned));
+      counters = bytes;
+      const std::size_t at_table = part_of(count * sizeof(NeighbourLinks<T>)),
+                        at_rows = part_of(sent * sizeof(std::int32_t)),
+                        at_first = part_of(static_cast<std::size_t>(ghosts) * sizeof(T)),
+                        at_second = part_of(static_cast<std::size_t>(ghosts) * sizeof(T));
+      about_to_allocate(Space::device, bytes);
+      // Not from the pool of the context, which other GPUs do not reach.
+      PROTEAN_CUDA_CHECK(cudaMalloc(reinterpret_cast<void**>(&memory), bytes));
+      box = reinterpret_cast<Mailbox*>(memory + at_box),
+      epochs = reinterpret_cast<Epoch*>(memory + at_epochs);
+      done = reinterpret_cast<unsigned*>(memory + at_done);
+      table = reinterpret_cast<NeighbourLinks<T>*>(memory + at_table);
+      rows = reinterpret_cast<std::int32_t*>(memory + at_rows);
+      places[0] = reinterpret_cast<T*>(memory + at_first),
+      places[1] = reinterpret_cast<T*>(memory + at_second);
+      try {
+        forget();
+        context->synchronize();
+      } catch (...) {
+        (void)cudaFree(memory);
+        throw;
+      }
+    }
+    ~Member() {
+      const DeviceScope scope(*context);
+      (void)cudaFree(memory);
+    }
+    Member(const Member&) = delete;
+    Member& operator=(const Member&) = delete;
+    // Sets all epochs back.
+    void forget() {
+      const DeviceScope scope(*context);
+      PROTEAN_CUDA_CHECK(cudaMemsetAsync(memory, 0, counters, context->device_state().stream));
+    }
+
+    const ContextPtr context;
+    const std::int64_t neighbours, ghosts;
+    std::size_t bytes = 0, counters = 0;
+    char* memory = nullptr;
+    Mailbox* box = nullptr;
+    Epoch* epochs = nullptr;  // of sums, of exchanges, and of each neighbour
+    unsigned* done = nullptr;
+    NeighbourLinks<T>* table = nullptr;
+    std::int32_t* rows = nullptr;
+    T* places[2] = {};
+  };
+
+  class Link final : public Communicator {
+   public:
+    Link(GpuParts& parts, int part) : parts_(parts), part_(part) {
+      for (std::size_t p = 0; p < parts.members_.size(); ++p) links_.boxes[p] = parts.members_[p]->box;
+      links_.epoch = parts.members_[static_cast<std::size_t>(part)]->epochs;
+      links_.part = part, links_.parts = parts.partition_->parts(), links_.abandoned = parts.abandoned_;
+    }
+    int part() const noexcept override { return part_; }
+    int parts() const noexcept override { return parts_.partition_->parts(); }
+    std::int64_t rows() const noexcept override { return parts_.partition_->rows(); }
+    std::int64_t first_row() const noexcept override { return parts_.partition_->begin(part_); }
+    std::int64_t number_of(std::int64_t row) const noexcept override {
+      return parts_.partition_->rows_of(part_)[static_cast<std::size_t>(row)];
+    }
+    void sum(const Context& context, double* values, int count) override {
+      combine(context, values, count, Combine::sum);
+    }
+    void sum(const Context& context, float* values, int count) override {
+      combine(context, values, count, Combine::sum);
+    }
+    void largest(const Context& context, double* value) override {
+      combine(context, value, 1, Combine::largest);
+    }
+    void largest(const Context& context, float* value) override {
+      combine(context, value, 1, Combine::largest);
+    }
+    std::vector<double> gathered(const std::vector<double>& numbers) override {
+      return parts_.meeting_.gathered(part_, numbers);
+    }
+
+   private:
+    template <class V>
+    void combine(const Context& context, V* values, int count, Combine how) {
+      const DeviceScope scope(context);
+      const DeviceState& state = context.device_state();
+      for (int first = 0; first < count; first += most_sums)
+        device::launch(state, combine_kernel<V>, 1, sum_threads, links_, values + first,
+                       std::min(most_sums, count - first), how, state.stop);
+    }
+    GpuParts& parts_;
+    const int part_;
+    SumLinks links_{};
+  };
+
+  class Exchange final : public HaloExchange<T> {
+   public:
+    Exchange(const Member& member, const int* abandoned, std::int64_t most_sent)
+        : member_(member),
+          abandoned_(abandoned),
+          blocks_(static_cast<int>(blocks_for(most_sent, most_blocks))) {}
+    void begin(VectorView<const T> x) override {
+      if (member_.neighbours == 0) return;
+      const DeviceState& state = member_.context->device_state();
+      device::launch(state, send_kernel<T>, member_.neighbours * blocks_, exchange_threads,
+                     static_cast<const NeighbourLinks<T>*>(member_.table), blocks_, x.data,
+                     static_cast<const Epoch*>(member_.epochs + 1), member_.done + 1, state.stop);
+    }
+    void end(VectorView<T> ghosts) override {
+      if (member_.neighbours == 0) return;
+      const DeviceState& state = member_.context->device_state();
+      device::launch(state, receive_kernel<T>, blocks_for(ghosts.size, most_blocks), exchange_threads,
+                     static_cast<const Epoch*>(member_.epochs + 2), static_cast<int>(member_.neighbours),
+                     static_cast<const T*>(member_.places[0]), static_cast<const T*>(member_.places[1]),
+                     ghosts.size, ghosts.data, member_.epochs + 1, member_.done, abandoned_, state.stop);
+    }
+
+   private:
+    const Member& member_;
+    const int* const abandoned_;
+    const int blocks_;
+  };
+
+  template <class V>
+  std::unique_ptr<HaloExchange<V>> made(int part, const PartHalo& halo) {
+    if constexpr (std::is_same_v<V, T>) {
+      std::int64_t most = 0;
+      for (const HaloNeighbour& one : halo.neighbours)
+        most = std::max<std::int64_t>(most, std::ssize(one.send));
+      return std::make_unique<Exchange>(*members_[static_cast<std::size_t>(part)], abandoned_, most);
+    } else {
+      throw BadArgument("the vectors of a distributed system have another precision");
+    }
+  }
+
+  static void require(const std::vector<ContextPtr>& contexts) {
+    if (contexts.size() > most_parts)
+      throw BadArgument("a system over " + std::to_string(contexts.size()) +
+                        " GPUs; it can have parts on at most " + std::to_string(most_parts));
+    for (std::size_t p = 0; p < contexts.size(); ++p) {
+      const DeviceState& state = contexts[p]->device_state();
+      if (state.communicator)
+        throw BadArgument(
+            "a context belongs to another distributed system; give each system its own contexts");
+      for (std::size_t q = 0; q < p; ++q)
+        if (contexts[q]->device_state().ordinal == state.ordinal)
+          throw BadArgument("GPU " + std::to_string(state.ordinal) +
+                            " is given twice; give each part its own");
+    }
+  }
+  static void reach_others(const std::vector<ContextPtr>& contexts, std::size_t part) {
+    const DeviceScope scope(*contexts[part]);
+    const int own = contexts[part]->device_state().ordinal;
+    for (const ContextPtr& other : contexts) {
+      const int ordinal = other->device_state().ordinal;
+      if (ordinal == own) continue;
+      int reaches = 0;
+      PROTEAN_CUDA_CHECK(cudaDeviceCanAccessPeer(&reaches, own, ordinal));
+      if (!reaches)
+        throw NotAvailable(
+            "GPU " + std::to_string(own) + " does not reach the memory of GPU " + std::to_string(ordinal) +
+            " (peer access), which a distributed system needs; take GPUs that are linked, or one GPU");
+      PROTEAN_CUDA_CHECK(cudaSetDevice(own));
+      const cudaError_t status = cudaDeviceEnablePeerAccess(ordinal, 0);
+      if (status == cudaErrorPeerAccessAlreadyEnabled)
+        (void)cudaGetLastError();
+      else
+        device::check(status, "cudaDeviceEnablePeerAccess");
+    }
+  }
+  // Fills the table of a part: where its values go.
+  void link(int part, const std::vector<PartHalo>& halos) {
+    Member& own = *members_[static_cast<std::size_t>(part)];
+    const DeviceScope scope(*own.context);
+    std::vector<NeighbourLinks<T>> table;
+    std::vector<std::int32_t> rows;
+    for (const HaloNeighbour& to : halos[static_cast<std::size_t>(part)].neighbours) {
+      const Member& peer = *members_[static_cast<std::size_t>(to.part)];
+      const std::vector<HaloNeighbour>& theirs = halos[static_cast<std::size_t>(to.part)].neighbours;
+      const auto me = std::find_if(theirs.begin(), theirs.end(),
+                                   [&](const HaloNeighbour& one) { return one.part == part; });
+      table.push_back({own.rows + rows.size(),
+                       std::ssize(to.send),
+                       {peer.places[0] + me->first_ghost, peer.places[1] + me->first_ghost},
+                       peer.epochs + 2 + (me - theirs.begin())});
+      rows.insert(rows.end(), to.send.begin(), to.send.end());
+    }
+    const cudaStream_t stream = own.context->device_state().stream;
+    if (table.empty()) return;
+    PROTEAN_CUDA_CHECK(cudaMemcpyAsync(own.table, table.data(), table.size() * sizeof table.front(),
+                                       cudaMemcpyHostToDevice, stream));
+    if (!rows.empty())
+      PROTEAN_CUDA_CHECK(cudaMemcpyAsync(own.rows, rows.data(), rows.size() * sizeof rows.front(),
+                                         cudaMemcpyHostToDevice, stream));
+    PROTEAN_CUDA_CHECK(cudaStreamSynchronize(stream));
+  }
+
+  const std::shared_ptr<const Partition> partition_;
+  HostMeeting meeting_;
+  int* abandoned_ = nullptr;  // in memory of the host that all GPUs read
+  std::vector<std::unique_ptr<Member>> members_;
+  std::vector<std::unique_ptr<Link>> links_;
+};
+
+}  // namespace
+
+std::unique_ptr<Parts> make_gpu_parts(std::vector<ContextPtr> contexts,
+                                      std::shared_ptr<const Partition> partition,
+                                      const std::vector<PartHalo>& halos, std::size_t value_bytes) {
+  if (value_bytes == sizeof(float))
+    return std::make_unique<GpuParts<float>>(std::move(contexts), std::move(partition), halos);
+  return std::make_unique<GpuParts<double>>(std::move(contexts), std::move(partition), halos);
+}
+
+template <class T>
+void add_at_on_gpu(const Context& context, const Buffer<std::int32_t>& rows, VectorView<const T> t,
+                   VectorView<T> y) {
+  const DeviceScope scope(context);
+  const DeviceState& state = context.device_state();
+  device::launch(state, add_at_kernel<T>, blocks_for(t.size, 4096), exchange_threads, rows.data(), t.size,
+                 t.data, y.data, state.stop);
+}
+template void add_at_on_gpu<float>(const Context&, const Buffer<std::int32_t>&, VectorView<const float>,
+                                   VectorView<float>);
+template void add_at_on_gpu<double>(const Context&, const Buffer<std::int32_t>&, VectorView<const double>,
+                                    VectorView<double>);
+
+}  // namespace protean::detail
