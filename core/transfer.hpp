@@ -20,8 +20,8 @@ void copy_bytes(const Context& context, void* to, Space to_space, const void* fr
 SparsityPattern download_pattern(const ContextPtr& host, const Context& device,
                                  const SparsityPattern& pattern);
 
-// The row that has entry k of a pattern in memory of the context, as row_of_entry() of core/csr.hpp. On a device it reads
-// O(log rows) numbers one after another.
+// The row that has entry k of a pattern in memory of the context, as row_of_entry() of core/csr.hpp. On a device it
+// reads O(log rows) numbers one after another.
 std::int64_t row_of_entry(const Context& context, const SparsityPattern& pattern, std::int64_t k);
 
 // The columns of some rows of a pattern in memory of the context. Row i of `rows` has columns[begin[i]] up to

@@ -1,9 +1,9 @@
 // Steps of several columns on a device, which runs ahead of the host. Some steps are a batch. The device judges each of
 // them, lane by lane (lane_judge.hpp): a lane that has ended is marked as not running, and later steps leave its
 // vectors and scalars as they are. The host queues the next batch before it reads the judgements of the last one, so it
-// never waits between two steps. A batch that comes the third time is recorded, and from then on it is replayed: two batches
-// are queued before the host knows whether the solve has ended, and a short solve does not pay for a recording. Private
-// to solvers/.
+// never waits between two steps. A batch that comes the third time is recorded, and from then on it is replayed: two
+// batches are queued before the host knows whether the solve has ended, and a short solve does not pay for a recording.
+// Private to solvers/.
 #pragma once
 #include <cstddef>
 #include <cstdint>

@@ -140,8 +140,9 @@ __device__ inline std::int64_t hack_of(const std::int64_t* ptr, std::int64_t hac
 
 // ---- Conversion
 
-// All values (stored as V) and bits of the lines. A warp takes 32 rows of a hack through its lines. The columns of a row and of its
-// lines both ascend. Either of `values` and `entries` may be null. Entries that lie apart are passed over.
+// All values (stored as V) and bits of the lines. A warp takes 32 rows of a hack through its lines. The columns of a
+// row and of its lines both ascend. Either of `values` and `entries` may be null. Entries that lie apart are passed
+// over.
 template <class View, class T, class V>
 __global__ void __launch_bounds__(device::block_size)
     line_fill(View a, DevicePattern pattern, const T* from, V* values, std::uint8_t* entries) {
