@@ -16,8 +16,8 @@ struct Source {
   GeneratorParams params;
 };
 const std::vector<Source>& sources();
-// The sources with these names, in their order: one of sources(), a generator with its parameters (poisson-3d:n=200+points=27)
-// or a file of the folder. All of sources() without names.
+// The sources with these names, in their order: one of sources(), a generator with its parameters
+// (poisson-3d:n=200+points=27) or a file of the folder. All of sources() without names.
 std::vector<Source> sources_named(const std::vector<std::string>& names);
 
 // The generated matrix, or the file NAME.mtx, .mtx.gz or .mtx.xz of the folder; nothing if it is not there.
