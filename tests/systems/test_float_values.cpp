@@ -43,7 +43,10 @@ struct Solved {
 Solved solved(const CsrMatrix<double>& csr, const SolveSettings& s) {
   const std::vector<double> b = sample_vector<double>(csr.rows(), 9);
   Solved one{{}, std::vector<double>(b.size(), 0.0)};
-  one.result = solve<double>(csr, b, one.x, s);
+  const Placed<double> its_b(s.context, b);
+  Placed<double> x(s.context, one.x);
+  one.result = solve<double>(placed(s.context, csr), its_b.read(), x.view(), s);
+  one.x = x.fetch();
   if (one.result.converged()) {
     EXPECT_LE(residual_of(csr, b, one.x), 1.01 * s.solver.stopping.relative_tolerance * norm_of(b));
   }
