@@ -139,7 +139,7 @@ class KeptWorld {
     note(fmt::format("system {} gets settings {}", slot, in_words(next)));
     one.system().set(next);
     ++counts["settings"];
-    const bool same_preconditioner = next.preconditioner == spec.settings.preconditioner;
+    const bool same_preconditioner = next.preconditioner.name() == spec.settings.preconditioner.name();
     spec.settings = next;
     // One that is set up again belongs to the present values.
     if (!same_preconditioner) spec.lagging = false;
