@@ -5,24 +5,12 @@
 #pragma once
 #include <cstdint>
 
+#include "distributed/device/epochs.cuh"
+
 namespace protean::bench {
 
 constexpr int most_parts = 8, most_sums = 4;
-using Epoch = unsigned long long;
-
-__device__ inline void release(Epoch* where, Epoch epoch) {
-  asm volatile("st.release.sys.global.u64 [%0], %1;" ::"l"(where), "l"(epoch) : "memory");
-}
-__device__ inline Epoch acquire(const Epoch* where) {
-  Epoch epoch;
-  asm volatile("ld.acquire.sys.global.u64 %0, [%1];" : "=l"(epoch) : "l"(where) : "memory");
-  return epoch;
-}
-// `abandoned` lies in memory of the host; 1: another part has failed, so nobody waits any more.
-__device__ inline void wait_for(const Epoch* where, Epoch epoch, const int* abandoned) {
-  for (unsigned turns = 1; acquire(where) < epoch; ++turns)
-    if (turns % 1024 == 0 && *static_cast<const volatile int*>(abandoned)) return;
-}
+using device::Epoch, device::release, device::acquire, device::wait_for;
 
 // The mailbox of a part, in its memory. All parts write into it.
 struct Mailbox {

@@ -14,25 +14,14 @@
 #include "core/communicator.hpp"
 #include "core/device/kernel_tools.cuh"
 #include "core/device_checks.hpp"
+#include "distributed/device/epochs.cuh"
 
 namespace protean::detail {
 namespace {
 
 constexpr int most_parts = 16, most_sums = 64, sum_threads = 64, exchange_threads = 256, most_blocks = 64;
-using Epoch = unsigned long long;
+using device::Epoch, device::release, device::acquire, device::wait_for;
 
-__device__ inline void release(Epoch* where, Epoch epoch) {
-  asm volatile("st.release.sys.global.u64 [%0], %1;" ::"l"(where), "l"(epoch) : "memory");
-}
-__device__ inline Epoch acquire(const Epoch* where) {
-  Epoch epoch;
-  asm volatile("ld.acquire.sys.global.u64 %0, [%1];" : "=l"(epoch) : "l"(where) : "memory");
-  return epoch;
-}
-__device__ inline void wait_for(const Epoch* where, Epoch epoch, const int* abandoned) {
-  for (unsigned turns = 1; acquire(where) < epoch; ++turns)
-    if (turns % 1024 == 0 && *static_cast<const volatile int*>(abandoned)) return;
-}
 // The last block that calls it returns true, after what all blocks wrote before.
 __device__ inline bool last_block(unsigned* done, unsigned blocks) {
   __shared__ bool last;
