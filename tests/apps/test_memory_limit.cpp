@@ -1,10 +1,10 @@
 // A solve under `ulimit -v`: a format that does not fit is refused before its memory is taken, and the solve
 // goes on.
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 
 #include <nlohmann/json.hpp>
 
+#include "address_space_limit.hpp"
 #include "support/command.hpp"
 
 namespace protean::test {
@@ -19,20 +19,6 @@ solver: {method: cg, relative_tolerance: 1.0e-6}
 operator: {format: csr, threads: 1}
 output: {report: r.json}
 )";
-
-// The soft limit RLIMIT_AS of this process and of those it starts.
-class AddressSpaceLimit {
- public:
-  explicit AddressSpaceLimit(rlim_t bytes) {
-    getrlimit(RLIMIT_AS, &before_);
-    const rlimit limit{bytes, before_.rlim_max};
-    EXPECT_EQ(setrlimit(RLIMIT_AS, &limit), 0);
-  }
-  ~AddressSpaceLimit() { setrlimit(RLIMIT_AS, &before_); }
-
- private:
-  rlimit before_{};
-};
 
 class MemoryLimit : public CommandTest {
  protected:
