@@ -79,6 +79,8 @@ TEST_F(PreconditionerChanges, WhatIsSlowerIsTakenBack) {
       offer("ssor");
       ChangingProblem one(context);
       SolveSettings settings = one.settings(method);
+      // A long cycle is judged at its end, when the solve may have ended.
+      if (method == std::string("gmres")) settings.solver.restart = 5;
       settings.on_note = [](const std::string& line) { slowness = has(line, "goes on with ssor") ? 100 : 1; };
       SeenIterations seen;
       const auto system = one.system(settings);
@@ -91,9 +93,7 @@ TEST_F(PreconditionerChanges, WhatIsSlowerIsTakenBack) {
       EXPECT_TRUE(has(result.preconditioner_changes[1].reason, "falls more slowly with ssor"));
       EXPECT_LE(one.residual(), 1.01e-8 * result.report.rhs_norm);
       expect_one_numbering(seen, result);
-      const std::int64_t cycle = find_solver(method).cycle({});
-      EXPECT_LE(result.preconditioner_changes[1].iteration - result.preconditioner_changes[0].iteration,
-                std::max<std::int64_t>(12, cycle));
+      EXPECT_LE(result.preconditioner_changes[1].iteration - result.preconditioner_changes[0].iteration, 12);
     }
 }
 
