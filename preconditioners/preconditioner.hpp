@@ -50,6 +50,9 @@ class Preconditioner : public LinearOperator<T> {
   virtual std::string storage_reason() const { return {}; }
   // Numbers of the last setup, for reports. Empty before the first setup.
   virtual std::vector<PreconditionerFigure> figures() const { return {}; }
+  // Of type fields: the field of each row, 0 1 .. in the order of the fields, as a file of `labels` has it. Empty for
+  // any other type, and before the first setup.
+  virtual std::vector<std::int32_t> labels() const { return {}; }
 
  protected:
   // The number of setups that have succeeded.

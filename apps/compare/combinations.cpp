@@ -88,7 +88,7 @@ class CombinationComparer {
       result_.notes.emplace_back("`schedule` is not followed; format auto changes by its own rule");
     problem.schedule = {};
     const OutputSpec& output = problem.output;
-    if (output.solution || output.report || output.history)
+    if (output.any())
       result_.notes.emplace_back(
           "`output` is not written: `protean solve` writes those files. A comparison has --report and --csv");
     problem.output = {};

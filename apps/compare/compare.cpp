@@ -255,7 +255,7 @@ class Comparer {
           "`schedule` is not followed: each format is kept for its whole solve. `protean solve` changes "
           "formats");
     const OutputSpec& output = problem.output;
-    if (output.solution || output.report || output.history)
+    if (output.any())
       result_.notes.emplace_back(
           "`output` is not written: `protean solve` writes those files. A comparison has --report, --csv and "
           "--html");

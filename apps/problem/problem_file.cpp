@@ -465,6 +465,7 @@ class ProblemReader {
     output.solution = read_output_path(section, "solution");
     output.report = read_output_path(section, "report");
     output.history = read_output_path(section, "history");
+    output.fields = read_output_path(section, "fields");
   }
 
   std::filesystem::path folder_;

@@ -1,5 +1,6 @@
 // The problem file: what to solve and how, as plain structs. problems/README.md describes the file.
 #pragma once
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <map>
@@ -8,6 +9,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "apps/fem/problem.hpp"
@@ -99,7 +101,13 @@ struct EngineSpec {
 };
 
 struct OutputSpec {
-  FilePath solution, report, history;
+  FilePath solution, report, history, fields;
+
+  // By key.
+  std::array<std::pair<std::string_view, const FilePath*>, 4> files() const noexcept {
+    return {{{"solution", &solution}, {"history", &history}, {"fields", &fields}, {"report", &report}}};
+  }
+  bool any() const noexcept { return solution || report || history || fields; }
 };
 
 struct Problem {

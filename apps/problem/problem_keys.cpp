@@ -297,6 +297,7 @@ std::vector<KeyDoc> make_table() {
       file("output", "solution", "x: .mtx, .mtx.gz, .mtx.xz or .npy"),
       file("output", "report", "The report as JSON"),
       file("output", "history", "The residual of each iteration as CSV; it grows during the solve"),
+      file("output", "fields", "The field of each row, as preconditioner.labels reads it: .mtx or .npy"),
   };
   keys.insert(keys.end(), last.begin(), last.end());
   add_settings(keys);

@@ -104,6 +104,9 @@ class RankRun {
             "one");
       record_.problem = checked_problem(arguments_);
       const Problem& p = problem();
+      if (p.output.fields)
+        fail(p.output.fields.place,
+             "output.fields is for engine: protean, which has preconditioner fields; leave it out");
       if (p.engine.name == "protean")
         fail(p.engine.place,
              fmt::format("engine protean solves on one rank, and there are {}; start it without mpirun, or "
@@ -349,7 +352,7 @@ class RankRun {
     if (arguments_.explain) out += explanations_of(all);
     const OutputSpec& output = problem().output;
     bool taken = arguments_.json;
-    for (const FilePath* file : {&output.solution, &output.report, &output.history})
+    for (const auto& [name, file] : output.files())
       taken = taken || file->path == AtomicFile::standard_output;
     print_beside(taken, out);
   }

@@ -210,7 +210,8 @@ Json problem_json(const Problem& p) {
   if (Json schedule = schedule_json(p); !schedule.is_null()) json["schedule"] = std::move(schedule);
   json["output"] = {{"solution", path(p.output.solution)},
                     {"report", path(p.output.report)},
-                    {"history", path(p.output.history)}};
+                    {"history", path(p.output.history)},
+                    {"fields", path(p.output.fields)}};
   if (p.engine.name != "auto") json["engine"] = p.engine.name;
   if (!p.engine.options.empty()) json["petsc_options"] = p.engine.options;
   if (p.engine.partition_file)

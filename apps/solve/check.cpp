@@ -198,8 +198,10 @@ std::vector<CheckedLine> rows_of(const Checked& found) {
   if (!name.empty()) rows.emplace_back(name, "nothing");
   name = "writes";
   const OutputSpec& output = problem.output;
-  for (const auto& [what, file] :
-       {std::pair{"x", &output.solution}, {"report", &output.report}, {"history", &output.history}})
+  for (const auto& [what, file] : {std::pair{"x", &output.solution},
+                                   {"report", &output.report},
+                                   {"history", &output.history},
+                                   {"fields", &output.fields}})
     if (*file) rows.emplace_back(std::exchange(name, ""), fmt::format("{}: {}", what, file->path));
   if (!name.empty()) rows.emplace_back(name, "no file");
   return rows;

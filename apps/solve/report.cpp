@@ -479,9 +479,7 @@ std::string summary(const SolveRecord& r) {
   for (const ScheduleEvent& event : r.decisions)
     if (event.action == ScheduleEvent::Action::stayed || event.action == ScheduleEvent::Action::not_reached)
       row("", fmt::format("{} {}: {}", event.to, to_string(event.action), event.reason));
-  for (const auto& [name, file] :
-       {std::pair{"solution", &p.output.solution}, std::pair{"history", &p.output.history},
-        std::pair{"report", &p.output.report}})
+  for (const auto& [name, file] : p.output.files())
     if (*file)
       row(name,
           fmt::format("{}{}", file->path == AtomicFile::standard_output ? "standard output" : file->path,

@@ -45,15 +45,26 @@ std::string describe(const ScheduleEvent& event, const Matrix<double>& A) {
   return switch_text(A.history().back());
 }
 
+// Which rows form a field is known of one preconditioner, and asked of one that may become it.
+void require_fields_to_write(const Problem& problem) {
+  const FilePath& file = problem.output.fields;
+  if (!file) return;
+  const std::string_view type = preconditioner_type(problem.settings);
+  if (type != "fields" && type != "auto")
+    fail(file.place, fmt::format("output.fields has what preconditioner fields takes for a field, and "
+                                 "preconditioner.type is {}; take fields or auto, or leave it out",
+                                 type));
+}
+
 // The ending of the name says what is written. A device or a pipe gets text.
-void require_solution_name(const FilePath& solution) {
+void require_vector_name(std::string_view key, const FilePath& solution) {
   const io_detail::FileKind kind = io_detail::kind_of(solution.path);
   const bool file = kind == io_detail::FileKind::missing || kind == io_detail::FileKind::unreachable ||
                     kind == io_detail::FileKind::ordinary;
   if (!solution || solution.path == AtomicFile::standard_output || !file ||
       detail::is_vector_file_name(solution.path))
     return;
-  fail(solution.place, fmt::format("output.solution '{}': the name must end in {}, which says what to write",
+  fail(solution.place, fmt::format("{} '{}': the name must end in {}, which says what to write", key,
                                    solution.given, detail::vector_file_endings()));
 }
 
@@ -358,6 +369,7 @@ class SolveRun {
     });
     writer.write("output.history", history_ ? output.history.path : std::string(),
                  [&] { history_->finish(); });
+    writer.write("output.fields", output.fields.path, [&] { write_fields(output.fields.path); });
     record_.seconds.write = clock_.lap();
     record_.peak_bytes = peak_memory();
     record_.peak_buffer_bytes = peak_allocated_bytes();
@@ -380,6 +392,18 @@ class SolveRun {
         path,
         {system_.x0.data(), record_.rows, system_.columns, record_.rows, VectorLayout::columns, Space::host},
         comment);
+  }
+
+  // Of type auto that has found no fields, all rows are one.
+  void write_fields(const std::string& path) const {
+    const Preconditioner<double>* const M = solver_->preconditioner();
+    const std::vector<std::int32_t> labels = M ? M->labels() : std::vector<std::int32_t>();
+    Vector<double> numbers(host_, record_.rows);
+    std::fill_n(numbers.data(), record_.rows, 0.0);
+    std::copy(labels.begin(), labels.end(), numbers.data());
+    write_vector(
+        path, numbers,
+        labels.empty() ? std::string("no fields were found") : "the field of each row: " + M->description());
   }
 
   // The ranking behind a choice before the solve, as it was made then.
@@ -428,7 +452,7 @@ class SolveRun {
       text += explain_preconditioner(record_.preconditioner_reason, record_.preconditioner_changes);
     const OutputSpec& output = problem_.output;
     bool taken = arguments_.json;
-    for (const FilePath* file : {&output.solution, &output.report, &output.history})
+    for (const auto& [name, file] : output.files())
       taken = taken || file->path == AtomicFile::standard_output;
     print_beside(taken, text);
   }
@@ -465,12 +489,15 @@ Problem checked_problem(const SolveArguments& arguments) {
   files.reads(problem);
   files.writes("output.solution", problem.output.solution.path, problem.output.solution.place);
   files.writes("output.history", problem.output.history.path, problem.output.history.place);
+  files.writes("output.fields", problem.output.fields.path, problem.output.fields.place);
   files.writes(arguments.report.empty() ? "output.report" : "--report", problem.output.report.path,
                problem.output.report.place);
   if (arguments.json) files.writes("--json", std::string(AtomicFile::standard_output));
   files.require_inputs();
   files.require_outputs();
-  require_solution_name(problem.output.solution);
+  require_vector_name("output.solution", problem.output.solution);
+  require_vector_name("output.fields", problem.output.fields);
+  require_fields_to_write(problem);
   if (arguments.checkpoint > 0 &&
       (!problem.output.solution || problem.output.solution.path == AtomicFile::standard_output))
     throw BadArgument(

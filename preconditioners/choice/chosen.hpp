@@ -53,6 +53,7 @@ class Chosen final : public Preconditioner<T> {
   std::string_view storage() const noexcept override { return used().storage(); }
   std::string storage_reason() const override { return used().storage_reason(); }
   std::vector<PreconditionerFigure> figures() const override { return used().figures(); }
+  std::vector<std::int32_t> labels() const override { return used().labels(); }
   Recording recording() const noexcept override;
 
  protected:

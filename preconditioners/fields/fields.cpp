@@ -66,6 +66,9 @@ class Fields final : public BySolving<T> {
     if (!parts_) return {};
     return {{"fields", static_cast<double>(parts_->layout->fields.size())}};
   }
+  std::vector<std::int32_t> labels() const override {
+    return parts_ ? parts_->layout->fields.of_row : std::vector<std::int32_t>();
+  }
   Recording recording() const noexcept override {
     Recording all = BySolving<T>::recording();
     all.allowed = !variable_;

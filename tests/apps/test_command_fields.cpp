@@ -1,5 +1,7 @@
 // Preconditioner fields at the command: texts, files, what the report says, and what is refused.
+#include <cstdint>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -65,6 +67,47 @@ TEST_F(Command, FieldsOfASaddlePoint) {
   // auto.
   EXPECT_EQ(solved({"type=auto"}).first["iterations"], iterations);
   EXPECT_EQ(Json::parse(files().at("r.json"))["preconditioner"]["chosen"], "fields");
+}
+
+// What was found is written, and the file that names it gives the same solve.
+TEST_F(Command, FoundFieldsAreWritten) {
+  write("p.yaml", stokes_problem);
+  Outcome o = run({"solve", "p.yaml", "--set", "output.fields=found.mtx"});
+  ASSERT_EQ(o.code, 0) << o.err;
+  EXPECT_NE(o.out.find("found.mtx"), std::string::npos) << o.out;
+  const Json found = Json::parse(files().at("r.json"));
+  EXPECT_EQ(found["problem"]["output"]["fields"], "found.mtx");
+  std::istringstream lines(files().at("found.mtx"));
+  std::string line, labels;
+  std::int64_t rows = -1;  // the first number is the line of sizes
+  while (std::getline(lines, line)) {
+    if (line.starts_with("%")) {
+      if (!line.starts_with("%%")) { EXPECT_NE(line.find("two fields"), std::string::npos) << line; }
+    } else if (++rows > 0) {
+      EXPECT_EQ(std::stod(line), rows <= 264 ? 0 : 1) << rows;
+    }
+  }
+  EXPECT_EQ(rows, 408);
+  o = run({"solve", "p.yaml", "--set", "preconditioner.labels=found.mtx"});
+  ASSERT_EQ(o.code, 0) << o.err;
+  EXPECT_EQ(Json::parse(files().at("r.json"))["iterations"], found["iterations"]);
+  // auto, which finds none in another matrix.
+  write("q.yaml", "matrix: {generate: {kind: poisson-2d, n: 3}}\noutput: {fields: none.mtx}\n");
+  o = run({"solve", "q.yaml"});
+  ASSERT_EQ(o.code, 0) << o.err;
+  const std::string none = files().at("none.mtx");
+  EXPECT_NE(none.find("no fields were found"), std::string::npos) << none;
+  EXPECT_EQ(none.find("1\n1\n"), std::string::npos) << none;
+  const std::pair<std::vector<std::string>, const char*> wrong[] = {
+      {{"preconditioner.type=jacobi"}, "preconditioner.type is jacobi; take fields or auto"},
+      {{"output.fields=found.txt"}, "output.fields 'found.txt': the name must end in"}};
+  for (const auto& [sets, text] : wrong) {
+    std::vector<std::string> words = {"solve", "q.yaml"};
+    for (const std::string& set : sets) words.emplace_back("--set"), words.push_back(set);
+    o = run(words);
+    EXPECT_EQ(o.code, 2) << text;
+    EXPECT_NE(o.err.find(text), std::string::npos) << o.err;
+  }
 }
 
 TEST_F(Command, FieldsThatAreRefused) {
