@@ -46,9 +46,9 @@ struct ChangingColumns : ChangingProblem {
   }
   MultiSolveResult solve_columns(LinearSystem<double>& system, MultiSolveObserver* observer = nullptr,
                                  std::span<const StoppingRule> rules = {}) {
+    count_products_of(nullptr);
     system.set_up(std::ssize(B));
-    counted_matrix = &system.A();
-    seen_products = products();
+    count_products_of(&system.A());
     const std::int64_t n = csr.rows();
     PlacedColumns<double> from(context, B, n, columns_shape),
         to(context, Columns<double>(B.size(), std::vector<double>(static_cast<std::size_t>(n), 0.0)), n,

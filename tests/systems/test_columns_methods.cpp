@@ -138,7 +138,7 @@ TEST_F(ColumnsChanges, NoMemoryForTheNextMethodIsSaid) {
 TEST_F(ColumnsChanges, MethodAndPreconditionerInOneSolve) {
   for (const ContextPtr& context : {test_context(), fake_device_context()}) {
     offer("ssor");
-    slowness = 1, passed = seen_products = 0;
+    slowness = 1, passed = 0, count_products_of(nullptr);
     ChangingColumns one(context, shifted_grid(40, 0.02));
     ColumnsSeen seen;
     const auto system = one.system(one.settings("auto"));

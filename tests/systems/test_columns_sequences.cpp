@@ -166,7 +166,7 @@ TEST(ColumnsSequences, EachReportIsTrue) {
   Stopwatch::other_clock = clock_of_products;
   std::map<std::string, int> counts;
   for (unsigned seed = 0; seed < 24; ++seed) {
-    slowness = 1, passed = seen_products = 0;
+    slowness = 1, passed = 0, count_products_of(nullptr);
     Sequence sequence(seed, seed % 3 == 2 ? fake_device_context() : test_context());
     for (int k = 0; k < 14 && !testing::Test::HasFailure(); ++k) sequence.step(k);
     for (const auto& [what, number] : sequence.counts) counts[what] += number;

@@ -261,7 +261,7 @@ TEST_F(MethodChanges, AnIndefinitePreconditionerOfAutoGoes) {
 TEST_F(MethodChanges, TogetherWithAChangeOfPreconditioner) {
   for (const ContextPtr& context : both()) {
     offer("ssor");
-    slowness = 1, passed = seen_products = 0;
+    slowness = 1, passed = 0, count_products_of(nullptr);
     ChangingProblem one(context, shifted_grid(40, 0.02));
     SeenIterations seen;
     const auto system = one.system(one.settings("auto"));
