@@ -29,11 +29,12 @@ namespace {
 // What solves with a matrix like a mass matrix: products only, and few of them, since its condition is small.
 constexpr std::string_view of_mass_like = "chebyshev degree=4 eigenvalue_ratio=10";
 
-// One block, or a Schur complement, as a matrix of the catalogue in the context of the solve.
+// One block, or a Schur complement, as a matrix of the catalogue in the context of the solve. Its pattern decides which
+// format.
 template <class T>
 void put(std::unique_ptr<AssembledMatrix<T>>& matrix, const ContextPtr& context, const CsrMatrix<T>& csr) {
   const bool on_host = context->space() == Space::host;
-  std::string format = "csr";
+  std::string format;
   matrix = in_format<T>(context, on_host ? csr : upload(context, csr), csr.pattern, format);
 }
 
@@ -123,16 +124,17 @@ class Fields final : public BySolving<T> {
     std::size_t sum = static_cast<std::size_t>(p.r.size() + p.z.size() + p.t.size() + p.inverse.size() +
                                                p.ones.size() + p.sum.size()) *
                       sizeof(T);
+    // On a host csr shares its arrays.
+    const auto shares = [&](const AssembledMatrix<T>& matrix) { return on_host && matrix.name() == "csr"; };
     const auto of_matrix = [&](const AssembledMatrix<T>* matrix, std::size_t pattern) {
-      return (matrix ? matrix->bytes() : 0) +
-             (matrix && on_host ? 0 : pattern);  // csr shares the pattern of the host
+      return (matrix ? matrix->bytes() : 0) + (matrix && shares(*matrix) ? 0 : pattern);
     };
     for (std::size_t k = 0; k < p.layout->patterns.size(); ++k)
       sum += p.layout->patterns[k].bytes() +
              of_matrix(p.blocks[k].get(), p.layout->patterns[k].pattern().bytes());
     if (p.S && !has_given_)
       sum += p.layout->schur.bytes() + of_matrix(p.S.get(), p.layout->schur.pattern().bytes());
-    if (has_given_) sum += given_.bytes() + (on_host ? 0 : p.S->bytes());
+    if (has_given_) sum += given_.bytes() + (shares(*p.S) ? 0 : p.S->bytes());
     if (p.pressure) sum += p.pressure->bytes() + static_cast<std::size_t>(p.weights.size()) * sizeof(T);
     for (const auto& inner : p.inner) sum += inner.M ? inner.M->bytes() : 0;
     const std::size_t places = on_host ? 0 : 8 * static_cast<std::size_t>(p.layout->permutation.size());
@@ -341,6 +343,20 @@ class Fields final : public BySolving<T> {
     if (!p.why.empty()) p.text += fmt::format("; taken because {}", p.why);
     if (p.ones.size() > 0)
       p.text += fmt::format("; constants in field {} change nothing", p.layout->fields.names[1]);
+    p.text += formats_of_blocks(p);
+  }
+
+  static std::string formats_of_blocks(const Parts& p) {
+    std::string text;
+    const auto add = [&](std::string_view block, const AssembledMatrix<T>* matrix) {
+      if (matrix) text += fmt::format("{} {} {}", text.empty() ? "; formats:" : ",", block, matrix->name());
+    };
+    const std::vector<std::string>& names = p.layout->fields.names;
+    for (std::size_t i = 0, k = 0; i < names.size(); ++i)
+      for (std::size_t j = 0; j < names.size(); ++j)
+        add(fmt::format("{}{}", names[i], i == j ? "" : "-" + names[j]), p.blocks[k++].get());
+    add("S", p.S.get()), add("pressure", p.pressure.get());
+    return text;
   }
 
   PreconditionerOptions options_;
