@@ -4,6 +4,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <vector>
 
 #include "apps/report/json.hpp"
 #include "core/row_sizes.hpp"
@@ -73,13 +76,41 @@ std::string advice_for(const Context& context, const CsrMatrix<double>& csr, std
   return text;
 }
 
-std::string note_on_null_space(const Context& context, const CsrMatrix<double>& csr, bool given) {
+namespace {
+
+// |v . b| / (||v|| ||b||) for v = 1 at the unknowns of null_vectors().
+double share_of_rhs(const Context& context, const CsrMatrix<double>& csr, const NullVectors& vectors,
+                    VectorView<const double> b) {
+  std::vector<double> diagonal(static_cast<std::size_t>(b.size));
+  if (!vectors.all) extract_diagonal(context, csr, diagonal.data());
+  double sum = 0, ones = 0, squares = 0;
+  for (std::int64_t i = 0; i < b.size; ++i) {
+    squares += b.data[i] * b.data[i];
+    if (vectors.all || !(diagonal[static_cast<std::size_t>(i)] > 0)) sum += b.data[i], ++ones;
+  }
+  return squares > 0 ? std::abs(sum) / std::sqrt(ones * squares) : 0;
+}
+
+}  // namespace
+
+std::string note_on_null_space(const Context& context, const CsrMatrix<double>& csr, bool given,
+                               VectorView<const double> b, double tolerance) {
   if (csr.pattern.row_ptr.p32 == nullptr && csr.pattern.row_ptr.p64 == nullptr)
     return {};  // element matrices
   NullVectors vectors = null_vectors(context, csr);
   const bool constant = vectors.all && !given;
   if (given) vectors.all = false;
   if (!vectors.any()) return {};
+  if ((vectors.all || vectors.without_positive_diagonal) && b.size == csr.rows() &&
+      asymmetry<double>(context, csr) <= symmetry_tolerance<double>) {
+    const double share = share_of_rhs(context, csr, vectors, b);
+    if (share > tolerance)
+      return fmt::format(
+          "No x solves the system: the matrix is symmetric and A v = 0 for v = 1 at {}, and 0 elsewhere, but "
+          "v . b is not zero. No residual is below {:.2e} ||b||. Check b, or take the part out of it: b := b "
+          "- (v . b / v . v) v.",
+          in_words(vectors).front(), share);
+  }
   return fmt::format(
       "The matrix is singular: A v = 0 for v = 1 at {}, and 0 elsewhere. x is one of many solutions: any "
       "multiple of v may be added. {}",

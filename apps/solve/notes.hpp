@@ -24,8 +24,10 @@ std::string advice_for(const Context& context, const CsrMatrix<double>& csr, std
                        const SolveReport& result);
 
 // A note for a matrix that maps a vector of zeros and ones to zero, since a small residual says nothing of the part of
-// x in the null space of A; else empty. given: null_space is constant, so that vector is known.
-std::string note_on_null_space(const Context& context, const CsrMatrix<double>& csr, bool given);
+// x in the null space of A, and for a symmetric one of which no x has a residual of tolerance ||b||; else empty. given:
+// null_space is constant, so that vector is known.
+std::string note_on_null_space(const Context& context, const CsrMatrix<double>& csr, bool given,
+                               VectorView<const double> b, double tolerance);
 
 // text := text, and the note behind it.
 void add_note(std::string& text, const std::string& note);

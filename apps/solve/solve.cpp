@@ -328,7 +328,8 @@ class SolveRun {
     if (record_.result.iterations > 0 && reason != StopReason::interrupted &&
         reason != StopReason::inconsistent)
       record_.note =
-          note_on_null_space(*host_, system_.csr, problem_.settings.solver.null_space == "constant");
+          note_on_null_space(*host_, system_.csr, problem_.settings.solver.null_space == "constant",
+                             column(system_.b, 0), problem_.settings.solver.stopping.relative_tolerance);
     add_note(record_.note, note_on_columns_unseen_rows());
     if (problem_.op.space == Space::host)
       add_note(record_.note, note_on_threads(record_.threads, detail::usable_processors()));

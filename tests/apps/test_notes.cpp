@@ -149,6 +149,26 @@ TEST_F(Notes, OfASystemWithoutSolutionDoNotSpeakOfManySolutions) {
   }
 }
 
+// The pressure of an enclosed flow is known up to a constant, and sources that do not add up to zero fit no flow.
+TEST_F(Notes, OfAFlowWithoutSolution) {
+  const std::string flow =
+      "matrix: {generate: {kind: taylor-hood-2d, n: 6}}\nsolver: {max_iterations: 60}\n"
+      "preconditioner: {type: fields}\noutput: {report: r.json}\n";
+  write("p.yaml", flow + "rhs: {random: 1}\n");
+  EXPECT_EQ(run({"solve", "p.yaml"}).code, 1);
+  const std::string note = report()["note"];
+  EXPECT_EQ(note.rfind("No x solves the system", 0), 0u) << note;
+  const std::size_t at = note.find("No residual is below ");
+  ASSERT_NE(at, std::string::npos) << note;
+  const double least = std::stod(note.substr(at + 21));
+  EXPECT_GE(report()["residual"]["true_relative"].get<double>(), 0.99 * least) << note;
+  EXPECT_GT(least, 1e-4);
+  write("p.yaml", flow + "rhs: {solution: ones}\n");
+  EXPECT_EQ(run({"solve", "p.yaml"}).code, 0);
+  const std::string many = report()["note"];
+  EXPECT_NE(many.find("x is one of many solutions"), std::string::npos) << many;
+}
+
 TEST_F(Notes, InspectShowsRowsThatTheLargestHide) {
   write_penalty("1e30");
   const Outcome text = run({"inspect", "penalty.mtx"});
