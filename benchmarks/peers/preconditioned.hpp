@@ -1,4 +1,4 @@
-// Preconditioned solves by other libraries, each as its users would write them. One thread.
+// Preconditioned solves by other libraries, each as its users would write them. One thread, except amgcl.
 #pragma once
 #include <algorithm>
 #include <optional>
@@ -38,7 +38,7 @@ struct TwoFields {
   std::int64_t unknowns = 1;                 // of a node of field 0, in consecutive rows
   bool constant = false;                     // the matrix maps constants of field 1 to zero
   const CsrMatrix<double>* schur = nullptr;  // positive definite, in place of |S|; null: selfp
-  std::string inner = "gamg";                // PETSc's name of the preconditioner of field 1, or of S
+  std::string inner = "gamg";                // a peer's name of the preconditioner of field 1, or of S
 };
 // The same by fgmres with PCFIELDSPLIT, gamg for field 0. wanted.preconditioner: lower (multiplicative), schur-upper or
 // schur-full.
@@ -46,6 +46,12 @@ std::optional<PreconditionedResult> petsc_fieldsplit(const CsrMatrix<double>& A,
                                                      const TwoFields& fields,
                                                      const PreconditionedSolve& wanted,
                                                      std::vector<double>& x);
+
+// The same by fgmres with amgcl. wanted.preconditioner: schur-upper or schur-full, with inner amg, spai0 or ilu0 (ilu0 of
+// field 0, spai0 of S), or cpr for rows of two fields in turn. Solver and setup use OpenMP's threads.
+std::optional<PreconditionedResult> amgcl_fields(const CsrMatrix<double>& A, const std::vector<double>& b,
+                                                 const TwoFields& fields, const PreconditionedSolve& wanted,
+                                                 std::vector<double>& x);
 
 // Times of incomplete factors without fill, the shortest of those measured within `seconds` each.
 struct FactorTimes {

@@ -1,7 +1,7 @@
 // Systems of several fields, saddle points and coupled unknowns: each recipe of preconditioner fields, what `auto`
-// does, and PETSc's fieldsplit with the same fields, from x = 0 to the same relative tolerance. The right-hand side is
+// does, PETSc's fieldsplit and amgcl with the same fields, from x = 0 to the same relative tolerance. The right-hand side is
 // A times a vector of numbers in [-1, 1). Times are medians of rounds (--rounds), in each of which all take turns. A
-// time of ours is the time of the call of solve(), a time of PETSc the time of PCSetUp() and KSPSolve(). Generated
+// time of ours is the time of the call of solve(), a time of a peer the time of its setup and its solve. Generated
 // systems also in larger sizes (--grow); matrices of a folder only if it is given. Not in the list: lnsp3937, which
 // neither library solves in 300 iterations.
 #include <fmt/format.h>
@@ -143,11 +143,12 @@ class SystemRun {
     for (const FieldRecipe recipe : field_recipes)
       if (recipe != FieldRecipe::automatic && wanted(options_.recipes, std::string(to_string(recipe))))
         ours(recipe);
-    if (system_.coupled) petsc("lower", nullptr, "gamg");
+    if (system_.coupled) petsc("lower", nullptr, "gamg"), amgcl("cpr", {});
     if (!system_.coupled)
       for (const char* const recipe : {"schur-upper", "schur-full"}) {
         petsc(recipe, nullptr, "gamg"), petsc(recipe, nullptr, "jacobi");
         if (system_.mass) petsc(recipe, &*system_.mass, "ilu");
+        for (const char* const inner : {"amg", "spai0", "ilu0"}) amgcl(recipe, inner);
       }
   }
   void add(const std::string& library, const std::string& what, const std::string& method,
@@ -217,14 +218,21 @@ class SystemRun {
     ours(fmt::format("{} by the mass matrix", to_string(recipe)), settings);
   }
   void petsc(const std::string& recipe, const CsrMatrix<double>* schur, const std::string& inner) {
+    system_.fields.schur = schur, system_.fields.inner = inner;
+    peer("petsc", petsc_fieldsplit, recipe);
+  }
+  void amgcl(const std::string& recipe, const std::string& inner) {
+    system_.fields.inner = inner;
+    peer("amgcl", amgcl_fields, recipe);
+  }
+  void peer(const std::string& library, decltype(&petsc_fieldsplit) solve_by, const std::string& recipe) {
     const PreconditionedSolve wanted{.method = "fgmres",
                                      .preconditioner = recipe,
                                      .tolerance = options_.tolerance,
                                      .max_iterations = options_.iterations};
-    system_.fields.schur = schur, system_.fields.inner = inner;
     std::fill(x_.begin(), x_.end(), 0.0);
-    if (const auto result = petsc_fieldsplit(system_.A, b_, system_.fields, wanted, x_))
-      add("petsc", result->what, "fgmres", result->iterations, result->setup_seconds,
+    if (const auto result = solve_by(system_.A, b_, system_.fields, wanted, x_))
+      add(library, result->what, "fgmres", result->iterations, result->setup_seconds,
           result->setup_seconds + result->solve_seconds,
           relative_residual(*A_, b_, x_) <= 1.1 * options_.tolerance);
   }
