@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <functional>
 #include <optional>
 
 #include "benchmarks/common/clock.hpp"
@@ -131,25 +132,34 @@ class SystemRun {
   }
 
   void run() {
-    for (int round = 0; round < options_.rounds; ++round) take_turns();
+    for (int round = 0; round < options_.rounds; ++round) take_turns(round);
     for (const Figure& one : done_) put(one);
     summary();
   }
 
  private:
-  void take_turns() {
-    ours("none", {.preconditioner = "none"});
-    ours("auto", {});
+  // Each round begins with another one, so that none always follows the same.
+  void take_turns(int round) {
+    std::vector<std::function<void()>> turns = {[this] { ours("none", {.preconditioner = "none"}); },
+                                                [this] { ours("auto", {}); }};
     for (const FieldRecipe recipe : field_recipes)
       if (recipe != FieldRecipe::automatic && wanted(options_.recipes, std::string(to_string(recipe))))
-        ours(recipe);
-    if (system_.coupled) petsc("lower", nullptr, "gamg"), amgcl("cpr", {});
-    if (!system_.coupled)
+        turns.emplace_back([this, recipe] { ours(recipe); });
+    if (system_.coupled) {
+      turns.emplace_back([this] { petsc("lower", nullptr, "gamg"); });
+      turns.emplace_back([this] { amgcl("cpr", {}); });
+    } else {
       for (const char* const recipe : {"schur-upper", "schur-full"}) {
-        petsc(recipe, nullptr, "gamg"), petsc(recipe, nullptr, "jacobi");
-        if (system_.mass) petsc(recipe, &*system_.mass, "ilu");
-        for (const char* const inner : {"amg", "spai0", "ilu0"}) amgcl(recipe, inner);
+        for (const char* const inner : {"gamg", "jacobi"})
+          turns.emplace_back([=, this] { petsc(recipe, nullptr, inner); });
+        if (system_.mass) turns.emplace_back([=, this] { petsc(recipe, &*system_.mass, "ilu"); });
+        for (const char* const inner : {"amg", "spai0", "ilu0"})
+          turns.emplace_back([=, this] { amgcl(recipe, inner); });
       }
+    }
+    std::rotate(turns.begin(), turns.begin() + static_cast<std::ptrdiff_t>(round) % std::ssize(turns),
+                turns.end());
+    for (const auto& turn : turns) turn();
   }
   void add(const std::string& library, const std::string& what, const std::string& method,
            std::int64_t iterations, double setup, double all, bool converged) {

@@ -100,23 +100,29 @@ def fastest(figures):
     return min((f for f in figures if f["converged"]), key=lambda f: f["seconds"], default=None)
 
 
+def called(figure):
+    """What a row of a table calls it: ours without the library."""
+    library = {"petsc": "PETSc, ", "amgcl": "amgcl, "}.get(figure["library"], "")
+    return library + figure["what"].removeprefix("fieldsplit, ")
+
+
 @table
 def fields(words):
-    """FILE of protean-bench-preconditioners fields: auto next to the fastest recipe and PETSc's fieldsplit."""
+    """FILE of protean-bench-preconditioners fields: auto next to the fastest recipe and the fastest peer."""
     data = read(*words)
     measured_at(data)
     head("system", ">rows", "auto takes", ">iterations", ">ms", "fastest recipe", ">iterations",
-         ">time of auto / its time", "fastest fieldsplit of PETSc", ">iterations", ">its time / time of auto")
+         ">time of auto / its time", "fastest peer", ">iterations", ">its time / time of auto")
     for name, figures in systems_of_fields(data).items():
         auto = next(f for f in figures if f["what"].startswith("auto"))
         best = fastest(f for f in figures if f["library"] == "protean" and f is not auto)
-        peer = fastest(f for f in figures if f["library"] == "petsc")
+        peer = fastest(f for f in figures if f["library"] != "protean")
         solved = auto["converged"]
         row(name, f"{auto['rows']:,}", auto["what"].removeprefix("auto: ") + f", {auto['method']}",
             auto["iterations"] if solved else "not solved", f"{1e3 * auto['seconds']:.1f}",
             *((best["what"], best["iterations"], f"{auto['seconds'] / best['seconds']:.2f}" if solved else "")
               if best else ("none", "", "")),
-            *((peer["what"].removeprefix("fieldsplit, "), peer["iterations"],
+            *((called(peer), peer["iterations"],
                f"{peer['seconds'] / auto['seconds']:.2f}" if solved else "") if peer else ("none", "", "")))
 
 
@@ -125,15 +131,13 @@ def fields_recipes(words):
     """FILE of protean-bench-preconditioners fields: iterations of each recipe, and its time / the shortest of ours."""
     data = read(*words)
     systems = systems_of_fields(data)
-    ways = dict.fromkeys(f["what"] if f["library"] == "protean" else f"PETSc, {f['what'].removeprefix('fieldsplit, ')}"
-                         for f in data["fields"] if not f["what"].startswith("auto"))
+    ways = dict.fromkeys(called(f) for f in data["fields"] if not f["what"].startswith("auto"))
     head("", *(f">{name}" for name in systems))
     for way in ways:
         cells = []
         for figures in systems.values():
             best = fastest(f for f in figures if f["library"] == "protean")
-            its = next((f for f in figures if way in (f["what"], f"PETSc, {f['what'].removeprefix('fieldsplit, ')}")),
-                       None)
+            its = next((f for f in figures if called(f) == way), None)
             cells.append("" if its is None else "-" if not its["converged"]
                          else f"{its['iterations']}: {its['seconds'] / best['seconds']:.2f}")
         row(way, *cells)
@@ -150,12 +154,11 @@ def fields_growth(words):
             continue
         kind, n, *rest = f["system"].split(":")
         key = ":".join([kind, *rest])
-        label = f["what"].partition(":")[0] if f["what"].startswith("auto") else f["what"]
-        systems.setdefault((key, f["library"], label), {})[int(n)] = f
+        label = f["what"].partition(":")[0] if f["what"].startswith("auto") else called(f)
+        systems.setdefault((key, label), {})[int(n)] = f
     head("system", "recipe", "n: iterations", ">rows")
-    for (key, library, what), by_size in systems.items():
-        row(key, what if library == "protean" else f"PETSc, {what.removeprefix('fieldsplit, ')}",
-            ", ".join(f"{n}: {f['iterations'] if f['converged'] else '-'}" for n, f in sorted(by_size.items())),
+    for (key, what), by_size in systems.items():
+        row(key, what, ", ".join(f"{n}: {f['iterations'] if f['converged'] else '-'}" for n, f in sorted(by_size.items())),
             ", ".join(f"{f['rows']:,}" for _, f in sorted(by_size.items())))
 
 
