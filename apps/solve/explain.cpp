@@ -266,10 +266,11 @@ std::string explain_storage(std::string_view type, std::size_t bytes, std::strin
                      reason.empty() ? "" : " (", reason, reason.empty() ? "" : ")");
 }
 
-std::string explain_preconditioner(std::string_view reason,
+std::string explain_preconditioner(bool named, std::string_view reason,
                                    const std::vector<PreconditionerChange>& changes) {
   using Action = PreconditionerChange::Action;
   if (reason.empty()) return {};
+  if (named) return fmt::format("\n  What it made of the matrix: {}\n", reason);
   std::string text = changes.empty()
                          ? fmt::format("\n  Preconditioner auto stayed with {}\n", reason)
                          : fmt::format("\n  Preconditioner auto began with {}\n", changes.front().from);

@@ -450,7 +450,8 @@ class SolveRun {
                                                 : record_.chosen_preconditioner,
           record_.preconditioner_bytes, record_.preconditioner_storage, record_.storage_reason);
     if (arguments_.explain)
-      text += explain_preconditioner(record_.preconditioner_reason, record_.preconditioner_changes);
+      text += explain_preconditioner(preconditioner_type(problem_.settings) != "auto",
+                                     record_.preconditioner_reason, record_.preconditioner_changes);
     const OutputSpec& output = problem_.output;
     bool taken = arguments_.json;
     for (const auto& [name, file] : output.files())

@@ -110,6 +110,18 @@ TEST_F(Command, FoundFieldsAreWritten) {
   }
 }
 
+TEST_F(Command, FieldsAreExplainedIfFoundAndIfNamed) {
+  const std::string found = "two fields: the diagonal entries of rows 264 to 407";
+  write("p.yaml", stokes_problem);
+  const auto explained = [&](const std::string& type) {
+    return run({"solve", "p.yaml", "--explain", "--set", "preconditioner.type=" + type}).out;
+  };
+  const std::string taken = explained("auto"), named = explained("fields");
+  EXPECT_NE(taken.find("Preconditioner auto stayed with fields: " + found), std::string::npos) << taken;
+  EXPECT_NE(named.find("What it made of the matrix: " + found), std::string::npos) << named;
+  EXPECT_EQ(named.find("Preconditioner auto"), std::string::npos) << named;
+}
+
 TEST_F(Command, FieldsThatAreRefused) {
   write("p.yaml", stokes_problem);
   write("short.mtx", "%%MatrixMarket matrix array real general\n2 1\n0\n1\n");
@@ -123,6 +135,7 @@ TEST_F(Command, FieldsThatAreRefused) {
       {"recipe=shur-full", "Did you mean 'schur-full'?"},
       {"inner=u amg, T jacobi", "there is no field 'T'"},
       {"inner=u amq", "Did you mean 'amg'?"},
+      {"inner=whole ilu0", "'whole' is what recipe cpr-quasi-impes"},
       {"labels=short.mtx", "'short.mtx' has 2 numbers; it must have 408"},
       {"labels=half.mtx", "number 7 (from 0) of 'half.mtx' is 0.5"},
       {"labels=nothing.mtx", "nothing.mtx"},

@@ -69,7 +69,16 @@ void require_cells(Recipe recipe, const FieldList& fields, const std::vector<Inn
 
 void require_suited(Recipe recipe, const FieldList& fields, const std::vector<InnerSpec>& specs) {
   std::vector<std::string> names = fields.names;
-  if (of_cpr(recipe)) require_cells(recipe, fields, specs), names.emplace_back(whole_matrix);
+  const bool names_whole =
+      std::any_of(specs.begin(), specs.end(), [](const InnerSpec& one) { return one.field == whole_matrix; });
+  if (of_cpr(recipe)) require_cells(recipe, fields, specs);
+  if (of_cpr(recipe) || recipe == Recipe::automatic)
+    names.emplace_back(whole_matrix);
+  else if (names_whole && std::find(names.begin(), names.end(), whole_matrix) == names.end())
+    throw BadArgument(fmt::format(
+        "inner: 'whole' is what recipe cpr-quasi-impes or cpr-true-impes has for the whole matrix, and the recipe is {}; "
+        "take one of them, or name a field",
+        to_string(recipe)));
   require_fields(specs, names);
   if (!of_schur(recipe) || fields.size() == 2) return;
   throw BadArgument(fmt::format(
