@@ -13,6 +13,7 @@
 #include "core/blas1.hpp"
 #include "core/csr_view.hpp"
 #include "core/error.hpp"
+#include "operators/known_symmetry.hpp"
 #include "operators/multi_product.hpp"
 #include "operators/rows.hpp"
 #include "preconditioners/options.hpp"
@@ -45,7 +46,8 @@ ChoiceTraits choice_traits_of(const LinearOperator<T>& A) {
       if (const std::optional<CsrMatrix<T>> csr = csr_of(A); csr && csr->pattern.space == Space::device)
         return sampled_traits<T>(*A.context(), *csr);
     const ContextPtr host = on_host ? A.context() : Context::host();
-    return choice_traits<T>(*host, rows_on_host(A, host, "auto"));
+    const CsrMatrix<T> csr = rows_on_host(A, host, "auto");
+    return choice_traits<T>(*host, csr, is_symmetric_matrix(A, *host, csr));
   } catch (const NotAvailable&) { return none; } catch (const OutOfMemory&) {
     return none;
   } catch (const BadArgument&) { return none; }  // a caller's operator without a function for it

@@ -5,6 +5,7 @@
 
 #include "core/csr_view.hpp"
 #include "core/error.hpp"
+#include "operators/known_symmetry.hpp"
 #include "preconditioners/fields/fields.hpp"
 #include "solvers/options.hpp"
 #include "systems/method_choice.hpp"
@@ -31,9 +32,12 @@ void SystemSolver<T>::look_at_matrix(const SystemMatrix<T>& matrix) {
   const bool entries = !matrix.of_elements() && !matrix.of_operator();
   // Arrays in host memory are looked at there.
   const ContextPtr near = csr.pattern.space == matrix.context()->space() ? matrix.context() : Context::host();
-  now.traits = entries && is_sorted(*near, csr.pattern)
-                   ? detail::method_traits<T>(*near, csr)
-                   : detail::method_traits<T>(A, matrix.known_symmetric());
+  if (entries && is_sorted(*near, csr.pattern)) {
+    now.traits = detail::method_traits<T>(*near, csr);
+    detail::remember_symmetry(A, now.traits->symmetric);
+  } else {
+    now.traits = detail::method_traits<T>(A, matrix.known_symmetric());
+  }
   // A null space is for methods that need a symmetric M.
   if (now.traits->symmetric && now.traits->not_positive > 0 && settings_.parts.empty() && !maker_ &&
       !has_null_space()) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "apps/report/json.hpp"
@@ -94,7 +95,7 @@ double share_of_rhs(const Context& context, const CsrMatrix<double>& csr, const 
 }  // namespace
 
 std::string note_on_null_space(const Context& context, const CsrMatrix<double>& csr, bool given,
-                               VectorView<const double> b, double tolerance) {
+                               std::optional<bool> symmetric, VectorView<const double> b, double tolerance) {
   if (csr.pattern.row_ptr.p32 == nullptr && csr.pattern.row_ptr.p64 == nullptr)
     return {};  // element matrices
   NullVectors vectors = null_vectors(context, csr);
@@ -102,7 +103,7 @@ std::string note_on_null_space(const Context& context, const CsrMatrix<double>& 
   if (given) vectors.all = false;
   if (!vectors.any()) return {};
   if ((vectors.all || vectors.without_positive_diagonal) && b.size == csr.rows() &&
-      asymmetry<double>(context, csr) <= symmetry_tolerance<double>) {
+      (symmetric ? *symmetric : asymmetry<double>(context, csr) <= symmetry_tolerance<double>)) {
     const double share = share_of_rhs(context, csr, vectors, b);
     if (share > tolerance)
       return fmt::format(

@@ -1,5 +1,6 @@
 // What a user should know of a solve next to its status.
 #pragma once
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -25,9 +26,9 @@ std::string advice_for(const Context& context, const CsrMatrix<double>& csr, std
 
 // A note for a matrix that maps a vector of zeros and ones to zero, since a small residual says nothing of the part of
 // x in the null space of A, and for a symmetric one of which no x has a residual of tolerance ||b||; else empty. given:
-// null_space is constant, so that vector is known.
+// null_space is constant, so that vector is known. symmetric: if it is known.
 std::string note_on_null_space(const Context& context, const CsrMatrix<double>& csr, bool given,
-                               VectorView<const double> b, double tolerance);
+                               std::optional<bool> symmetric, VectorView<const double> b, double tolerance);
 
 // text := text, and the note behind it.
 void add_note(std::string& text, const std::string& note);

@@ -24,6 +24,7 @@
 #include "core/io/vector_file.hpp"
 #include "core/processors.hpp"
 #include "formats/catalogue.hpp"
+#include "operators/known_symmetry.hpp"
 #include "solvers/multi_solver.hpp"
 #include "systems/linear_system.hpp"
 #include "systems/system_matrix.hpp"
@@ -329,7 +330,8 @@ class SolveRun {
         reason != StopReason::inconsistent)
       record_.note =
           note_on_null_space(*host_, system_.csr, problem_.settings.solver.null_space == "constant",
-                             column(system_.b, 0), problem_.settings.solver.stopping.relative_tolerance);
+                             detail::known_symmetry(matrix_->A()), column(system_.b, 0),
+                             problem_.settings.solver.stopping.relative_tolerance);
     add_note(record_.note, note_on_columns_unseen_rows());
     if (problem_.op.space == Space::host)
       add_note(record_.note, note_on_threads(record_.threads, detail::usable_processors()));

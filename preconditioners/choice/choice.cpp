@@ -99,9 +99,9 @@ bool has_columns_of_row_before(const SparsityPattern& pattern, std::int64_t i) {
 }  // namespace
 
 template <class T>
-ChoiceTraits choice_traits(const Context& host, const CsrMatrix<T>& csr) {
+ChoiceTraits choice_traits(const Context& host, const CsrMatrix<T>& csr, std::optional<bool> symmetric) {
   ChoiceTraits traits;
-  traits.symmetric = asymmetry<T>(host, csr) <= symmetry_tolerance<T>;
+  traits.symmetric = symmetric ? *symmetric : asymmetry<T>(host, csr) <= symmetry_tolerance<T>;
   const int workers = useful_parts(host, csr.nonzeros());
   std::vector<Sums> sums(static_cast<std::size_t>(workers));
   std::vector<RowsOfNodes> nodes(static_cast<std::size_t>(workers));
@@ -158,8 +158,8 @@ ChoiceTraits sampled_traits(const Context& context, const CsrMatrix<T>& csr) {
 }
 template ChoiceTraits sampled_traits<float>(const Context&, const CsrMatrix<float>&);
 template ChoiceTraits sampled_traits<double>(const Context&, const CsrMatrix<double>&);
-template ChoiceTraits choice_traits<float>(const Context&, const CsrMatrix<float>&);
-template ChoiceTraits choice_traits<double>(const Context&, const CsrMatrix<double>&);
+template ChoiceTraits choice_traits<float>(const Context&, const CsrMatrix<float>&, std::optional<bool>);
+template ChoiceTraits choice_traits<double>(const Context&, const CsrMatrix<double>&, std::optional<bool>);
 
 namespace {
 

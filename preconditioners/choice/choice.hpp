@@ -16,6 +16,7 @@
 #pragma once
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -38,8 +39,9 @@ struct ChoiceTraits {
   // size.
   std::int64_t unknowns = 1;
 };
+// symmetric: if it is known.
 template <class T>
-ChoiceTraits choice_traits(const Context& host, const CsrMatrix<T>& csr);
+ChoiceTraits choice_traits(const Context& host, const CsrMatrix<T>& csr, std::optional<bool> symmetric = {});
 // Of some thousand rows of a matrix in the memory of a device: to copy all of it would take longer than some solves. It
 // does not look for symmetry, which no candidate on a device needs.
 template <class T>

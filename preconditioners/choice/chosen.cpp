@@ -12,6 +12,7 @@
 #include "core/error.hpp"
 #include "core/extremes.hpp"
 #include "core/statistics.hpp"
+#include "operators/known_symmetry.hpp"
 #include "operators/rows.hpp"
 #include "preconditioners/common/makers.hpp"
 #include "preconditioners/fields/cells.hpp"
@@ -82,9 +83,9 @@ bool Chosen<T>::takes_fields(const LinearOperator<T>& A) const {
   if (!A.abilities().rows || (!may_be_saddle && !may_have_cells)) return false;
   const ContextPtr host = on_host ? this->context() : Context::host();
   const CsrMatrix<T> csr = rows_on_host(A, host, "auto");
-  if (may_be_saddle)
-    return is_saddle_point(find_fields(csr, asymmetry<T>(*host, csr) <= symmetry_tolerance<T>));
-  return find_cells(csr).size > 0 && asymmetry<T>(*host, csr) > symmetry_tolerance<T>;
+  const bool symmetric = is_symmetric_matrix(A, *host, csr);
+  if (may_be_saddle) return is_saddle_point(find_fields(csr, symmetric));
+  return !symmetric && find_cells(csr).size > 0;
 }
 
 template <class T>

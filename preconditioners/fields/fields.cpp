@@ -10,6 +10,7 @@
 #include "core/blas1.hpp"
 #include "core/error.hpp"
 #include "core/statistics.hpp"
+#include "operators/known_symmetry.hpp"
 #include "preconditioners/common/by_solving.hpp"
 #include "preconditioners/common/diagonal.hpp"
 #include "preconditioners/common/entries.hpp"
@@ -29,13 +30,15 @@ namespace {
 // What solves with a matrix like a mass matrix: products only, and few of them, since its condition is small.
 constexpr std::string_view of_mass_like = "chebyshev degree=4 eigenvalue_ratio=10";
 
-// One block, or a Schur complement, as a matrix of the catalogue in the context of the solve. Its pattern decides which
-// format.
+// One block, or a Schur complement, in the context of the solve, in a format by its pattern. Its source spares whatever
+// is set up of it a conversion back to csr.
 template <class T>
-void put(std::unique_ptr<AssembledMatrix<T>>& matrix, const ContextPtr& context, const CsrMatrix<T>& csr) {
+void put(std::unique_ptr<Matrix<T>>& matrix, const ContextPtr& context, const CsrMatrix<T>& csr) {
   const bool on_host = context->space() == Space::host;
+  const CsrMatrix<T> source = on_host ? csr : upload(context, csr);
   std::string format;
-  matrix = in_format<T>(context, on_host ? csr : upload(context, csr), csr.pattern, format);
+  matrix = std::make_unique<Matrix<T>>(source, in_format<T>(context, source, csr.pattern, format),
+                                       MatrixOptions{.changes = false});
 }
 
 template <class T>
@@ -89,7 +92,7 @@ class Fields final : public BySolving<T> {
     const ContextPtr& context = this->context();
     const ContextPtr host = context->space() == Space::host ? context : Context::host();
     const CsrMatrix<T> csr = finite_rows(A, host, name());
-    const bool symmetric = asymmetry<T>(*host, csr) <= symmetry_tolerance<T>;
+    const bool symmetric = is_symmetric_matrix(A, *host, csr);
     FoundFields found;
     if (fields_are_found(options_)) found = find_fields(csr, symmetric);
     FieldList fields = fields_are_found(options_) ? std::move(found.fields) : named_;
@@ -124,18 +127,20 @@ class Fields final : public BySolving<T> {
     std::size_t sum = static_cast<std::size_t>(p.r.size() + p.z.size() + p.t.size() + p.inverse.size() +
                                                p.ones.size() + p.sum.size()) *
                       sizeof(T);
-    // On a host csr shares its arrays.
-    const auto shares = [&](const AssembledMatrix<T>& matrix) { return on_host && matrix.name() == "csr"; };
-    const auto of_matrix = [&](const AssembledMatrix<T>* matrix, std::size_t pattern) {
-      return (matrix ? matrix->bytes() : 0) + (matrix && shares(*matrix) ? 0 : pattern);
+    // csr shares the arrays of the source; on a host the source shares the pattern of the layout.
+    const auto of_matrix = [&](const Matrix<T>* matrix, std::size_t pattern) {
+      if (!matrix) return pattern;
+      const std::size_t source = matrix->assembled()->name() == "csr" ? 0 : matrix->source().bytes();
+      return matrix->running_bytes() + source + (on_host ? 0 : pattern);
     };
     for (std::size_t k = 0; k < p.layout->patterns.size(); ++k)
       sum += p.layout->patterns[k].bytes() +
              of_matrix(p.blocks[k].get(), p.layout->patterns[k].pattern().bytes());
     if (p.S && !has_given_)
       sum += p.layout->schur.bytes() + of_matrix(p.S.get(), p.layout->schur.pattern().bytes());
-    if (has_given_) sum += given_.bytes() + (shares(*p.S) ? 0 : p.S->bytes());
-    if (p.pressure) sum += p.pressure->bytes() + static_cast<std::size_t>(p.weights.size()) * sizeof(T);
+    if (has_given_) sum += of_matrix(p.S.get(), given_.bytes());
+    if (p.pressure)
+      sum += of_matrix(p.pressure.get(), 0) + static_cast<std::size_t>(p.weights.size()) * sizeof(T);
     for (const auto& inner : p.inner) sum += inner.M ? inner.M->bytes() : 0;
     const std::size_t places = on_host ? 0 : 8 * static_cast<std::size_t>(p.layout->permutation.size());
     return sum + places + p.layout->fields.of_row.size() * 4;
@@ -255,7 +260,7 @@ class Fields final : public BySolving<T> {
                                values[p.layout->at(0, 1)], inverse, C);
     require_no_overflow(*host, name(), E.values, E.nonzeros());
     if (asymmetry<T>(*host, E) > symmetry_tolerance<T>) return;  // then it need not be positive definite
-    std::unique_ptr<AssembledMatrix<T>> of_E;
+    std::unique_ptr<Matrix<T>> of_E;
     put(of_E, this->context(), E);
     std::vector<T> diagonal(static_cast<std::size_t>(C.rows()));
     extract_diagonal<T>(*host, C, diagonal.data());
@@ -283,7 +288,7 @@ class Fields final : public BySolving<T> {
     };
     if (p.layout->commuted || has_given_ || inner_of(specs_, called).id != "auto") return set_up();
     const ContextPtr& context = this->context();
-    std::unique_ptr<AssembledMatrix<T>> A01, A10, A11;
+    std::unique_ptr<Matrix<T>> A01, A10, A11;
     put(A01, context, values[p.layout->at(0, 1)]), put(A10, context, values[p.layout->at(1, 0)]);
     if (values[p.layout->at(1, 1)].nonzeros() > 0) put(A11, context, values[p.layout->at(1, 1)]);
     ComplementProbe<T> probe(
@@ -348,8 +353,10 @@ class Fields final : public BySolving<T> {
 
   static std::string formats_of_blocks(const Parts& p) {
     std::string text;
-    const auto add = [&](std::string_view block, const AssembledMatrix<T>* matrix) {
-      if (matrix) text += fmt::format("{} {} {}", text.empty() ? "; formats:" : ",", block, matrix->name());
+    const auto add = [&](std::string_view block, const Matrix<T>* matrix) {
+      if (matrix)
+        text +=
+            fmt::format("{} {} {}", text.empty() ? "; formats:" : ",", block, matrix->assembled()->name());
     };
     const std::vector<std::string>& names = p.layout->fields.names;
     for (std::size_t i = 0, k = 0; i < names.size(); ++i)

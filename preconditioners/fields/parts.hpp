@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/vector.hpp"
-#include "operators/assembled_matrix.hpp"
+#include "operators/matrix/matrix.hpp"
 #include "preconditioners/fields/layout.hpp"
 #include "preconditioners/preconditioner.hpp"
 
@@ -27,18 +27,18 @@ struct FieldParts {
   std::shared_ptr<const FieldLayout> layout;
   std::string text;  // for a person
   std::string why;   // recipe auto took this one
-  std::vector<std::unique_ptr<AssembledMatrix<T>>> blocks;
-  std::unique_ptr<AssembledMatrix<T>> S;         // of M_1
-  bool mass_like = false;                        // it is like a mass matrix (recipes/schur.hpp)
-  T sign = 1, factor = 1;                        // of the assembled complement
-  std::unique_ptr<AssembledMatrix<T>> pressure;  // of cpr-.., and -W_1, -W_2 ..
+  std::vector<std::unique_ptr<Matrix<T>>> blocks;
+  std::unique_ptr<Matrix<T>> S;         // of M_1
+  bool mass_like = false;               // it is like a mass matrix (recipes/schur.hpp)
+  T sign = 1, factor = 1;               // of the assembled complement
+  std::unique_ptr<Matrix<T>> pressure;  // of cpr-.., and -W_1, -W_2 ..
   Vector<T> weights;
   std::vector<Inner> inner;
   mutable Vector<T> r, z, t;  // in the order of the fields; t: 2 n
   Vector<T> inverse, ones;    // D^-1 of the commutator, and of P if there is a constant
   mutable Vector<T> sum;
 
-  const AssembledMatrix<T>& block(std::int64_t i, std::int64_t j) const noexcept {
+  const LinearOperator<T>& block(std::int64_t i, std::int64_t j) const noexcept {
     return *blocks[layout->at(i, j)];
   }
   VectorView<T> part(Vector<T>& v, std::int64_t i) const noexcept {
