@@ -71,7 +71,7 @@ class SimulatedBatches final : public Batches<T> {
 template <class T>
 void Batches<T>::attach(const MultiSystem<T>& system) {
   recorded_ = replayed_ = 0;
-  if (!RecordedSystem<T>(system, system.weights.data).serves_next_solve())
+  if (!RecordedSystem<T>(system).serves_next_solve())
     while (!known_.empty()) forget(known_.size() - 1);
 }
 
@@ -153,9 +153,8 @@ void Batches<T>::queue(const MultiSystem<T>& system, MultiMethod<T>& method,
 template <class T>
 auto Batches<T>::known(const MultiSystem<T>& system, MultiMethod<T>& method,
                        std::span<const ColumnPair> lanes) -> Known* {
-  Known now{.system = RecordedSystem<T>(system, system.weights.data),
-            .addresses = method.addresses(),
-            .position = method.position()};
+  Known now{
+      .system = RecordedSystem<T>(system), .addresses = method.addresses(), .position = method.position()};
   if (!now.system.allowed()) return nullptr;
   if (!column_by_column(system.A).empty() ||
       (system.general_preconditioner() && !column_by_column<T>(*system.M).empty()))

@@ -29,24 +29,9 @@ class BiCgStab final : public StepsOf<L> {
   enum Signal { SignalRR, SignalRho, SignalR0R0, SignalR0V, SignalSS, SignalTS, SignalTT, SignalCount };
   // The divisors of this step and the next. omega and rho count as zero when the two vectors of the dot product are
   // orthogonal up to rounding.
-  static constexpr LaneGuard guards[] = {{.value = SignalR0V,
-                                          .test = Test::nonzero,
-                                          .reason = StopReason::breakdown,
-                                          .meaning = "r0 . A M^-1 p"},
-                                         {.value = SignalTS,
-                                          .test = Test::nonzero,
-                                          .reason = StopReason::breakdown,
-                                          .meaning = "omega = 0: t . s",
-                                          .epsilons = 1,
-                                          .scale_a = SignalTT,
-                                          .scale_b = SignalSS},
-                                         {.value = SignalRho,
-                                          .test = Test::nonzero,
-                                          .reason = StopReason::breakdown,
-                                          .meaning = "rho = r0 . r",
-                                          .epsilons = 1,
-                                          .scale_a = SignalR0R0,
-                                          .scale_b = SignalRR}};
+  static constexpr LaneGuard guards[] = {nonzero(SignalR0V, "r0 . A M^-1 p"),
+                                         nonzero(SignalTS, "omega = 0: t . s", SignalTT, SignalSS),
+                                         nonzero(SignalRho, "rho = r0 . r", SignalR0R0, SignalRR)};
 
   BiCgStab(L& lanes, const SolverOptions&) : Base(lanes) {
     for (LaneVectors<T>* v : {&r_, &r0_, &p_, &v_, &t_}) lanes.add(*v);

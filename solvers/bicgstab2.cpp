@@ -42,28 +42,10 @@ class BiCgStab2 final : public StepsOf<L> {
   };
   // The divisors of this step and the next; the last two count as zero when the vectors of the dot product are
   // orthogonal up to rounding. omega_2 is also 0 if s and t are parallel.
-  static constexpr LaneGuard guards[] = {{.value = SignalR0V,
-                                          .test = Test::nonzero,
-                                          .reason = StopReason::breakdown,
-                                          .meaning = "r0 . A M^-1 u"},
-                                         {.value = SignalR0W,
-                                          .test = Test::nonzero,
-                                          .reason = StopReason::breakdown,
-                                          .meaning = "r0 . A M^-1 v"},
-                                         {.value = SignalNumerator,
-                                          .test = Test::nonzero,
-                                          .reason = StopReason::breakdown,
-                                          .meaning = "omega_2 = 0: t . r",
-                                          .epsilons = 1,
-                                          .scale_a = SignalTT,
-                                          .scale_b = SignalHalfRR},
-                                         {.value = SignalRho,
-                                          .test = Test::nonzero,
-                                          .reason = StopReason::breakdown,
-                                          .meaning = "rho = r0 . r",
-                                          .epsilons = 1,
-                                          .scale_a = SignalR0R0,
-                                          .scale_b = SignalRR}};
+  static constexpr LaneGuard guards[] = {
+      nonzero(SignalR0V, "r0 . A M^-1 u"), nonzero(SignalR0W, "r0 . A M^-1 v"),
+      nonzero(SignalNumerator, "omega_2 = 0: t . r", SignalTT, SignalHalfRR),
+      nonzero(SignalRho, "rho = r0 . r", SignalR0R0, SignalRR)};
 
   BiCgStab2(L& lanes, const SolverOptions&) : Base(lanes) {
     for (LaneVectors<T>* v : {&r_, &r0_, &u_, &v_, &w_, &s_, &t_}) lanes.add(*v);

@@ -25,15 +25,9 @@ class Cg final : public StepsOf<L> {
   static constexpr std::string_view id = "cg";
   static constexpr bool symmetric = true, symmetric_preconditioner = true, scalars_in_coefficients = true;
   enum Signal { SignalRR, SignalPQ, SignalRZ, SignalCount };
-  static constexpr LaneGuard guards[] = {{.value = SignalPQ,
-                                          .test = Test::positive,
-                                          .reason = StopReason::indefinite_operator,
-                                          .meaning = "p . A p"},
-                                         {.value = SignalRZ,
-                                          .test = Test::positive,
-                                          .reason = StopReason::indefinite_preconditioner,
-                                          .meaning = "r . M^-1 r",
-                                          .at_begin = true}};
+  static constexpr LaneGuard guards[] = {
+      positive(SignalPQ, StopReason::indefinite_operator, "p . A p"),
+      positive(SignalRZ, StopReason::indefinite_preconditioner, "r . M^-1 r", true)};
 
   Cg(L& lanes, const SolverOptions&) : Base(lanes) {
     for (LaneVectors<T>* v : {&r_, &p_, &q_}) lanes.add(*v);
@@ -126,7 +120,10 @@ class OneCg final : public OneVector<T, Cg>, public HasCgState<T> {
   using OneVector<T, Cg>::OneVector;
   CgState<T> cg_state() noexcept override { return this->steps_.state(); }
   bool renews() const noexcept override { return true; }
-  void renew(const System<T>& s, VectorView<const T> r) override { this->steps_.renew(s, r); }
+  void renew(const System<T>& s, VectorView<const T> r) override {
+    this->steps_.renew(s, r);
+    this->measure(s);
+  }
 };
 
 constinit const SolverEntry cg = with_reliable_updates(

@@ -69,7 +69,7 @@ class DeviceSteps final : public JudgedSteps<T> {
   std::string_view name() const noexcept override { return "graph"; }
 
   Verdict first(const IterationControl& control) override {
-    return fetch_verdict(*context_, control, measured_signals(method_, *system_));
+    return fetch_verdict(*context_, control, method_.signals());
   }
 
  private:
@@ -86,14 +86,13 @@ class DeviceSteps final : public JudgedSteps<T> {
   // next_solve: an operator or preconditioner that cannot promise to queue the same work in two solves makes the
   // subject different from the subject of every solve before.
   Subject subject(bool next_solve) const {
-    const T* const weights = system_->weights ? system_->weights->entries.data : nullptr;
-    Subject s{RecordedSystem<T>(*system_, weights), system_->x.data};
+    Subject s{RecordedSystem<T>(*system_), system_->x.data};
     if (next_solve && !s.system.serves_next_solve()) s.system.A = 0;
     return s;
   }
   bool may_record() const {
     const bool here = method_.period() <= most_steps && vector_operations_record(*context_) &&
-                      RecordedSystem<T>(*system_, nullptr).allowed();
+                      RecordedSystem<T>(*system_).allowed();
     return counted(*context_, here ? 0 : 1) == 0;  // all parts of a system record, or none
   }
 
@@ -119,8 +118,7 @@ class DeviceSteps final : public JudgedSteps<T> {
   // The step's work and its judge. The judge runs in the last operation of the step if the method allows it, else as a
   // kernel after it.
   void queue_step(int step, int steps) {
-    // The norm with weights is known after the step alone.
-    const bool early = !system_->weights && method_.scalars_in_coefficients(*system_);
+    const bool early = method_.scalars_in_coefficients(*system_);
     DeviceState& device = state();
     // If kernels run long, blocks of the next kernel that are on the device early are spread unevenly over the
     // processors, which costs more than the overlap saves.
@@ -142,7 +140,7 @@ class DeviceSteps final : public JudgedSteps<T> {
   }
 
   Judge<T> judge_of(int step, int steps) const {
-    const Signals<T> signals = measured_signals(method_, *system_);
+    const Signals<T> signals = method_.signals();
     Judge<T> judge{};
     judge.residual_squared = signals.residual_squared;
     judge.guards = static_cast<int>(signals.guards.size());

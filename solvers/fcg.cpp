@@ -42,16 +42,8 @@ class Fcg final : public StepsOf<L> {
   enum Signal { SignalRR, SignalRP, SignalPQ, SignalRZ, SignalCount };
   // p is 0 if the kept directions span M^-1 r; p . A p then says nothing about A.
   static constexpr LaneGuard guards[] = {
-      {.value = SignalRP, .test = Test::nonzero, .reason = StopReason::breakdown, .meaning = "r . p"},
-      {.value = SignalPQ,
-       .test = Test::positive,
-       .reason = StopReason::indefinite_operator,
-       .meaning = "p . A p"},
-      {.value = SignalRZ,
-       .test = Test::positive,
-       .reason = StopReason::indefinite_preconditioner,
-       .meaning = "r . M^-1 r",
-       .at_begin = true}};
+      nonzero(SignalRP, "r . p"), positive(SignalPQ, StopReason::indefinite_operator, "p . A p"),
+      positive(SignalRZ, StopReason::indefinite_preconditioner, "r . M^-1 r", true)};
 
   Fcg(L& lanes, const SolverOptions& options) : Base(lanes), m_(options.directions) {
     lanes.add_block(p_, m_), lanes.add_block(q_, m_);

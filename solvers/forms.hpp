@@ -82,6 +82,8 @@ class OneVector : public Method<T> {
   OneVector(const SolverOptions& options, const WorkspaceLayout& layout)
       : lanes_(layout), steps_(lanes_, options) {
     steps_.prepare();
+    if (weighs_residuals(options))
+      lanes_.add(weighted_), weighted_squared_ = make_vector<T>(layout.context, 1);
   }
   VectorView<T> scratch() noexcept override { return steps_.scratch(); }
   std::array<VectorView<T>, 2> spare() noexcept override { return steps_.spare(); }
@@ -90,11 +92,13 @@ class OneVector : public Method<T> {
   void begin(const System<T>& s, VectorView<const T> r) override {
     steps_.begin(s, r);
     first_ = true;
+    measure(s);
     guard();
   }
   void step(const System<T>& s) override {
     steps_.step(s);
     first_ = false;
+    measure(s);
     guard();
   }
   void finish(const System<T>& s) override {
@@ -110,7 +114,7 @@ class OneVector : public Method<T> {
     guard();
   }
   bool scalars_in_coefficients(const System<T>& s) const noexcept override {
-    return Own::scalars_in_coefficients && !s.general_preconditioner();
+    return Own::scalars_in_coefficients && !s.general_preconditioner() && !weighs();
   }
   Signals<T> signals() const noexcept override {
     return {.residual_squared = residual_squared_,
@@ -119,19 +123,35 @@ class OneVector : public Method<T> {
             .resumable = !Own::cycles};
   }
   VectorView<const T> residual() noexcept override { return steps_.residual(); }
+  VectorView<T> measured(const System<T>& s, VectorView<T> v) override {
+    if (!weighs()) return v;
+    multiply<T>(lanes_.context(), s.weights, v, lanes_.vector(weighted_));
+    return lanes_.vector(weighted_);
+  }
 
  protected:
+  // Called when there is another residual().
+  void measure(const System<T>& s) {
+    if (!weighs()) return;
+    const VectorView<T> v = lanes_.vector(weighted_);
+    multiply<T>(lanes_.context(), s.weights, residual(), v);
+    lanes_.dot(v, v, weighted_squared_.data());
+  }
+
   OneLane<T> lanes_;
   Own steps_;
 
  private:
+  bool weighs() const noexcept { return weighted_.count > 0; }
   void guard() noexcept {
-    residual_squared_ = steps_.signal(0, first_);
+    residual_squared_ = weighs() ? weighted_squared_.data() : steps_.signal(0, first_);
     guard_count_ = 0;
     const auto place = [&](int number) { return number < 0 ? nullptr : steps_.signal(number, first_); };
     for (const LaneGuard& one : steps_.tested(first_)) guards_[guard_count_++] = one.of<T>(place);
   }
 
+  LaneVectors<T> weighted_;  // W r, if residuals are measured with weights
+  Vector<T> weighted_squared_;
   const T* residual_squared_ = nullptr;
   bool first_ = true;
   Guard<T> guards_[most_lane_guards];

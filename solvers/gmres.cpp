@@ -46,14 +46,7 @@ class GmresOf : public StepsOf<L> {
   enum Signal { SignalRR, SignalNext, SignalColumn, SignalCount };
   // No new direction, h_j+1,j <= 16 eps ||A M^-1 v_j||: the Krylov space holds the solution (happy breakdown), or A is
   // singular. Both sides are squared, since squares are what is stored.
-  static constexpr LaneGuard guards[] = {{.value = SignalNext,
-                                          .test = Test::nonzero,
-                                          .reason = StopReason::breakdown,
-                                          .meaning = "h(j+1,j)^2",
-                                          .epsilons = 16,
-                                          .scale_a = SignalColumn,
-                                          .scale_b = SignalColumn,
-                                          .squared = true}};
+  static constexpr LaneGuard guards[] = {direction(SignalNext, "h(j+1,j)^2", SignalColumn)};
 
   GmresOf(L& lanes, const SolverOptions& options)
       : Base(lanes),

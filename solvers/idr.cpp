@@ -37,15 +37,8 @@ class Idr final : public StepsOf<L> {
   static constexpr bool turns = true;
   enum Signal { SignalRR, SignalPivot, SignalTR, SignalTT, SignalOldRR, SignalCount };
   // omega counts as zero if t and r are orthogonal up to rounding.
-  static constexpr LaneGuard guards[] = {
-      {.value = SignalPivot, .test = Test::nonzero, .reason = StopReason::breakdown, .meaning = "p_k . g_k"},
-      {.value = SignalTR,
-       .test = Test::nonzero,
-       .reason = StopReason::breakdown,
-       .meaning = "omega = 0: t . r",
-       .epsilons = 1,
-       .scale_a = SignalTT,
-       .scale_b = SignalOldRR}};
+  static constexpr LaneGuard guards[] = {nonzero(SignalPivot, "p_k . g_k"),
+                                         nonzero(SignalTR, "omega = 0: t . r", SignalTT, SignalOldRR)};
 
   Idr(L& lanes, const SolverOptions& options)
       // No more than n vectors are independent.

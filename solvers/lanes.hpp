@@ -173,26 +173,7 @@ class OneLane {
 };
 
 template <class T>
-struct MultiSystem {
-  const LinearOperator<T>& A;
-  MultiVectorView<const T> B;
-  MultiVectorView<T> X;
-  const Preconditioner<T>* M;
-  VectorView<const T> d;              // the entries of M^-1 if M^-1 is a diagonal, else empty
-  VectorView<const T> weights = {};   // the entries of W; empty: residuals are measured in the 2-norm
-  double largest_inverse_weight = 1;  // no v has ||v|| above it times ||W v||
-  const HasOrder<T>* of = nullptr;    // the operator whose in_order() is A
-
-  const Context& context() const noexcept { return *A.context(); }
-  bool general_preconditioner() const noexcept { return M && d.size == 0; }
-  WorkspaceLayout::Preconditioning preconditioning() const noexcept {
-    using enum WorkspaceLayout::Preconditioning;
-    return general_preconditioner() ? general : M ? diagonal : none;
-  }
-  void count_products(std::int64_t more) const noexcept {
-    of ? of->count_in_order(more) : A.count_products(more);
-  }
-};
+using MultiSystem = SystemOf<T, MultiVectorView>;
 
 // The pairs (lane, lane) of pairs[i].to.
 inline std::vector<ColumnPair> own_lanes(std::span<const ColumnPair> pairs) {

@@ -32,29 +32,46 @@ struct Shield {
   mutable Vector<T> vector;  // n entries if such an operator takes part, else empty
 };
 
-// What measures residuals as ||W r|| with a diagonal W. All of it lies in the space of the context.
-template <class T>
-struct ResidualWeights {
-  VectorView<const T> entries;  // of W, in the order of the system
-  VectorView<T> weighted;       // where W r goes
-  T* squared = nullptr;         // ||W r||^2 of the recurrence
+// What the vectors of a method depend on. A method allocates all of them when it is made, for one layout, and they
+// never move: a recorded address is valid as long as the method exists.
+struct WorkspaceLayout {
+  enum class Preconditioning : unsigned char { none, diagonal, general };
+  ContextPtr context;
+  std::int64_t n = 0;
+  Preconditioning preconditioning = Preconditioning::none;
+  bool operator==(const WorkspaceLayout&) const = default;
 };
-
-// The arguments of one solve of A x = b, and all that a method does with A and M. A method calls these functions
-// instead of the functions of A and M, so that no work after the end of a solve can change what the method keeps.
-template <class T>
-struct System {
+// The arguments of a solve of A x = b, where b and x are one vector or several.
+template <class T, template <class> class View>
+struct SystemOf {
   const LinearOperator<T>& A;
-  VectorView<const T> b;
-  VectorView<T> x;
+  View<const T> b;
+  View<T> x;
   const Preconditioner<T>* M;
-  VectorView<const T> d;                        // the entries of M^-1 if M^-1 is a diagonal, else empty
-  const HasOrder<T>* of = nullptr;              // the operator whose in_order() is A
-  const Shield<T>* shield = nullptr;            // set while steps are queued that may run after the end
-  const ResidualWeights<T>* weights = nullptr;  // null: residuals are measured in the 2-norm
+  VectorView<const T> d;            // the entries of M^-1 if M^-1 is a diagonal, else empty
+  const HasOrder<T>* of = nullptr;  // the operator whose in_order() is A
+  VectorView<const T> weights =
+      {};  // the entries of a diagonal W, if residuals are measured as ||W r||, else empty
 
   const Context& context() const noexcept { return *A.context(); }
   bool general_preconditioner() const noexcept { return M && d.size == 0; }
+  WorkspaceLayout layout() const {
+    using enum WorkspaceLayout::Preconditioning;
+    return {A.context(), A.rows(), general_preconditioner() ? general : M ? diagonal : none};
+  }
+  void count_products(std::int64_t more) const noexcept {
+    of ? of->count_in_order(more) : A.count_products(more);
+  }
+};
+
+// The arguments of a solve with one vector, and all that a method does with A and M. A method calls these functions
+// instead of the functions of A and M, so that no work after the end of a solve can change what the method keeps.
+template <class T>
+struct System : SystemOf<T, VectorView> {
+  const Shield<T>* shield = nullptr;  // set while steps are queued that may run after the end
+
+  using Base = SystemOf<T, VectorView>;
+  using Base::A, Base::M, Base::d, Base::context, Base::general_preconditioner;
   // Whether an operator takes part that does not heed the stop.
   bool needs_shield() const noexcept {
     return !A.recording().heeds_stop || (general_preconditioner() && !M->recording().heeds_stop);
@@ -65,10 +82,6 @@ struct System {
   void product(VectorView<const T> v, VectorView<T> w) const { apply(A, T(1), v, T(0), w); }
   // w := A v, result[0] := v . w
   void product_dot(VectorView<const T> v, VectorView<T> w, T* result) const { apply_dot(A, v, w, result); }
-
-  void count_products(std::int64_t more) const noexcept {
-    of ? of->count_in_order(more) : A.count_products(more);
-  }
 
   // z := M^-1 r
   void precondition(VectorView<const T> r, VectorView<T> z) const {
@@ -102,24 +115,6 @@ struct System {
   }
 };
 
-// What the vectors of a method depend on. A method allocates all of them when it is made, for one layout, and they
-// never move: a recorded address is valid as long as the method exists.
-struct WorkspaceLayout {
-  enum class Preconditioning : unsigned char { none, diagonal, general };
-  ContextPtr context;
-  std::int64_t n = 0;
-  Preconditioning preconditioning = Preconditioning::none;
-  bool operator==(const WorkspaceLayout&) const = default;
-};
-template <class T>
-WorkspaceLayout layout_of(const System<T>& system) {
-  using enum WorkspaceLayout::Preconditioning;
-  return {system.A.context(), system.x.size,
-          system.general_preconditioner() ? general
-          : system.M                      ? diagonal
-                                          : none};
-}
-
 // A vector of a method. On a device it is set to 0, because the kernels of a recorded step load their first
 // elements before they know that the run has ended. Such values are dropped, but a vector that no step has
 // written yet would be read uninitialised.
@@ -147,7 +142,7 @@ struct Guard {
 
 template <class T>
 struct Signals {
-  const T* residual_squared;  // in the context's space
+  const T* residual_squared;  // of ||r||, or of ||W r||; in the context's space
   std::span<const Guard<T>> guards;
   bool cycle_ended = false;  // the basis is full: finish() and begin() must follow
   bool resumable = true;     // step() may follow finish() without begin()
@@ -201,26 +196,12 @@ class Method {
   // After begin() and after each step().
   virtual Signals<T> signals() const noexcept = 0;
   // The residual of the recurrence after begin() and after each step(), until finish(). It is needed if it is measured
-  // with weights (SolverOptions::residual_norm); otherwise a method need not have it.
+  // with weights; otherwise a method need not have it.
   virtual VectorView<const T> residual() noexcept = 0;
+  // v, or W v in another vector if residuals are measured with weights: the vector whose 2-norm counts.
+  virtual VectorView<T> measured(const System<T>& system, VectorView<T> v) = 0;
 };
 
-// Called after begin() and after each step(): the norm of the residual, if a norm other than the norm of signals() is
-// asked for.
-template <class T>
-void measure(Method<T>& method, const System<T>& s) {
-  if (!s.weights) return;
-  const ResidualWeights<T>& w = *s.weights;
-  multiply<T>(s.context(), w.entries, method.residual(), w.weighted);
-  dot<T>(s.context(), w.weighted, w.weighted, w.squared);
-}
-// signals() with that norm.
-template <class T>
-Signals<T> measured_signals(const Method<T>& method, const System<T>& s) noexcept {
-  Signals<T> signals = method.signals();
-  if (s.weights) signals.residual_squared = s.weights->squared;
-  return signals;
-}
 // Whether the options ask for weights.
 inline bool weighs_residuals(const SolverOptions& options) { return options.residual_norm == "diagonal"; }
 

@@ -58,23 +58,13 @@ class MinRes final : public StepsOf<L> {
   enum Signal { SignalRR, SignalSign, SignalGoesOn, SignalBeta, SignalColumn, SignalCount };
   // q . z, to which the step has added what counts as 0: negative if M is indefinite, not by rounding. No new
   // direction, as in GMRES: the space holds the solution, or A is singular.
-  static constexpr LaneGuard guards[] = {{.value = SignalSign,
-                                          .test = Test::positive,
-                                          .reason = StopReason::indefinite_preconditioner,
-                                          .meaning = "r . M^-1 r",
-                                          .at_begin = true},
-                                         {.value = SignalGoesOn,
-                                          .test = Test::nonzero,
-                                          .reason = StopReason::inconsistent,
-                                          .meaning = "b - A x is a null vector of A; further steps"},
-                                         {.value = SignalBeta,
-                                          .test = Test::nonzero,
-                                          .reason = StopReason::breakdown,
-                                          .meaning = "beta(k+1)^2",
-                                          .epsilons = 16,
-                                          .scale_a = SignalColumn,
-                                          .scale_b = SignalColumn,
-                                          .squared = true}};
+  static constexpr LaneGuard guards[] = {
+      positive(SignalSign, StopReason::indefinite_preconditioner, "r . M^-1 r", true),
+      {.value = SignalGoesOn,
+       .test = Test::nonzero,
+       .reason = StopReason::inconsistent,
+       .meaning = "b - A x is a null vector of A; further steps"},
+      direction(SignalBeta, "beta(k+1)^2", SignalColumn)};
 
   MinRes(L& lanes, const SolverOptions& options)
       : Base(lanes),

@@ -52,6 +52,21 @@ struct LaneGuard {
   }
 };
 
+// A number that must be positive.
+constexpr LaneGuard positive(int value, StopReason reason, const char* meaning, bool at_begin = false) {
+  return {value, Test::positive, reason, meaning, at_begin};
+}
+// A divisor. With scales it counts as zero if two vectors are orthogonal up to rounding.
+constexpr LaneGuard nonzero(int value, const char* meaning, int scale_a = -1, int scale_b = -1) {
+  return {value,   Test::nonzero, StopReason::breakdown, meaning, false, scale_a < 0 ? 0.0 : 1.0,
+          scale_a, scale_b};
+}
+
+// The square of the length that is left of a new direction: zero if the length is at most 16 eps of the one before.
+constexpr LaneGuard direction(int value, const char* meaning, int before) {
+  return {value, Test::nonzero, StopReason::breakdown, meaning, false, 16, before, before, true};
+}
+
 // What is known of a method before one is made.
 struct MultiMethodTraits {
   std::string_view id;

@@ -62,7 +62,6 @@ MultiSolveReport MultiSolver<T>::solve(const LinearOperator<T>& A, MultiVectorVi
   const std::int64_t n = A.rows(), k = B.columns;
   const ContextPtr& context = A.context();
   const Space space = context->space();
-  detail::require_options_of_space(options_, *context);
   detail::require_square<T>(name(), A);
   require<T>(B, n, k, space, "B");
   require<T>(X, n, k, space, "X");
@@ -87,7 +86,7 @@ MultiSolveReport MultiSolver<T>::solve(const LinearOperator<T>& A, MultiVectorVi
   const detail::SolveScope scope(A, busy_, name());
   detail::require_memory_of_columns<T>(k);
   const std::int64_t most = std::max<std::int64_t>(1, detail::multi_width(k));
-  const detail::WorkspaceLayout layout{context, n, system.preconditioning()};
+  const detail::WorkspaceLayout layout = system.layout();
   if (!workspace_ || !workspace_->fits(layout, most)) {
     workspace_.reset();  // before the new one, so that memory holds one of them at most
     workspace_ =

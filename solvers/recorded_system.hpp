@@ -15,13 +15,13 @@ struct RecordedSystem {
 
   RecordedSystem() = default;
   template <class S>
-  RecordedSystem(const S& s, const T* its_weights)
+  explicit RecordedSystem(const S& s)
       : A(s.A.serial()),
         M(s.general_preconditioner() ? s.M->serial() : 0),
         work(s.A.recording()),
         preconditioning(M != 0 ? s.M->recording() : Recording{}),
         diagonal(s.d.data),
-        weights(its_weights) {}
+        weights(s.weights.data) {}
 
   bool allowed() const noexcept { return work.allowed && preconditioning.allowed; }
   // Whether A and M promise to queue the same work in two solves.

@@ -37,13 +37,10 @@ SolveReport Solver<T>::solve(const LinearOperator<T>& A, VectorView<const T> b, 
   const detail::System<T> system{
       A, b, x, M, detail::diagonal_of_inverse<T>(name(), needs_symmetric_preconditioner(), A, M)};
   const detail::SolveScope scope(A, busy_, name());
-  if (const detail::WorkspaceLayout layout = detail::layout_of(system);
-      !workspace_ || workspace_->layout != layout) {
+  if (const detail::WorkspaceLayout layout = system.layout(); !workspace_ || workspace_->layout != layout) {
     workspace_.reset();  // before the new one, so that memory holds one of them at most
     workspace_ = std::make_unique<detail::Workspace<T>>(layout, make_method(layout));
   }
-  if (const auto bad = detail::first_not_finite<T>(*context, x, workspace_->number))
-    throw BadArgument(detail::guess_text("the initial guess", *bad));
   const VectorBlock<const T> N = detail::null_space_of<T>(options_, null_space_, context, n,
                                                           workspace_->constant, workspace_->components);
   return detail::solve_one_vector<T>(name(), options_, system, observer, *workspace_, N);

@@ -48,13 +48,10 @@ template <class T>
 class HostSteps final : public Steps<T> {
  public:
   HostSteps(Method<T>& method, const System<T>& system) : method_(method), system_(&system) {}
-  Verdict first(const IterationControl& control) override {
-    return control.read(measured_signals(method_, *system_));
-  }
+  Verdict first(const IterationControl& control) override { return control.read(method_.signals()); }
   Verdict next(const IterationControl& control, std::int64_t) override {
     method_.step(*system_);
-    measure(method_, *system_);
-    return control.read(measured_signals(method_, *system_));
+    return control.read(method_.signals());
   }
   std::int64_t settle(const IterationControl&, Verdict&) override { return 0; }
   void change_system(const System<T>& system) noexcept override { system_ = &system; }
@@ -89,7 +86,6 @@ void shielded_step(Method<T>& method, const System<T>& system, const Shield<T>& 
   System<T> shielded = system;
   shielded.shield = &shield;
   method.step(shielded);
-  measure(method, shielded);
 }
 
 // Steps on a simulated device, which records nothing. It does them steps_ahead() before next() returns them, as a GPU
@@ -99,7 +95,7 @@ class FetchedSteps final : public Steps<T> {
  public:
   FetchedSteps(Method<T>& method, const System<T>& system) : method_(method), system_(&system) {}
   Verdict first(const IterationControl& control) override {
-    return fetch_verdict(system_->context(), control, measured_signals(method_, *system_));
+    return fetch_verdict(system_->context(), control, method_.signals());
   }
   Verdict next(const IterationControl& control, std::int64_t left) override {
     if (returned_ == done_.size()) {
@@ -109,8 +105,7 @@ class FetchedSteps final : public Steps<T> {
       for (std::int64_t k = std::clamp<std::int64_t>(left, 1, most); k > 0; --k) {
         prepare(shield_, method_, *system_);
         shielded_step(method_, *system_, shield_);
-        done_.push_back({fetch_verdict(system_->context(), control, measured_signals(method_, *system_)),
-                         method_.phase()});
+        done_.push_back({fetch_verdict(system_->context(), control, method_.signals()), method_.phase()});
         const Verdict& verdict = done_.back().verdict;
         const bool end = verdict.event != StopReason::running || verdict.reached;
         ended = ended || end;
@@ -160,24 +155,29 @@ class FetchedSteps final : public Steps<T> {
 
 // Everything that a solver keeps from one solve to the next. A solve of another layout gets another
 // workspace, so vectors, recorded graphs and plans of kernels begin and end together: no graph can outlive
-// the vectors whose addresses it contains.
+// the vectors whose addresses it contains. Here is what solves of one and of several vectors share.
 template <class T>
-struct Workspace {
-  Workspace(const WorkspaceLayout& for_layout, std::unique_ptr<Method<T>> its_method)
-      : layout(for_layout), method(std::move(its_method)), number(layout.context, 1) {}
-  // What belongs to a GPU is destroyed with that GPU as the current one.
-  ~Workspace() {
-    const DeviceScope scope(*layout.context);
-    resident_steps.reset(), graph_steps.reset();
-  }
+struct WorkspaceParts {
+  explicit WorkspaceParts(const WorkspaceLayout& of) : layout(of), number(of.context, 1) {}
   const WorkspaceLayout layout;
-  const std::unique_ptr<Method<T>> method;
+  Vector<T> number;  // one entry, in the space of the solve; norms are left there
   // If options or set_null_space() ask for it: the vector of the option, and one entry for each vector.
   Vector<T> constant, components;
-  Vector<T> number;  // one entry, in the space of the solve; norms are left there
-  // For residuals that are measured with weights: W in the caller's order, the place of W r, and its square.
-  Vector<T> weights, weighted, weighted_squared;
+  Vector<T> weights;  // W in the caller's order, if residuals are measured with weights
+  Vector<T> column;   // made when one of several columns is looked at
   InAnOrder<T> in_an_order;
+};
+
+template <class T>
+struct Workspace : WorkspaceParts<T> {
+  Workspace(const WorkspaceLayout& of, std::unique_ptr<Method<T>> its_method)
+      : WorkspaceParts<T>(of), method(std::move(its_method)) {}
+  // What belongs to a GPU is destroyed with that GPU as the current one.
+  ~Workspace() {
+    const DeviceScope scope(*this->layout.context);
+    resident_steps.reset(), graph_steps.reset();
+  }
+  const std::unique_ptr<Method<T>> method;
   // Made when first used. They refer to `method`, so they are destroyed before it.
   std::unique_ptr<Steps<T>> graph_steps, resident_steps;
 };

@@ -4,105 +4,54 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <cmath>
-#include <limits>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "core/error.hpp"
 #include "core/memory.hpp"
-#include "operators/kernel_loading.hpp"
-#include "solvers/driver/column_residuals.hpp"
-#include "solvers/driver/course.hpp"
-#include "solvers/driver/followed_order.hpp"
-#include "solvers/driver/rounding.hpp"
+#include "solvers/driver/driver.hpp"
 
 namespace protean::detail {
 namespace {
 
-// A column and its course.
+// One column in vectors of its own, to look at.
 template <class T>
-struct Column final : Course<T> {
-  using Course<T>::Course;
-  bool in_lane() const noexcept { return lane >= 0; }
-  // Columns that have not ended run, or wait for the others.
-  bool runs() const noexcept { return in_lane() && !this->waits(); }
+struct TakenOut {
+  TakenOut(const ContextPtr& context, std::int64_t n) {
+    for (Vector<T>* v : {&b, &x, &residual, &spare[0], &spare[1]}) *v = Vector<T>(context, n);
+  }
+  Vector<T> b, x, residual, spare[2];
+};
 
-  std::int32_t number = 0;
-  std::int32_t lane = -1;  // -1: it has ended
-  bool first = true;       // no step since begin()
-  LaneScalars<T> scalars{};
-  std::vector<double> history;  // residuals of the steps since the last look
-  std::int64_t begun_at = 0;  // MultiMethod::steps() at begin(), and the steps of others that it missed since
+// One for each of some columns: 2-norms, and norms by SolverOptions::residual_norm.
+struct ColumnNorms {
+  std::vector<double> two, measured;
 };
 
 template <class T>
-class ColumnsRun final : private Inquiry<T> {
+class ColumnsRun final : public Driver<ColumnsRun<T>, ColumnsInOrder<T>> {
+  using Base = Driver<ColumnsRun<T>, ColumnsInOrder<T>>;
+  friend Base;
+
  public:
   ColumnsRun(const SolverOptions& options, const MultiSystem<T>& callers, MultiWorkspace<T>& workspace,
              MultiSolveObserver* observer, std::span<const StoppingRule> rules,
              const VectorBlock<const T>& null_space)
-      : callers_(callers),
+      : Base(workspace.method->traits().id, options, callers, null_space, workspace, {*workspace.method},
+             static_cast<std::size_t>(callers.b.columns), rules, workspace.method->period()),
         workspace_(workspace),
         method_(*workspace.method),
-        observer_(observer),
-        in_order_(callers, null_space, workspace.in_an_order, {method_}),
-        residuals_(in_order_, workspace),
-        findings_{.method = method_.traits().id,
-                  .preconditioner = callers.M ? callers.M->name() : std::string_view()} {
-    const auto k = static_cast<std::size_t>(callers.B.columns);
-    columns_.reserve(k), shown_.resize(k), relative_.resize(k), runs_.resize(k), reasons_.resize(k);
-    for (std::size_t c = 0; c < k; ++c)
-      columns_.emplace_back(rules.empty() ? options.stopping : rules[c], findings_).number =
-          static_cast<std::int32_t>(c);
-  }
-  ColumnsRun(const ColumnsRun&) = delete;
-  ColumnsRun& operator=(const ColumnsRun&) = delete;
-
-  MultiSolveReport operator()() {
-    in_order_.begin();
-    report_.product = in_words(system().A);
-    if (system().M) report_.preconditioner = system().d.size > 0 ? "diagonal" : in_words(*system().M);
-    if (context().space() == Space::device && !workspace_.batches)
-      workspace_.batches = make_batches<T>(method_.context(), method_.most());
-    batches_ = workspace_.batches.get();
-    if (batches_) batches_->attach(system());
-    if (!columns_.empty()) begin();
-    while (running() > 0) {
-      advance();
-      look();
-    }
-    report_.iterations = iteration();
-    report_.steps = batches_ ? batches_->name() : context().simulated() ? "simulated" : "host";
-    // The last format may have another product than the first.
-    if (const std::string product = in_words(system().A); product != report_.product)
-      report_.product += "; then " + product;
-    return report();
-  }
+        observer_(observer) {}
 
  private:
-  using Columns = std::vector<Column<T>*>;
+  using Base::callers_, Base::columns_, Base::in_order_, Base::context, Base::system;
+  using typename Base::Columns;
 
-  const Context& context() const noexcept { return callers_.context(); }
-  const MultiSystem<T>& system() const noexcept { return in_order_.system(); }
   static std::string in_words(const LinearOperator<T>& A) {
     const std::string why = column_by_column(A);
     return why.empty() ? "in one pass" : "column by column: " + why;
-  }
-  double seconds() const {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
-  }
-  std::int64_t running() const {
-    return std::count_if(columns_.begin(), columns_.end(), [](const Column<T>& c) { return c.in_lane(); });
-  }
-  // Of the column with the most.
-  std::int64_t iteration() const {
-    std::int64_t most = 0;
-    for (const Column<T>& c : columns_) most = std::max(most, c.report().iterations);
-    return most;
   }
   // Pairs (lane, lane) of the columns that run.
   std::vector<ColumnPair> lanes() const {
@@ -112,77 +61,123 @@ class ColumnsRun final : private Inquiry<T> {
     return pairs;
   }
 
-  void begin() {
-    method_.reset(multi_width(system().B.columns));
-    const ColumnNorms norms_of_b = residuals_.norms_of_b();
-    std::vector<typename Course<T>::Beginning> beginnings(columns_.size());
-    Columns started;
-    for (Column<T>& c : columns_) {
-      typename Course<T>::Beginning& of = beginnings[static_cast<std::size_t>(c.number)];
-      const auto number = static_cast<std::size_t>(c.number);
-      of.two_rhs_norm = norms_of_b.two[number], of.rhs_norm = norms_of_b.measured[number];
-      of.largest_inverse_weight = system().largest_inverse_weight;
-      if (of.two_rhs_norm != 0) {
-        c.lane = c.number;
-        started.push_back(&c);
+  void attach() {
+    report_.product = in_words(system().A);
+    if (system().M) report_.preconditioner = system().d.size > 0 ? "diagonal" : in_words(*system().M);
+    if (context().space() == Space::device && !workspace_.batches)
+      workspace_.batches = make_batches<T>(method_.context(), method_.most());
+    batches_ = workspace_.batches.get();
+    if (batches_) batches_->attach(system());
+  }
+
+  void measure_rhs() {
+    method_.reset(multi_width(system().b.columns));
+    std::vector<ColumnPair> all;
+    for (const Column<T>& c : columns_) all.push_back({c.number, c.number});
+    copy_columns<T>(context(), system().x, method_.x(), all);
+    vectors_ = method_.free(method_.width());
+    copy_columns<T>(context(), system().b, vectors_, all);
+    method_.mark(method_.chosen(), all);
+    multi_dot<T>(context(), vectors_, vectors_, method_.chosen(), workspace_.squares.data());
+    const ColumnNorms norms = norms_of(all);
+    for (std::size_t c = 0; c < columns_.size(); ++c)
+      columns_[c].beginning.two_rhs_norm = norms.two[c], columns_[c].beginning.rhs_norm = norms.measured[c];
+  }
+  // A lane in a vector of its own.
+  VectorView<T> taken_out(const MultiVectorView<const T>& V, std::int32_t j) {
+    Vector<T>& v = workspace_.column;
+    if (v.size() != V.rows) v = Vector<T>(method_.context(), V.rows);
+    copy_column<T>(context(), V, j, v);
+    return v;
+  }
+  VectorView<const T> b_of(const Column<T>& c) { return taken_out(system().b, c.number); }
+  void check_null_space(const Column<T>& c) {
+    Vector<T> q(method_.context(), method_.rows()), d(method_.context(), method_.rows());
+    detail::check_null_space<T>(system().A, in_order_.null_space(), b_of(c), c.beginning.two_rhs_norm, q, d,
+                                workspace_.number);
+  }
+  void project_x(const Column<T>& c) { project(method_.x(), c.lane); }
+  void project(const MultiVectorView<T>& V, std::int32_t lane) {
+    const VectorView<T> v = taken_out(V, lane);
+    detail::project<T>(context(), in_order_.null_space(), v, workspace_.components);
+    const ColumnPair back{0, lane};
+    copy_columns<T>(context(), as_column(VectorView<const T>(v)), V, {&back, 1});
+  }
+
+  // In free vectors of the method, of which other lanes are lost. With few columns they are packed.
+  void compute_truth(const Columns& of) {
+    const std::int64_t width = method_.width(), narrow = multi_width(std::ssize(of));
+    const bool packed = 2 * narrow <= width;
+    std::vector<ColumnPair> own, from_b;
+    lane_of_.assign(columns_.size(), -1);
+    std::int32_t next = 0;
+    for (const Column<T>* c : of) {
+      const std::int32_t lane = packed ? next++ : c->lane;
+      lane_of_[static_cast<std::size_t>(c->number)] = lane;
+      own.push_back({c->lane, lane}), from_b.push_back({c->number, lane});
+    }
+    MultiVectorView<const T> x = method_.x();
+    vectors_ = method_.free(width);
+    if (packed) {
+      const MultiVectorView<T> copies = method_.free(narrow);
+      fill<T>(context(), T(0), VectorView<T>{copies.data, copies.rows * narrow, copies.space});
+      copy_columns<T>(context(), method_.x(), copies, own);
+      x = copies, vectors_ = method_.free(narrow, true);
+    }
+    const LinearOperator<T>* const given = given_matrix_of(system().A);
+    method_.product(given ? *given : system().A, x, vectors_, own_lanes(own));
+    multi_residual<T>(context(), system().b, vectors_, from_b, workspace_.squares.data());
+    const ColumnNorms norms = norms_of(from_b);
+    ++report_.products;
+    for (std::size_t i = 0; i < of.size(); ++i) {
+      of[i]->report().true_residual = norms.measured[i], of[i]->two_norm = norms.two[i];
+      if (in_order_.null_space().count > 0) project(vectors_, from_b[i].to);
+    }
+  }
+
+  // One for each of some columns: 2-norms, and norms by SolverOptions::residual_norm.
+  struct ColumnNorms {
+    std::vector<double> two, measured;
+  };
+  // Of lanes pairs[i].to of the vectors, whose squares are known.
+  ColumnNorms norms_of(std::span<const ColumnPair> pairs) {
+    ColumnNorms found;
+    found.two = found.measured = norms(pairs, vectors_, workspace_.squares.data());
+    if (system().weights.size == 0) return found;
+    Vector<T>& ones = workspace_.ones;
+    if (ones.size() == 0) {
+      ones = Vector<T>(method_.context(), method_.most());
+      fill<T>(context(), T(1), ones);
+    }
+    found.measured = norms(pairs, method_.weigh(system(), vectors_, ones.data()), method_.weighted_squared());
+    return found;
+  }
+  // From their squares, or anew if a square is out of range.
+  std::vector<double> norms(std::span<const ColumnPair> pairs, const MultiVectorView<const T>& V,
+                            const T* squared) {
+    std::vector<T> squares(static_cast<std::size_t>(V.columns));
+    copy<T>(context(), VectorView<const T>{squared, V.columns, context().space()},
+            {squares.data(), V.columns, Space::host});
+    std::vector<double> found;
+    for (const ColumnPair pair : pairs) {
+      constexpr T smallest_safe = std::numeric_limits<T>::min() / std::numeric_limits<T>::epsilon();
+      const T square = squares[static_cast<std::size_t>(pair.to)];
+      if (std::isfinite(square) && square > smallest_safe) {
+        found.push_back(std::sqrt(static_cast<double>(square)));
         continue;
       }
-      const ColumnPair zero{-1, c.number};
-      copy_columns<T>(context(), residuals_.vectors(), system().X, {&zero, 1});
-      c.end_with_zero();
-      leave(c);
+      found.push_back(norm<T>(context(), taken_out(V, pair.to), workspace_.number));
     }
-    if (!started.empty()) {
-      copy_columns<T>(context(), system().X, method_.x(), lanes());
-      const std::int32_t first = started.front()->number;
-      residuals_.check_null_space(first, norms_of_b.two[static_cast<std::size_t>(first)]);
-      for (const Column<T>* c : started) residuals_.project(method_.x(), c->lane);
-      const ColumnNorms norms = compute_truth(started);
-      Columns continued;
-      for (std::size_t i = 0; i < started.size(); ++i) {
-        Column<T>* const c = started[i];
-        typename Course<T>::Beginning& of = beginnings[static_cast<std::size_t>(c->number)];
-        of.two_initial_residual = norms.two[i], of.initial_residual = norms.measured[i];
-        of.in_null_space = residuals_.in_null_space(c->number);
-        const bool goes_on = c->begin(of);
-        remember(*c, of.initial_residual);
-        if (goes_on)
-          continued.push_back(c);
-        else
-          give_back(*c);
-      }
-      begin_methods(continued);
-      // The state after begin() is judged as a step is.
-      for (Column<T>* c : continued) {
-        c->stepped(0, verdict_of(*c));
-        c->history.assign(1, c->verdict().residual);
-      }
-      pack();
-    }
-    in_order_.method_begins();
-    look();
+    return found;
   }
 
-  // b - A x of these columns. Other lanes of the free vectors are lost.
-  ColumnNorms compute_truth(const Columns& of) {
+  void begin(const Columns& of) {
     std::vector<ColumnPair> pairs;
-    for (const Column<T>* c : of) pairs.push_back({c->number, c->lane});
-    ColumnNorms norms = residuals_.compute(pairs);
-    ++report_.products;
-    for (std::size_t i = 0; i < of.size(); ++i) of[i]->report().true_residual = norms.measured[i];
-    return norms;
-  }
-
-  // The method begins in the lanes of these columns from b - A x, as compute_truth() left it.
-  void begin_methods(const Columns& of) {
-    if (of.empty()) return;
-    std::vector<ColumnPair> pairs;
-    for (const Column<T>* c : of) pairs.push_back({residuals_.lane_of(c->number), c->lane});
+    for (const Column<T>* c : of) pairs.push_back({lane_of_[static_cast<std::size_t>(c->number)], c->lane});
     method_.mark(method_.chosen(), pairs);
-    method_.begin(system(), residuals_.vectors(), pairs);
+    method_.begin(system(), vectors_, pairs);
     const std::vector<LaneScalars<T>> now = read_scalars();
     for (Column<T>* c : of) {
-      c->begun();
       c->first = true, c->begun_at = method_.steps();
       c->scalars = now[static_cast<std::size_t>(c->lane)];
     }
@@ -216,7 +211,7 @@ class ColumnsRun final : private Inquiry<T> {
   void advance() {
     const std::vector<ColumnPair> of = lanes();
     if (batches_) {
-      batches_->next(system(), method_, of, room(), done_);
+      batches_->next(system(), method_, of, this->room(observer_), done_);
       return take(done_);
     }
     method_.step(system(), of);
@@ -228,12 +223,6 @@ class ColumnsRun final : private Inquiry<T> {
         const LaneScalars<T>& scalars = now[static_cast<std::size_t>(c.lane)];
         stepped(c, scalars, {static_cast<double>(scalars[residual])});
       }
-  }
-  // How many steps may be computed before the next stop of the observer.
-  std::int64_t room() const {
-    constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
-    const std::int64_t stop = observer_ ? observer_->next_stop() : most;
-    return stop > iteration() ? stop - iteration() : most;
   }
   void take(const typename Batches<T>::Done& done) {
     std::size_t most = 0;
@@ -249,63 +238,25 @@ class ColumnsRun final : private Inquiry<T> {
     if (squares.empty()) return;
     c.first = false, c.scalars = scalars;
     for (const double square : squares) c.history.push_back(std::sqrt(square));
-    c.stepped(std::ssize(squares), verdict_of(c));
+    Base::stepped(c, std::ssize(squares), verdict_of(c));
   }
 
-  // Between two steps: the observer, the verdicts, and what follows from them.
-  void look() {
-    const bool go_on = observe();
-    const bool new_values = system().A.revision() != revision_;
-    const auto stops = [&](const Column<T>& c) { return new_values || c.asks_for_truth(cycle_ended(c)); };
-    bool any = false;
-    for (Column<T>& c : columns_) {
-      if (!c.in_lane()) continue;
-      judge(c, go_on);
-      any = any || stops(c);
-    }
-    if (!any) return;
-    if (batches_) {
-      // What is in flight has changed the columns, so it counts.
-      batches_->settle(done_);
-      take(done_);
-      for (Column<T>& c : columns_)
-        if (c.in_lane()) judge(c, go_on);
-    }
-    // If nobody runs on, columns that wait begin again, too.
-    const bool together = std::none_of(columns_.begin(), columns_.end(),
-                                       [&](const Column<T>& c) { return c.runs() && !stops(c); });
-    Columns looked_at, again;
-    for (Column<T>& c : columns_)
-      if (c.in_lane() && (stops(c) || (c.waits() && together))) looked_at.push_back(&c);
-    form_iterates(looked_at);
-    for (const Column<T>* c : looked_at) residuals_.project(method_.x(), c->lane);
-    (void)compute_truth(looked_at);
-    if (new_values) {
-      revision_ = system().A.revision();
-      in_order_.refresh_preconditioner();
-    }
-    for (Column<T>* c : looked_at) {
-      const Next next = c->follow(new_values, cycle_ended(*c), *this);
-      if (next == Next::end) give_back(*c);
-      if (next == Next::begin) again.push_back(c);
-    }
-    // Otherwise they wait.
-    if (!method_.traits().cycles || together) begin_methods(again);
-    pack();
+  bool settle(bool) {
+    if (!batches_) return false;
+    batches_->settle(done_);
+    take(done_);
+    return true;
   }
-  bool cycle_ended(const Column<T>& c) const { return c.runs() && c.steps_since_begin() == method_.period(); }
-  void form_iterates(const Columns& of) {
+  void finish(const Columns& of) {
     if (!method_.traits().finishes) return;
     std::vector<LaneSteps> steps;
     for (const Column<T>* c : of)
       if (c->runs()) steps.push_back({c->lane, c->steps_since_begin()});
     method_.finish(system(), steps);
   }
-  void judge(Column<T>& c, bool go_on) {
-    if (!c.history.empty()) remember(c, c.history.back());
-    c.judge(c.history, go_on, seconds());
-    c.history.clear();
-  }
+  // Methods of several lanes have no reliable updates.
+  void renew(Column<T>&) {}
+  void correct() {}
 
   // On a device it may have stopped some steps before the others.
   bool resumes(const Course<T>& of) override {
@@ -316,18 +267,16 @@ class ColumnsRun final : private Inquiry<T> {
     return method_.go_on(c.lane, missed);
   }
 
-  bool leaves_rounding(const std::string& why) override { return leave_rounding(system().A, why); }
-
   Evidence<T> evidence(const Course<T>& of) override {
     const auto& c = static_cast<const Column<T>&>(of);
-    TakenOut<T>& out = taken_out();
-    copy_column<T>(context(), system().B, c.number, out.b);
+    TakenOut<T>& out = evidence_vectors();
+    copy_column<T>(context(), system().b, c.number, out.b);
     copy_column<T>(context(), method_.x(), c.lane, out.x);
-    copy_column<T>(context(), residuals_.vectors(), residuals_.lane_of(c.number), out.residual);
+    copy_column<T>(context(), vectors_, lane_of_[static_cast<std::size_t>(c.number)], out.residual);
     return evidence_of(system(), out);
   }
-  Evidence<T> evidence_for_caller() override { return evidence_of(callers_, taken_out()); }
-  TakenOut<T>& taken_out() {
+  Evidence<T> evidence_for_caller() override { return evidence_of(callers_, evidence_vectors()); }
+  TakenOut<T>& evidence_vectors() {
     if (!taken_out_) taken_out_.emplace(method_.context(), method_.rows());
     return *taken_out_;
   }
@@ -338,22 +287,14 @@ class ColumnsRun final : private Inquiry<T> {
             workspace_.number};
   }
 
-  // Returns a column that has ended to the caller.
-  void give_back(Column<T>& c) {
+  void give_back_x(const Column<T>& c) {
     const ColumnPair pair{c.lane, c.number};
-    copy_columns<T>(context(), method_.x(), system().X, {&pair, 1});
-    leave(c);
-  }
-  void leave(Column<T>& c) {
-    c.lane = -1;
-    const StopReason reason = c.report().reason;
-    broken_ += reason == StopReason::breakdown || reason == StopReason::indefinite_preconditioner;
-    c.report().seconds = seconds();
+    copy_columns<T>(context(), method_.x(), system().x, {&pair, 1});
   }
 
   // The columns that run, in as few lanes as hold them; which lanes run, and their scalars. Then the limits of a GPU.
   void pack() {
-    const std::int64_t left = running();
+    const std::int64_t left = this->running();
     if (left == 0) return;
     if (const std::int64_t width = multi_width(left); width < method_.width()) {
       std::vector<ColumnPair> keep;
@@ -382,39 +323,40 @@ class ColumnsRun final : private Inquiry<T> {
   }
 
   MultiSolveReport report() {
-    in_order_.bring_back();
-    const std::vector<BadEntry> bad =
-        columns_not_finite<T>(method_.context(), callers_.X, workspace_.number, workspace_.column);
-    auto next = bad.begin();
+    report_.iterations = this->iteration();
+    report_.steps = batches_ ? batches_->name() : context().simulated() ? "simulated" : "host";
+    // The last format may have another product than the first.
+    if (const std::string product = in_words(system().A); product != report_.product)
+      report_.product += "; then " + product;
     for (Column<T>& c : columns_) {
-      std::optional<BadEntry> entry;
-      if (next != bad.end() && next->column == c.number) entry = *next++;
-      c.conclude(c.report().iterations > 0 ? entry : std::nullopt, *this);
       c.report().steps = report_.steps;
       // Each is a graph of its own.
       if (batches_) c.report().graphs_recorded = c.report().graphs_made = batches_->recorded();
       report_.columns.push_back(std::move(c.report()));
     }
-    report_.seconds = seconds();
-    count_solve(context(), report_.seconds);
+    report_.seconds = this->now_;
     return std::move(report_);
   }
 
   bool observe() {
     if (!observer_) return true;
+    Shown& shown = shown_;
+    shown.clear();
+    std::int64_t broken = 0;
     for (const Column<T>& c : columns_) {
-      if (c.in_lane() && !c.history.empty()) remember(c, c.history.back());
-      runs_[static_cast<std::size_t>(c.number)] = c.in_lane();
-      reasons_[static_cast<std::size_t>(c.number)] = c.report().reason;
+      const StopReason reason = c.report().reason;
+      shown.residuals.push_back(c.residual), shown.relative.push_back(c.relative(c.residual));
+      shown.runs.push_back(c.in_lane()), shown.reasons.push_back(reason);
+      broken += reason == StopReason::breakdown || reason == StopReason::indefinite_preconditioner;
     }
-    const MultiIterationInfo info{.iteration = iteration(),
-                                  .running = running(),
-                                  .broken = broken_,
-                                  .residuals = shown_,
-                                  .relative_residuals = relative_,
-                                  .runs = runs_,
-                                  .reasons = reasons_,
-                                  .seconds = seconds()};
+    const MultiIterationInfo info{.iteration = this->iteration(),
+                                  .running = this->running(),
+                                  .broken = broken,
+                                  .residuals = shown.residuals,
+                                  .relative_residuals = shown.relative,
+                                  .runs = shown.runs,
+                                  .reasons = shown.reasons,
+                                  .seconds = this->now_};
     if (observer_->reads_solution(info)) show_solution();
     const bool go_on = observer_->on_iteration(info);
     in_order_.require_change();
@@ -424,31 +366,24 @@ class ColumnsRun final : private Inquiry<T> {
     std::vector<ColumnPair> pairs;
     for (const Column<T>& c : columns_)
       if (c.in_lane()) pairs.push_back({c.lane, c.number});
-    if (!pairs.empty()) copy_columns<T>(context(), method_.x(), system().X, pairs);
+    if (!pairs.empty()) copy_columns<T>(context(), method_.x(), system().x, pairs);
     in_order_.show_solution();
   }
-  // For the observer.
-  void remember(const Column<T>& c, double residual) {
-    const auto number = static_cast<std::size_t>(c.number);
-    shown_[number] = residual, relative_[number] = c.relative(residual);
-  }
+  // Of all columns, for the observer.
+  struct Shown {
+    std::vector<double> residuals, relative;
+    std::vector<unsigned char> runs;
+    std::vector<StopReason> reasons;
+    void clear() noexcept { residuals.clear(), relative.clear(), runs.clear(), reasons.clear(); }
+  };
 
-  const MultiSystem<T>& callers_;
   MultiWorkspace<T>& workspace_;
   MultiMethod<T>& method_;
   MultiSolveObserver* const observer_;
-  FollowedOrder<ColumnsInOrder<T>> in_order_;
-  ColumnResiduals<T> residuals_;
-
-  Findings findings_;
-  std::int64_t broken_ = 0;
-  const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
-  Revision revision_ = callers_.A.revision();
+  MultiVectorView<T> vectors_{};       // b - A x of some columns
+  std::vector<std::int32_t> lane_of_;  // in which lane of these the one of a column lies
   MultiSolveReport report_;
-  std::vector<Column<T>> columns_;
-  std::vector<double> shown_, relative_;  // residuals, for the observer
-  std::vector<unsigned char> runs_;
-  std::vector<StopReason> reasons_;
+  Shown shown_;
   std::optional<TakenOut<T>> taken_out_;  // made when a column is looked at
   Batches<T>* batches_ = nullptr;         // of a device
   typename Batches<T>::Done done_;
@@ -465,17 +400,9 @@ void require_memory_of_columns(std::int64_t k) {
 }
 
 template <class T>
-MultiSolveReport solve_columns(const SolverOptions& options, const MultiSystem<T>& given,
+MultiSolveReport solve_columns(const SolverOptions& options, const MultiSystem<T>& system,
                                MultiWorkspace<T>& workspace, MultiSolveObserver* observer,
                                std::span<const StoppingRule> rules, const VectorBlock<const T>& null_space) {
-  MultiSystem<T> system = given;
-  for (const BadEntry& bad :
-       columns_not_finite<T>(system.A.context(), system.X, workspace.number, workspace.column))
-    throw BadArgument(guess_text(fmt::format("the initial guess of column {}", bad.column), bad));
-  if (weighs_residuals(options)) {
-    system.largest_inverse_weight = make_weights<T>(system.A, options, workspace.weights, workspace.number);
-    system.weights = workspace.weights;
-  }
   return ColumnsRun<T>(options, system, workspace, observer, rules, null_space)();
 }
 

@@ -4,37 +4,30 @@
 #include <memory>
 #include <span>
 
-#include "core/device_checks.hpp"
 #include "solvers/batches.hpp"
 #include "solvers/multi_method.hpp"
-#include "solvers/ordered_solve.hpp"
 #include "solvers/solve_report.hpp"
+#include "solvers/steps.hpp"
 
 namespace protean::detail {
 
 // What a solver keeps from one solve to the next.
 template <class T>
-struct MultiWorkspace {
+struct MultiWorkspace : WorkspaceParts<T> {
   MultiWorkspace(MakeMultiMethod<T> make, const SolverOptions& options, const WorkspaceLayout& of,
                  std::int64_t most)
-      : layout(of), method(make(options, of, most)), number(of.context, 1), squares(of.context, most) {}
+      : WorkspaceParts<T>(of), method(make(options, of, most)), squares(of.context, most) {}
   ~MultiWorkspace() {
     const DeviceScope scope(*method->context());
     batches.reset();
   }
   bool fits(const WorkspaceLayout& of, std::int64_t most) const {
-    return layout == of && method->most() >= most;
+    return this->layout == of && method->most() >= most;
   }
-  const WorkspaceLayout layout;
   const std::unique_ptr<MultiMethod<T>> method;
-  Vector<T> number;   // norms are left there
   Vector<T> squares;  // of norms, one for each lane
-  Vector<T> ones;     // as many; of a solve that weighs residuals, as are the weights
-  Vector<T> weights;
-  Vector<T> column;                // made when one column is looked at
-  Vector<T> constant, components;  // of a null space
+  Vector<T> ones;     // as many; of a solve that weighs residuals
   std::unique_ptr<Batches<T>> batches;
-  InAnOrder<T> in_an_order;
 };
 
 // Throws OutOfMemory if the host has no memory for what a solve keeps of k columns, besides vectors.

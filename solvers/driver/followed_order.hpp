@@ -23,12 +23,8 @@ struct OneInOrder {
   using View = VectorView<T>;
   using Copy = Vector<T>;
 
-  static VectorView<const T> b(const System& s) noexcept { return s.b; }
-  static View x(const System& s) noexcept { return s.x; }
   static int columns(const System&) noexcept { return 1; }
-  static VectorView<const T> weights(const System& s) noexcept {
-    return s.weights ? s.weights->entries : VectorView<const T>{};
-  }
+  static std::string guess(const BadEntry&) { return "the initial guess"; }
   static View like(const VectorView<const T>& v, Vector<T>& memory) {
     return {memory.data(), v.size, memory.space()};
   }
@@ -46,18 +42,6 @@ struct OneInOrder {
   int lanes() const noexcept { return 1; }
   std::vector<View> kept() const { return method.kept_vectors(steps->runs_ahead()); }
   Copy copy_of_one(const ContextPtr& context, std::int64_t rows) const { return Copy(context, rows); }
-  System in_order(const HasOrder<T>* of, const System& callers, View own_b, View own_x,
-                  const Preconditioner<T>* M, VectorView<const T> own_weights) {
-    if (callers.weights) weights_ = {own_weights, callers.weights->weighted, callers.weights->squared};
-    return {of->in_order(),
-            own_b,
-            own_x,
-            M,
-            M ? M->inverse_diagonal() : VectorView<const T>{},
-            of,
-            nullptr,
-            callers.weights ? &weights_ : nullptr};
-  }
   void changed(const System& now, bool begun) noexcept {
     if (begun) method.order_changed();
     steps->change_system(now);
@@ -65,7 +49,6 @@ struct OneInOrder {
 
   Method<T>& method;
   Steps<T>* const& steps;  // the pointer to the present ones
-  ResidualWeights<T> weights_ = {};
 };
 
 // And of several, whose method keeps lanes.
@@ -77,10 +60,10 @@ struct ColumnsInOrder {
   using Input = MultiVectorView<const T>;
   using Copy = MultiVector<T>;
 
-  static Input b(const System& s) noexcept { return s.B; }
-  static View x(const System& s) noexcept { return s.X; }
-  static int columns(const System& s) noexcept { return static_cast<int>(s.B.columns); }
-  static VectorView<const T> weights(const System& s) noexcept { return s.weights; }
+  static int columns(const System& s) noexcept { return static_cast<int>(s.b.columns); }
+  static std::string guess(const BadEntry& bad) {
+    return fmt::format("the initial guess of column {}", bad.column);
+  }
   static View like(const Input& v, Vector<T>& memory) {
     return {memory.data(), v.rows,        v.columns, v.layout == VectorLayout::columns ? v.rows : v.columns,
             v.layout,      memory.space()};
@@ -102,17 +85,6 @@ struct ColumnsInOrder {
   std::vector<View> kept() const { return method.kept_lanes(); }
   Copy copy_of_one(const ContextPtr& context, std::int64_t rows) const {
     return Copy(context, rows, method.width(), VectorLayout::interleaved);
-  }
-  System in_order(const HasOrder<T>* of, const System& callers, View own_b, View own_x,
-                  const Preconditioner<T>* M, VectorView<const T> own_weights) {
-    return {of->in_order(),
-            own_b,
-            own_x,
-            M,
-            M ? M->inverse_diagonal() : VectorView<const T>{},
-            own_weights,
-            callers.largest_inverse_weight,
-            of};
   }
   void changed(const System&, bool) noexcept {}
 
@@ -166,7 +138,7 @@ class FollowedOrder final : private OrderFollower {
   }
   // Copies x to the caller's.
   void show_solution() const {
-    if (order_.size() > 0) Form::apply_inverse(order_, own_x(), Form::x(callers_));
+    if (order_.size() > 0) Form::apply_inverse(order_, own_x(), callers_.x);
   }
   // x is the caller's from here on. No step follows.
   void bring_back() {
@@ -176,14 +148,14 @@ class FollowedOrder final : private OrderFollower {
 
  private:
   const ContextPtr& context() const noexcept { return callers_.A.context(); }
-  View own_b() const { return Form::like(Form::b(callers_), own_.b); }
-  View own_x() const { return Form::like(Form::x(callers_), own_.x); }
+  View own_b() const { return Form::like(callers_.b, own_.b); }
+  View own_x() const { return Form::like(callers_.x, own_.x); }
 
   Permuted permuted() const override {
     const int columns = Form::columns(callers_), lanes = form_.lanes();
     const bool diagonal = callers_.d.size > 0;
     // b, x, and x at the end; then what all columns share.
-    const int others = 3 * columns + (Form::weights(callers_).size > 0 ? 1 : 0) + (diagonal ? 1 : 0) +
+    const int others = 3 * columns + (callers_.weights.size > 0 ? 1 : 0) + (diagonal ? 1 : 0) +
                        static_cast<int>(callers_null_space_.count);
     return {others + lanes * static_cast<int>(form_.kept().size()), callers_.M && !diagonal ? 2 * lanes : 0};
   }
@@ -197,10 +169,9 @@ class FollowedOrder final : private OrderFollower {
     Change change;
     change.to = next;
     if (next.size() > 0) {
-      has_memory(own_.b, Form::entries(Form::b(callers_))),
-          has_memory(own_.x, Form::entries(Form::x(callers_)));
+      has_memory(own_.b, Form::entries(callers_.b)), has_memory(own_.x, Form::entries(callers_.x));
       has_memory(own_.null_space, callers_null_space_.count * n);
-      if (Form::weights(callers_).size > 0) has_memory(own_.weights, n);
+      if (callers_.weights.size > 0) has_memory(own_.weights, n);
       if (callers_.M) {
         // The one of an earlier solve in this order, so that a recorded graph can be used again.
         const bool known = order_.size() == 0 && own_.M && own_.M->is_of(*callers_.M, next);
@@ -216,13 +187,13 @@ class FollowedOrder final : private OrderFollower {
   void adopt_order() noexcept override {
     const Permutation from = std::exchange(order_, change_.to);
     null_space_ = callers_null_space_;
-    VectorView<const T> weights = Form::weights(callers_);
+    VectorView<const T> weights = callers_.weights;
     try {
       for (const View& v : change_.kept) permute(from, v);
-      if (from.size() > 0) Form::apply_inverse(from, own_x(), Form::x(callers_));
+      if (from.size() > 0) Form::apply_inverse(from, own_x(), callers_.x);
       if (order_.size() > 0) {
-        Form::apply(order_, Form::x(callers_), own_x());
-        Form::apply(order_, Form::b(callers_), own_b());
+        Form::apply(order_, callers_.x, own_x());
+        Form::apply(order_, callers_.b, own_b());
         if (callers_null_space_.count > 0)
           null_space_ = in_order(order_, callers_null_space_, own_.null_space);
         if (weights.size > 0) {
@@ -235,7 +206,9 @@ class FollowedOrder final : private OrderFollower {
     ordered_.reset();
     if (order_.size() > 0) {
       own_.M = std::move(change_.M);
-      ordered_.emplace(form_.in_order(has_order_, callers_, own_b(), own_x(), own_.M.get(), weights));
+      const Preconditioner<T>* const M = own_.M.get();
+      const VectorView<const T> d = M ? M->inverse_diagonal() : VectorView<const T>{};
+      ordered_.emplace(System{has_order_->in_order(), own_b(), own_x(), M, d, has_order_, weights});
     }
     form_.changed(system(), !change_.kept.empty());
     change_ = {};
