@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "core/blas1.hpp"
+#include "core/blas1_instances.hpp"
 #include "core/device_checks.hpp"
 #include "core/error.hpp"
 #include "core/multi_loops.hpp"
@@ -417,42 +418,13 @@ void multi_divide(const Context& context, const T* s, MultiVectorView<T> V, cons
   });
 }
 
-#define PROTEAN_INSTANTIATE(T)                                                                               \
-  template void copy_columns<T>(const Context&, MultiVectorView<const T>, MultiVectorView<T>,                \
-                                std::span<const ColumnPair>);                                                \
-  template void multi_scale<T>(const Context&, std::type_identity_t<T>, MultiVectorView<T>);                 \
-  template void multi_residual<T>(const Context&, MultiVectorView<const T>, MultiVectorView<T>,              \
-                                  std::span<const ColumnPair>, T*);                                          \
-  template void multi_dot<T>(const Context&, MultiVectorView<const T>, MultiVectorView<const T>, const T*,   \
-                             T*);                                                                            \
-  template void multi_dot_pair<T>(const Context&, MultiVectorView<const T>, MultiVectorView<const T>,        \
-                                  const T*, T*, T*);                                                         \
-  template void multi_scalar_product<T>(const Context&, std::int64_t, Coefficient<T>, Coefficient<T>,        \
-                                        const T*, T*);                                                       \
-  template void multi_axpby<T>(const Context&, Coefficient<T>, MultiVectorView<const T>, Coefficient<T>,     \
-                               MultiVectorView<T>, const T*, T*);                                            \
-  template void multi_bicgstab_half<T>(const Context&, Coefficient<T>, MultiVectorView<const T>,             \
-                                       VectorView<const T>, MultiVectorView<T>, MultiVectorView<T>,          \
-                                       const T*, T*);                                                        \
-  template void multi_bicgstab_update<T>(const Context&, Coefficient<T>, MultiVectorView<const T>,           \
-                                         Coefficient<T>, MultiVectorView<const T>, MultiVectorView<const T>, \
-                                         MultiVectorView<const T>, MultiVectorView<T>, MultiVectorView<T>,   \
-                                         const T*, T*, T*);                                                  \
-  template void multi_bicgstab_direction<T>(const Context&, MultiVectorView<const T>, Coefficient<T>,        \
-                                            Coefficient<T>, MultiVectorView<const T>, VectorView<const T>,   \
-                                            MultiVectorView<T>, MultiVectorView<T>, const T*);               \
-  template void multi_multiply<T>(const Context&, VectorView<const T>, MultiVectorView<const T>,             \
-                                  MultiVectorView<T>, const T*);                                             \
-  template void multi_cg_residual<T>(const Context&, Coefficient<T>, MultiVectorView<const T>,               \
-                                     VectorView<const T>, MultiVectorView<T>, const T*, T*, T*);             \
-  template void multi_cg_direction<T>(const Context&, Coefficient<T>, VectorView<const T>,                   \
-                                      MultiVectorView<const T>, Coefficient<T>, MultiVectorView<T>,          \
-                                      MultiVectorView<T>, const T*);                                         \
-  template void multi_block_dot<T>(const Context&, MultiVectorBlock<const T>, MultiVectorView<const T>,      \
-                                   const T*, T*);                                                            \
-  template void multi_block_axpy<T>(const Context&, std::type_identity_t<T>, MultiVectorBlock<const T>,      \
-                                    const T*, MultiVectorView<T>, const T*, T*);                             \
-  template void multi_divide<T>(const Context&, const T*, MultiVectorView<T>, const T*);
+#define PROTEAN_INSTANTIATE(T)                                                                           \
+  PROTEAN_MULTI_BLAS1_INSTANCES(T);                                                                      \
+  template void multi_scale<T>(const Context&, std::type_identity_t<T>, MultiVectorView<T>);             \
+  template void multi_axpby<T>(const Context&, Coefficient<T>, MultiVectorView<const T>, Coefficient<T>, \
+                               MultiVectorView<T>, const T*, T*);                                        \
+  template void multi_block_axpy<T>(const Context&, std::type_identity_t<T>, MultiVectorBlock<const T>,  \
+                                    const T*, MultiVectorView<T>, const T*, T*);
 PROTEAN_INSTANTIATE(float)
 PROTEAN_INSTANTIATE(double)
 #undef PROTEAN_INSTANTIATE

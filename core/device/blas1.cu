@@ -1,5 +1,6 @@
 #include "core/device/blas1.hpp"
 
+#include "core/blas1_instances.hpp"
 #include "core/device/copy.hpp"
 #include "core/device/kernel_tools.cuh"
 #include "core/device/narrow.hpp"
@@ -346,35 +347,10 @@ void block_axpy(const Context& context, T factor, VectorBlock<const T> V, const 
   if (result) device::dot<T>(context, w, w, result);
 }
 
-#define PROTEAN_INSTANTIATE(T)                                                                             \
-  template void copy<T>(const Context&, VectorView<const T>, VectorView<T>);                               \
-  template void fill<T>(const Context&, T, VectorView<T>);                                                 \
-  template void axpby<T>(const Context&, Coefficient<T>, VectorView<const T>, Coefficient<T>, bool,        \
-                         VectorView<T>);                                                                   \
-  template void multiply<T>(const Context&, VectorView<const T>, VectorView<const T>, VectorView<T>);      \
-  template void reciprocal<T>(const Context&, VectorView<T>, T*);                                          \
-  template void max_abs<T>(const Context&, VectorView<const T>, T*);                                       \
-  template void scalar_product<T>(const Context&, Coefficient<T>, Coefficient<T>, T*);                     \
-  template void dot<T>(const Context&, VectorView<const T>, VectorView<const T>, T*);                      \
-  template void dot_pair<T>(const Context&, VectorView<const T>, VectorView<const T>, VectorView<const T>, \
-                            T*);                                                                           \
-  template void axpy_dot<T>(const Context&, Coefficient<T>, VectorView<const T>, VectorView<T>, T*);       \
-  template void multiply_add<T>(const Context&, VectorView<const T>, VectorView<const T>, Coefficient<T>,  \
-                                VectorView<T>);                                                            \
-  template void cg_residual<T>(const Context&, Coefficient<T>, VectorView<const T>, VectorView<const T>,   \
-                               VectorView<T>, T*);                                                         \
-  template void cg_direction<T>(const Context&, Coefficient<T>, VectorView<const T>, VectorView<const T>,  \
-                                Coefficient<T>, VectorView<T>, VectorView<T>);                             \
-  template void bicgstab_direction<T>(const Context&, VectorView<const T>, Coefficient<T>, Coefficient<T>, \
-                                      VectorView<const T>, VectorView<const T>, VectorView<T>,             \
-                                      VectorView<T>);                                                      \
-  template void bicgstab_half<T>(const Context&, Coefficient<T>, VectorView<const T>, VectorView<const T>, \
-                                 VectorView<T>, VectorView<T>, T*);                                        \
-  template void bicgstab_update<T>(const Context&, Coefficient<T>, VectorView<const T>, Coefficient<T>,    \
-                                   VectorView<const T>, VectorView<const T>, VectorView<const T>,          \
-                                   VectorView<T>, VectorView<T>, T*);                                      \
-  template void block_dot<T>(const Context&, VectorBlock<const T>, VectorView<const T>, T*);               \
-  template void block_axpy<T>(const Context&, T, VectorBlock<const T>, const T*, VectorView<T>, T*);
+#define PROTEAN_INSTANTIATE(T)                                                                      \
+  PROTEAN_BLAS1_INSTANCES(T);                                                                       \
+  template void axpby<T>(const Context&, Coefficient<T>, VectorView<const T>, Coefficient<T>, bool, \
+                         VectorView<T>);
 PROTEAN_INSTANTIATE(float)
 PROTEAN_INSTANTIATE(double)
 #undef PROTEAN_INSTANTIATE
