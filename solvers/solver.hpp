@@ -68,8 +68,8 @@ class Solver {
   void set_null_space(VectorBlock<const T> N);
 
   const SolverOptions& options() const noexcept { return options_; }
-  // Sets StoppingRule::max_seconds of later solves, for a solve whose setup has taken a part of the time.
-  PROTEAN_HIDDEN void set_max_seconds(double seconds) noexcept { options_.stopping.max_seconds = seconds; }
+  // Of later solves, for a solve whose setup, or whose earlier parts, have taken a part of the limits.
+  PROTEAN_HIDDEN void set_stopping(const StoppingRule& rule) noexcept { options_.stopping = rule; }
   virtual std::string_view name() const noexcept = 0;
   // Whether the method only takes a symmetric M: cg, minres.
   virtual bool needs_symmetric_preconditioner() const noexcept = 0;

@@ -62,10 +62,7 @@ class SystemSolver<T>::ColumnsRun final : public SystemSolver<T>::Run {
       copy_columns<T>(*context, MultiVectorView<const T>(X_), x, pairs);
       part_b_ = b.view(), part_x_ = x.view();
     }
-    if (!of_.multi_solver_) {
-      of_.multi_solver_ = std::make_unique<MultiSolver<T>>(of_.method_, of_.options_of_method());
-      of_.multi_solver_->set_null_space(of_.null_space_);
-    }
+    of_.make_method(2);
     SolverOptions options = of_.multi_solver_->options();
     options.stopping = steering_rule(rules);
     MultiSolveReport part = this->steered(
@@ -171,14 +168,8 @@ MultiSolveResult SystemSolver<T>::multi_solve(SystemMatrix<T>& matrix, MultiVect
   detail::require_memory_of_columns<T>(B.columns);
   std::vector<StoppingRule> left(rules.begin(), rules.end());
   if (rules.empty()) left.assign(static_cast<std::size_t>(B.columns), settings_.solver.stopping);
-  Sequence& now = *sequence_;
-  now.columns = std::max<std::int64_t>(B.columns, 1);
-  now.used_seconds = 0, now.max_seconds = rules.empty() ? settings_.solver.stopping.max_seconds : 0;
-  for (const StoppingRule& rule : rules) now.max_seconds = std::max(now.max_seconds, rule.max_seconds);
-  if (now.ended == StopReason::running) set_up_preconditioner(matrix);
-  for (StoppingRule& rule : left) rule.max_seconds = std::max(rule.max_seconds - before_.setup, 0.0);
   MultiSolveResult result;
-  ColumnsRun run(*this, matrix, changes, B, X, observer, std::move(left), result);
+  ColumnsRun run(*this, matrix, changes, B, X, observer, set_up_within(matrix, std::move(left)), result);
   run();
   result.report = std::move(run.report);
   return result;

@@ -270,7 +270,7 @@ bool SystemSolver<T>::Run::change_method() {
     return go_on(left);
   } catch (const OutOfMemory& error) { methods.refuse(error.what(), of_.settings_.on_note); }
   of_.method_ = before, now.restart = 0;
-  of_.multi_solver_.reset();
+  of_.solver_.reset(), of_.multi_solver_.reset();
   methods.bring_back(X_, report.columns);
   if (running.empty()) return false;
   methods.watch_no_more();
@@ -307,7 +307,7 @@ bool SystemSolver<T>::Run::learn_of_method() {
   const auto last = std::find_if(outcome_.method_changes.rbegin(), outcome_.method_changes.rend(),
                                  [](const auto& one) { return one.action == MethodChange::Action::changed; });
   if (last == outcome_.method_changes.rend()) return false;
-  of_.multi_solver_.reset();  // it has the restart of this solve
+  of_.solver_.reset(), of_.multi_solver_.reset();  // they have the restart of this solve
   const std::string place = fmt::format("took the place of {} at iteration {}", last->from, last->iteration);
   of_.method_reason_ = fmt::format("{} {}: {}", last->to, place, last->reason);
   if (report.converged() && now.seen == matrix_.A().revision())

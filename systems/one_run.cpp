@@ -12,8 +12,8 @@ class SystemSolver<T>::OneRun final : public SystemSolver<T>::Run {
  public:
   using Run::report;
   OneRun(SystemSolver& of, SystemMatrix<T>& matrix, Changes changes, VectorView<const T> b, VectorView<T> x,
-         SolveObserver* observer, SolveOutcome& outcome)
-      : Run(of, matrix, changes, detail::as_column(x), {of.solver_->options().stopping}, false, outcome),
+         SolveObserver* observer, std::vector<StoppingRule> rules, SolveOutcome& outcome)
+      : Run(of, matrix, changes, detail::as_column(x), std::move(rules), false, outcome),
         b_(b),
         x_(x),
         numbered_(first_of(this->make_schedule(observer), observer)) {}
@@ -39,24 +39,18 @@ class SystemSolver<T>::OneRun final : public SystemSolver<T>::Run {
      public:
       bool on_iteration(const IterationInfo&) override { return false; }
     } stop;
-    of_.solver_->set_max_seconds(0);
+    StoppingRule rule = this->rules_.front();
+    rule.max_seconds = 0;
+    of_.solver_->set_stopping(rule);
     return as_several(
         of_.solver_->solve(matrix_.A(), b_, x_, nullptr, ended == StopReason::interrupted ? &stop : nullptr));
   }
 
-  // A later part has a solver of its own.
   MultiSolveReport solve_part(std::vector<StoppingRule> rules) override {
-    std::unique_ptr<Solver<T>> later;
-    if (later_) {
-      SolverOptions options = of_.options_of_method();
-      options.stopping = rules.front();
-      of_.solver_.reset();  // before the new one, so that memory holds one of them at most
-      later = make_solver<T>(of_.method_, options);
-      later->set_null_space(of_.null_space_);
-    }
-    Solver<T>& solver = later ? *later : *of_.solver_;
+    of_.make_method(1);
+    Solver<T>& solver = *of_.solver_;
+    solver.set_stopping(rules.front());
     const SolverOptions& options = solver.options();
-    later_ = true;
     return this->steered(numbered_.observer(), options, trial_of(options), {}, [&](SolveObserver* observer) {
       return as_several(solver.solve(matrix_.A(), b_, x_, of_.used_preconditioner(), observer));
     });
@@ -85,7 +79,6 @@ class SystemSolver<T>::OneRun final : public SystemSolver<T>::Run {
   const VectorView<const T> b_;
   const VectorView<T> x_;
   detail::Numbered numbered_;
-  bool later_ = false;
 };
 
 template <class T>
@@ -98,14 +91,9 @@ SolveResult SystemSolver<T>::solve(SystemMatrix<T>& matrix, VectorView<const T> 
   const Changes changes = set_up_matrix(matrix, 1);
   const typename SystemMatrix<T>::Use use(matrix);
   preparing.unlock();
-  Sequence& now = *sequence_;
-  now.max_seconds = settings_.solver.stopping.max_seconds, now.used_seconds = 0;
-  // set_up() may have ended already.
-  if (now.ended == StopReason::running) set_up_preconditioner(matrix);
-  // The setup counts.
-  solver_->set_max_seconds(std::max(now.max_seconds - before_.setup, 0.0));
   SolveResult result;
-  OneRun run(*this, matrix, changes, b, x, observer, result);
+  OneRun run(*this, matrix, changes, b, x, observer, set_up_within(matrix, {settings_.solver.stopping}),
+             result);
   run();
   result.report = std::move(run.report.columns.front());
   return result;

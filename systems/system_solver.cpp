@@ -179,6 +179,18 @@ void SystemSolver<T>::set_up(SystemMatrix<T>& matrix, std::int64_t columns) {
 }
 
 template <class T>
+std::vector<StoppingRule> SystemSolver<T>::set_up_within(SystemMatrix<T>& matrix,
+                                                         std::vector<StoppingRule> rules) {
+  Sequence& now = *sequence_;
+  now.columns = std::max<std::int64_t>(std::ssize(rules), 1);
+  now.used_seconds = 0, now.max_seconds = rules.empty() ? settings_.solver.stopping.max_seconds : 0;
+  for (const StoppingRule& rule : rules) now.max_seconds = std::max(now.max_seconds, rule.max_seconds);
+  if (now.ended == StopReason::running) set_up_preconditioner(matrix);
+  for (StoppingRule& rule : rules) rule.max_seconds = std::max(rule.max_seconds - before_.setup, 0.0);
+  return rules;
+}
+
+template <class T>
 void SystemSolver<T>::describe(SystemMatrix<T>& matrix, SolveOutcome& result) {
   result.format = matrix.format(), result.kernel = matrix.kernel(), result.order = matrix.order();
   result.format_reason = matrix.format_reason(), result.choice = matrix.choice();

@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <protean/core/export.hpp>
 #include <protean/core/multi_vector.hpp>
@@ -106,6 +107,10 @@ class SystemSolver {
   Changes set_up_matrix(SystemMatrix<T>& matrix, std::int64_t columns);
   // again: a solve has broken down with it. Return the seconds.
   PROTEAN_HIDDEN double set_up_preconditioner(SystemMatrix<T>& matrix, bool again = false);
+  // Sets up the preconditioner unless set_up() was ended, and returns the rules of all columns with what is left of the
+  // time: the setup counts.
+  PROTEAN_HIDDEN std::vector<StoppingRule> set_up_within(SystemMatrix<T>& matrix,
+                                                         std::vector<StoppingRule> rules);
   PROTEAN_HIDDEN void explain_setup(SolveReport& report, StopReason ended) const;
   PROTEAN_HIDDEN void renew_preconditioner(const LinearOperator<T>& A, bool again);
   PROTEAN_HIDDEN void choose_preconditioner(const LinearOperator<T>& A);

@@ -29,7 +29,9 @@ class OneVectorRun final : public Driver<OneVectorRun<T>, OneInOrder<T>> {
         observer_(observer),
         workspace_(workspace),
         host_steps_(method_, callers_),
-        fetched_steps_(method_, callers_) {}
+        fetched_steps_(method_, callers_) {
+    if (context().simulated()) steps_ = &fetched_steps_;
+  }
   ~OneVectorRun() {
     if (rows_) rows_->keep_rows(false);
   }
@@ -45,7 +47,6 @@ class OneVectorRun final : public Driver<OneVectorRun<T>, OneInOrder<T>> {
   SolveReport& written() noexcept { return column().report(); }
 
   void attach() {
-    if (context().simulated()) steps_ = &fetched_steps_;
 #if defined(PROTEAN_HAVE_CUDA)
     if (context().space() == Space::device && !context().simulated()) steps_ = steps_on_device();
 #endif
