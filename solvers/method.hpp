@@ -1,4 +1,4 @@
-// The interface between a Krylov method and the driver in driver/one_vector.cpp: begin(), step(), finish(), and the
+// The interface between a Krylov method and the driver (driver/one_vector.cpp): begin(), step(), finish(), and the
 // scalars that decide whether the solve goes on. Private to solvers/.
 //
 // begin() and step() only call vector operations, the operator and the preconditioner. Scalars stay in the

@@ -1,4 +1,4 @@
-// The interface between a method for several columns side by side and its driver in driver/columns.cpp: begin(),
+// The interface between a method for several columns side by side and the driver (driver/columns.cpp): begin(),
 // step(), finish(), and for each column the scalars that decide whether it goes on. Private to solvers/.
 //
 // Vectors lie in lanes 0 .. width - 1 of interleaved vectors. A lane that does not run holds a column that has ended,

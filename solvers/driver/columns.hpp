@@ -1,4 +1,4 @@
-// The driver of solves with several right-hand sides. Private to solvers/.
+// Solves with several right-hand sides. Private to solvers/.
 #pragma once
 #include <cstdint>
 #include <memory>

@@ -1,6 +1,6 @@
 // The course of the solve of one system: its stopping rule, its report, and what follows from the numbers of its steps.
-// The driver of one right-hand side (one_vector.cpp) has one course, the driver of several (columns.cpp) one for each
-// column. A driver computes and carries out; the course alone decides. Private to solvers/.
+// The driver (driver.hpp) has a course for each right-hand side. It computes and carries out; the course alone decides.
+// Private to solvers/.
 //
 // Between two steps:  judge()            the verdict, the observer and the limits say whether b - A x is needed;
 //                     follow()           b - A x says what comes next;

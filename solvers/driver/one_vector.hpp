@@ -1,4 +1,4 @@
-// The driver of a solve with one right-hand side. Private to solvers/.
+// A solve with one right-hand side. Private to solvers/.
 #pragma once
 #include <string_view>
 
