@@ -25,15 +25,6 @@
 
 namespace protean::detail {
 
-template <class T>
-MultiVectorView<T> as_columns(const VectorView<T>& v) noexcept {
-  return as_column(v);
-}
-template <class T>
-const MultiVectorView<T>& as_columns(const MultiVectorView<T>& V) noexcept {
-  return V;
-}
-
 // A right-hand side and its course.
 template <class T>
 struct Column final : Course<T> {

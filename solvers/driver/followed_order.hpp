@@ -15,33 +15,31 @@
 
 namespace protean::detail {
 
+// One vector as several.
+template <class T>
+MultiVectorView<T> as_columns(const VectorView<T>& v) noexcept {
+  return as_column(v);
+}
+template <class T>
+const MultiVectorView<T>& as_columns(const MultiVectorView<T>& V) noexcept {
+  return V;
+}
+
 // What FollowedOrder asks of one right-hand side.
 template <class T>
 struct OneInOrder {
   using Number = T;
   using System = detail::System<T>;
-  using View = VectorView<T>;
-  using Copy = Vector<T>;
+  static constexpr VectorLayout layout = VectorLayout::columns;  // of kept()
 
-  static int columns(const System&) noexcept { return 1; }
   static std::string guess(const BadEntry&) { return "the initial guess"; }
-  static View like(const VectorView<const T>& v, Vector<T>& memory) {
-    return {memory.data(), v.size, memory.space()};
-  }
-  static std::int64_t entries(const VectorView<const T>& v) { return v.size; }
-  static void apply(const Permutation& P, VectorView<const T> from, View to) {
-    P.template apply<T>(from, to);
-  }
-  static void apply_inverse(const Permutation& P, VectorView<const T> from, View to) {
-    P.template apply_inverse<T>(from, to);
-  }
-  static void copy(const Context& context, VectorView<const T> from, View to) {
-    protean::copy<T>(context, from, to);
-  }
-
+  static VectorView<T> view(const MultiVectorView<T>& V) noexcept { return {V.data, V.rows, V.space}; }
   int lanes() const noexcept { return 1; }
-  std::vector<View> kept() const { return method.kept_vectors(steps->runs_ahead()); }
-  Copy copy_of_one(const ContextPtr& context, std::int64_t rows) const { return Copy(context, rows); }
+  std::vector<MultiVectorView<T>> kept() const {
+    std::vector<MultiVectorView<T>> kept;
+    for (const VectorView<T>& v : method.kept_vectors(steps->runs_ahead())) kept.push_back(as_column(v));
+    return kept;
+  }
   void changed(const System& now, bool begun) noexcept {
     if (begun) method.order_changed();
     steps->change_system(now);
@@ -56,36 +54,14 @@ template <class T>
 struct ColumnsInOrder {
   using Number = T;
   using System = MultiSystem<T>;
-  using View = MultiVectorView<T>;
-  using Input = MultiVectorView<const T>;
-  using Copy = MultiVector<T>;
+  static constexpr VectorLayout layout = VectorLayout::interleaved;
 
-  static int columns(const System& s) noexcept { return static_cast<int>(s.b.columns); }
   static std::string guess(const BadEntry& bad) {
     return fmt::format("the initial guess of column {}", bad.column);
   }
-  static View like(const Input& v, Vector<T>& memory) {
-    return {memory.data(), v.rows,        v.columns, v.layout == VectorLayout::columns ? v.rows : v.columns,
-            v.layout,      memory.space()};
-  }
-  static std::int64_t entries(const Input& v) { return entries_of(v.rows, v.columns, sizeof(T)); }
-  static void apply(const Permutation& P, const Input& from, const View& to) {
-    P.template multi_apply<T>(from, to);
-  }
-  static void apply_inverse(const Permutation& P, const Input& from, const View& to) {
-    P.template multi_apply_inverse<T>(from, to);
-  }
-  static void copy(const Context& context, const Input& from, const View& to) {
-    std::vector<ColumnPair> all;
-    for (std::int32_t lane = 0; lane < from.columns; ++lane) all.push_back({lane, lane});
-    copy_columns<T>(context, from, to, all);
-  }
-
+  static const MultiVectorView<T>& view(const MultiVectorView<T>& V) noexcept { return V; }
   int lanes() const noexcept { return static_cast<int>(method.width()); }
-  std::vector<View> kept() const { return method.kept_lanes(); }
-  Copy copy_of_one(const ContextPtr& context, std::int64_t rows) const {
-    return Copy(context, rows, method.width(), VectorLayout::interleaved);
-  }
+  std::vector<MultiVectorView<T>> kept() const { return method.kept_lanes(); }
   void changed(const System&, bool) noexcept {}
 
   MultiMethod<T>& method;
@@ -96,7 +72,7 @@ class FollowedOrder final : private OrderFollower {
  public:
   using T = typename Form::Number;
   using System = typename Form::System;
-  using View = typename Form::View;
+  using View = MultiVectorView<T>;
 
   // The caller's system, its null space, and what the solver keeps from one solve to the next. All of it outlives this.
   FollowedOrder(const System& callers, VectorBlock<const T> null_space, InAnOrder<T>& own, Form form)
@@ -121,7 +97,7 @@ class FollowedOrder final : private OrderFollower {
 
   // Takes the order that the operator has.
   void begin() {
-    if (!has_order_ || has_order_->order().size() == 0 || Form::columns(callers_) == 0) return;
+    if (!has_order_ || has_order_->order().size() == 0 || b().columns == 0) return;
     prepare_order(has_order_->order());
     adopt_order();
     require_change();
@@ -138,7 +114,7 @@ class FollowedOrder final : private OrderFollower {
   }
   // Copies x to the caller's.
   void show_solution() const {
-    if (order_.size() > 0) Form::apply_inverse(order_, own_x(), callers_.x);
+    if (order_.size() > 0) order_.template multi_apply_inverse<T>(own_x(), x());
   }
   // x is the caller's from here on. No step follows.
   void bring_back() {
@@ -148,11 +124,20 @@ class FollowedOrder final : private OrderFollower {
 
  private:
   const ContextPtr& context() const noexcept { return callers_.A.context(); }
-  View own_b() const { return Form::like(callers_.b, own_.b); }
-  View own_x() const { return Form::like(callers_.x, own_.x); }
+  MultiVectorView<const T> b() const { return as_columns(callers_.b); }
+  View x() const { return as_columns(callers_.x); }
+  View own_b() const { return like(b(), own_.b); }
+  View own_x() const { return like(x(), own_.x); }
+  static View like(const MultiVectorView<const T>& v, Vector<T>& memory) {
+    const std::int64_t stride = v.layout == VectorLayout::columns ? v.rows : v.columns;
+    return {memory.data(), v.rows, v.columns, stride, v.layout, memory.space()};
+  }
+  static std::int64_t entries(const MultiVectorView<const T>& v) {
+    return entries_of(v.rows, v.columns, sizeof(T));
+  }
 
   Permuted permuted() const override {
-    const int columns = Form::columns(callers_), lanes = form_.lanes();
+    const int columns = static_cast<int>(b().columns), lanes = form_.lanes();
     const bool diagonal = callers_.d.size > 0;
     // b, x, and x at the end; then what all columns share.
     const int others = 3 * columns + (callers_.weights.size > 0 ? 1 : 0) + (diagonal ? 1 : 0) +
@@ -169,7 +154,7 @@ class FollowedOrder final : private OrderFollower {
     Change change;
     change.to = next;
     if (next.size() > 0) {
-      has_memory(own_.b, Form::entries(callers_.b)), has_memory(own_.x, Form::entries(callers_.x));
+      has_memory(own_.b, entries(b())), has_memory(own_.x, entries(x()));
       has_memory(own_.null_space, callers_null_space_.count * n);
       if (callers_.weights.size > 0) has_memory(own_.weights, n);
       if (callers_.M) {
@@ -179,7 +164,8 @@ class FollowedOrder final : private OrderFollower {
         change.M->refresh();
       }
     }
-    if (begun_) change.kept = form_.kept(), change.copy = form_.copy_of_one(context(), n);
+    if (begun_)
+      change.kept = form_.kept(), change.copy = MultiVector<T>(context(), n, form_.lanes(), Form::layout);
     change_ = std::move(change);
   }
 
@@ -190,10 +176,10 @@ class FollowedOrder final : private OrderFollower {
     VectorView<const T> weights = callers_.weights;
     try {
       for (const View& v : change_.kept) permute(from, v);
-      if (from.size() > 0) Form::apply_inverse(from, own_x(), callers_.x);
+      if (from.size() > 0) from.template multi_apply_inverse<T>(own_x(), x());
       if (order_.size() > 0) {
-        Form::apply(order_, callers_.x, own_x());
-        Form::apply(order_, callers_.b, own_b());
+        order_.template multi_apply<T>(x(), own_x());
+        order_.template multi_apply<T>(b(), own_b());
         if (callers_null_space_.count > 0)
           null_space_ = in_order(order_, callers_null_space_, own_.null_space);
         if (weights.size > 0) {
@@ -208,7 +194,8 @@ class FollowedOrder final : private OrderFollower {
       own_.M = std::move(change_.M);
       const Preconditioner<T>* const M = own_.M.get();
       const VectorView<const T> d = M ? M->inverse_diagonal() : VectorView<const T>{};
-      ordered_.emplace(System{has_order_->in_order(), own_b(), own_x(), M, d, has_order_, weights});
+      ordered_.emplace(System{has_order_->in_order(), Form::view(own_b()), Form::view(own_x()), M, d,
+                              has_order_, weights});
     }
     form_.changed(system(), !change_.kept.empty());
     change_ = {};
@@ -216,15 +203,17 @@ class FollowedOrder final : private OrderFollower {
 
   // A vector of the order `from` in the present one. It stays where it is.
   void permute(const Permutation& from, const View& v) {
+    std::vector<ColumnPair> all;
+    for (std::int32_t lane = 0; lane < v.columns; ++lane) all.push_back({lane, lane});
     const View copy = change_.copy.view();
     if (from.size() > 0)
-      Form::apply_inverse(from, v, copy);
+      from.template multi_apply_inverse<T>(v, copy);
     else
-      Form::copy(*context(), v, copy);
+      copy_columns<T>(*context(), v, copy, all);
     if (order_.size() > 0)
-      Form::apply(order_, copy, v);
+      order_.template multi_apply<T>(copy, v);
     else
-      Form::copy(*context(), copy, v);
+      copy_columns<T>(*context(), copy, v, all);
   }
 
   // One change of the order, with its memory.
@@ -232,7 +221,7 @@ class FollowedOrder final : private OrderFollower {
     Permutation to;
     std::shared_ptr<OrderedPreconditioner<T>> M;
     std::vector<View> kept;  // of the method
-    typename Form::Copy copy;
+    MultiVector<T> copy;
   };
 
   const System& callers_;
