@@ -35,7 +35,7 @@ SolveReport Solver<T>::solve(const LinearOperator<T>& A, VectorView<const T> b, 
   detail::require_memory_of_vectors<T>(A, detail::as_column(b), detail::as_column(x),
                                        {"b", "x", "b and x of a solve"});
   const detail::System<T> system{
-      A, b, x, M, detail::diagonal_of_inverse<T>(name(), needs_symmetric_preconditioner(), A, M)};
+      {A, b, x, M, detail::diagonal_of_inverse<T>(name(), needs_symmetric_preconditioner(), A, M)}};
   const detail::SolveScope scope(A, busy_, name());
   if (const detail::WorkspaceLayout layout = system.layout(); !workspace_ || workspace_->layout != layout) {
     workspace_.reset();  // before the new one, so that memory holds one of them at most

@@ -281,7 +281,7 @@ class ColumnsRun final : public Driver<ColumnsRun<T>, ColumnsInOrder<T>> {
     return *taken_out_;
   }
   Evidence<T> evidence_of(const MultiSystem<T>& s, TakenOut<T>& out) {
-    return {{s.A, out.b.view(), out.x.view(), s.M, s.d},
+    return {{{s.A, out.b.view(), out.x.view(), s.M, s.d}},
             out.residual,
             {out.spare[0].view(), out.spare[1].view()},
             workspace_.number};

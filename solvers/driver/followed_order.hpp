@@ -34,6 +34,7 @@ struct OneInOrder {
 
   static std::string guess(const BadEntry&) { return "the initial guess"; }
   static VectorView<T> view(const MultiVectorView<T>& V) noexcept { return {V.data, V.rows, V.space}; }
+  static System system(const SystemOf<T, VectorView>& s) noexcept { return {s}; }
   int lanes() const noexcept { return 1; }
   std::vector<MultiVectorView<T>> kept() const {
     std::vector<MultiVectorView<T>> kept;
@@ -60,6 +61,7 @@ struct ColumnsInOrder {
     return fmt::format("the initial guess of column {}", bad.column);
   }
   static const MultiVectorView<T>& view(const MultiVectorView<T>& V) noexcept { return V; }
+  static const System& system(const System& s) noexcept { return s; }
   int lanes() const noexcept { return static_cast<int>(method.width()); }
   std::vector<MultiVectorView<T>> kept() const { return method.kept_lanes(); }
   void changed(const System&, bool) noexcept {}
@@ -194,8 +196,8 @@ class FollowedOrder final : private OrderFollower {
       own_.M = std::move(change_.M);
       const Preconditioner<T>* const M = own_.M.get();
       const VectorView<const T> d = M ? M->inverse_diagonal() : VectorView<const T>{};
-      ordered_.emplace(System{has_order_->in_order(), Form::view(own_b()), Form::view(own_x()), M, d,
-                              has_order_, weights});
+      ordered_.emplace(Form::system(
+          {has_order_->in_order(), Form::view(own_b()), Form::view(own_x()), M, d, has_order_, weights}));
     }
     form_.changed(system(), !change_.kept.empty());
     change_ = {};
