@@ -49,16 +49,21 @@ struct Column final : Course<T> {
 //   attach()            gets ready for steps of system()
 //   measure_rhs()       writes the norms of b to the columns' beginnings
 //   b_of(c)             a vector with b of the column
-//   check_null_space(c), project_x(c)      null_space.hpp with b and x of the column
+//   check_null_space(c) of null_space.hpp, with its b; project_x(c): project() of its x
 //   compute_truth(of)   b - A x of columns, without its part in the null space, and its norms
-//   begin(of), verdict_of(c)      the method begins from that b - A x; the verdict on the state after it
+//   begin(of)           the method begins from that b - A x
+//   verdict_of(c)       on the state after it
 //   advance()           the next step of all columns that run, or the next steps: calls stepped() of each
-//   settle(stops)       waits for what is in flight. True: there were steps, which are to be judged
+//   settle(stops)       waits for what is in flight. True: the steps are to be judged, too. stops: a column ends, or A has
+//                       new values
 //   finish(of)          makes x the iterate of these columns
-//   correct(), renew(c) replaces the residual of a recurrence with rounded products by b - A x, if it is time to; at once
+//   correct()           between two steps: replaces the residual of a recurrence with rounded products by b - A x if
+//                       it is time to
+//   renew(c)            does so with the b - A x that was computed
 //   pack()              the columns that are left may lie in fewer lanes
 //   give_back_x(c)      x of a column that has ended becomes the caller's
-//   observe(), report() calls the observer; the report of the solve
+//   observe()           calls the observer
+//   report()            of the solve
 template <class Self, class Form>
 class Driver : protected Inquiry<typename Form::Number> {
  public:
@@ -130,6 +135,11 @@ class Driver : protected Inquiry<typename Form::Number> {
   void stepped(Column<T>& c, std::int64_t steps, Verdict verdict) {
     c.residual = verdict.residual;
     c.stepped(steps, std::move(verdict));
+  }
+  // Returns a column that has ended to the caller.
+  void give_back(Column<T>& c) {
+    self().give_back_x(c);
+    leave(c);
   }
   bool leaves_rounding(const std::string& why) override { return leave_rounding(system().A, why); }
 
@@ -241,14 +251,6 @@ class Driver : protected Inquiry<typename Form::Number> {
     c.history.clear();
   }
 
- protected:
-  // Returns a column that has ended to the caller.
-  void give_back(Column<T>& c) {
-    self().give_back_x(c);
-    leave(c);
-  }
-
- private:
   void leave(Column<T>& c) {
     c.lane = -1;
     c.report().seconds = seconds();
