@@ -47,7 +47,7 @@ class ColumnsRun final : public Driver<ColumnsRun<T>, ColumnsInOrder<T>> {
 
  private:
   using Base::callers_, Base::columns_, Base::in_order_, Base::context, Base::system;
-  using typename Base::Columns;
+  using typename Base::Column, typename Base::Columns;
 
   static std::string in_words(const LinearOperator<T>& A) {
     const std::string why = column_by_column(A);
@@ -56,7 +56,7 @@ class ColumnsRun final : public Driver<ColumnsRun<T>, ColumnsInOrder<T>> {
   // Pairs (lane, lane) of the columns that run.
   std::vector<ColumnPair> lanes() const {
     std::vector<ColumnPair> pairs;
-    for (const Column<T>& c : columns_)
+    for (const Column& c : columns_)
       if (c.runs()) pairs.push_back({c.lane, c.lane});
     return pairs;
   }
@@ -73,7 +73,7 @@ class ColumnsRun final : public Driver<ColumnsRun<T>, ColumnsInOrder<T>> {
   void measure_rhs() {
     method_.reset(multi_width(system().b.columns));
     std::vector<ColumnPair> all;
-    for (const Column<T>& c : columns_) all.push_back({c.number, c.number});
+    for (const Column& c : columns_) all.push_back({c.number, c.number});
     copy_columns<T>(context(), system().x, method_.x(), all);
     vectors_ = method_.free(method_.width());
     copy_columns<T>(context(), system().b, vectors_, all);
@@ -90,13 +90,13 @@ class ColumnsRun final : public Driver<ColumnsRun<T>, ColumnsInOrder<T>> {
     copy_column<T>(context(), V, j, v);
     return v;
   }
-  VectorView<const T> b_of(const Column<T>& c) { return taken_out(system().b, c.number); }
-  void check_null_space(const Column<T>& c) {
+  VectorView<const T> b_of(const Column& c) { return taken_out(system().b, c.number); }
+  void check_null_space(const Column& c) {
     Vector<T> q(method_.context(), method_.rows()), d(method_.context(), method_.rows());
     detail::check_null_space<T>(system().A, in_order_.null_space(), b_of(c), c.beginning.two_rhs_norm, q, d,
                                 workspace_.number);
   }
-  void project_x(const Column<T>& c) { project(method_.x(), c.lane); }
+  void project_x(const Column& c) { project(method_.x(), c.lane); }
   void project(const MultiVectorView<T>& V, std::int32_t lane) {
     const VectorView<T> v = taken_out(V, lane);
     detail::project<T>(context(), in_order_.null_space(), v, workspace_.components);
@@ -111,7 +111,7 @@ class ColumnsRun final : public Driver<ColumnsRun<T>, ColumnsInOrder<T>> {
     std::vector<ColumnPair> own, from_b;
     lane_of_.assign(columns_.size(), -1);
     std::int32_t next = 0;
-    for (const Column<T>* c : of) {
+    for (const Column* c : of) {
       const std::int32_t lane = packed ? next++ : c->lane;
       lane_of_[static_cast<std::size_t>(c->number)] = lane;
       own.push_back({c->lane, lane}), from_b.push_back({c->number, lane});
@@ -173,11 +173,11 @@ class ColumnsRun final : public Driver<ColumnsRun<T>, ColumnsInOrder<T>> {
 
   void begin(const Columns& of) {
     std::vector<ColumnPair> pairs;
-    for (const Column<T>* c : of) pairs.push_back({lane_of_[static_cast<std::size_t>(c->number)], c->lane});
+    for (const Column* c : of) pairs.push_back({lane_of_[static_cast<std::size_t>(c->number)], c->lane});
     method_.mark(method_.chosen(), pairs);
     method_.begin(system(), vectors_, pairs);
     const std::vector<LaneScalars<T>> now = read_scalars();
-    for (Column<T>* c : of) {
+    for (Column* c : of) {
       c->first = true, c->begun_at = method_.steps();
       c->scalars = now[static_cast<std::size_t>(c->lane)];
     }
@@ -195,7 +195,7 @@ class ColumnsRun final : public Driver<ColumnsRun<T>, ColumnsInOrder<T>> {
     return lanes;
   }
 
-  Verdict verdict_of(const Column<T>& c) const {
+  Verdict verdict_of(const Column& c) const {
     const auto at = [&](int place) {
       return place < 0 ? nullptr : &c.scalars[static_cast<std::size_t>(place)];
     };
@@ -218,7 +218,7 @@ class ColumnsRun final : public Driver<ColumnsRun<T>, ColumnsInOrder<T>> {
     report_.products += method_.traits().products;
     const std::vector<LaneScalars<T>> now = read_scalars();
     const auto residual = static_cast<std::size_t>(method_.residual_scalar());
-    for (Column<T>& c : columns_)
+    for (Column& c : columns_)
       if (c.runs()) {
         const LaneScalars<T>& scalars = now[static_cast<std::size_t>(c.lane)];
         stepped(c, scalars, {static_cast<double>(scalars[residual])});
@@ -226,7 +226,7 @@ class ColumnsRun final : public Driver<ColumnsRun<T>, ColumnsInOrder<T>> {
   }
   void take(const typename Batches<T>::Done& done) {
     std::size_t most = 0;
-    for (Column<T>& c : columns_)
+    for (Column& c : columns_)
       if (c.runs()) {
         const auto lane = static_cast<std::size_t>(c.lane);
         most = std::max(most, done.residual_squared[lane].size());
@@ -234,7 +234,7 @@ class ColumnsRun final : public Driver<ColumnsRun<T>, ColumnsInOrder<T>> {
       }
     report_.products += method_.traits().products * static_cast<std::int64_t>(most);
   }
-  void stepped(Column<T>& c, const LaneScalars<T>& scalars, const std::vector<double>& squares) {
+  void stepped(Column& c, const LaneScalars<T>& scalars, const std::vector<double>& squares) {
     if (squares.empty()) return;
     c.first = false, c.scalars = scalars;
     for (const double square : squares) c.history.push_back(std::sqrt(square));
@@ -250,25 +250,25 @@ class ColumnsRun final : public Driver<ColumnsRun<T>, ColumnsInOrder<T>> {
   void finish(const Columns& of) {
     if (!method_.traits().finishes) return;
     std::vector<LaneSteps> steps;
-    for (const Column<T>* c : of)
+    for (const Column* c : of)
       if (c->runs()) steps.push_back({c->lane, c->steps_since_begin()});
     method_.finish(system(), steps);
   }
   // Methods of several lanes have no reliable updates.
-  void renew(Column<T>&) {}
+  void renew(Column&) {}
   void correct() {}
 
   // On a device it may have stopped some steps before the others.
   bool resumes(const Course<T>& of) override {
     if (method_.traits().cycles) return false;
-    Column<T>& c = columns_[static_cast<std::size_t>(static_cast<const Column<T>&>(of).number)];
+    Column& c = columns_[static_cast<std::size_t>(static_cast<const Column&>(of).number)];
     const std::int64_t missed = method_.steps() - c.begun_at - c.steps_since_begin();
     c.begun_at += missed;
     return method_.go_on(c.lane, missed);
   }
 
   Evidence<T> evidence(const Course<T>& of) override {
-    const auto& c = static_cast<const Column<T>&>(of);
+    const auto& c = static_cast<const Column&>(of);
     TakenOut<T>& out = evidence_vectors();
     copy_column<T>(context(), system().b, c.number, out.b);
     copy_column<T>(context(), method_.x(), c.lane, out.x);
@@ -287,7 +287,7 @@ class ColumnsRun final : public Driver<ColumnsRun<T>, ColumnsInOrder<T>> {
             workspace_.number};
   }
 
-  void give_back_x(const Column<T>& c) {
+  void give_back_x(const Column& c) {
     const ColumnPair pair{c.lane, c.number};
     copy_columns<T>(context(), method_.x(), system().x, {&pair, 1});
   }
@@ -299,14 +299,14 @@ class ColumnsRun final : public Driver<ColumnsRun<T>, ColumnsInOrder<T>> {
     if (const std::int64_t width = multi_width(left); width < method_.width()) {
       std::vector<ColumnPair> keep;
       std::int32_t next = 0;
-      for (Column<T>& c : columns_)
+      for (Column& c : columns_)
         if (c.in_lane()) keep.push_back({c.lane, next}), c.lane = next++;
       method_.pack(width, keep);
     }
     // On a GPU a lane may have stopped some steps before the others, whose scalars may lie in other places by now.
     for (int place = 0; place < method_.scalar_count(); ++place) {
       std::vector<T> numbers(static_cast<std::size_t>(method_.width()));
-      for (const Column<T>& c : columns_)
+      for (const Column& c : columns_)
         if (c.in_lane())
           numbers[static_cast<std::size_t>(c.lane)] = c.scalars[static_cast<std::size_t>(place)];
       copy<T>(context(), VectorView<const T>{numbers.data(), method_.width(), Space::host},
@@ -315,7 +315,7 @@ class ColumnsRun final : public Driver<ColumnsRun<T>, ColumnsInOrder<T>> {
     method_.mark(method_.running(), lanes());
     if (!batches_) return;
     std::vector<typename Batches<T>::Limits> limits(static_cast<std::size_t>(method_.width()));
-    for (const Column<T>& c : columns_)
+    for (const Column& c : columns_)
       if (c.in_lane())
         limits[static_cast<std::size_t>(c.lane)] = {c.control().goal(), c.control().too_large(),
                                                     c.rule().max_iterations - c.report().iterations};
@@ -328,7 +328,7 @@ class ColumnsRun final : public Driver<ColumnsRun<T>, ColumnsInOrder<T>> {
     // The last format may have another product than the first.
     if (const std::string product = in_words(system().A); product != report_.product)
       report_.product += "; then " + product;
-    for (Column<T>& c : columns_) {
+    for (Column& c : columns_) {
       c.report().steps = report_.steps;
       // Each is a graph of its own.
       if (batches_) c.report().graphs_recorded = c.report().graphs_made = batches_->recorded();
@@ -343,7 +343,7 @@ class ColumnsRun final : public Driver<ColumnsRun<T>, ColumnsInOrder<T>> {
     Shown& shown = shown_;
     shown.clear();
     std::int64_t broken = 0;
-    for (const Column<T>& c : columns_) {
+    for (const Column& c : columns_) {
       const StopReason reason = c.report().reason;
       shown.residuals.push_back(c.residual), shown.relative.push_back(c.relative(c.residual));
       shown.runs.push_back(c.in_lane()), shown.reasons.push_back(reason);
@@ -364,7 +364,7 @@ class ColumnsRun final : public Driver<ColumnsRun<T>, ColumnsInOrder<T>> {
   }
   void show_solution() {
     std::vector<ColumnPair> pairs;
-    for (const Column<T>& c : columns_)
+    for (const Column& c : columns_)
       if (c.in_lane()) pairs.push_back({c.lane, c.number});
     if (!pairs.empty()) copy_columns<T>(context(), method_.x(), system().x, pairs);
     in_order_.show_solution();
@@ -393,7 +393,8 @@ class ColumnsRun final : public Driver<ColumnsRun<T>, ColumnsInOrder<T>> {
 
 template <class T>
 void require_memory_of_columns(std::int64_t k) {
-  constexpr std::size_t each = sizeof(Column<T>) + sizeof(SolveReport) + 2 * sizeof(double) + 1;
+  constexpr std::size_t each =
+      sizeof(ColumnOf<ColumnsInOrder<T>>) + sizeof(SolveReport) + 2 * sizeof(double) + 1;
   const bool possible = static_cast<std::size_t>(k) <= unlimited_memory / each;
   require_memory(possible ? static_cast<std::size_t>(k) * each : unlimited_memory,
                  fmt::format("the results of {} right-hand sides", k));

@@ -26,8 +26,9 @@
 namespace protean::detail {
 
 // A right-hand side and its course.
-template <class T>
-struct Column final : Course<T> {
+template <class Form>
+struct ColumnOf final : Course<typename Form::Number> {
+  using T = typename Form::Number;
   using Course<T>::Course;
   bool in_lane() const noexcept { return lane >= 0; }
   // Columns that have not ended run, or wait for the others.
@@ -36,9 +37,9 @@ struct Column final : Course<T> {
   std::int32_t number = 0;
   std::int32_t lane = -1;  // -1: it has ended
   typename Course<T>::Beginning beginning{};
-  double two_norm = 0;          // 2-norm of the b - A x that is in the report
-  double residual = 0;          // of the last step, for the observer
-  std::vector<double> history;  // residuals of the steps since the last look
+  double two_norm = 0;                           // 2-norm of the b - A x that is in the report
+  double residual = 0;                           // of the last step, for the observer
+  typename Form::template List<double> history;  // residuals of the steps since the last look
   // With several lanes:
   bool first = true;  // no step since begin()
   LaneScalars<T> scalars{};
@@ -69,6 +70,7 @@ class Driver : protected Inquiry<typename Form::Number> {
  public:
   using T = typename Form::Number;
   using System = typename Form::System;
+  using Column = ColumnOf<Form>;
   Driver(const Driver&) = delete;
   Driver& operator=(const Driver&) = delete;
 
@@ -77,7 +79,7 @@ class Driver : protected Inquiry<typename Form::Number> {
     for (const BadEntry& bad : not_finite()) throw BadArgument(guess_text(Form::guess(bad), bad));
     if (weighs_residuals(options_)) {
       const double largest = make_weights<T>(callers_.A, options_, own_.weights, own_.number);
-      for (Column<T>& c : columns_) c.beginning.largest_inverse_weight = largest;
+      for (Column& c : columns_) c.beginning.largest_inverse_weight = largest;
       callers_.weights = own_.weights;
     }
     in_order_.begin();
@@ -94,7 +96,7 @@ class Driver : protected Inquiry<typename Form::Number> {
   }
 
  protected:
-  using Columns = std::vector<Column<T>*>;
+  using Columns = typename Form::template List<Column*>;
 
   // own: what the solver keeps. rules: of each column, of which there are k; empty: all have the rule of the options.
   // cycle: the steps after which the method must begin again, if there is such a number.
@@ -117,12 +119,12 @@ class Driver : protected Inquiry<typename Form::Number> {
   const Context& context() const noexcept { return callers_.context(); }
   const System& system() const noexcept { return in_order_.system(); }
   std::int64_t running() const {
-    return std::count_if(columns_.begin(), columns_.end(), [](const Column<T>& c) { return c.in_lane(); });
+    return std::count_if(columns_.begin(), columns_.end(), [](const Column& c) { return c.in_lane(); });
   }
   // Of the column with the most.
   std::int64_t iteration() const {
     std::int64_t most = 0;
-    for (const Column<T>& c : columns_) most = std::max(most, c.report().iterations);
+    for (const Column& c : columns_) most = std::max(most, c.report().iterations);
     return most;
   }
   // How many steps may be computed before the next stop of the observer.
@@ -132,12 +134,12 @@ class Driver : protected Inquiry<typename Form::Number> {
     const std::int64_t stop = observer ? observer->next_stop() : most, now = iteration();
     return stop > now ? stop - now : most;
   }
-  void stepped(Column<T>& c, std::int64_t steps, Verdict verdict) {
+  void stepped(Column& c, std::int64_t steps, Verdict verdict) {
     c.residual = verdict.residual;
     c.stepped(steps, std::move(verdict));
   }
   // Returns a column that has ended to the caller.
-  void give_back(Column<T>& c) {
+  void give_back(Column& c) {
     self().give_back_x(c);
     leave(c);
   }
@@ -147,7 +149,7 @@ class Driver : protected Inquiry<typename Form::Number> {
   System callers_;
   WorkspaceParts<T>& own_;
   Findings findings_;
-  std::vector<Column<T>> columns_;
+  typename Form::template List<Column> columns_;
   FollowedOrder<Form> in_order_;
   double now_ = 0;  // seconds since the solve began, at the last look
 
@@ -160,7 +162,7 @@ class Driver : protected Inquiry<typename Form::Number> {
   void begin() {
     self().measure_rhs();
     Columns started, continued;
-    for (Column<T>& c : columns_) {
+    for (Column& c : columns_) {
       if (c.beginning.two_rhs_norm != 0) {
         c.lane = c.number;
         started.push_back(&c);
@@ -176,7 +178,7 @@ class Driver : protected Inquiry<typename Form::Number> {
       if (N.count > 0) self().check_null_space(*started.front());
       project_x(started);
       self().compute_truth(started);
-      for (Column<T>* c : started) {
+      for (Column* c : started) {
         typename Course<T>::Beginning& of = c->beginning;
         c->residual = of.initial_residual = c->report().true_residual, of.two_initial_residual = c->two_norm;
         if (N.count > 0)
@@ -188,9 +190,9 @@ class Driver : protected Inquiry<typename Form::Number> {
       }
       begin_methods(continued);
       // The state after begin() is judged as a step is.
-      for (Column<T>* c : continued) {
+      for (Column* c : continued) {
         stepped(*c, 0, self().verdict_of(*c));
-        c->history.assign(1, c->residual);
+        c->history.push_back(c->residual);
       }
       self().pack();
     }
@@ -201,7 +203,7 @@ class Driver : protected Inquiry<typename Form::Number> {
   void begin_methods(const Columns& of) {
     if (of.empty()) return;
     self().begin(of);
-    for (Column<T>* c : of) c->begun();
+    for (Column* c : of) c->begun();
   }
 
   // Between two steps: the observer, the verdicts, and what follows from them.
@@ -209,9 +211,9 @@ class Driver : protected Inquiry<typename Form::Number> {
     now_ = agreed(context(), seconds());  // so that all parts of a system end at the same iteration
     const bool go_on = self().observe();
     const bool new_values = system().A.revision() != revision_;
-    const auto asks = [&](const Column<T>& c) { return new_values || c.asks_for_truth(cycle_ended(c)); };
+    const auto asks = [&](const Column& c) { return new_values || c.asks_for_truth(cycle_ended(c)); };
     bool any = false, stops = new_values;
-    for (Column<T>& c : columns_) {
+    for (Column& c : columns_) {
       if (!c.in_lane()) continue;
       judge(c, go_on);
       any = any || asks(c), stops = stops || c.stops();
@@ -219,13 +221,13 @@ class Driver : protected Inquiry<typename Form::Number> {
     if (!any) return self().correct();
     // What is in flight has changed the columns, so it counts.
     if (self().settle(stops))
-      for (Column<T>& c : columns_)
+      for (Column& c : columns_)
         if (c.in_lane()) judge(c, go_on);
     // If nobody runs on, columns that wait begin again, too.
-    const bool together = std::none_of(columns_.begin(), columns_.end(),
-                                       [&](const Column<T>& c) { return c.runs() && !asks(c); });
+    const bool together =
+        std::none_of(columns_.begin(), columns_.end(), [&](const Column& c) { return c.runs() && !asks(c); });
     Columns looked_at, again;
-    for (Column<T>& c : columns_)
+    for (Column& c : columns_)
       if (c.in_lane() && (asks(c) || (c.waits() && together))) looked_at.push_back(&c);
     self().finish(looked_at);
     project_x(looked_at);
@@ -234,7 +236,7 @@ class Driver : protected Inquiry<typename Form::Number> {
       revision_ = system().A.revision();
       in_order_.refresh_preconditioner();
     }
-    for (Column<T>* c : looked_at) {
+    for (Column* c : looked_at) {
       const Next next = c->follow(new_values, cycle_ended(*c), *this);
       if (next == Next::end) give_back(*c);
       if (next == Next::begin) again.push_back(c);
@@ -245,20 +247,20 @@ class Driver : protected Inquiry<typename Form::Number> {
     self().pack();
   }
   bool has_cycles() const noexcept { return cycle_ != std::numeric_limits<std::int64_t>::max(); }
-  bool cycle_ended(const Column<T>& c) const { return c.runs() && c.steps_since_begin() == cycle_; }
-  void judge(Column<T>& c, bool go_on) {
+  bool cycle_ended(const Column& c) const { return c.runs() && c.steps_since_begin() == cycle_; }
+  void judge(Column& c, bool go_on) {
     c.judge(c.history, go_on, now_);
     c.history.clear();
   }
 
-  void leave(Column<T>& c) {
+  void leave(Column& c) {
     c.lane = -1;
     c.report().seconds = seconds();
   }
 
   void project_x(const Columns& of) {
     if (in_order_.null_space().count == 0) return;
-    for (const Column<T>* c : of) self().project_x(*c);
+    for (const Column* c : of) self().project_x(*c);
   }
   // Of the caller's x: one entry of each column that has one.
   std::vector<BadEntry> not_finite() {
@@ -269,7 +271,7 @@ class Driver : protected Inquiry<typename Form::Number> {
     in_order_.bring_back();
     const std::vector<BadEntry> bad = iteration() > 0 ? not_finite() : std::vector<BadEntry>();
     auto next = bad.begin();
-    for (Column<T>& c : columns_) {
+    for (Column& c : columns_) {
       std::optional<BadEntry> entry;
       if (next != bad.end() && next->column == c.number) entry = *next++;
       c.conclude(c.report().iterations > 0 ? entry : std::nullopt, *this);

@@ -1,6 +1,7 @@
 // The system of a solve in the order of its operator (HasOrder), which the operator may change between two steps: of
 // one right-hand side, or of several. Private to solvers/.
 #pragma once
+#include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <memory>
@@ -25,11 +26,36 @@ const MultiVectorView<T>& as_columns(const MultiVectorView<T>& V) noexcept {
   return V;
 }
 
-// What FollowedOrder asks of one right-hand side.
+// A list of one entry at most, which takes no memory of its own: repeated solves of one vector allocate nothing.
+template <class V>
+class OneOrNone {
+ public:
+  template <class... Arguments>
+  V& emplace_back(Arguments&&... arguments) {
+    return one_.emplace(std::forward<Arguments>(arguments)...);
+  }
+  void push_back(const V& one) { one_.emplace(one); }
+  void reserve(std::size_t) noexcept {}
+  void clear() noexcept { one_.reset(); }
+  bool empty() const noexcept { return !one_; }
+  std::size_t size() const noexcept { return one_ ? 1 : 0; }
+  V& front() noexcept { return *one_; }
+  V* begin() noexcept { return one_ ? &*one_ : nullptr; }
+  V* end() noexcept { return begin() + size(); }
+  const V* begin() const noexcept { return one_ ? &*one_ : nullptr; }
+  const V* end() const noexcept { return begin() + size(); }
+
+ private:
+  std::optional<V> one_;
+};
+
+// What the driver and FollowedOrder ask of one right-hand side.
 template <class T>
 struct OneInOrder {
   using Number = T;
   using System = detail::System<T>;
+  template <class V>
+  using List = OneOrNone<V>;                                     // of the columns
   static constexpr VectorLayout layout = VectorLayout::columns;  // of kept()
 
   static std::string guess(const BadEntry&) { return "the initial guess"; }
@@ -55,6 +81,8 @@ template <class T>
 struct ColumnsInOrder {
   using Number = T;
   using System = MultiSystem<T>;
+  template <class V>
+  using List = std::vector<V>;
   static constexpr VectorLayout layout = VectorLayout::interleaved;
 
   static std::string guess(const BadEntry& bad) {

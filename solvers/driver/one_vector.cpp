@@ -38,12 +38,12 @@ class OneVectorRun final : public Driver<OneVectorRun<T>, OneInOrder<T>> {
 
  private:
   using Base::options_, Base::callers_, Base::in_order_, Base::context, Base::system;
-  using typename Base::Columns;
+  using typename Base::Column, typename Base::Columns;
 
   static std::int64_t cycle_of(const Method<T>& method) {
     return method.cycles_end() ? method.period() : std::numeric_limits<std::int64_t>::max();
   }
-  Column<T>& column() noexcept { return this->columns_.front(); }
+  Column& column() noexcept { return this->columns_.front(); }
   SolveReport& written() noexcept { return column().report(); }
 
   void attach() {
@@ -87,13 +87,13 @@ class OneVectorRun final : public Driver<OneVectorRun<T>, OneInOrder<T>> {
     of.two_rhs_norm = of.rhs_norm = norm_of(method_.scratch());
     if (callers_.weights.size > 0) of.rhs_norm = measured_norm(method_.scratch());
   }
-  VectorView<const T> b_of(const Column<T>&) const { return system().b; }
-  void check_null_space(const Column<T>& c) {
+  VectorView<const T> b_of(const Column&) const { return system().b; }
+  void check_null_space(const Column& c) {
     const auto [q, d] = method_.spare();
     detail::check_null_space<T>(system().A, in_order_.null_space(), b_of(c), c.beginning.two_rhs_norm, q, d,
                                 workspace_.number);
   }
-  void project_x(const Column<T>&) { project(system().x); }
+  void project_x(const Column&) { project(system().x); }
   void project(VectorView<T> v) {
     detail::project<T>(context(), in_order_.null_space(), v, workspace_.components);
   }
@@ -132,10 +132,10 @@ class OneVectorRun final : public Driver<OneVectorRun<T>, OneInOrder<T>> {
     method_.begin(system(), method_.scratch());
     left_rounding_ = false;
   }
-  Verdict verdict_of(const Column<T>& c) { return steps_->first(c.control()); }
+  Verdict verdict_of(const Column& c) { return steps_->first(c.control()); }
 
   void advance() {
-    Column<T>& c = column();
+    Column& c = column();
     const std::int64_t left = c.rule().max_iterations - c.report().iterations;
     Verdict verdict = steps_->next(c.control(), std::min(this->room(observer_), left));
     c.history.push_back(verdict.residual);
@@ -151,15 +151,15 @@ class OneVectorRun final : public Driver<OneVectorRun<T>, OneInOrder<T>> {
   }
   void finish(const Columns&) { method_.finish(system()); }
   void pack() {}
-  void give_back_x(const Column<T>&) {}
+  void give_back_x(const Column&) {}
 
-  void renew(Column<T>& c) {
+  void renew(Column& c) {
     method_.renew(system(), method_.scratch());
     c.renewed();
     left_rounding_ = false;
   }
   void correct() {
-    Column<T>& c = column();
+    Column& c = column();
     if (!c.in_lane() || !(left_rounding_ || c.asks_for_correction())) return;
     if (!renews(c)) return c.needs_no_correction();
     compute_truth({});
