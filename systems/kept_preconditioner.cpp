@@ -170,7 +170,8 @@ detail::PreconditionerChoice SystemSolver<T>::new_choice(const LinearOperator<T>
        .expected = settings_.preconditioning.solves,
        .iterations = settings_.expected_iterations,
        .deterministic = A.context()->deterministic(),
-       .near_null_space = settings_.preconditioning.near_null_space != nullptr});
+       .near_null_space = settings_.preconditioning.near_null_space != nullptr,
+       .products = static_cast<double>(find_solver(method_).products)});
 }
 
 // Null also if auto takes none, or one that changes nothing, so that no vector is copied or multiplied for it.

@@ -33,17 +33,16 @@ SolveObserver* MethodChanges<T>::begin_part(SolveObserver* next, std::string_vie
                        .symmetric_only = symmetric_only,
                        .restart = restart_,
                        .longest = restart_};
-  return watches_ && (symmetric_ || method == "gmres") && rule.after(slow) ? this : next;
+  return watches_ && looks_of(method, restart_) && rule.after(slow) ? this : next;
 }
 
 template <class T>
 bool MethodChanges<T>::on_iteration(const IterationInfo& info) {
   if (next_ && !next_->on_iteration(info)) return false;
   if (!std::exchange(begun_, true)) {
-    constexpr std::int64_t look = 100;
     const double baseline = info.relative_residual > 0 ? info.residual / info.relative_residual : 0;
     slow_.emplace(std::max(stopping_.relative_tolerance * baseline, stopping_.absolute_tolerance),
-                  stopping_.max_iterations, symmetric_ ? look : restart_);
+                  stopping_.max_iterations, *looks_of(method_, restart_));
   }
   const bool new_values = A_.revision() != seen_;
   seen_ = A_.revision();
@@ -125,18 +124,14 @@ template class MethodChanges<double>;
 
 namespace {
 
-// Of gmres: no more than 200, and vectors in a quarter of the memory that is left. In deterministic mode memory must
-// not decide; a solve that finds none is refused.
+// Of gmres: no more than 200 unless the caller has set more, and as many as there is memory for (basis_of()), which may
+// be fewer than the caller has set.
 std::int64_t longest_restart(const Context& context, std::int64_t rows, std::size_t bytes_of_entry,
-                             std::int64_t restart) {
+                             std::int64_t restart, std::int64_t columns) {
   constexpr std::int64_t most = 200;
-  std::int64_t longest = most;
-  if (!context.deterministic()) {
-    const std::size_t vectors = available_bytes(context) / 4 /
-                                (static_cast<std::size_t>(std::max<std::int64_t>(rows, 1)) * bytes_of_entry);
-    longest = static_cast<std::int64_t>(std::min<std::size_t>(vectors, static_cast<std::size_t>(most)));
-  }
-  return std::max(std::min(longest, rows), restart);
+  const std::int64_t wanted = std::max(std::min(most, rows), restart);
+  const Basis basis = basis_of(context, rows, bytes_of_entry, wanted, columns);
+  return basis.of_gmres <= basis.vectors ? wanted : basis.vectors - 1;
 }
 
 }  // namespace
@@ -180,7 +175,8 @@ detail::MethodEnd SystemSolver<T>::Run::end_of(const SolveReport& one, const std
                         .symmetric_only = of_.has_null_space(),
                         .restart = of_.settings_.solver.restart,
                         .how = failed ? fmt::format("{}{}", to_string(one.reason), detail) : given_up};
-  end.longest = detail::longest_restart(*matrix_.context(), matrix_.A().rows(), sizeof(T), end.restart);
+  end.longest = detail::longest_restart(*matrix_.context(), matrix_.A().rows(), sizeof(T), end.restart,
+                                        of_.sequence_->columns);
   return end;
 }
 

@@ -26,7 +26,7 @@ class MethodChanges final : public SolveObserver {
 
   // The observer of the next part of the solve: this one if the part may be given up, else next, which may be null. A
   // method for symmetric matrices is given up if the matrix is not symmetric; this is tested if it has new values or if
-  // the residuals make no progress. gmres is given up if SlowCycles says so.
+  // the residuals make no progress. gmres and bicgstab are given up if SlowProgress says so.
   SolveObserver* begin_part(SolveObserver* next, std::string_view method, const SolverOptions& options,
                             bool symmetric_only);
   bool on_iteration(const IterationInfo& info) override;
@@ -59,7 +59,7 @@ class MethodChanges final : public SolveObserver {
   const LinearOperator<T>& A_;
   const std::function<bool()> unsymmetric_;
   SolveObserver* next_ = nullptr;
-  std::optional<SlowCycles>
+  std::optional<SlowProgress>
       slow_;  // none before the first iteration, or if the method goes on however slow it is
   std::string_view method_;
   bool symmetric_ = false;  // the method is for symmetric matrices

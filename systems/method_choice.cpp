@@ -128,31 +128,36 @@ Basis basis_of(const Context& context, std::int64_t rows, std::size_t bytes_of_e
 
 MethodChoice choose_method(const MethodTraits& traits, const PreconditionerTraits& preconditioner,
                            const Basis& basis) {
-  const std::string_view unsymmetric = preconditioner.unsymmetric;
   if (!preconditioner.variable.empty())
     return {"fgmres",
             fmt::format("fgmres: preconditioner {} solves iteratively, so it changes from one iteration to "
                         "the next",
                         preconditioner.variable)};
-  if (!traits.symmetric)
-    return {"gmres", fmt::format("gmres: the matrix is not symmetric; {}", traits.difference)};
-  if (!unsymmetric.empty())
-    return {"gmres",
-            fmt::format("gmres: the matrix is symmetric, but preconditioner {} is not", unsymmetric)};
+  const bool room = basis.of_gmres <= basis.vectors;
+  const std::string none = fmt::format("there is no memory for the {} vectors of gmres", basis.of_gmres);
+  if (!traits.symmetric) {
+    const std::string because = fmt::format("the matrix is not symmetric; {}", traits.difference);
+    if (!traits.constraint) return {"bicgstab", fmt::format("bicgstab: {}", because)};
+    if (!room) return {"bicgstab", fmt::format("bicgstab: {}; {}", because, none)};
+    return {"gmres", fmt::format("gmres: {}; it has a constraint, and preconditioner fields makes the iterations "
+                                 "few and expensive: gmres takes one product and one M in each",
+                                 because)};
+  }
+  if (const std::string_view name = preconditioner.unsymmetric; !name.empty()) {
+    const std::string_view method = name == "fields" && room ? "gmres" : "bicgstab";
+    return {method, fmt::format("{}: the matrix is symmetric, but preconditioner {} is not", method, name)};
+  }
   if (traits.not_positive == 0) return {"cg", "cg: the matrix is symmetric, and its diagonal is positive"};
   const std::string because = fmt::format(
       "the matrix is symmetric, and {} of its diagonal entries {} not positive, so it is not positive "
       "definite",
       traits.not_positive, traits.not_positive == 1 ? "is" : "are");
   if (!traits.constraint) return {"minres", fmt::format("minres: {}", because)};
-  if (basis.of_gmres <= basis.vectors)
-    return {
-        "gmres",
-        fmt::format("gmres: {}; since it has a constraint, gmres with recipe schur-upper of preconditioner "
-                    "fields is expected to be faster than minres with schur-diagonal",
-                    because)};
-  return {"minres",
-          fmt::format("minres: {}; there is no memory for the {} vectors of gmres", because, basis.of_gmres)};
+  if (!room) return {"minres", fmt::format("minres: {}; {}", because, none)};
+  return {"gmres",
+          fmt::format("gmres: {}; since it has a constraint, gmres with recipe schur-upper of preconditioner "
+                      "fields is expected to be faster than minres with schur-diagonal",
+                      because)};
 }
 
 #define PROTEAN_INSTANTIATE(T)                                                 \

@@ -15,6 +15,8 @@ constexpr std::string_view any_preconditioner = "gmres takes a preconditioner th
 constexpr std::string_view smooth =
     "residuals of gmres do not grow, and it breaks down at the solution alone";
 
+constexpr std::string_view no_cycles = "idr keeps what it has found: it has no cycles";
+
 constexpr MethodStep steps[] = {
     {"cg", StopReason::indefinite_operator, "minres", not_definite},
     {"cg", StopReason::negative_definite, "minres", not_definite},
@@ -24,7 +26,10 @@ constexpr MethodStep steps[] = {
     {"minres", StopReason::indefinite_preconditioner, "gmres", any_preconditioner},
     {"minres", StopReason::negative_definite, "gmres", any_preconditioner},
     {"minres", StopReason::breakdown, "gmres", smooth},
-    {"gmres", StopReason::stagnation, "idr", "idr keeps what it has found: it has no cycles"},
+    {"bicgstab", StopReason::stagnation, "gmres", smooth},
+    {"bicgstab", StopReason::divergence, "gmres", smooth},
+    {"bicgstab", StopReason::breakdown, "gmres", smooth},
+    {"gmres", StopReason::stagnation, "idr", no_cycles},
     {"idr", StopReason::stagnation, "gmres", smooth},
     {"idr", StopReason::divergence, "gmres", smooth},
     {"idr", StopReason::breakdown, "gmres", smooth},
@@ -36,8 +41,8 @@ bool depends_on_matrix(StopReason reason) {
                      [&](const auto& step) { return step.from == "cg" && step.reason == reason; });
 }
 
-// Residuals of idr go up and down, and what they lose in that another method need not lose.
-bool is_smooth(std::string_view method) { return method != "idr"; }
+// Residuals of bicgstab and idr go up and down, and what they lose in that another method need not lose.
+bool is_smooth(std::string_view method) { return method != "bicgstab" && method != "idr"; }
 
 }  // namespace
 
@@ -53,7 +58,7 @@ std::optional<NextMethod> MethodRule::after(const MethodEnd& end) const {
   const bool for_symmetric = end.method == "cg" || end.method == "minres";
   if (for_symmetric && !end.symmetric) {
     if (!depends_on_matrix(end.reason)) return std::nullopt;
-    next = {"gmres", 0, how + "; the matrix is not symmetric"};
+    next = {"bicgstab", 0, how + "; the matrix is not symmetric"};
   } else {
     const auto* const step = std::find_if(std::begin(steps), std::end(steps), [&](const MethodStep& one) {
       return one.from == end.method && one.reason == end.reason;
@@ -63,6 +68,10 @@ std::optional<NextMethod> MethodRule::after(const MethodEnd& end) const {
     next = {step->to, 0, fmt::format("{}; {}", how, step->why)};
   }
   if (end.symmetric_only && next.method != "cg" && next.method != "minres") return std::nullopt;
+  if (next.method == "gmres" && end.longest < end.restart && end.method != "idr") {
+    next.method = "idr";
+    next.reason += fmt::format("; there is no memory for cycles of {} iterations, and {}", end.restart, no_cycles);
+  }
   const bool again = was_used(next.method);
   if (next.method == "gmres") {
     next.restart = again ? end.longest : end.restart;
@@ -86,16 +95,27 @@ void MethodRule::note(const MethodEnd& end, const NextMethod& next) {
   ++changes_;
 }
 
-bool SlowCycles::add(std::int64_t iteration, double residual) {
+bool SlowProgress::add(std::int64_t iteration, double residual) {
   residuals_.add(iteration, residual);
-  if (iteration < std::max(max_iterations_ / 10, 4 * restart_) || iteration % restart_ != 0) return false;
+  const auto first = static_cast<std::int64_t>(looks_.share * static_cast<double>(max_iterations_));
+  if (iteration < std::max(first, 4 * looks_.every) || iteration % looks_.every != 0) return false;
   const Forecast left = residuals_.remaining(goal_, std::numeric_limits<std::int64_t>::max());
   const std::int64_t rest = max_iterations_ - iteration;
   if (left.known && left.likely <= 2 * static_cast<double>(rest)) return false;
-  reason_ = left.known ? fmt::format("cycles of {} iterations would likely take {:.0f} more; {} are left",
-                                     restart_, left.likely, rest)
-                       : fmt::format("in cycles of {} iterations the residual does not fall", restart_);
+  const std::string cycles =
+      looks_.cycles ? fmt::format("in cycles of {} iterations ", looks_.every) : std::string();
+  reason_ = left.known ? fmt::format("{}it would likely take {:.0f} iterations more; {} are left", cycles,
+                                     left.likely, rest)
+                       : fmt::format("{}the residual does not fall", cycles);
   return true;
+}
+
+std::optional<SlowProgress::Looks> looks_of(std::string_view method, std::int64_t restart) noexcept {
+  if (method == "gmres") return SlowProgress::Looks{.every = restart, .cycles = true};
+  // A plateau of bicgstab may end, other than one of gmres in cycles.
+  if (method == "bicgstab") return SlowProgress::Looks{.share = 0.3};
+  if (method == "cg" || method == "minres") return SlowProgress::Looks{};
+  return std::nullopt;
 }
 
 }  // namespace protean::detail

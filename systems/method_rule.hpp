@@ -5,8 +5,8 @@
 // method twice, except gmres with longer cycles. A solve that only the rounding of the matrix stops does not go on, and
 // neither does a solve that a limit, the observer, infinite numbers or a system without a solution has ended.
 //
-// gmres restarts after each cycle, and its residual may then hardly fall although another method would solve the
-// system. It does not notice this: SlowCycles forecasts the iterations that are left.
+// The residual of gmres, which restarts after each cycle, and of bicgstab may hardly fall although another method would
+// solve the system. They do not notice this: SlowProgress forecasts the iterations that are left.
 //
 // Both decide by reasons, residuals and counts, not by times, so deterministic mode has the same bits.
 #pragma once
@@ -36,7 +36,7 @@ struct MethodEnd {
   bool symmetric = false;  // the matrix, as it is now
   bool symmetric_only = false;  // there is a null space, which only methods for symmetric matrices take
   std::int64_t restart = 30;    // of gmres, as it is set
-  std::int64_t longest = 30;    // restart of gmres for which there is memory
+  std::int64_t longest = 30;    // restart of gmres for which there is memory; less than restart: not even for that
   std::string how = {};         // for a person; empty: "cg ended with breakdown"
 };
 
@@ -60,23 +60,31 @@ class MethodRule {
   std::int64_t changes_ = 0, restart_ = 0;
 };
 
-// Decides whether the cycles of gmres lead to the goal. It is asked at the end of each cycle, from a tenth of
-// max_iterations and four cycles on. They do not if, by the likely forecast (ResidualForecast), they take more than
-// twice the iterations that are left, or if the residual does not fall.
-class SlowCycles {
+// Decides whether the iterations lead to the goal. It is asked every `every` iterations, from a share of max_iterations
+// and four times `every` on. They do not if, by the likely forecast (ResidualForecast), they take more than twice the
+// iterations that are left, or if the residual does not fall.
+class SlowProgress {
  public:
+  struct Looks {
+    std::int64_t every = 100;
+    bool cycles = false;  // of gmres: `every` is its restart
+    double share = 0.1;
+  };
   // goal: the norm of the residual at which the solve ends.
-  SlowCycles(double goal, std::int64_t max_iterations, std::int64_t restart)
-      : goal_(goal), max_iterations_(max_iterations), restart_(restart) {}
-  // After an iteration. Returns whether gmres is to be given up here.
+  SlowProgress(double goal, std::int64_t max_iterations, Looks looks)
+      : goal_(goal), max_iterations_(max_iterations), looks_(looks) {}
+  // After an iteration. Returns whether the method is to be given up here.
   bool add(std::int64_t iteration, double residual);
   const std::string& reason() const noexcept { return reason_; }  // for a person
 
  private:
   double goal_;
-  std::int64_t max_iterations_, restart_;
+  std::int64_t max_iterations_;
+  Looks looks_;
   ResidualForecast residuals_;
   std::string reason_;
 };
+// For a method that auto takes; nothing if it is not given up for its residuals. restart: of gmres.
+std::optional<SlowProgress::Looks> looks_of(std::string_view method, std::int64_t restart) noexcept;
 
 }  // namespace protean::detail

@@ -52,7 +52,7 @@ std::vector<Setting> make_table() {
                            .words = methods,
                            .about =
                                "The Krylov method; auto: cg for a symmetric matrix, minres if its diagonal "
-                               "shows that it is indefinite, gmres for any other matrix"}),
+                               "shows that it is indefinite, bicgstab for any other matrix"}),
        "solver", "method", false, Remakes::choice},
       {option<&S::preconditioner>(
            {.name = "preconditioner",

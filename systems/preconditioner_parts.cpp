@@ -46,6 +46,7 @@ std::unique_ptr<detail::PreconditionerWatch<T>> SystemSolver<T>::Run::watch_prec
       .near_null_space = settings.preconditioning.near_null_space != nullptr,
       .deterministic = context->deterministic(),
       .cycle = find_solver(of_.method_).cycle(of_.options_of_method()),
+      .products = static_cast<double>(find_solver(of_.method_).products),
       .expected = other_method                       ? 0
                   : settings.expected_iterations > 0 ? settings.expected_iterations
                                                      : now.iterations,

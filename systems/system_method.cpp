@@ -39,11 +39,10 @@ void SystemSolver<T>::look_at_matrix(const SystemMatrix<T>& matrix) {
     now.traits = detail::method_traits<T>(A, matrix.known_symmetric());
   }
   // A null space is for methods that need a symmetric M.
-  if (now.traits->symmetric && now.traits->not_positive > 0 && settings_.parts.empty() && !maker_ &&
-      !has_null_space()) {
+  if (now.traits->not_positive > 0 && settings_.parts.empty() && !maker_ && !has_null_space()) {
     const detail::MethodTraits seen = *std::exchange(now.traits, {});  // nothing is known if this throws
     const bool constraint =
-        detail::auto_takes_schur(A, settings_.preconditioner.name(), settings_.preconditioning);
+        detail::auto_takes_schur(A, seen.symmetric, settings_.preconditioner.name(), settings_.preconditioning);
     now.traits = seen, now.traits->constraint = constraint;
   }
   now.seen_serial = A.serial(), now.seen = A.revision();

@@ -100,8 +100,9 @@ class Comparer {
     if (!automatic && !open) return;
     detail::MethodTraits traits = detail::method_traits(host, csr);
     traits.constraint =
-        traits.symmetric && traits.not_positive > 0 && settings.parts.empty() &&
-        detail::auto_takes_schur(host, csr, preconditioner_type(settings), settings.preconditioning);
+        traits.not_positive > 0 && settings.parts.empty() &&
+        detail::auto_takes_schur(host, csr, traits.symmetric, preconditioner_type(settings),
+                                 settings.preconditioning);
     if (automatic)
       settings.method = detail::choose_method(
                             traits,

@@ -88,7 +88,7 @@ double ChangeRule::unit() const noexcept {
 }
 
 void ChangeRule::note_time(double iterations, double seconds) {
-  if (situation_.deterministic) seconds = last_ + iterations * (current_ ? 1 + application_ : 1);
+  if (situation_.deterministic) seconds = last_ + iterations * (current_ ? measured_iteration() : 1);
   const double gap = std::max(seconds - last_, 0.0);
   last_ = seconds, part_useful_ += gap;
   if (!current_) first_iterations_ += iterations, measure_unit(gap / iterations);
@@ -151,21 +151,24 @@ double ChangeRule::allowed(double low) const {
 double ChangeRule::iterations_of(const ChangeCandidate& candidate, double iterations) const {
   const double digits = std::max(log_ - std::log(situation_.goal), 0.0) / eight_digits;
   const double twice = candidate.for_diffusion && situation_.near_null_space && !traits_.diffusion ? 2 : 1;
-  return std::max(twice * candidate.least * digits, candidate.factor * iterations);
+  return std::max(twice * candidate.least * digits / situation_.products, candidate.factor * iterations);
 }
 
-// Predicted, of all columns in an iteration.
+// Predicted, of all columns; an iteration of the method has `products` of them, and takes as long as that many of the
+// table.
 double ChangeRule::application_of(const ChangeCandidate& candidate) const noexcept {
   const bool deterministic = situation_.deterministic, one_pass = candidate.one_pass && !deterministic;
   const auto columns = static_cast<double>(situation_.columns);
   const double passes = one_pass ? 1 : columns / situation_.iteration_of_columns;
   const double launches = deterministic ? 0 : (one_pass ? 1 : columns) * candidate.iteration_seconds;
-  return passes * candidate.application * first_unit_ + launches;
+  return passes * candidate.application * first_unit_ / situation_.products + launches;
 }
 
 double ChangeRule::seconds_of_iteration(const ChangeCandidate& candidate) const {
-  return unit_ + application_of(candidate);
+  return unit_ + situation_.products * application_of(candidate);
 }
+
+double ChangeRule::look_price() const noexcept { return look * unit_ / situation_.products; }
 
 bool ChangeRule::has_short_cycles() const noexcept {
   return static_cast<double>(situation_.cycle) <= trial_iterations;
@@ -185,14 +188,15 @@ ChangeRule::Offer ChangeRule::offer(const Untried& untried, const Forecast& left
   const double likely = left.known ? left.likely : static_cast<double>(iteration_);
   const double one = seconds_of_iteration(candidate);
   Offer o{.candidate = &candidate};
-  o.setup = untried.setup * (candidate.setup / situation_.iteration_of_columns * first_unit_ +
-                             (situation_.deterministic ? 0 : candidate.setup_seconds));
+  const double table_unit = first_unit_ / situation_.iteration_of_columns / situation_.products;
+  o.setup = untried.setup *
+            (candidate.setup * table_unit + (situation_.deterministic ? 0 : candidate.setup_seconds));
   double trial = std::clamp(iterations_of(candidate, likely), shortest_trial(), trial_iterations);
   // The rest of a long cycle is not asked for; the trial has it if the account pays.
   if (situation_.cycle > 1 && has_short_cycles()) trial = whole_cycles(trial);
   o.trial = trial * one;
   o.solve = iterations_of(candidate, likely) * one;
-  o.price = candidate.setup_bound * o.setup + trials_in_price * o.trial + (known_traits_ ? 0 : look * unit_);
+  o.price = candidate.setup_bound * o.setup + trials_in_price * o.trial + (known_traits_ ? 0 : look_price());
   o.gain = likely * unit_ - o.solve - o.setup;
   o.allowed = allowed(-1);
   if (o.gain > 0 && spent_ + o.price > o.allowed && left.known) {
@@ -241,7 +245,7 @@ ChangeOrder ChangeRule::consider() {
 
 void ChangeRule::note_traits(const ChoiceTraits& traits, double seconds) {
   traits_ = traits, known_traits_ = true;
-  spent_ += situation_.deterministic ? look : seconds;
+  spent_ += situation_.deterministic ? look_price() : seconds;
 }
 
 bool ChangeRule::note_setup(double setup, double application, double all) {
@@ -249,7 +253,7 @@ bool ChangeRule::note_setup(double setup, double application, double all) {
   if (situation_.deterministic) setup = all = taken_.setup, application = application_of(one);
   setup_seconds_ = setup, application_ = application;
   spent_ += all;
-  const double iteration = unit_ + application;
+  const double iteration = measured_iteration();
   // The trial has what the account has left for it: whole cycles, if that is enough for one.
   const double rest = std::max((taken_.allowed - spent_) / trials_in_price, taken_.trial);
   const double affordable = std::floor(rest / iteration), whole = whole_cycles(trial_iterations);
@@ -272,7 +276,7 @@ bool ChangeRule::note_setup(double setup, double application, double all) {
 }
 
 bool ChangeRule::note_trial(double fall, double seconds, double all) {
-  if (situation_.deterministic) seconds = all = trial_ * (1 + application_);
+  if (situation_.deterministic) seconds = all = trial_ * measured_iteration();
   spent_ += all;
   const double before = rate_ * seconds;
   if (fall > 0 && fall >= at_least * before) return true;

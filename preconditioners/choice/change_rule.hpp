@@ -51,7 +51,8 @@
 namespace protean::detail {
 
 // What it may take in the middle of a solve. Times are in iterations of the first type with the matrix as it was at the
-// beginning of the solve, in csr on a host; the format may get faster later.
+// beginning of the solve, in csr on a host; the format may get faster later. The iterations are those of a method with
+// one product and one M^-1 r in each, such as cg.
 struct ChangeCandidate {
   std::string_view id;
   Space space;
@@ -80,6 +81,7 @@ struct ChangeSituation {
   double goal = 1e-8;  // the relative residual at which the solve ends
   std::int64_t max_iterations = 10000;
   std::int64_t cycle = 1;     // of the method, SolverEntry::cycle
+  double products = 1;        // of the method in an iteration, SolverEntry::products, and as many M^-1 r
   std::int64_t expected = 0;  // iterations with the first type; 0: not known
   // Right-hand sides that are solved together. An iteration of all of them is one iteration here, which takes as long
   // as `iteration_of_columns` iterations of one of them.
@@ -119,7 +121,7 @@ class ChangeRule {
   void resume(double seconds) noexcept;
 
   void note_traits(const ChoiceTraits& traits, double seconds);
-  // The candidate is ready. setup: seconds; application: of M^-1 r of all columns; all: of both, and of finding out.
+  // The candidate is ready. setup: seconds; application: of one M^-1 r of all columns; all: of both, and of finding out.
   // Returns whether iterations_of_trial() iterations are to be tried with it, and note_trial() or note_failure() is to
   // be called; if not, reason() says why. Iterations may go on before.
   bool note_setup(double setup, double application, double all);
@@ -166,7 +168,9 @@ class ChangeRule {
   bool fits(const ChangeCandidate& candidate) const;
   double iterations_of(const ChangeCandidate& candidate, double iterations) const;
   double application_of(const ChangeCandidate& candidate) const noexcept;
+  double measured_iteration() const noexcept { return unit_ + situation_.products * application_; }
   double seconds_of_iteration(const ChangeCandidate& candidate) const;
+  double look_price() const noexcept;
   bool has_short_cycles() const noexcept;
   double shortest_trial() const noexcept;
   double whole_cycles(double iterations) const noexcept;

@@ -194,7 +194,7 @@ double PreconditionerChoice::jacobi_iterations() const noexcept {
 
 double PreconditionerChoice::iterations_of(const ChoiceCandidate& candidate) const noexcept {
   const double least = (candidate.for_diffusion && situation_.near_null_space ? 2 : 1) * candidate.least;
-  return std::max(least, candidate.factor * jacobi_iterations());
+  return std::max(least / situation_.products, candidate.factor * jacobi_iterations());
 }
 
 double PreconditionerChoice::own_seconds() const noexcept {
@@ -231,8 +231,9 @@ void PreconditionerChoice::consider(const std::function<ChoiceTraits()>& traits)
     if (has_seconds && unit() == 0) continue;
     const auto in_iterations = [&](double seconds) { return seconds > 0 ? seconds / unit() : 0; };
     Predicted predicted{&one};
-    predicted.solve = iterations_of(one) * (one.price + in_iterations(one.iteration_seconds));
-    predicted.setup = one.setup + in_iterations(one.setup_seconds);
+    predicted.solve = iterations_of(one) *
+                      (one.price + situation_.products * in_iterations(one.iteration_seconds));
+    predicted.setup = one.setup / situation_.products + in_iterations(one.setup_seconds);
     predicted.gain = remaining * (now - predicted.solve) - predicted.setup;
     predicted.risk = predicted.setup + one.worst * iterations;
     // If jacobi does not solve the system at all, nothing can be lost: the strongest one.
@@ -284,7 +285,7 @@ void PreconditionerChoice::note_application(double seconds, double all) {
   constexpr double clearly = 1.25;  // the predicted iterations are careful
   const double iterations = jacobi_iterations();
   const double now = before_.candidate ? before_.seconds / unit() : iterations;
-  const double solve = iterations_of(*current_) * (1 + seconds / unit());
+  const double solve = iterations_of(*current_) * (1 + situation_.products * seconds / unit());
   if (solve > clearly * now)
     go_back(
         fmt::format("one application of {} takes as long as {:.1f} iterations of jacobi, so that a solve "

@@ -71,6 +71,8 @@ struct ChoiceSituation {
   std::int64_t iterations = 0;   // expected of a solve with jacobi; 0: not known
   bool deterministic = false;    // measured times must not decide: it changes in the middle of a solve alone
   bool near_null_space = false;  // aggregation is given the vectors that its coarser levels need
+  // Of the method in an iteration (SolverEntry::products), and as many M^-1 r. The table is for methods with one.
+  double products = 1;
 };
 
 class PreconditionerChoice {

@@ -45,7 +45,7 @@ void refuse_diagonal(std::string_view name, VectorView<const T> d) {
       "{} divides by the diagonal, but {} of {} diagonal entries are zero, missing or so small that their "
       "inverse is not finite: {} (rows count from 0). If these rows are a constraint, such as the "
       "pressure of a flow, take preconditioner fields. Or solve without a preconditioner (minres for a symmetric "
-      "matrix, gmres for any other); or put the rows of A and of b into an order that leaves no zero on "
+      "matrix, bicgstab or gmres for any other); or put the rows of A and of b into an order that leaves no zero on "
       "the diagonal: scipy.sparse.csgraph.maximum_bipartite_matching(A, perm_type='row') finds p for A[p] x "
       "= b[p] (it also counts zeros that are stored; a symmetric matrix loses its symmetry); or take 1 for "
       "these entries (zero_diagonal: one)",

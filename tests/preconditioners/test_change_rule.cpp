@@ -25,15 +25,16 @@ using detail::ChoiceTraits;
 
 // What a candidate takes in truth.
 struct Truth {
-  double setup = 250, application = 5;  // in iterations of jacobi
+  double setup = 250, application = 5;  // in iterations of jacobi; all applications of an iteration
   double digits = 0.3;                  // each iteration, on average over a cycle of the method
   bool fails = false;
 };
 
 // A solve in which an iteration of jacobi takes 1 ms.
 struct Course {
-  explicit Course(ChangeSituation situation = {}) : rule(situation) {}
+  explicit Course(ChangeSituation situation = {}) : rule(situation), products(situation.products) {}
   ChangeRule rule;
+  double products;  // and applications in an iteration
   ChoiceTraits traits{.symmetric = true, .diffusion = true};
   std::function<Truth(const std::string&)> truth = [](const std::string&) { return Truth{}; };
   // Digits that jacobi has reached after this many iterations.
@@ -95,9 +96,9 @@ struct Course {
       rule.note_failure(took, "no", !t.fails);
       return false;
     }
-    const double all = setup + 2 * t.application * unit;
+    const double application = t.application * unit / products, all = setup + 2 * application;
     seconds += all;
-    if (!rule.note_setup(setup, t.application * unit, all)) return false;
+    if (!rule.note_setup(setup, application, all)) return false;
     const double trial = rule.iterations_of_trial() * unit * (1 + t.application);
     seconds += trial;
     story.push_back("trial of " + id);
@@ -298,6 +299,52 @@ TEST(ChangeRule, RandomSolvesNeverOverdrawTheAccount) {
   EXPECT_GT(ways_back, 30);
   EXPECT_GT(failures, 30);
   EXPECT_GT(looks, changes / 3);
+}
+
+// An iteration of bicgstab has two products and two applications. A solve whose iterations are twice as long and half as
+// many is judged as one of cg is: what passes there passes here, and an M that is too slow for the one is for the other.
+TEST(ChangeRule, AnIterationMayHaveSeveralProducts) {
+  for (const bool deterministic : {false, true})
+    for (const double application : {2.0, 12.0, 300.0}) {
+      SCOPED_TRACE(application);
+      std::vector<std::string> of_one;
+      double seconds_of_one = 0;
+      for (const double products : {1.0, 2.0, 4.0}) {
+        Course course({.needs_symmetric = true, .deterministic = deterministic, .products = products});
+        course.unit = 1e-3 * products;
+        course.jacobi = [=](std::int64_t k) { return 0.002 * products * static_cast<double>(k); };
+        course.truth = [=](const std::string&) {
+          return Truth{.setup = 250 / products, .application = application, .digits = 0.3 * products};
+        };
+        EXPECT_TRUE(course.run());
+        if (products == 1) of_one = course.story, seconds_of_one = course.seconds;
+        EXPECT_EQ(course.story, of_one) << products;
+        EXPECT_NEAR(course.seconds, seconds_of_one, 0.3 * seconds_of_one) << products;
+        EXPECT_EQ(course.did("change to amg"), deterministic || application < 100) << course.rule.reason();
+        if (!deterministic && course.did("change to amg"))
+          EXPECT_NEAR(course.rule.application(), 1e-3 * application, 1e-12) << "of one M^-1 r";
+      }
+    }
+}
+
+// Residuals of bicgstab go up and down by more than a digit.
+TEST(ChangeRule, BumpsOfTheResidualAreNotTakenForProgress) {
+  for (const bool good : {true, false}) {
+    Course course({.products = 2});
+    course.traits = {.symmetric = false, .diffusion = false};
+    course.unit = 2e-3;
+    course.jacobi = [](std::int64_t k) {
+      const auto at = static_cast<double>(k);
+      return k == 0 ? 0 : 0.004 * at + 1.2 * std::sin(12.9898 * at);
+    };
+    course.truth = [=](const std::string&) {
+      return Truth{.setup = 20, .application = 1.5, .digits = good ? 0.05 : 0.002};
+    };
+    EXPECT_TRUE(course.run());
+    EXPECT_TRUE(course.did("trial of ilu0")) << course.rule.reason();
+    EXPECT_EQ(course.did("change to ilu0"), good) << course.rule.reason();
+    EXPECT_LT(course.seconds, 1.3 * 2000 * course.unit);
+  }
 }
 
 // In deterministic mode the clock of the machine decides nothing.

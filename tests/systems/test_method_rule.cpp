@@ -1,11 +1,13 @@
 // The rule by which method auto changes in the middle of a solve, with given ends and residuals.
 #include <cmath>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "solvers/solver.hpp"
 #include "systems/grown.hpp"
 #include "systems/method_rule.hpp"
 
@@ -15,7 +17,7 @@ namespace {
 using detail::MethodEnd;
 using detail::MethodRule;
 using detail::NextMethod;
-using detail::SlowCycles;
+using detail::SlowProgress;
 
 std::string after(const MethodEnd& end) {
   const auto next = MethodRule().after(end);
@@ -29,16 +31,19 @@ TEST(MethodRule, NamesAMethodThatCanDoIt) {
     StopReason reason;
     const char *symmetric, *unsymmetric;
   };
-  for (const Line& line : {Line{"cg", indefinite_operator, "minres", "gmres"},
-                           {"cg", negative_definite, "minres", "gmres"},
-                           {"cg", divergence, "minres", "gmres"},
-                           {"cg", breakdown, "minres", "gmres"},
-                           {"cg", stagnation, "", "gmres"},
-                           {"cg", indefinite_preconditioner, "gmres", "gmres"},
-                           {"minres", indefinite_preconditioner, "gmres", "gmres"},
-                           {"minres", negative_definite, "gmres", "gmres"},
-                           {"minres", breakdown, "gmres", "gmres"},
-                           {"minres", stagnation, "", "gmres"},
+  for (const Line& line : {Line{"cg", indefinite_operator, "minres", "bicgstab"},
+                           {"cg", negative_definite, "minres", "bicgstab"},
+                           {"cg", divergence, "minres", "bicgstab"},
+                           {"cg", breakdown, "minres", "bicgstab"},
+                           {"cg", stagnation, "", "bicgstab"},
+                           {"cg", indefinite_preconditioner, "gmres", "bicgstab"},
+                           {"minres", indefinite_preconditioner, "gmres", "bicgstab"},
+                           {"minres", negative_definite, "gmres", "bicgstab"},
+                           {"minres", breakdown, "gmres", "bicgstab"},
+                           {"minres", stagnation, "", "bicgstab"},
+                           {"bicgstab", stagnation, "gmres", "gmres"},
+                           {"bicgstab", divergence, "gmres", "gmres"},
+                           {"bicgstab", breakdown, "gmres", "gmres"},
                            {"gmres", stagnation, "idr", "idr"},
                            {"idr", stagnation, "gmres", "gmres"},
                            {"idr", divergence, "gmres", "gmres"},
@@ -51,7 +56,7 @@ TEST(MethodRule, NamesAMethodThatCanDoIt) {
 
 TEST(MethodRule, LimitsAndLostSystemsEndTheSolve) {
   using enum StopReason;
-  for (const char* method : {"cg", "minres", "gmres", "idr"})
+  for (const char* method : {"cg", "minres", "bicgstab", "gmres", "idr"})
     for (const StopReason reason :
          {max_iterations, time_limit, interrupted, not_finite, underflow, inconsistent, relative_tolerance})
       for (const bool symmetric : {true, false})
@@ -59,10 +64,21 @@ TEST(MethodRule, LimitsAndLostSystemsEndTheSolve) {
             << method << " " << to_string(reason);
 }
 
-// Rounding stops every method; what the bumps of idr have lost another one may find.
+// Rounding stops every method; what the bumps of bicgstab and idr have lost another one may find.
 TEST(MethodRule, RoundingIsNotTriedAgain) {
   EXPECT_EQ(after({.method = "gmres", .reason = StopReason::stagnation, .rounding = true}), "");
-  EXPECT_EQ(after({.method = "idr", .reason = StopReason::stagnation, .rounding = true}), "gmres");
+  for (const char* method : {"bicgstab", "idr"})
+    EXPECT_EQ(after({.method = method, .reason = StopReason::stagnation, .rounding = true}), "gmres") << method;
+}
+
+// Vectors of gmres for which there is no memory.
+TEST(MethodRule, WithoutMemoryForTheCyclesOfGmresItIsIdr) {
+  const MethodEnd end{.method = "bicgstab", .reason = StopReason::breakdown, .restart = 30, .longest = 29};
+  const auto next = MethodRule().after(end);
+  ASSERT_TRUE(next);
+  EXPECT_EQ(next->method, "idr");
+  EXPECT_TRUE(has(next->reason, "no memory for cycles of 30 iterations")) << next->reason;
+  EXPECT_EQ(after({.method = "bicgstab", .reason = StopReason::breakdown, .restart = 30, .longest = 30}), "gmres");
 }
 
 TEST(MethodRule, ANullSpaceIsForSymmetricMethods) {
@@ -123,37 +139,60 @@ TEST(MethodRule, ChangesThreeTimesAtMost) {
   EXPECT_EQ(changes, 3);
 }
 
-// The iteration at which gmres is given up; 0: never.
-std::int64_t given_up(const std::function<double(double)>& residual, std::int64_t most = 10000,
-                      std::int64_t restart = 30) {
-  SlowCycles cycles(1e-8, most, restart);
+// The iteration at which the method is given up; 0: never.
+std::int64_t given_up(std::string_view method, const std::function<double(double)>& residual,
+                      std::int64_t most = 10000) {
+  const SlowProgress::Looks looks = detail::looks_of(method, 30).value();
+  SlowProgress progress(1e-8, most, looks);
   for (std::int64_t k = 0; k <= most; ++k) {
     const double now = residual(static_cast<double>(k));
     if (now <= 1e-8) return 0;
-    if (cycles.add(k, now)) {
-      EXPECT_EQ(k % restart, 0);
-      EXPECT_FALSE(cycles.reason().empty());
+    if (progress.add(k, now)) {
+      EXPECT_EQ(k % looks.every, 0);
+      EXPECT_EQ(has(progress.reason(), "in cycles of 30 iterations"), looks.cycles) << progress.reason();
       return k;
     }
   }
   return 0;
 }
 
-TEST(SlowCycles, AreGivenUp) {
-  EXPECT_EQ(given_up([](double) { return 1.0; }), 1020);
-  EXPECT_EQ(given_up([](double k) { return 1e-3 + std::exp(-k / 30); }), 1020);
-  EXPECT_EQ(given_up([](double k) { return std::pow(10, -k / 10000); }), 1020)
+TEST(SlowProgress, OfGmresInCyclesIsGivenUp) {
+  EXPECT_EQ(given_up("gmres", [](double) { return 1.0; }), 1020);
+  EXPECT_EQ(given_up("gmres", [](double k) { return 1e-3 + std::exp(-k / 30); }), 1020);
+  EXPECT_EQ(given_up("gmres", [](double k) { return std::pow(10, -k / 10000); }), 1020)
       << "a digit in 10,000 iterations";
-  EXPECT_EQ(given_up([](double) { return 1.0; }, 200), 120) << "four cycles";
+  EXPECT_EQ(given_up("gmres", [](double) { return 1.0; }, 200), 120) << "four cycles";
 }
 
-TEST(SlowCycles, ThatLeadToTheGoalGoOn) {
+// Its plateaus may end, and its residuals go up and down.
+TEST(SlowProgress, OfBicgstabIsGivenUpLater) {
+  const auto bumpy = [](double k) { return std::pow(10, 1.5 * std::sin(12.9898 * k)); };
+  EXPECT_EQ(given_up("bicgstab", bumpy), 3000);
+  EXPECT_EQ(given_up("bicgstab", [&](double k) { return bumpy(k) * std::pow(10, -k / 10000); }), 3000);
+  EXPECT_EQ(given_up("bicgstab", bumpy, 1000), 400) << "four looks";
   for (const double needed : {100.0, 1000.0, 9000.0})
-    EXPECT_EQ(given_up([&](double k) { return std::pow(10, -8 * k / needed); }), 0) << needed;
+    EXPECT_EQ(given_up("bicgstab", [&](double k) { return bumpy(k) * std::pow(10, -8 * k / needed); }), 0)
+        << needed;
+  EXPECT_EQ(given_up("bicgstab", [&](double k) { return bumpy(k) * std::pow(10, -std::max(k - 2500, 0.0) / 30); }),
+            0)
+      << "a plateau of 2,500 iterations";
+}
+
+TEST(SlowProgress, IsAskedOfMethodsThatAutoTakes) {
+  for (const SolverEntry& entry : solvers()) {
+    const bool asked = entry.id == "cg" || entry.id == "minres" || entry.id == "bicgstab" || entry.id == "gmres";
+    EXPECT_EQ(detail::looks_of(entry.id, 30).has_value(), asked) << entry.id;
+  }
+}
+
+TEST(SlowProgress, ThatLeadsToTheGoalGoesOn) {
+  for (const double needed : {100.0, 1000.0, 9000.0})
+    EXPECT_EQ(given_up("gmres", [&](double k) { return std::pow(10, -8 * k / needed); }), 0) << needed;
   // A plateau in the middle.
-  EXPECT_EQ(given_up([](double k) {
-              return std::pow(10, -8 * (std::min(k, 600.0) + std::max(k - 900, 0.0)) / 3000);
-            }),
+  EXPECT_EQ(given_up("gmres",
+                     [](double k) {
+                       return std::pow(10, -8 * (std::min(k, 600.0) + std::max(k - 900, 0.0)) / 3000);
+                     }),
             0);
 }
 

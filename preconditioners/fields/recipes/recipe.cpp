@@ -167,30 +167,31 @@ RecipeChoice automatic_recipe(const Context& host, const CsrMatrix<T>& csr, cons
 }
 
 template <class T>
-bool auto_takes_schur(const LinearOperator<T>& A, std::string_view id, const PreconditionerOptions& options) {
+bool auto_takes_schur(const LinearOperator<T>& A, bool symmetric, std::string_view id,
+                      const PreconditionerOptions& options) {
   const bool named = id == "fields";
   if ((!named && id != "auto") || (named && options.recipe != Recipe::automatic) || !A.abilities().rows)
     return false;
   const ContextPtr host = A.context()->space() == Space::host ? A.context() : Context::host();
-  return auto_takes_schur(*host, rows_on_host(A, host, id), id, options);
+  return auto_takes_schur(*host, rows_on_host(A, host, id), symmetric, id, options);
 }
 
 template <class T>
-bool auto_takes_schur(const Context& host, const CsrMatrix<T>& csr, std::string_view id,
+bool auto_takes_schur(const Context& host, const CsrMatrix<T>& csr, bool symmetric, std::string_view id,
                       const PreconditionerOptions& options) {
   const bool named = id == "fields";
   if ((!named && id != "auto") || (named && options.recipe != Recipe::automatic)) return false;
   if (named && !fields_are_found(options))
-    return has_constraint(host, csr, named_fields(options, csr.rows()), true);
-  const FoundFields found = find_fields(csr, true);
-  return named ? has_constraint(host, csr, found.fields, true) : is_saddle_point(found);
+    return has_constraint(host, csr, named_fields(options, csr.rows()), symmetric);
+  const FoundFields found = find_fields(csr, symmetric);
+  return named ? has_constraint(host, csr, found.fields, symmetric) : is_saddle_point(found);
 }
 #define PROTEAN_INSTANTIATE(T)                                                                           \
   template RecipeChoice automatic_recipe<T>(const Context&, const CsrMatrix<T>&, const FieldList&, bool, \
                                             bool, const std::vector<InnerSpec>&);                        \
-  template bool auto_takes_schur<T>(const LinearOperator<T>&, std::string_view,                          \
+  template bool auto_takes_schur<T>(const LinearOperator<T>&, bool, std::string_view,                    \
                                     const PreconditionerOptions&);                                       \
-  template bool auto_takes_schur<T>(const Context&, const CsrMatrix<T>&, std::string_view,               \
+  template bool auto_takes_schur<T>(const Context&, const CsrMatrix<T>&, bool, std::string_view,         \
                                     const PreconditionerOptions&);
 PROTEAN_INSTANTIATE(float)
 PROTEAN_INSTANTIATE(double)
