@@ -124,14 +124,13 @@ template class MethodChanges<double>;
 
 namespace {
 
-// Of gmres: no more than 200 unless the caller has set more, and as many as there is memory for (basis_of()), which may
-// be fewer than the caller has set.
+// Of gmres: no more than 200, and no more than there is memory for (basis_of()), unless the caller has set more.
 std::int64_t longest_restart(const Context& context, std::int64_t rows, std::size_t bytes_of_entry,
                              std::int64_t restart, std::int64_t columns) {
   constexpr std::int64_t most = 200;
   const std::int64_t wanted = std::max(std::min(most, rows), restart);
   const Basis basis = basis_of(context, rows, bytes_of_entry, wanted, columns);
-  return basis.of_gmres <= basis.vectors ? wanted : basis.vectors - 1;
+  return basis.of_gmres <= basis.vectors ? wanted : std::max(basis.vectors - 1, restart);
 }
 
 }  // namespace

@@ -26,7 +26,7 @@ class MethodChanges final : public SolveObserver {
 
   // The observer of the next part of the solve: this one if the part may be given up, else next, which may be null. A
   // method for symmetric matrices is given up if the matrix is not symmetric; this is tested if it has new values or if
-  // the residuals make no progress. gmres and bicgstab are given up if SlowProgress says so.
+  // the residuals make no progress. gmres, bicgstab and idr are given up if SlowProgress says so.
   SolveObserver* begin_part(SolveObserver* next, std::string_view method, const SolverOptions& options,
                             bool symmetric_only);
   bool on_iteration(const IterationInfo& info) override;

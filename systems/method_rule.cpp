@@ -15,7 +15,8 @@ constexpr std::string_view any_preconditioner = "gmres takes a preconditioner th
 constexpr std::string_view smooth =
     "residuals of gmres do not grow, and it breaks down at the solution alone";
 
-constexpr std::string_view no_cycles = "idr keeps what it has found: it has no cycles";
+// Of 30 real systems that bicgstab does not solve gmres(30) solved none, idr five and gmres(200) four.
+constexpr std::string_view more_vectors = "idr has several shadow vectors, where bicgstab has one";
 
 constexpr MethodStep steps[] = {
     {"cg", StopReason::indefinite_operator, "minres", not_definite},
@@ -26,10 +27,10 @@ constexpr MethodStep steps[] = {
     {"minres", StopReason::indefinite_preconditioner, "gmres", any_preconditioner},
     {"minres", StopReason::negative_definite, "gmres", any_preconditioner},
     {"minres", StopReason::breakdown, "gmres", smooth},
-    {"bicgstab", StopReason::stagnation, "gmres", smooth},
-    {"bicgstab", StopReason::divergence, "gmres", smooth},
-    {"bicgstab", StopReason::breakdown, "gmres", smooth},
-    {"gmres", StopReason::stagnation, "idr", no_cycles},
+    {"bicgstab", StopReason::stagnation, "idr", more_vectors},
+    {"bicgstab", StopReason::divergence, "idr", more_vectors},
+    {"bicgstab", StopReason::breakdown, "idr", more_vectors},
+    {"gmres", StopReason::stagnation, "idr", "idr keeps what it has found: it has no cycles"},
     {"idr", StopReason::stagnation, "gmres", smooth},
     {"idr", StopReason::divergence, "gmres", smooth},
     {"idr", StopReason::breakdown, "gmres", smooth},
@@ -68,15 +69,12 @@ std::optional<NextMethod> MethodRule::after(const MethodEnd& end) const {
     next = {step->to, 0, fmt::format("{}; {}", how, step->why)};
   }
   if (end.symmetric_only && next.method != "cg" && next.method != "minres") return std::nullopt;
-  if (next.method == "gmres" && end.longest < end.restart && end.method != "idr") {
-    next.method = "idr";
-    next.reason += fmt::format("; there is no memory for cycles of {} iterations, and {}", end.restart, no_cycles);
-  }
   const bool again = was_used(next.method);
   if (next.method == "gmres") {
-    next.restart = again ? end.longest : end.restart;
+    const bool longer = again || end.method == "idr";
+    next.restart = longer ? end.longest : end.restart;
     if (again && next.restart <= restart_) return std::nullopt;
-    if (again) next.reason += fmt::format(", now with cycles of {} iterations", next.restart);
+    if (longer) next.reason += fmt::format(", {}with cycles of {} iterations", again ? "now " : "", next.restart);
   } else if (again) {
     return std::nullopt;
   }
@@ -112,8 +110,9 @@ bool SlowProgress::add(std::int64_t iteration, double residual) {
 
 std::optional<SlowProgress::Looks> looks_of(std::string_view method, std::int64_t restart) noexcept {
   if (method == "gmres") return SlowProgress::Looks{.every = restart, .cycles = true};
-  // A plateau of bicgstab may end, other than one of gmres in cycles.
+  // A plateau of these may end, other than one of gmres in cycles.
   if (method == "bicgstab") return SlowProgress::Looks{.share = 0.3};
+  if (method == "idr") return SlowProgress::Looks{.share = 0.5};
   if (method == "cg" || method == "minres") return SlowProgress::Looks{};
   return std::nullopt;
 }

@@ -321,8 +321,9 @@ TEST(ChangeRule, AnIterationMayHaveSeveralProducts) {
         EXPECT_EQ(course.story, of_one) << products;
         EXPECT_NEAR(course.seconds, seconds_of_one, 0.3 * seconds_of_one) << products;
         EXPECT_EQ(course.did("change to amg"), deterministic || application < 100) << course.rule.reason();
-        if (!deterministic && course.did("change to amg"))
+        if (!deterministic && course.did("change to amg")) {
           EXPECT_NEAR(course.rule.application(), 1e-3 * application, 1e-12) << "of one M^-1 r";
+        }
       }
     }
 }

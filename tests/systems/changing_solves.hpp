@@ -80,6 +80,17 @@ inline CsrMatrix<double> circle(std::int32_t n) {
   return csr_from_triplets<double>(test_context(), n, n, entries);
 }
 
+// Blocks [e a; -a e] with many a: nearly skew-symmetric, so that omega of bicgstab is nearly 0.
+inline CsrMatrix<double> twisted(std::int32_t blocks) {
+  std::vector<Triplet<double>> entries;
+  for (std::int32_t i = 0; i < blocks; ++i) {
+    const double a = 1 + 0.5 * i;
+    entries.insert(entries.end(), {{2 * i, 2 * i, 1e-3}, {2 * i, 2 * i + 1, a}, {2 * i + 1, 2 * i, -a},
+                                   {2 * i + 1, 2 * i + 1, 1e-3}});
+  }
+  return csr_from_triplets<double>(test_context(), 2 * blocks, 2 * blocks, entries);
+}
+
 struct ChangingProblem {
   explicit ChangingProblem(ContextPtr where = test_context(), CsrMatrix<double> matrix = uneven_grid())
       : context(std::move(where)), csr(std::move(matrix)) {

@@ -81,24 +81,35 @@ TEST_F(ColumnsChanges, AColumnThatHasConvergedKeepsItsX) {
   one.expect_true(result);
 }
 
-TEST_F(ColumnsChanges, BicgstabAndCyclesOfGmresThatLeadNowhereAreGivenUp) {
+// With b = c e_j bicgstab breaks down in its first step.
+TEST_F(ColumnsChanges, BicgstabGoesOnWithIdrAfterABreakdown) {
   for (const ContextPtr& context : {test_context(), fake_device_context()}) {
     ChangingColumns one(context, circle(60), 2);
     for (std::size_t j = 0; j < 2; ++j)
       std::fill(one.B[j].begin(), one.B[j].end(), 0.0), one.B[j][7 * j] = 1.0 + static_cast<double>(j);
+    ColumnsSeen seen;
+    const auto system = one.system(one.settings("auto", "none"));
+    const MultiSolveResult result = one.solve_columns(*system, &seen);
+    ASSERT_FALSE(result.method_changes.empty());
+    EXPECT_EQ(steps_of(result)[0], "bicgstab -> idr");
+    EXPECT_EQ(result.method_changes[0].columns, 2);
+    EXPECT_TRUE(has(result.method_changes[0].reason, "breakdown")) << result.method_changes[0].reason;
+    one.expect_solved(result);
+    expect_one_numbering(seen, result);
+    one.expect_solved(one.solve_columns(*system));
+  }
+}
+
+TEST_F(ColumnsChanges, BicgstabThatLeadsNowhereIsGivenUp) {
+  for (const ContextPtr& context : {test_context(), fake_device_context()}) {
+    ChangingColumns one(context, twisted(40), 2);
     SolveSettings settings = one.settings("auto", "none");
-    settings.solver.restart = 10, settings.solver.stopping.max_iterations = 1000;
+    settings.solver.stopping.max_iterations = 2000;
     ColumnsSeen seen;
     const auto system = one.system(settings);
     const MultiSolveResult result = one.solve_columns(*system, &seen);
-    ASSERT_GE(result.method_changes.size(), 2u);
-    EXPECT_EQ(steps_of(result)[0], "bicgstab -> gmres");
-    EXPECT_TRUE(has(result.method_changes[0].reason, "breakdown")) << result.method_changes[0].reason;
-    EXPECT_EQ(steps_of(result)[1], "gmres -> idr");
-    EXPECT_EQ(result.method_changes[1].iteration - result.method_changes[0].iteration, 100);
-    for (std::size_t i = 0; i < 2; ++i) EXPECT_EQ(result.method_changes[i].columns, 2);
-    EXPECT_TRUE(has(result.method_changes[1].reason, "in cycles of 10 iterations"))
-        << result.method_changes[1].reason;
+    ASSERT_FALSE(result.method_changes.empty());
+    EXPECT_EQ(steps_of(result)[0], "bicgstab -> idr");
     one.expect_solved(result);
     expect_one_numbering(seen, result);
     one.expect_solved(one.solve_columns(*system));

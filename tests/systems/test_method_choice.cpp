@@ -194,7 +194,7 @@ TEST_P(MethodChoice, JacobiIsDefiniteForMethodsThatNeedIt) {
 
 TEST(MethodChoiceOptions, ThoseOfEachMethodThatMayBeTakenAreAllowed) {
   SolveSettings settings;
-  settings.solver.restart = 7;  // of gmres, with which bicgstab may go on
+  settings.solver.restart = 7;  // of gmres, with which auto may go on
   Line line = definite(), other = unsymmetric();
   EXPECT_EQ(solve<double>(line.csr(), {line.b.data(), Line::n}, {line.x.data(), Line::n}, settings).method,
             "cg");

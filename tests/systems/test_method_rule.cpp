@@ -41,9 +41,9 @@ TEST(MethodRule, NamesAMethodThatCanDoIt) {
                            {"minres", negative_definite, "gmres", "bicgstab"},
                            {"minres", breakdown, "gmres", "bicgstab"},
                            {"minres", stagnation, "", "bicgstab"},
-                           {"bicgstab", stagnation, "gmres", "gmres"},
-                           {"bicgstab", divergence, "gmres", "gmres"},
-                           {"bicgstab", breakdown, "gmres", "gmres"},
+                           {"bicgstab", stagnation, "idr", "idr"},
+                           {"bicgstab", divergence, "idr", "idr"},
+                           {"bicgstab", breakdown, "idr", "idr"},
                            {"gmres", stagnation, "idr", "idr"},
                            {"idr", stagnation, "gmres", "gmres"},
                            {"idr", divergence, "gmres", "gmres"},
@@ -67,18 +67,8 @@ TEST(MethodRule, LimitsAndLostSystemsEndTheSolve) {
 // Rounding stops every method; what the bumps of bicgstab and idr have lost another one may find.
 TEST(MethodRule, RoundingIsNotTriedAgain) {
   EXPECT_EQ(after({.method = "gmres", .reason = StopReason::stagnation, .rounding = true}), "");
-  for (const char* method : {"bicgstab", "idr"})
-    EXPECT_EQ(after({.method = method, .reason = StopReason::stagnation, .rounding = true}), "gmres") << method;
-}
-
-// Vectors of gmres for which there is no memory.
-TEST(MethodRule, WithoutMemoryForTheCyclesOfGmresItIsIdr) {
-  const MethodEnd end{.method = "bicgstab", .reason = StopReason::breakdown, .restart = 30, .longest = 29};
-  const auto next = MethodRule().after(end);
-  ASSERT_TRUE(next);
-  EXPECT_EQ(next->method, "idr");
-  EXPECT_TRUE(has(next->reason, "no memory for cycles of 30 iterations")) << next->reason;
-  EXPECT_EQ(after({.method = "bicgstab", .reason = StopReason::breakdown, .restart = 30, .longest = 30}), "gmres");
+  EXPECT_EQ(after({.method = "bicgstab", .reason = StopReason::stagnation, .rounding = true}), "idr");
+  EXPECT_EQ(after({.method = "idr", .reason = StopReason::stagnation, .rounding = true}), "gmres");
 }
 
 TEST(MethodRule, ANullSpaceIsForSymmetricMethods) {
@@ -119,6 +109,23 @@ TEST(MethodRule, EndsAfterAFewChanges) {
   EXPECT_FALSE(before.after(end)) << "the same cycles again";
   rule.note(end, *next);
   end.method = "gmres", end.reason = StopReason::stagnation, end.longest = 120;
+  EXPECT_FALSE(rule.after(end)) << "idr again";
+}
+
+// After two methods with short recurrences the cycles are as long as there is memory for.
+TEST(MethodRule, UnsymmetricSystemsEndWithLongCycles) {
+  MethodRule rule;
+  MethodEnd end{.method = "bicgstab", .reason = StopReason::breakdown, .restart = 30, .longest = 120};
+  auto next = rule.after(end);
+  ASSERT_TRUE(next && next->method == "idr");
+  rule.note(end, *next);
+  end.method = "idr", end.reason = StopReason::divergence;
+  next = rule.after(end);
+  ASSERT_TRUE(next && next->method == "gmres");
+  EXPECT_EQ(next->restart, 120);
+  EXPECT_TRUE(has(next->reason, "with cycles of 120")) << next->reason;
+  rule.note(end, *next);
+  end.method = "gmres", end.reason = StopReason::stagnation;
   EXPECT_FALSE(rule.after(end)) << "idr again";
 }
 
@@ -168,6 +175,7 @@ TEST(SlowProgress, OfGmresInCyclesIsGivenUp) {
 TEST(SlowProgress, OfBicgstabIsGivenUpLater) {
   const auto bumpy = [](double k) { return std::pow(10, 1.5 * std::sin(12.9898 * k)); };
   EXPECT_EQ(given_up("bicgstab", bumpy), 3000);
+  EXPECT_EQ(given_up("idr", bumpy), 5000);
   EXPECT_EQ(given_up("bicgstab", [&](double k) { return bumpy(k) * std::pow(10, -k / 10000); }), 3000);
   EXPECT_EQ(given_up("bicgstab", bumpy, 1000), 400) << "four looks";
   for (const double needed : {100.0, 1000.0, 9000.0})
@@ -180,7 +188,8 @@ TEST(SlowProgress, OfBicgstabIsGivenUpLater) {
 
 TEST(SlowProgress, IsAskedOfMethodsThatAutoTakes) {
   for (const SolverEntry& entry : solvers()) {
-    const bool asked = entry.id == "cg" || entry.id == "minres" || entry.id == "bicgstab" || entry.id == "gmres";
+    const bool asked = entry.id == "cg" || entry.id == "minres" || entry.id == "bicgstab" ||
+                       entry.id == "gmres" || entry.id == "idr";
     EXPECT_EQ(detail::looks_of(entry.id, 30).has_value(), asked) << entry.id;
   }
 }
