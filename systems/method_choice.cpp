@@ -139,9 +139,10 @@ MethodChoice choose_method(const MethodTraits& traits, const PreconditionerTrait
     const std::string because = fmt::format("the matrix is not symmetric; {}", traits.difference);
     if (!traits.constraint) return {"bicgstab", fmt::format("bicgstab: {}", because)};
     if (!room) return {"bicgstab", fmt::format("bicgstab: {}; {}", because, none)};
-    return {"gmres", fmt::format("gmres: {}; it has a constraint, and preconditioner fields makes the iterations "
-                                 "few and expensive: gmres takes one product and one M in each",
-                                 because)};
+    return {"gmres",
+            fmt::format("gmres: {}; it has a constraint, and preconditioner fields makes the iterations "
+                        "few and expensive: gmres takes one product and one M in each",
+                        because)};
   }
   if (const std::string_view name = preconditioner.unsymmetric; !name.empty()) {
     const std::string_view method = name == "fields" && room ? "gmres" : "bicgstab";

@@ -74,7 +74,8 @@ std::optional<NextMethod> MethodRule::after(const MethodEnd& end) const {
     const bool longer = again || end.method == "idr";
     next.restart = longer ? end.longest : end.restart;
     if (again && next.restart <= restart_) return std::nullopt;
-    if (longer) next.reason += fmt::format(", {}with cycles of {} iterations", again ? "now " : "", next.restart);
+    if (longer)
+      next.reason += fmt::format(", {}with cycles of {} iterations", again ? "now " : "", next.restart);
   } else if (again) {
     return std::nullopt;
   }

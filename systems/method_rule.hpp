@@ -5,8 +5,8 @@
 // method twice, except gmres with longer cycles. A solve that only the rounding of the matrix stops does not go on, and
 // neither does a solve that a limit, the observer, infinite numbers or a system without a solution has ended.
 //
-// The residual of gmres, which restarts after each cycle, of bicgstab and of idr may hardly fall although another method
-// would solve the system. They do not notice this: SlowProgress forecasts the iterations that are left.
+// The residual of gmres, which restarts after each cycle, of bicgstab and of idr may hardly fall although another
+// method would solve the system. They do not notice this: SlowProgress forecasts the iterations that are left.
 //
 // Both decide by reasons, residuals and counts, not by times, so deterministic mode has the same bits.
 #pragma once

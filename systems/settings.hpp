@@ -43,8 +43,8 @@ struct SolveSettings {
   // One of solvers(), or "auto": cg for a symmetric matrix with a positive diagonal, minres for another symmetric
   // matrix, bicgstab for a matrix or a preconditioner that is not symmetric, gmres for a saddle point that the
   // preconditioner can solve, fgmres for a preconditioner that is variable(). If the method cannot solve the system,
-  // auto goes on with another one from the x that is there. SolveResult::method_reason says why, method_changes what it did.
-  // Or a type with its options, Gmres{.restart = 50}; `solver` then has the options of StoppingRule only.
+  // auto goes on with another one from the x that is there. SolveResult::method_reason says why, method_changes what it
+  // did. Or a type with its options, Gmres{.restart = 50}; `solver` then has the options of StoppingRule only.
   Selection<SolverOptions> method = "auto";
   SolverOptions solver =
       {};  // tolerances, limits, options of the method; for auto: of each method it may take

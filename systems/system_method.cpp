@@ -42,8 +42,8 @@ void SystemSolver<T>::look_at_matrix(const SystemMatrix<T>& matrix) {
   if (now.traits->not_positive > 0 && settings_.parts.empty() && !maker_ && !has_null_space()) {
     const detail::MethodTraits seen = *now.traits;
     now.traits.reset();  // nothing is known if this throws
-    const bool constraint =
-        detail::auto_takes_schur(A, seen.symmetric, settings_.preconditioner.name(), settings_.preconditioning);
+    const bool constraint = detail::auto_takes_schur(A, seen.symmetric, settings_.preconditioner.name(),
+                                                     settings_.preconditioning);
     now.traits = seen, now.traits->constraint = constraint;
   }
   now.seen_serial = A.serial(), now.seen = A.revision();

@@ -99,10 +99,9 @@ class Comparer {
     const bool automatic = settings.method == "auto", open = preconditioner_type(settings) == "auto";
     if (!automatic && !open) return;
     detail::MethodTraits traits = detail::method_traits(host, csr);
-    traits.constraint =
-        traits.not_positive > 0 && settings.parts.empty() &&
-        detail::auto_takes_schur(host, csr, traits.symmetric, preconditioner_type(settings),
-                                 settings.preconditioning);
+    traits.constraint = traits.not_positive > 0 && settings.parts.empty() &&
+                        detail::auto_takes_schur(host, csr, traits.symmetric, preconditioner_type(settings),
+                                                 settings.preconditioning);
     if (automatic)
       settings.method = detail::choose_method(
                             traits,

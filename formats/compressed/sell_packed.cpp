@@ -58,6 +58,8 @@
 // no padding, and sums of rows without entries are not used. Nothing outside x is read.
 #include <fmt/format.h>
 
+#include <memory>
+
 #include "core/error.hpp"
 #include "formats/compressed/sell_packed.hpp"
 #include "formats/compressed/sell_packed_layout.hpp"
@@ -237,9 +239,15 @@ class SellPacked final : public AssembledMatrix<T>,
   void mark_entries(int p, const SparsityPattern& pattern) {
     const std::int64_t first = pattern.row_ptr[borders_[p]], slots = starts_[p + 1].slots - starts_[p].slots;
     const std::vector<float> ones(static_cast<std::size_t>(pattern.row_ptr[borders_[p + 1]] - first), 1.0f);
-    std::vector<float> filled(static_cast<std::size_t>(slots) * packed::height);
+    // Long arrays are written by stores that need an aligned address.
+    constexpr std::size_t line = 64;
+    const std::size_t size = static_cast<std::size_t>(slots) * packed::height;
+    std::vector<float> room(size + line / sizeof(float));
+    void* begin = room.data();
+    std::size_t bytes = room.size() * sizeof(float);
+    float* const filled = static_cast<float*>(std::align(line, size * sizeof(float), begin, bytes));
     packed::fill_values(code_.data() + starts_[p].words, places_.data() + starts_[p].places, pattern,
-                        ones.data() - first, borders_[p], borders_[p + 1], filled.data());
+                        ones.data() - first, borders_[p], borders_[p + 1], filled);
     for (std::int64_t s = 0; s < slots; ++s) {
       unsigned bits = 0;
       for (int l = 0; l < packed::height; ++l)

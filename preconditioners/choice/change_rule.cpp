@@ -250,6 +250,7 @@ void ChangeRule::note_traits(const ChoiceTraits& traits, double seconds) {
 
 bool ChangeRule::note_setup(double setup, double application, double all) {
   const ChangeCandidate& one = *being_set_up_;
+  measured_setup_ = setup, measured_application_ = application;
   if (situation_.deterministic) setup = all = taken_.setup, application = application_of(one);
   setup_seconds_ = setup, application_ = application;
   spent_ += all;
@@ -309,7 +310,9 @@ double ChangeRule::loss() const noexcept {
   return part_useful_ - fall / rate_;
 }
 
-double ChangeRule::gained() const noexcept { return current_ ? -loss() - setup_seconds_ : 0; }
+double ChangeRule::gained() const noexcept {
+  return current_ && !situation_.deterministic ? -loss() - setup_seconds_ : 0;
+}
 
 void ChangeRule::note_way_back(std::string_view why) {
   if (!why.empty()) reason_ = fmt::format("{}: {}", current_->id, why);

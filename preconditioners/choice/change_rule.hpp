@@ -121,9 +121,9 @@ class ChangeRule {
   void resume(double seconds) noexcept;
 
   void note_traits(const ChoiceTraits& traits, double seconds);
-  // The candidate is ready. setup: seconds; application: of one M^-1 r of all columns; all: of both, and of finding out.
-  // Returns whether iterations_of_trial() iterations are to be tried with it, and note_trial() or note_failure() is to
-  // be called; if not, reason() says why. Iterations may go on before.
+  // The candidate is ready. setup: seconds; application: of one M^-1 r of all columns; all: of both, and of finding
+  // out. Returns whether iterations_of_trial() iterations are to be tried with it, and note_trial() or note_failure()
+  // is to be called; if not, reason() says why. Iterations may go on before.
   bool note_setup(double setup, double application, double all);
   int iterations_of_trial() const noexcept { return trial_; }
   // The trial has reduced the logarithm of the residual by `fall`, in this many seconds of its iterations. all: with
@@ -144,10 +144,12 @@ class ChangeRule {
   // What was spent: looks, setups, applications, and losses of trials that have ended. The time of the iterations.
   double spent() const noexcept { return spent_; }
   double useful() const noexcept;
-  // Of the candidate in use: what it has gained so far, its setup included; negative for a loss.
+  // Of the candidate in use: what it has gained so far, its setup included; negative for a loss. 0 in deterministic
+  // mode, which measures no iterations.
   double gained() const noexcept;
-  double application() const noexcept { return application_; }
-  double setup_seconds() const noexcept { return setup_seconds_; }
+  // As they were measured.
+  double application() const noexcept { return measured_application_; }
+  double setup_seconds() const noexcept { return measured_setup_; }
   // Of the first type: seconds of an iteration, and the iterations that the whole solve would have taken.
   double unit() const noexcept;
   double all_iterations() const noexcept { return first_iterations_ + remaining_; }
@@ -210,6 +212,7 @@ class ChangeRule {
   double before_ = 0;  // log_ then
   int trial_ = 0;      // iterations
   double application_ = 0, setup_seconds_ = 0, most_loss_ = 0;
+  double measured_application_ = 0, measured_setup_ = 0;
 };
 
 }  // namespace protean::detail

@@ -231,8 +231,8 @@ void PreconditionerChoice::consider(const std::function<ChoiceTraits()>& traits)
     if (has_seconds && unit() == 0) continue;
     const auto in_iterations = [&](double seconds) { return seconds > 0 ? seconds / unit() : 0; };
     Predicted predicted{&one};
-    predicted.solve = iterations_of(one) *
-                      (one.price + situation_.products * in_iterations(one.iteration_seconds));
+    predicted.solve =
+        iterations_of(one) * (one.price + situation_.products * in_iterations(one.iteration_seconds));
     predicted.setup = one.setup / situation_.products + in_iterations(one.setup_seconds);
     predicted.gain = remaining * (now - predicted.solve) - predicted.setup;
     predicted.risk = predicted.setup + one.worst * iterations;

@@ -59,11 +59,10 @@ double entry(const CsrMatrix<T>& csr, std::int64_t i, std::int32_t j) {
   return static_cast<double>(csr.values[csr.pattern.row_ptr[i] + (at - row.begin())]);
 }
 
-// row_of(c, f): the row of field f in cell c; place(j): field and cell of a column.
+// row_of(c, f): the row of field f in cell c; place(j): field and cell of a column. most_cells: evenly chosen.
 template <class T, class RowOf, class Place>
-std::int64_t pressure_of(const CsrMatrix<T>& csr, std::int64_t fields, std::int64_t cells,
-                         const RowOf& row_of, const Place& place) {
-  constexpr std::int64_t most_cells = 4096;
+std::int64_t pressure_in(const CsrMatrix<T>& csr, std::int64_t fields, std::int64_t cells,
+                         std::int64_t most_cells, const RowOf& row_of, const Place& place) {
   Sums sums;
   const std::int64_t looked_at = std::min(cells, most_cells);
   for (std::int64_t k = 0; k < looked_at; ++k) {
@@ -94,6 +93,15 @@ std::int64_t pressure_of(const CsrMatrix<T>& csr, std::int64_t fields, std::int6
     }
   }
   return sums.pressure(fields);
+}
+
+// Most matrices show in a few cells that they have none, and a short solve must not wait for more.
+template <class T, class RowOf, class Place>
+std::int64_t pressure_of(const CsrMatrix<T>& csr, std::int64_t fields, std::int64_t cells,
+                         const RowOf& row_of, const Place& place) {
+  constexpr std::int64_t few = 64, most = 4096;
+  if (cells > few && pressure_in(csr, fields, cells, few, row_of, place) < 0) return -1;
+  return pressure_in(csr, fields, cells, most, row_of, place);
 }
 
 }  // namespace

@@ -10,7 +10,7 @@
 // - flow along differences of f enters the equation of each s: at least half of the rows of s have entries in columns
 //   of f of other cells, and these entries have one sign: |their sum| >= 0.8 times the sum of their absolute values.
 // So there is one such field at most. All sums are over the same 4,096 cells in equal distances, or all if there are
-// fewer.
+// fewer. A field must be like a pressure in 64 of them, too, so that most matrices need no longer look.
 #pragma once
 #include <cstdint>
 

@@ -59,8 +59,8 @@ bool is_variable_of_fields(const PreconditionerOptions& options);
 template <class T>
 void let_be_unsymmetric(Preconditioner<T>& M, bool may);
 
-// Whether preconditioner `fields` with recipe auto, or `auto` in its place, takes a Schur complement of this matrix: its
-// second field is a constraint. symmetric: the matrix is. False for another preconditioner or recipe, and for an
+// Whether preconditioner `fields` with recipe auto, or `auto` in its place, takes a Schur complement of this matrix:
+// its second field is a constraint. symmetric: the matrix is. False for another preconditioner or recipe, and for an
 // operator without entries. Throws what rows_on_host() throws, and BadArgument for fields that do not fit.
 template <class T>
 bool auto_takes_schur(const LinearOperator<T>& A, bool symmetric, std::string_view id,

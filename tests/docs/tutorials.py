@@ -8,7 +8,9 @@ The blocks of a page run one after another in an empty folder; the folder of a h
 first line is a comment with the name of a file is written to that file. Others are run: sh by the shell, python in one
 interpreter for the page. PACKAGES: the folder in which Python finds the package; without it the blocks of Python are
 left out, and those of the shell that call python3. A comment before a block says what it needs: <!-- needs: gpu -->,
-<!-- needs: python MODULE -->, or <!-- not run -->. Exit code 77: PREFIX is not there.
+<!-- needs: python MODULE -->, or <!-- not run -->. After <!-- printed --> comes what the block of the shell before it
+has printed: except for times and the white space, and with lines left out at "...". The folder has the problems of the
+repository. Exit code 77: PREFIX is not there.
 """
 
 import importlib.util
@@ -27,6 +29,22 @@ if not (prefix / "bin" / "protean").exists():
     sys.exit(77)
 BLOCK = re.compile(r"(?:^<!-- (.+?) -->\n)?^```(\w*)\n(.*?)^```$", re.M | re.S)
 NAME = re.compile(r"^(?://|#) ([\w-]+\.(?:cpp|yaml|py))\n")
+
+
+def plain(text):
+    """Without what differs from run to run: times, and where lines were broken."""
+    text = re.sub(r"\b[\d.]+(?:e[+-]?\d+)? (?:ns|us|ms|s|min)\b", "TIME", text)
+    return " ".join(text.split())
+
+
+def was_printed(shown, printed):
+    """Whether the pieces of `shown`, between lines of ..., are in `printed` in this order."""
+    rest = plain(printed)
+    for piece in re.split(r"^\.\.\.$", shown, flags=re.M):
+        before, found, rest = rest.partition(plain(piece))
+        if not found:
+            return False
+    return True
 
 
 def missing(need):
@@ -48,7 +66,7 @@ environment = {
     "LD_LIBRARY_PATH": str(prefix / "lib"),
     "PYTHONPATH": os.pathsep.join(packages),
 }
-failed = ran = 0
+failed = ran = shown = 0
 how_to = sorted((root / "examples" / "how-to").glob("*/README.md"))
 used = set()  # files of these folders that a block names
 for page in [*sorted((root / "docs" / "tutorials").glob("*.md")), *how_to]:
@@ -63,8 +81,16 @@ for page in [*sorted((root / "docs" / "tutorials").glob("*.md")), *how_to]:
         interpreter.write_text(f"#!/bin/sh\nexec '{sys.executable}' \"$@\"\n")
         interpreter.chmod(0o755)
         own = {**environment, "PATH": f"{folder}/.bin:{environment['PATH']}"}
-        python = []
+        if not (pathlib.Path(folder) / "problems").exists():
+            (pathlib.Path(folder) / "problems").symlink_to((root / "problems").resolve())
+        python, printed = [], ""
         for need, language, text in BLOCK.findall(page.read_text()):
+            if need == "printed":
+                shown += 1
+                if not was_printed(text, printed):
+                    failed += 1
+                    print(f"{title}: FAILED: it has not printed\n{text}\nbut\n{printed[-3000:]}")
+                continue
             reason = missing(need) if need else ""
             if page in how_to:
                 used |= {file for file in page.parent.iterdir() if file.name in text}
@@ -81,6 +107,7 @@ for page in [*sorted((root / "docs" / "tutorials").glob("*.md")), *how_to]:
                     ["sh", "-ec", text], cwd=folder, env=own, capture_output=True, text=True, timeout=300
                 )
                 ran += 1
+                printed = done.stdout
                 print(f"{title}: {text.splitlines()[0]}: {'ran' if done.returncode == 0 else 'FAILED'}", flush=True)
                 if done.returncode != 0:
                     failed += 1
@@ -137,5 +164,5 @@ for keyword in keywords:
     if done.returncode != 0:
         failed += 1
         print(f"how-to.md: FAILED: {keyword}\n{done.stderr[-2000:]}")
-print(f"{ran} blocks ran, {failed} failed")
-sys.exit(1 if failed or ran < 5 else 0)
+print(f"{ran} blocks ran, {shown} outputs were compared, {failed} failed")
+sys.exit(1 if failed or ran < 5 or shown < 5 else 0)

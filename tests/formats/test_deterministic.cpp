@@ -11,6 +11,7 @@
 #include <hwy/targets.h>
 
 #include "core/error.hpp"
+#include "core/generate/generate.hpp"
 #include "core/identical.hpp"
 #include "count_new.hpp"
 #include "formats/catalogue.hpp"
@@ -436,6 +437,17 @@ TEST(DeterministicMode, DeviceGivesTheSameBitsFromTwoBuilds) {
       }
     }
   EXPECT_GE(compared, 4);
+}
+
+// The values of a part of more than 4 MiB are written past the caches, which needs aligned addresses.
+TEST(Deterministic, SellPackedOfAMillionEntries) {
+  const CsrMatrix<double> csr = generate(test_context(), "poisson-2d", {{"n", 520}});
+  ASSERT_GT(csr.nonzeros() * std::int64_t{sizeof(float)}, std::int64_t{5} << 20);
+  const std::vector<double> x = sample_vector<double>(csr.rows(), 1), y0(x.size(), 0.0);
+  const auto A = make_matrix(find_format("sell-packed"), csr, context_of(1));
+  std::vector<double> y(x.size());
+  A->apply(1.0, {x.data(), csr.rows()}, 0.0, {y.data(), csr.rows()});
+  EXPECT_TRUE(same_bits(reference(csr, 1.0, x, 0.0, y0), y));
 }
 
 }  // namespace

@@ -301,8 +301,9 @@ TEST(ChangeRule, RandomSolvesNeverOverdrawTheAccount) {
   EXPECT_GT(looks, changes / 3);
 }
 
-// An iteration of bicgstab has two products and two applications. A solve whose iterations are twice as long and half as
-// many is judged as one of cg is: what passes there passes here, and an M that is too slow for the one is for the other.
+// An iteration of bicgstab has two products and two applications. A solve whose iterations are twice as long and half
+// as many is judged as one of cg is: what passes there passes here, and an M that is too slow for the one is too slow
+// for the other.
 TEST(ChangeRule, AnIterationMayHaveSeveralProducts) {
   for (const bool deterministic : {false, true})
     for (const double application : {2.0, 12.0, 300.0}) {
@@ -357,6 +358,10 @@ TEST(ChangeRule, DeterministicModeDecidesByCounts) {
     course.jacobi = [](std::int64_t k) { return 0.002 * static_cast<double>(k); };
     course.truth = [=](const std::string&) { return Truth{.setup = setup, .application = setup}; };
     EXPECT_TRUE(course.run());
+    // What is shown was measured.
+    EXPECT_EQ(course.rule.setup_seconds(), setup * unit);
+    EXPECT_EQ(course.rule.application(), setup * unit);
+    EXPECT_EQ(course.rule.gained(), 0);
     return std::pair(course.story, course.of_jacobi);
   };
   const auto expected = story(1e-3, 250);

@@ -313,7 +313,8 @@ TEST_F(MethodChanges, BicgstabAndIdrThatLeadNowhereAreGivenUp) {
     ASSERT_EQ(steps_of(result), (Steps{"bicgstab -> idr", "idr -> gmres"})) << result.report.detail;
     for (const MethodChange& change : result.method_changes) {
       EXPECT_EQ(change.iteration % 100, 0);
-      EXPECT_TRUE(has(change.reason, "would likely take") || has(change.reason, "does not fall")) << change.reason;
+      EXPECT_TRUE(has(change.reason, "would likely take") || has(change.reason, "does not fall"))
+          << change.reason;
     }
     EXPECT_EQ(result.method_changes[0].iteration, 400);
     EXPECT_EQ(result.method_changes[1].restart, 120);

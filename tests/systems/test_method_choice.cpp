@@ -81,11 +81,14 @@ std::vector<Expected> expected() {
       {"unsymmetric", unsymmetric(), 0, "bicgstab", "not symmetric; entries differ", "jacobi"},
       {"a diagonal with zeros", without_some(), 10, "gmres", "10 of its diagonal entries are not positive",
        "fields"},
-      {"a negative diagonal", negative(), 10, "gmres", "10 of its diagonal entries are not positive", "fields"},
+      {"a negative diagonal", negative(), 10, "gmres", "10 of its diagonal entries are not positive",
+       "fields"},
       {"zeros that are coupled", coupled_zeros(), 20, "minres", "20 of its diagonal entries are not positive",
        "none"},
-      {"unsymmetric with zeros", unsymmetric_without_some(), 10, "gmres", "not symmetric; entries differ", "fields"},
-      {"unsymmetric with zeros that are coupled", unsymmetric_coupled_zeros(), 20, "bicgstab", "not symmetric", "none"}};
+      {"unsymmetric with zeros", unsymmetric_without_some(), 10, "gmres", "not symmetric; entries differ",
+       "fields"},
+      {"unsymmetric with zeros that are coupled", unsymmetric_coupled_zeros(), 20, "bicgstab",
+       "not symmetric", "none"}};
 }
 
 // On the host, and on a GPU with arrays of the host and of the device.

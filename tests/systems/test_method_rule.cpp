@@ -168,7 +168,10 @@ TEST(SlowProgress, OfGmresInCyclesIsGivenUp) {
   EXPECT_EQ(given_up("gmres", [](double k) { return 1e-3 + std::exp(-k / 30); }), 1020);
   EXPECT_EQ(given_up("gmres", [](double k) { return std::pow(10, -k / 10000); }), 1020)
       << "a digit in 10,000 iterations";
-  EXPECT_EQ(given_up("gmres", [](double) { return 1.0; }, 200), 120) << "four cycles";
+  EXPECT_EQ(given_up(
+                "gmres", [](double) { return 1.0; }, 200),
+            120)
+      << "four cycles";
 }
 
 // Its plateaus may end, and its residuals go up and down.
@@ -181,8 +184,9 @@ TEST(SlowProgress, OfBicgstabIsGivenUpLater) {
   for (const double needed : {100.0, 1000.0, 9000.0})
     EXPECT_EQ(given_up("bicgstab", [&](double k) { return bumpy(k) * std::pow(10, -8 * k / needed); }), 0)
         << needed;
-  EXPECT_EQ(given_up("bicgstab", [&](double k) { return bumpy(k) * std::pow(10, -std::max(k - 2500, 0.0) / 30); }),
-            0)
+  EXPECT_EQ(
+      given_up("bicgstab", [&](double k) { return bumpy(k) * std::pow(10, -std::max(k - 2500, 0.0) / 30); }),
+      0)
       << "a plateau of 2,500 iterations";
 }
 
