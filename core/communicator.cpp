@@ -8,9 +8,12 @@
 namespace protean::detail {
 
 thread_local int LocalWork::depth = 0;
+thread_local JoinedWork::Joined JoinedWork::joined;
 
 Communicator* communicator_of(const Context& context) noexcept {
-  if (context.space() == Space::host || LocalWork::here()) return nullptr;
+  if (LocalWork::here()) return nullptr;
+  if (context.space() == Space::host)
+    return &context == JoinedWork::joined.context ? JoinedWork::joined.all : nullptr;
   if (const SimulatedDevice* const simulated = context.simulated()) return simulated->communicator();
 #if defined(PROTEAN_HAVE_CUDA)
   return context.device_state().communicator;

@@ -1,5 +1,6 @@
 #include "distributed/part_operator.hpp"
 
+#include <chrono>
 #include <utility>
 
 #include "core/blas1.hpp"
@@ -50,20 +51,29 @@ void PartOperator<T>::diagonal(VectorView<T> diagonal) const {
 
 template <class T>
 void PartOperator<T>::do_apply(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const {
+  const bool timed = this->context()->space() == Space::host;
+  const auto measured = [&](auto&& work) {
+    if (!timed) return work();
+    const auto begin = std::chrono::steady_clock::now();
+    work();
+    seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  };
   exchange_->begin(x);
   const LocalWork local;
-  interior_->apply(alpha, x, beta, y);
+  measured([&] { interior_->apply(alpha, x, beta, y); });
   exchange_->end(ghosts_);
   if (!boundary_) return;
-  boundary_->apply(alpha, ghosts_, T(0), of_boundary_);
-  add_at<T>(*this->context(), boundary_rows_, of_boundary_, y);
+  measured([&] {
+    boundary_->apply(alpha, ghosts_, T(0), of_boundary_);
+    add_at<T>(*this->context(), boundary_rows_, of_boundary_, y);
+  });
 }
 
 template <class T>
 void add_at(const Context& context, const Buffer<std::int32_t>& rows, VectorView<const T> t,
             VectorView<T> y) {
 #if defined(PROTEAN_HAVE_CUDA)
-  if (!context.simulated()) return add_at_on_gpu(context, rows, t, y);
+  if (context.space() == Space::device && !context.simulated()) return add_at_on_gpu(context, rows, t, y);
 #endif
   const DeviceWork work(context, {rows.data(), t.data, y.data});
   if (work.ended()) return;

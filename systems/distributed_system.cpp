@@ -4,46 +4,28 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 #include <thread>
 #include <utility>
 
-#include "core/blas1.hpp"
 #include "core/communicator.hpp"
 #include "core/error.hpp"
 #include "core/signals_blocked.hpp"
 #include "core/simulated_device.hpp"
 #include "core/words.hpp"
 #include "distributed/halo.hpp"
-#include "distributed/part_operator.hpp"
 #include "distributed/partition.hpp"
 #include "distributed/simulated_parts.hpp"
 #if defined(PROTEAN_HAVE_CUDA)
 #include "distributed/gpu_parts.hpp"
 #endif
 #include "formats/catalogue.hpp"
-#include "preconditioners/preconditioner.hpp"
-#include "solvers/solver.hpp"
 #include "systems/method_choice.hpp"
-#include "systems/options.hpp"
+#include "systems/part_system.hpp"
 #include "systems/seconds.hpp"
 
 namespace protean::detail {
 namespace {
-
-// Preconditioners that are set up for the rows and columns of each part alone, and chebyshev, which needs products
-// only.
-constexpr std::string_view served[] = {
-    "none", "jacobi", "block-jacobi", "gauss-seidel",  "ssor",           "ic0",      "ic", "ilu0",
-    "ilu",  "isai",   "isai-lu",      "subdomain-ic0", "subdomain-ilu0", "chebyshev"};
-
-// "auto" is jacobi.
-std::string_view preconditioner_of(const SolveSettings& settings) {
-  return settings.preconditioner == "auto" ? std::string_view("jacobi") : settings.preconditioner.name();
-}
-
-const FormatEntry& format_on(const Context& context, std::string_view id) {
-  return context.simulated() ? context.simulated()->format(id) : find_format(id);
-}
 
 // The observer of the caller is called in the thread of part 0; its answers are those of all parts.
 class SharedObserver final : public SolveObserver {
@@ -79,29 +61,8 @@ class SharedObserver final : public SolveObserver {
 }  // namespace
 
 void require_distributable(const SolveSettings& settings) {
-  const auto refuse = [](const std::string& what, const std::string& instead) {
-    throw BadArgument(fmt::format("{} is not served over several devices; {}", what, instead));
-  };
-  if (settings.context) refuse("a context", "leave it empty, since the distribution has one for each part");
-  if (may_decide(settings) && settings.policy == "auto")
-    refuse("a policy", "take policy none, and name a format");
-  if (!settings.schedule.empty()) refuse("a schedule", "leave it out, and name a format");
-  if (settings.order != "none")
-    refuse("an order of the rows", "take order none; partition graph keeps neighbours together");
-  if (settings.precision != "double") refuse("precision " + settings.precision, "take double");
-  if (settings.expected_iterations > 0)
-    refuse("expected_iterations", "leave it out: format auto is csr there, so name the format");
-  if (settings.selector != default_selector) refuse("a selector", "leave it out, and name a format");
-  if (!settings.parts.empty()) refuse("a composition of preconditioners", "take one preconditioner");
-  const std::string_view type = preconditioner_of(settings);
-  if (std::find(std::begin(served), std::end(served), type) == std::end(served))
-    refuse(fmt::format("preconditioner {}", type),
-           "take chebyshev, jacobi or ic0 (for an unsymmetric matrix ilu0), or one device");
-  if (settings.preconditioning.refresh != Refresh::automatic &&
-      settings.preconditioning.refresh != Refresh::every)
-    refuse(fmt::format("refresh {}", to_string(settings.preconditioning.refresh)), "take every");
-  if (settings.format == "auto" && (!settings.kernel.empty() || !settings.parameters.all().empty()))
-    throw BadArgument("parameters and kernel belong to a format; name it, since auto leaves it open");
+  if (const std::optional<Unserved> found = unserved_by_parts(settings, "device"))
+    throw BadArgument(found->text);
 }
 
 template <class T>
@@ -115,14 +76,8 @@ struct DistributedSystem<T>::Plan {
 
 template <class T>
 struct DistributedSystem<T>::Part {
-  ContextPtr context;
-  std::unique_ptr<PartBlocks<T>> blocks;
-  CsrMatrix<T> interior, boundary;  // in the memory of the device
-  std::unique_ptr<PartOperator<T>> A;
-  std::unique_ptr<Preconditioner<T>> M;      // null for none
-  PartPreconditioner<T>* of_part = nullptr;  // M, if it was set up for the part alone
-  std::unique_ptr<Solver<T>> solver;
-  Vector<T> b, x;
+  PartBlocks<T> blocks;
+  PartSystem<T> system;
 };
 
 template <class T>
@@ -227,12 +182,12 @@ void DistributedSystem<T>::choose_method() {
   if (method == automatic_method) {
     const MethodChoice choice =
         detail::choose_method(method_traits<T>(*host_, csr_),
-                              preconditioner_traits(preconditioner_of(settings_), settings_.preconditioning,
-                                                    {}, settings_.combine));
+                              preconditioner_traits(preconditioner_of_parts(settings_),
+                                                    settings_.preconditioning, {}, settings_.combine));
     method = choice.method, reason = choice.reason;
   }
   if (method != method_)
-    for (const auto& part : parts_) part->solver.reset();
+    for (const auto& part : parts_) part->system.drop_solver();
   method_ = std::move(method), method_reason_ = std::move(reason);
 }
 
@@ -307,44 +262,20 @@ template <class T>
 void DistributedSystem<T>::make_part(int number) {
   const auto index = static_cast<std::size_t>(number);
   const PartHalo& halo = plan_->halos[index];
-  auto part = std::make_unique<Part>();
-  part->context = settings_.distribution.contexts[static_cast<std::size_t>(plan_->devices[index])];
-  part->blocks = std::make_unique<PartBlocks<T>>(host_, csr_, *plan_->partition, halo, number);
-  {
-    const LocalWork local;
-    const ContextPtr& context = part->context;
-    const FormatEntry& csr = format_on(*context, "csr");
-    const FormatEntry& wanted = settings_.format == "auto" ? csr : format_on(*context, settings_.format);
-    part->interior = upload(context, part->blocks->interior());
-    auto interior = make_matrix(wanted, part->interior, context, settings_.parameters, settings_.kernel);
-    std::unique_ptr<AssembledMatrix<T>> boundary;
-    if (!halo.boundary_rows.empty()) {
-      part->boundary = upload(context, part->blocks->boundary());
-      boundary = make_matrix(csr, part->boundary, context);
-    }
-    part->A = std::make_unique<PartOperator<T>>(context, std::move(interior), std::move(boundary), halo,
-                                                plan_->links->exchange(number, halo, T()));
-  }
-  parts_[index] = std::move(part);
+  PartBlocks<T> blocks(host_, csr_, *plan_->partition, halo, number);
+  const CsrMatrix<T> interior = blocks.interior(), boundary = blocks.boundary();
+  parts_[index].reset(
+      new Part{std::move(blocks),
+               {settings_.distribution.contexts[static_cast<std::size_t>(plan_->devices[index])], halo,
+                interior, boundary, plan_->links->exchange(number, halo, T()), settings_}});
 }
 
-// New values in the blocks of a part, and its preconditioner.
+// New values in the blocks of a part.
 template <class T>
 void DistributedSystem<T>::renew_part(int number) {
   Part& part = *parts_[static_cast<std::size_t>(number)];
-  const auto take = [&](const CsrMatrix<T>& block, CsrMatrix<T>& there, AssembledMatrix<T>& matrix) {
-    auto values = std::make_shared<Buffer<T>>(part.context, block.nonzeros());
-    copy<T>(*part.context, {block.values, block.nonzeros()},
-            {values->data(), block.nonzeros(), Space::device});
-    CsrMatrix<T> next = there;
-    next.values = values->data(), next.values_owner = std::move(values);
-    matrix.update_values(next, SamePattern());
-    there = std::move(next);
-  };
-  const LocalWork local;
-  part.blocks->update_values(host_, csr_.values);
-  take(part.blocks->interior(), part.interior, part.A->interior());
-  if (part.A->boundary()) take(part.blocks->boundary(), part.boundary, *part.A->boundary());
+  part.blocks.update_values(host_, csr_.values);
+  part.system.update_values(part.blocks.interior(), part.blocks.boundary());
 }
 
 template <class T>
@@ -352,39 +283,23 @@ void DistributedSystem<T>::set_up() {
   require_idle("set_up()");
   choose_method();
   Stopwatch clock;
-  const std::string_view type = preconditioner_of(settings_);
+  const auto stage = [&](std::string_view what) {
+    if (settings_.on_stage) settings_.on_stage(what);
+  };
   const bool anew = parts_.empty(), renew = !anew && new_values_;
   if (anew) parts_.resize(static_cast<std::size_t>(plan_->partition->parts()));
   double converted = 0;
   try {
+    if (anew || renew) stage("converting the matrix");
     in_all_parts([&](int number) {
       if (anew) make_part(number);
       if (renew) renew_part(number);
     });
     converted = clock.passed();
+    stage("setting up");
     // Apart from the matrices: setups may add up over all parts, and then nobody should still allocate.
-    in_all_parts([&](int number) {
-      Part& part = *parts_[static_cast<std::size_t>(number)];
-      if (anew && type != "none") {
-        if (type == "chebyshev") {
-          part.M = make_preconditioner<T>(type, *part.A, settings_.preconditioning);
-        } else {
-          const LocalWork local;
-          auto M = std::make_unique<PartPreconditioner<T>>(
-              make_preconditioner<T>(type, part.A->interior(), settings_.preconditioning));
-          part.of_part = M.get(), part.M = std::move(M);
-        }
-      }
-      if (part.of_part)
-        part.of_part->ensure_for(part.A->interior());
-      else if (part.M)
-        part.M->ensure(*part.A);
-      if (!part.solver) part.solver = make_solver<T>(method_, settings_.solver);
-      if (part.b.size() != part.A->rows()) {
-        part.b = Vector<T>(part.context, part.A->rows());
-        part.x = Vector<T>(part.context, part.A->rows());
-      }
-    });
+    in_all_parts(
+        [&](int number) { parts_[static_cast<std::size_t>(number)]->system.set_up(method_, settings_); });
   } catch (...) {
     parts_.clear();  // the next solve sets everything up
     throw;
@@ -416,26 +331,22 @@ SolveResult DistributedSystem<T>::solve(VectorView<const T> b, VectorView<T> x, 
       Part& part = *parts_[static_cast<std::size_t>(number)];
       const auto rows = plan_->partition->rows_of(number);
       std::vector<T>& values = found[static_cast<std::size_t>(number)];
+      std::vector<T> right(rows.size());
       values.resize(rows.size());
-      const auto send = [&](const T* from, Vector<T>& to) {
-        for (std::size_t i = 0; i < rows.size(); ++i) values[i] = from[rows[i]];
-        copy<T>(*part.context, {values.data(), to.size()}, to.view());
-      };
-      send(b.data, part.b), send(x.data, part.x);
-      SharedObserver shared(*part.context, number == 0 ? observer : nullptr);
+      for (std::size_t i = 0; i < rows.size(); ++i) values[i] = x.data[rows[i]], right[i] = b.data[rows[i]];
+      SharedObserver shared(*part.system.A().context(), number == 0 ? observer : nullptr);
       SolveReport report;
       try {
-        report = part.solver->solve(*part.A, part.b, part.x, part.M.get(), observer ? &shared : nullptr);
+        report = part.system.solve(right, values, observer ? &shared : nullptr);
       } catch (...) {
         if (number == 0) of_observer = shared.thrown;
         throw;
       }
-      copy<T>(*part.context, part.x, {values.data(), part.x.size()});
       if (number == 0) result.report = std::move(report);
     });
   } catch (...) {
     // What a method keeps may be of different iterations in different parts.
-    for (const auto& part : parts_) part->solver.reset();
+    for (const auto& part : parts_) part->system.drop_solver();
     if (of_observer) std::rethrow_exception(of_observer);
     throw;
   }
@@ -443,16 +354,16 @@ SolveResult DistributedSystem<T>::solve(VectorView<const T> b, VectorView<T> x, 
     const auto rows = plan_->partition->rows_of(static_cast<int>(p));
     for (std::size_t i = 0; i < rows.size(); ++i) x.data[rows[i]] = found[p][i];
   }
-  const Part& first = *parts_.front();
+  const PartSystem<T>& first = parts_.front()->system;
   result.method = method_, result.method_reason = method_reason_;
-  result.format = first.A->interior().name(), result.kernel = first.A->interior().kernel(),
+  result.format = first.A().interior().name(), result.kernel = first.A().interior().kernel(),
   result.order = "none";
   if (settings_.format == "auto") result.format_reason = "over several devices format auto is csr";
-  result.values = first.A->interior().stored_values();
-  result.preconditioner = preconditioner_of(settings_);
+  result.values = first.A().interior().stored_values();
+  result.preconditioner = preconditioner_of_parts(settings_);
   if (settings_.preconditioner == "auto")
     result.preconditioner_reason = "jacobi: over several devices auto is jacobi";
-  if (first.M) result.storage_reason = first.M->storage_reason();
+  if (const auto* const M = first.preconditioner()) result.storage_reason = M->storage_reason();
   result.partition = plan_->word, result.parts = records();
   result.convert_seconds = std::exchange(convert_seconds_, 0),
   result.setup_seconds = std::exchange(setup_seconds_, 0);
@@ -462,23 +373,7 @@ SolveResult DistributedSystem<T>::solve(VectorView<const T> b, VectorView<T> x, 
 template <class T>
 std::vector<PartRecord> DistributedSystem<T>::records() const {
   std::vector<PartRecord> all;
-  for (std::size_t p = 0; p < parts_.size(); ++p) {
-    const Part& part = *parts_[p];
-    const PartHalo& halo = plan_->halos[p];
-    const AssembledMatrix<T>* const boundary = part.A->boundary();
-    all.push_back({.device = plan_->devices[p],
-                   .rows = part.A->rows(),
-                   .nonzeros = halo.interior_entries + halo.boundary_entries,
-                   .boundary_rows = std::ssize(halo.boundary_rows),
-                   .ghosts = std::ssize(halo.ghosts),
-                   .neighbours = std::ssize(halo.neighbours),
-                   .sent = halo.sent(),
-                   .format = std::string(part.A->interior().name()),
-                   .kernel = std::string(part.A->interior().kernel()),
-                   .boundary_format = boundary ? std::string(boundary->name()) : std::string(),
-                   .bytes = part.A->interior().bytes() + (boundary ? boundary->bytes() : 0),
-                   .preconditioner_bytes = part.M ? part.M->bytes() : 0});
-  }
+  for (std::size_t p = 0; p < parts_.size(); ++p) all.push_back(parts_[p]->system.record(plan_->devices[p]));
   return all;
 }
 
@@ -487,8 +382,9 @@ std::string DistributedSystem<T>::describe() const {
   std::string text = fmt::format(
       "A               {} x {}, {} nonzeros, {} precision, on {} devices (partition {})\n", csr_.rows(),
       csr_.cols(), csr_.nonzeros(), sizeof(T) == 8 ? "double" : "single", plan_->devices.size(), plan_->word);
-  text += fmt::format("method          {}\npreconditioner  {}\n",
-                      method_.empty() ? settings_.method.name() : method_, preconditioner_of(settings_));
+  text +=
+      fmt::format("method          {}\npreconditioner  {}\n",
+                  method_.empty() ? settings_.method.name() : method_, preconditioner_of_parts(settings_));
   for (const PartRecord& part : records())
     text += fmt::format("part on {:<8}{} rows, {} nonzeros, {} ghosts of {} neighbours, format {}, {}\n",
                         part.device, part.rows, part.nonzeros, part.ghosts, part.neighbours, part.format,

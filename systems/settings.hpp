@@ -155,6 +155,7 @@ struct PartRecord {
   std::int64_t neighbours = 0, sent = 0;        // messages of a product, and the entries of x that they hold
   std::string format, kernel, boundary_format;  // of the interior and the boundary block; empty: no boundary
   std::size_t bytes = 0, preconditioner_bytes = 0;
+  std::int64_t products = 0;  // with its rows, since the system was set up
 };
 
 // What a solve did, besides its report. With several right-hand sides, residuals of events and changes belong to the
