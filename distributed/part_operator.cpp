@@ -1,5 +1,6 @@
 #include "distributed/part_operator.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -25,8 +26,11 @@ PartOperator<T>::PartOperator(const ContextPtr& context, std::unique_ptr<Assembl
       ghosts_(context, std::ssize(halo.ghosts)),
       of_boundary_(context, std::ssize(halo.boundary_rows)),
       boundary_rows_(context, std::ssize(halo.boundary_rows)) {
-  copy_bytes(*context, boundary_rows_.data(), context->space(), halo.boundary_rows.data(), Space::host,
-             boundary_rows_.bytes());
+  if (context->space() == Space::host)
+    std::copy(halo.boundary_rows.begin(), halo.boundary_rows.end(), boundary_rows_.data());
+  else
+    copy_bytes(*context, boundary_rows_.data(), context->space(), halo.boundary_rows.data(), Space::host,
+               boundary_rows_.bytes());
   fill<T>(*context, T(0), ghosts_);
   fill<T>(*context, T(0), of_boundary_);
 }

@@ -8,9 +8,11 @@
 
 #include "core/blas1.hpp"
 #include "core/communicator.hpp"
+#include "core/error.hpp"
 #include "core/simulated_device.hpp"
 #include "core/transfer.hpp"
 #include "formats/catalogue.hpp"
+#include "solvers/options.hpp"
 #include "systems/options.hpp"
 
 namespace protean::detail {
@@ -24,6 +26,16 @@ constexpr std::string_view served[] = {
 
 const FormatEntry& format_on(const Context& context, std::string_view id) {
   return context.simulated() ? context.simulated()->format(id) : find_format(id);
+}
+
+// For method auto there may be options of each method that it can take.
+SolverOptions options_of(std::string_view method, const SolverOptions& given) {
+  SolverOptions options = options_read_by(method, given);
+  if (options.null_space != given.null_space)
+    throw BadArgument(fmt::format(
+        "a null space is for methods cg, fcg and minres, and auto takes {}; leave it out, or name one of them",
+        method));
+  return options;
 }
 
 // The block in the memory of the context.
@@ -128,7 +140,7 @@ void PartSystem<T>::set_up(std::string_view method, const SolveSettings& setting
     of_part_->ensure_for(A_->interior());
   else if (M_)
     M_->ensure(*A_);
-  if (!solver_) solver_ = make_solver<T>(method, settings.solver);
+  if (!solver_) solver_ = make_solver<T>(method, options_of(method, settings.solver));
   if (b_.size() != A_->rows() || x_.size() != A_->rows())
     b_ = Vector<T>(context_, A_->rows()), x_ = Vector<T>(context_, A_->rows());
 }

@@ -19,8 +19,8 @@
 
 namespace protean::detail {
 
-// A setting that parts do not serve: its name in solve_settings(), "schedule", "parts" or "context", and a sentence with
-// what to do instead.
+// A setting that parts do not serve: its name in solve_settings(), "schedule", "parts" or "context", and a sentence
+// with what to do instead.
 struct Unserved {
   std::string_view setting;
   std::string text;
