@@ -52,9 +52,11 @@ struct SystemOf {
   const HasOrder<T>* of = nullptr;  // the operator whose in_order() is A
   VectorView<const T> weights =
       {};  // the entries of a diagonal W, if residuals are measured as ||W r||, else empty
+  // M^-1 is a diagonal, of which this part of a distributed system has no entries, since it has no rows.
+  bool diagonal_elsewhere = false;
 
   const Context& context() const noexcept { return *A.context(); }
-  bool general_preconditioner() const noexcept { return M && d.size == 0; }
+  bool general_preconditioner() const noexcept { return M && d.size == 0 && !diagonal_elsewhere; }
   WorkspaceLayout layout() const {
     using enum WorkspaceLayout::Preconditioning;
     return {A.context(), A.rows(), general_preconditioner() ? general : M ? diagonal : none};

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/blas1.hpp"
+#include "core/communicator.hpp"
 #include "core/error.hpp"
 #include "core/option_checks.hpp"
 #include "solvers/diagnosis.hpp"
@@ -34,8 +35,14 @@ SolveReport Solver<T>::solve(const LinearOperator<T>& A, VectorView<const T> b, 
   require<T>(x, n, context->space(), "x");
   detail::require_memory_of_vectors<T>(A, detail::as_column(b), detail::as_column(x),
                                        {"b", "x", "b and x of a solve"});
-  const detail::System<T> system{
+  detail::System<T> system{
       {A, b, x, M, detail::diagonal_of_inverse<T>(name(), needs_symmetric_preconditioner(), A, M)}};
+  if (M && detail::communicator_of(*context)) {
+    // All parts do the same work: M^-1 is a diagonal if it is one in each part that has rows.
+    const bool general = detail::counted(*context, n > 0 && system.d.size == 0 ? 1 : 0) > 0;
+    if (general) system.d = {};
+    system.diagonal_elsewhere = !general && n == 0;
+  }
   const detail::SolveScope scope(A, busy_, name());
   if (const detail::WorkspaceLayout layout = system.layout(); !workspace_ || workspace_->layout != layout) {
     workspace_.reset();  // before the new one, so that memory holds one of them at most
