@@ -17,6 +17,7 @@
 #include "apps/compare/rounds.hpp"
 #include "apps/compare/selection.hpp"
 #include "apps/machine/machine_file.hpp"
+#include "apps/problem/engine_keys.hpp"
 #include "apps/problem/input.hpp"
 #include "apps/problem/suite.hpp"
 #include "apps/problem/system.hpp"
@@ -449,6 +450,7 @@ int compare(const CompareArguments& arguments) {
           suite.several || is_matrix_file(entry.file)
               ? read_problem(entry.file, entry.settings, arguments.options)
               : parse_problem(suite.text, entry.file, entry.settings, arguments.options);
+      require_one_device(*problems.back().problem, "protean compare");
     } catch (const Error& error) {
       if (!suite.several) throw;
       report_broken(entry.file, error);

@@ -7,6 +7,7 @@
 #include <array>
 #include <filesystem>
 
+#include "apps/problem/engine_keys.hpp"
 #include "apps/problem/field_keys.hpp"
 #include "apps/problem/format_keys.hpp"
 #include "apps/problem/generated_matrix.hpp"
@@ -50,7 +51,7 @@ class ProblemReader {
     if (const Node* node = top.find("schedule")) read_schedule(*node);
     check_choice();
     if (const Node* node = top.find("output")) read_output(*node);
-    read_engine(top, root.place);
+    read_engine(top, root.place, folder_, problem_);
     return std::move(problem_);
   }
 
@@ -228,7 +229,7 @@ class ProblemReader {
   void read_preconditioner(const Node& node) {
     SolveSettings& settings = problem_.settings;
     const KeySection section(node, "preconditioner", "preconditioner");
-    preconditioner_place_ = node.place;
+    preconditioner_place_ = problem_.places["preconditioner"] = problem_.places["parts"] = node.place;
     if (section.word("type") != "composition") {
       PreconditionerPart part = read_preconditioner_part(section);
       settings.preconditioner = part.id, settings.preconditioning = part.options;
@@ -322,6 +323,7 @@ class ProblemReader {
     if (const Node* format = section.find("format"))
       settings.format = read_format(*format, "operator.format", {"auto"});
     op.space = section.word("space") == "host" ? Space::host : Space::device;
+    read_devices(section, op);
     op.threads = static_cast<int>(section.integer("threads"));
     op.deterministic = section.yes("deterministic");
     if (const Node* kernel = section.find("kernel"))
@@ -423,40 +425,6 @@ class ProblemReader {
       point.to.kernel = read_kernel(*kernel, path + ".kernel", id);
     point.to.params = read_parameters(section, path, id);
     return point;
-  }
-
-  void read_engine(const KeySection& top, const Place& place) {
-    EngineSpec& engine = problem_.engine;
-    engine.name = top.word("engine");
-    engine.place = engine.partition_place = place;
-    if (const Node* const node = top.find("petsc_options")) {
-      engine.options = top.text("petsc_options", ""), engine.place = node->place;
-      if (!engine.options.starts_with('-'))
-        fail(node->place,
-             fmt::format("petsc_options is '{}'; it must be options of PETSc's, such as '-ksp_view "
-                         "-pc_type hypre'",
-                         excerpt(engine.options)));
-    }
-    if (const Node* const node = top.find("partition")) {
-      engine.partition_place = engine.place = node->place;
-      if (node->kind == Node::Kind::map) {
-        const KeySection section(*node, "partition", "partition");
-        (void)exactly_one(section, "partition", "partition");
-        engine.partition = "file", engine.partition_file = read_path(section, "file");
-      } else {
-        engine.partition = read_text(*node, "partition");
-        constexpr std::array<std::string_view, 2> words = {"rows", "graph"};
-        if (std::find(words.begin(), words.end(), engine.partition) == words.end())
-          fail(node->place,
-               fmt::format("partition is '{}'; it must be rows, graph or {{file: F}}.{}",
-                           excerpt(engine.partition), detail::did_you_mean(engine.partition, words)));
-      }
-    }
-    if (const Node* const node = top.find("engine")) engine.place = node->place;
-    const bool asked = top.has("petsc_options") || top.has("partition");
-    if (engine.name == "protean" && asked)
-      fail(engine.place, "petsc_options and partition are for engine: petsc; the engine is protean");
-    if (engine.name == "auto" && asked) engine.name = "petsc";
   }
 
   void read_output(const Node& node) {

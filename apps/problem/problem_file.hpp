@@ -76,10 +76,18 @@ struct FieldFiles {
   FilePath labels, schur_operator;
 };
 
+// operator.devices: the GPUs that share the rows of the system.
+struct DevicesSpec {
+  std::vector<int> numbers;    // empty with `all`
+  bool all = false;            // of this machine
+  std::optional<Place> place;  // empty: not given, and the solve has GPU 0
+};
+
 // Where and how the solve runs.
 struct OperatorSpec {
   ElementScatter variant = ElementScatter::automatic;  // only with storage: element
   Space space = Space::host;
+  DevicesSpec devices;
   int threads = 0;             // 0: OMP_NUM_THREADS, or all processors
   bool deterministic = false;  // mode of the context
 };
@@ -91,11 +99,12 @@ struct ScheduleSpec {
   Place place;
 };
 
-// Who solves. petsc: protean-ranks, on one rank or several.
+// Who solves. petsc: protean-ranks, on one rank or several, as protean on several.
 struct EngineSpec {
   std::string name = "auto";       // or protean, petsc
   std::string options;             // petsc: for PETSc's database
-  std::string partition = "rows";  // petsc: rows, graph or file
+  std::string partition = "rows";  // of devices and ranks: rows, graph or file
+  bool partition_given = false;
   FilePath partition_file;
   Place place, partition_place;  // place: of the key that asks for an engine, or of the problem
 };

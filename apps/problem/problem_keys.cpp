@@ -177,14 +177,13 @@ std::vector<KeyDoc> make_table() {
       map("", "output", none, "Files to write"),
       word(
           "", "engine", "auto", {"auto", "protean", "petsc"},
-          "What solves; auto: petsc on several ranks of MPI or if one of the next two keys is given, else protean"),
+          "What solves; auto: petsc on several ranks, or if petsc_options or partition asks for it, else protean"),
       text("petsc_options",
            "Options of PETSc, such as '-ksp_view -pc_type hypre', which win over the keys (engine petsc)"),
       map("", "partition", "rows",
-          "Which rows a rank has; rows: neighbouring rows with equally many entries; graph: rows that "
-          "PT-Scotch finds (engine petsc)",
+          "Which rows a rank or device has; rows: neighbours, equally many entries; graph: by the graph of A",
           {"rows", "graph"}),
-      alternative(file("partition", "file", "Text with the rank of each row, from 0, one rank a line")),
+      alternative(file("partition", "file", "Text with the rank or device of each row, a number a line")),
 
       alternative(file("matrix", "file", "A matrix: .mtx, .rua, .rsa, .rb (also .gz, .xz) or .pbin")),
       alternative(
@@ -259,6 +258,8 @@ std::vector<KeyDoc> make_table() {
       other("operator", "parts", "list", none, "The parts, each in a format of its own (format sum)"),
       word("operator", "space", "host", {"host", "device"},
            "Where the solve runs; device: a GPU, in a build with CUDA"),
+      other("operator", "devices", "whole number from 1 to 16, all, or a list of numbers of GPUs", "1",
+            "GPUs that share the rows of the system (space device)"),
       integer("operator", "threads", 0, 0, 1024, "Threads; 0: OMP_NUM_THREADS, or all processors"),
       word("operator", "deterministic", "false", {"true", "false"}, "The same bits in every run; slower"),
       word("operator", "variant", "automatic", {"automatic", "atomic", "coloured", "gather"},

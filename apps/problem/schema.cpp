@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "apps/problem/devices.hpp"
 #include "apps/problem/problem_keys.hpp"
 #include "apps/report/json.hpp"
 #include "core/generate/generate.hpp"
@@ -143,6 +144,7 @@ class SchemaMaker {
       return a_number(doc.option->range, doc.option->kind == OptionKind::whole, doc.option->zero);
     if (doc.name == "parameters") return {{"type", "object"}};  // by_format() has the rest
     if (doc.path() == "preconditioner.fields") return fields();
+    if (doc.path() == "operator.devices") return devices();
     if (doc.name == "kernel" || (doc.option && doc.option->words.empty() && doc.words.empty()))
       return any_text();
     if (doc.name == "parts")
@@ -185,6 +187,13 @@ class SchemaMaker {
     Json field = closed_map({{"name", any_text()}, {"rows", std::move(rows)}});
     field["required"] = {"name", "rows"};
     return {{"anyOf", {any_text(), list_of(std::move(field), 1, 0)}}};
+  }
+
+  // A number, all, or a list of numbers.
+  static Json devices() {
+    Json list = list_of(a_number({0, 1023}, true), 1, most_devices);
+    list["uniqueItems"] = true;
+    return {{"anyOf", {a_number({1, most_devices}, true, "all"), std::move(list)}}};
   }
 
   static Json list_of(Json item, std::size_t fewest, std::size_t most) {

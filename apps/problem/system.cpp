@@ -9,6 +9,8 @@
 #include <string>
 #include <utility>
 
+#include "apps/problem/devices.hpp"
+#include "apps/problem/engine_keys.hpp"
 #include "core/blas1.hpp"
 #include "core/io/matrix_market.hpp"
 #include "core/io/vector_file.hpp"
@@ -123,9 +125,9 @@ double random_value(std::uint64_t seed, std::int64_t index) {
   return static_cast<double>(z >> 11) * 0x1p-52 - 1;
 }
 
-ContextPtr device_context(const DeviceOptions& options) {
+ContextPtr device_context(const DeviceOptions& options, int number) {
   try {
-    return Context::device(0, options);
+    return device_source().context(number, options);
   } catch (const NotAvailable& error) {
     throw NotAvailable(fmt::format(
         "operator.space is device, but {}. `protean doctor` says more. On the CPU: --set operator.space=host",
@@ -141,8 +143,14 @@ Contexts make_contexts(const Problem& problem) {
   Contexts contexts;
   contexts.host = Context::host(op.threads, {.vector_kernels = on_device ? VectorKernels::native : kernels,
                                              .deterministic = op.deterministic});
-  contexts.solve = on_device ? device_context({.vector_kernels = kernels, .deterministic = op.deterministic})
-                             : contexts.host;
+  contexts.solve = contexts.host;
+  if (!on_device) return contexts;
+  contexts.numbers = devices_of(problem);
+  for (const int number : contexts.numbers)
+    contexts.devices.push_back(
+        device_context({.vector_kernels = kernels, .deterministic = op.deterministic}, number));
+  contexts.solve = contexts.devices.front();
+  if (contexts.devices.size() == 1) contexts.devices.clear();
   return contexts;
 }
 

@@ -3,6 +3,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "apps/command/clock.hpp"
 #include "apps/problem/problem_file.hpp"
@@ -13,12 +14,15 @@
 
 namespace protean::apps {
 
-// Throws NotAvailable, with what to do, when there is no device.
-ContextPtr device_context(const DeviceOptions& options);
+// Of the GPU with this number. Throws NotAvailable, with what to do, when there is no device.
+ContextPtr device_context(const DeviceOptions& options, int number = 0);
 
-// The host, and where the solve runs: the host or the device. Throws NotAvailable.
+// The host, and where the solve runs: the host or the device; of several devices the first one. Throws NotAvailable;
+// BadFile for what several devices do not serve.
 struct Contexts {
   ContextPtr host, solve;
+  std::vector<ContextPtr> devices;  // that share the rows; empty for fewer than two
+  std::vector<int> numbers;         // of the GPUs; empty on the host
 };
 Contexts make_contexts(const Problem& problem);
 

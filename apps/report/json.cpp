@@ -136,6 +136,8 @@ Json operator_json(const Problem& p) {
     json["deterministic"] = p.op.deterministic;
   }
   json["space"] = to_string(p.op.space), json["threads"] = p.op.threads;
+  if (const DevicesSpec& devices = p.op.devices; devices.place)
+    json["devices"] = devices.all ? Json("all") : Json(devices.numbers);
   return json;
 }
 

@@ -89,10 +89,12 @@ std::string point_text(const SchedulePoint& point) {
 }
 
 // What a solve may decide by itself, a sentence each.
-std::vector<std::string> changes_of(const Problem& problem) {
+std::vector<std::string> changes_of(const Problem& problem, bool over_devices) {
   std::vector<std::string> changes;
   const SolveSettings& settings = problem.settings;
   if (is_petsc(problem)) return changes;
+  if (over_devices && settings.method == "auto") changes.emplace_back("the method: chosen by the matrix");
+  if (over_devices) return changes;
   if (settings.method == "auto")
     changes.emplace_back("the method: chosen by the matrix, another one if it cannot solve the system");
   if (settings.preconditioner == "auto" && settings.parts.empty())
@@ -112,7 +114,8 @@ struct Checked {
   Problem problem;
   std::optional<io_detail::MatrixHead> head;  // of a matrix file
   int threads = 0;
-  std::string table;  // of machine times
+  std::vector<int> devices;  // of several GPUs: their numbers
+  std::string table;         // of machine times
 };
 
 // What a solve refuses before it reads the matrix, and where it finds out.
@@ -134,6 +137,7 @@ Checked look_at(const SolveArguments& arguments) {
   } else {
     const Contexts contexts = make_contexts(problem);
     found.threads = contexts.host->threads();
+    if (!contexts.devices.empty()) found.devices = contexts.numbers;
     const ChosenMachine machine = choose_machine(problem.schedule.machine.path);
     found.table = machine.from;
     const SystemSolver<double> solver(settings_of(problem, contexts.solve, machine.table()));
@@ -183,18 +187,24 @@ std::vector<CheckedLine> rows_of(const Checked& found) {
   } else {
     rows.emplace_back("format", format_text(problem));
     rows.emplace_back("order", settings.order);
-    rows.emplace_back("runs on", problem.op.space == Space::device
-                                     ? std::string("the GPU")
-                                     : fmt::format("the host, {} {}", found.threads,
-                                                   found.threads == 1 ? "thread" : "threads") +
-                                           (problem.op.deterministic ? ", deterministic" : ""));
+    if (!found.devices.empty())
+      rows.emplace_back("runs on",
+                        fmt::format("{} GPUs, numbers {}, rows divided by {}", found.devices.size(),
+                                    fmt::join(found.devices, ", "), problem.engine.partition));
+    else
+      rows.emplace_back("runs on", problem.op.space == Space::device
+                                       ? std::string("the GPU")
+                                       : fmt::format("the host, {} {}", found.threads,
+                                                     found.threads == 1 ? "thread" : "threads") +
+                                             (problem.op.deterministic ? ", deterministic" : ""));
     rows.emplace_back("table", found.table);
     if (const std::string policy = changed_options(policy_options(), settings.policy_options);
         !policy.empty())
       rows.emplace_back("policy", policy);
   }
   std::string_view name = "may change";
-  for (const std::string& change : changes_of(problem)) rows.emplace_back(std::exchange(name, ""), change);
+  for (const std::string& change : changes_of(problem, !found.devices.empty()))
+    rows.emplace_back(std::exchange(name, ""), change);
   if (!name.empty()) rows.emplace_back(name, "nothing");
   name = "writes";
   const OutputSpec& output = problem.output;
@@ -214,8 +224,9 @@ Json check_json(const Checked& found) {
                       {"rows", found.head->rows},
                       {"columns", found.head->cols},
                       {"entries_in_file", found.head->entries}};
+  if (!found.devices.empty()) json["devices"] = found.devices;
   if (!is_petsc(found.problem)) json["threads"] = found.threads, json["machine_table"] = found.table;
-  json["may_change"] = changes_of(found.problem);
+  json["may_change"] = changes_of(found.problem, !found.devices.empty());
   return json;
 }
 

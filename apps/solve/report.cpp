@@ -9,6 +9,7 @@
 #include "apps/report/json.hpp"
 #include "apps/report/output.hpp"
 #include "apps/report/progress.hpp"
+#include "apps/solve/parts_report.hpp"
 #include "core/error.hpp"
 #include "core/io/atomic_file.hpp"
 #include "core/words.hpp"
@@ -316,6 +317,7 @@ Json report_object(const SolveRecord& r) {
   add_switches(json, r);
   json["matrix"] = {{"rows", r.rows}, {"cols", r.rows}, {"nonzeros", r.nonzeros}};
   if (r.elements > 0) json["matrix"]["elements"] = r.elements;
+  if (Json devices = devices_json(r); !devices.is_null()) json["devices"] = std::move(devices);
   json["rhs"] = {{"given", r.problem.rhs.given}, {"text", rhs_text(r.problem.rhs)}};
   for (const OutputWriter::Failure& one : r.not_written)
     json["not_written"].push_back({{"output", one.name}, {"path", one.path}, {"why", one.why}});
@@ -435,7 +437,7 @@ std::string summary(const SolveRecord& r) {
     parameters.push_back(fmt::format("{} {}", name, value));
   row("format", fmt::format("{}{}{}, kernel {}, {}{}", r.format, parameters.empty() ? "" : ", ",
                             fmt::join(parameters, ", "), r.kernel,
-                            device ? fmt::format("on the GPU, steps: {}", result.steps)
+                            device ? fmt::format("on {}, steps: {}", gpus_text(r), result.steps)
                                    : fmt::format("{} {}", r.threads, r.threads == 1 ? "thread" : "threads"),
                             p.op.deterministic ? ", deterministic" : ""));
   if (r.values.starts_with("float (") || !result.left_rounding.empty())
@@ -484,7 +486,7 @@ std::string summary(const SolveRecord& r) {
       row(name,
           fmt::format("{}{}", file->path == AtomicFile::standard_output ? "standard output" : file->path,
                       is_written(r, file->path) ? "" : ": NOT WRITTEN"));
-  return text + "\n";
+  return text + "\n" + devices_text(r);
 }
 
 }  // namespace protean::apps

@@ -11,11 +11,13 @@
 #include "apps/command/interrupt.hpp"
 #include "apps/command/launch.hpp"
 #include "apps/machine/machine_file.hpp"
+#include "apps/problem/engine_keys.hpp"
 #include "apps/problem/settings.hpp"
 #include "apps/problem/system.hpp"
 #include "apps/report/output.hpp"
 #include "apps/report/progress.hpp"
 #include "apps/solve/notes.hpp"
+#include "apps/solve/parts_report.hpp"
 #include "apps/solve/report.hpp"
 #include "apps/solve/solve_observer.hpp"
 #include "core/background.hpp"
@@ -23,6 +25,7 @@
 #include "core/io/input_file.hpp"
 #include "core/io/vector_file.hpp"
 #include "core/processors.hpp"
+#include "distributed/partition.hpp"
 #include "formats/catalogue.hpp"
 #include "operators/known_symmetry.hpp"
 #include "solvers/multi_solver.hpp"
@@ -44,47 +47,6 @@ std::string describe(const ScheduleEvent& event, const Matrix<double>& A) {
   if (event.action != ScheduleEvent::Action::switched)
     return fmt::format("{} {}: {}", event.to, to_string(event.action), event.reason);
   return switch_text(A.history().back());
-}
-
-// Which rows form a field is known of one preconditioner, and asked of one that may become it.
-void require_fields_to_write(const Problem& problem) {
-  const FilePath& file = problem.output.fields;
-  if (!file) return;
-  const std::string_view type = preconditioner_type(problem.settings);
-  if (type != "fields" && type != "auto")
-    fail(file.place, fmt::format("output.fields has what preconditioner fields takes for a field, and "
-                                 "preconditioner.type is {}; take fields or auto, or leave it out",
-                                 type));
-}
-
-// The ending of the name says what is written. A device or a pipe gets text.
-void require_vector_name(std::string_view key, const FilePath& solution) {
-  const io_detail::FileKind kind = io_detail::kind_of(solution.path);
-  const bool file = kind == io_detail::FileKind::missing || kind == io_detail::FileKind::unreachable ||
-                    kind == io_detail::FileKind::ordinary;
-  if (!solution || solution.path == AtomicFile::standard_output || !file ||
-      detail::is_vector_file_name(solution.path))
-    return;
-  fail(solution.place, fmt::format("{} '{}': the name must end in {}, which says what to write", key,
-                                   solution.given, detail::vector_file_endings()));
-}
-
-// Throws NotAvailable for an order that is not in this build.
-void require_orders(const Problem& problem) {
-  const auto require = [](const std::string& order, const Place& place, const std::string& key) {
-    if (order.empty()) return;
-    try {
-      protean::require_order(order);
-    } catch (const NotAvailable& error) {
-      const std::string file = place.file ? *place.file : "problem";
-      throw NotAvailable(
-          BadFile(file, place.line, place.column, fmt::format("{}: {}", key, error.what())).what());
-    }
-  };
-  require(problem.settings.order, problem.place_of("order"), "matrix.order");
-  const std::vector<SchedulePoint>& points = problem.settings.schedule;
-  for (std::size_t i = 0; i < points.size(); ++i)
-    require(points[i].to.order, problem.schedule.places[i], fmt::format("schedule[{}].order", i));
 }
 
 // Format auto without a policy.
@@ -128,6 +90,7 @@ class SolveRun {
   // If another engine is asked for, its program reads the problem again.
   static Problem own_problem(const SolveArguments& arguments) {
     Problem problem = checked_problem(arguments);
+    require_partition_in_use(problem);
     if (problem.engine.name != "petsc") return problem;
     if (!arguments.problem.starts_with("/dev/") && !arguments.problem.starts_with("/proc/"))
       throw OtherProgram();
@@ -143,6 +106,13 @@ class SolveRun {
   void make_contexts() {
     Contexts made = apps::make_contexts(problem_);
     host_ = std::move(made.host), context_ = std::move(made.solve);
+    devices_ = std::move(made.devices), record_.device_numbers = std::move(made.numbers);
+    if (!devices_.empty()) {
+      if (arguments_.checkpoint > 0)
+        throw BadArgument(fmt::format("--checkpoint is for one device, and the solve has {}; leave it out",
+                                      devices_.size()));
+      context_ = host_;  // the vectors of the caller
+    }
     record_.threads = host_->threads();
     record_.vector_kernels = context_->vector_kernels();
     record_.seconds.start = clock_.lap();
@@ -169,10 +139,41 @@ class SolveRun {
     };
     if (problem_.output.history) refuse("output.history is for one; the report has an entry for each");
     if (arguments_.checkpoint > 0) refuse("--checkpoint is for one");
+    if (!devices_.empty()) refuse("several devices take one; solve them one after another, or on one device");
+  }
+
+  // The settings of the solve, whose stages and notes are shown.
+  SolveSettings heard_settings(const ContextPtr& context) {
+    SolveSettings settings = settings_of(problem_, context, machine_.table());
+    settings.on_stage = [this](std::string_view what) {
+      // From here on the first Ctrl-C is a request, which setup and iterations look at.
+      if (what == "setting up" && !guard_) guard_.emplace();
+      if (what != "solving") progress_.stage(std::string(what));
+    };
+    settings.on_note = [this](const std::string& text) { progress_.note(text); };
+    return settings;
+  }
+
+  // A system whose rows are shared out among the devices.
+  void make_parts() {
+    machine_ = choose_machine(problem_.schedule.machine.path);
+    record_.table = machine_.from;
+    SolveSettings settings = heard_settings(nullptr);
+    const EngineSpec& engine = problem_.engine;
+    settings.distribution.contexts = devices_;
+    if (engine.partition_file)
+      settings.distribution.part_of_row =
+          detail::read_partition(engine.partition_file.path, record_.rows, static_cast<int>(devices_.size()));
+    else
+      settings.distribution.partition = engine.partition;
+    progress_.stage("sharing out the rows");
+    parts_.emplace(system_.csr, std::move(settings));
+    record_.seconds.partition = clock_.lap();
   }
 
   // The matrix in the memory of the solve, and the solver.
   void make_solver() {
+    if (!devices_.empty()) return make_parts();
     if (system_.elements) {
       matrix_.emplace(std::move(system_.elements));
     } else {
@@ -188,13 +189,7 @@ class SolveRun {
     }
     machine_ = choose_machine(problem_.schedule.machine.path);
     record_.table = machine_.from;
-    SolveSettings settings = settings_of(problem_, context_, machine_.table());
-    settings.on_stage = [this](std::string_view what) {
-      // From here on the first Ctrl-C is a request, which setup and iterations look at.
-      if (what == "setting up" && !guard_) guard_.emplace();
-      if (what != "solving") progress_.stage(std::string(what));
-    };
-    settings.on_note = [this](const std::string& text) { progress_.note(text); };
+    SolveSettings settings = heard_settings(context_);
     settings.on_event = [this](const ScheduleEvent& event) {
       progress_.note(fmt::format("it {}: {}", event.iteration, describe(event, *matrix_->adaptive())));
     };
@@ -203,6 +198,8 @@ class SolveRun {
   }
 
   void set_up() {
+    if (parts_) parts_->set_up(), (void)clock_.lap();
+    if (parts_) return;
     const detail::StopQuestion question(&InterruptGuard::asked);
     solver_->set_up(*matrix_, system_.columns);
     record_.format_reason = matrix_->format_reason(), record_.choice = matrix_->choice();
@@ -245,7 +242,7 @@ class SolveRun {
     record_.seconds.setup = result.setup_seconds;
     record_.method = result.method, record_.method_reason = result.method_reason;
     record_.values = result.values, record_.values_reason = result.values_reason;
-    keep_preconditioner();  // type auto may have changed
+    if (solver_) keep_preconditioner();  // type auto may have changed
     record_.storage_reason = result.storage_reason;
     record_.method_changes = std::move(result.method_changes);
     record_.preconditioner_changes = std::move(result.preconditioner_changes);
@@ -305,8 +302,10 @@ class SolveRun {
     if (system_.columns > 1) return run_multi_solver();
     SolveObserver* const watching = watch();
     const detail::StopQuestion question(&InterruptGuard::asked);
-    SolveResult result = solver_->solve(*matrix_, system_.b, system_.x0, watching);
+    SolveResult result = parts_ ? parts_->solve(system_.b, system_.x0, watching)
+                                : solver_->solve(*matrix_, system_.b, system_.x0, watching);
     keep(result);
+    if (parts_) keep_parts(record_, result);
     record_.result = std::move(result.report);
     record_.seconds.solve = clock_.lap();
   }
@@ -317,21 +316,26 @@ class SolveRun {
     record_.seconds.download = clock_.lap();
   }
 
-  void judge() {
+  // What products may have changed.
+  void keep_matrix() {
     record_.products = matrix_->products();
     if (const Ability<HasTuning> tuned = matrix_->A().abilities().tuning) record_.tuning = tuned->tuning();
-    // Products may have moved rows from part to part.
+    // They may have moved rows from part to part.
     if (const Ability<HasParts> composed = matrix_->A().abilities().parts;
         composed && record_.switches.empty())
       record_.parts = composed->part_shares();
+  }
+
+  void judge() {
+    if (matrix_) keep_matrix();
     record_.advice = advice_for(*host_, system_.csr, record_.method, record_.result);
     const StopReason reason = record_.result.reason;
     if (record_.result.iterations > 0 && reason != StopReason::interrupted &&
         reason != StopReason::inconsistent)
       record_.note =
           note_on_null_space(*host_, system_.csr, problem_.settings.solver.null_space == "constant",
-                             detail::known_symmetry(matrix_->A()), column(system_.b, 0),
-                             problem_.settings.solver.stopping.relative_tolerance);
+                             matrix_ ? detail::known_symmetry(matrix_->A()) : std::nullopt,
+                             column(system_.b, 0), problem_.settings.solver.stopping.relative_tolerance);
     add_note(record_.note, note_on_columns_unseen_rows());
     if (problem_.op.space == Space::host)
       add_note(record_.note, note_on_threads(record_.threads, detail::usable_processors()));
@@ -399,7 +403,7 @@ class SolveRun {
 
   // Of type auto that has found no fields, all rows are one.
   void write_fields(const std::string& path) const {
-    const Preconditioner<double>* const M = solver_->preconditioner();
+    const Preconditioner<double>* const M = solver_ ? solver_->preconditioner() : nullptr;
     const std::vector<std::int32_t> labels = M ? M->labels() : std::vector<std::int32_t>();
     Vector<double> numbers(host_, record_.rows);
     std::fill_n(numbers.data(), record_.rows, 0.0);
@@ -433,7 +437,7 @@ class SolveRun {
     if (arguments_.quiet) return;
     std::string text = shown ? summary(record_) : std::string();
     if (arguments_.explain) text += explain_names(problem_);
-    if (arguments_.explain && !record_.policy.decides && chosen_before(problem_)) {
+    if (arguments_.explain && matrix_ && !record_.policy.decides && chosen_before(problem_)) {
       text += explain_choice();
     } else if (arguments_.explain && record_.policy.decides) {
       record_.policy.selector = problem_.settings.selector, record_.policy.columns = system_.columns;
@@ -467,10 +471,12 @@ class SolveRun {
   const Problem& problem_ = record_.problem;
   Progress progress_;
   ContextPtr host_, context_;
-  ProblemSystem system_;  // x0 becomes the solution
+  std::vector<ContextPtr> devices_;  // of several devices
+  ProblemSystem system_;             // x0 becomes the solution
   ChosenMachine machine_;
   std::optional<SystemMatrix<double>> matrix_;
   std::optional<SystemSolver<double>> solver_;
+  std::optional<LinearSystem<double>> parts_;  // over several devices, in place of the two above
   std::optional<HistoryFile> history_;
   std::optional<Observer> observer_;
   std::optional<InterruptGuard> guard_;
@@ -482,31 +488,6 @@ bool policy_decides(const Problem& problem) {
   const SolveSettings& settings = problem.settings;
   if (settings.policy != "by-format") return settings.policy == "auto";
   return chosen_before(problem) && settings.expected_iterations == 0 && !problem.op.deterministic;
-}
-
-Problem checked_problem(const SolveArguments& arguments) {
-  Problem problem = read_problem(arguments.problem, arguments.settings, arguments.options);
-  if (!arguments.report.empty()) problem.output.report = {arguments.report, arguments.report, {}};
-  if (arguments.threads > 0) problem.op.threads = arguments.threads;
-  require_orders(problem);
-  CommandFiles files;
-  files.reads(problem);
-  files.writes("output.solution", problem.output.solution.path, problem.output.solution.place);
-  files.writes("output.history", problem.output.history.path, problem.output.history.place);
-  files.writes("output.fields", problem.output.fields.path, problem.output.fields.place);
-  files.writes(arguments.report.empty() ? "output.report" : "--report", problem.output.report.path,
-               problem.output.report.place);
-  if (arguments.json) files.writes("--json", std::string(AtomicFile::standard_output));
-  files.require_inputs();
-  files.require_outputs();
-  require_vector_name("output.solution", problem.output.solution);
-  require_vector_name("output.fields", problem.output.fields);
-  require_fields_to_write(problem);
-  if (arguments.checkpoint > 0 &&
-      (!problem.output.solution || problem.output.solution.path == AtomicFile::standard_output))
-    throw BadArgument(
-        "--checkpoint keeps the solution in a file: name it with --solution x.mtx or output.solution");
-  return problem;
 }
 
 int solve(const SolveArguments& arguments) {

@@ -31,7 +31,8 @@ struct SolveArguments {
 
 // Seconds of each stage. upload and download are copies to and from a GPU; 0 on the CPU.
 struct Seconds {
-  double start = 0;  // making the contexts; on a device this starts the driver and the libraries
+  double start = 0;      // making the contexts; on a device this starts the driver and the libraries
+  double partition = 0;  // sharing out the rows among several devices
   double read = 0, order = 0, upload = 0, convert = 0, setup = 0, solve = 0, download = 0, write = 0,
          total = 0;
 };
@@ -54,6 +55,10 @@ struct SolveRecord {
   Tuning tuning;
   // The parts of the format that the solve begins with. Empty: it is not composed of others.
   std::vector<PartShare> parts;
+  // Of a solve on GPUs: their numbers. Over several: how the rows were shared out, and what each of them has.
+  std::vector<int> device_numbers;
+  std::string partition;
+  std::vector<PartRecord> by_device;
   std::size_t matrix_bytes = 0, peak_bytes = 0, peak_buffer_bytes = 0;
   std::int64_t products = 0;
   std::vector<PreconditionerFigure> preconditioner;  // of its setup

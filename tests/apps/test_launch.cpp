@@ -122,7 +122,7 @@ TEST(EngineKeys, AreReadAndRefused) {
   };
   EXPECT_EQ(read("").name, "auto");
   EXPECT_EQ(read("engine: petsc\n").name, "petsc");
-  // A key of PETSc's asks for its engine.
+  // Options of PETSc's ask for its engine, and so does a partition, unless it is of devices.
   EXPECT_EQ(read("partition: graph\n").name, "petsc");
   EXPECT_EQ(read("petsc_options: '-ksp_view'\n").options, "-ksp_view");
   EXPECT_EQ(read("partition: {file: parts}\n").partition_file.given, "parts");
@@ -134,7 +134,9 @@ TEST(EngineKeys, AreReadAndRefused) {
       EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
     }
   };
-  refused("engine: protean\npartition: graph\n", "for engine: petsc");
+  EXPECT_EQ(read("engine: protean\npartition: graph\n").name, "protean");
+  EXPECT_EQ(read("operator: {space: device, devices: 2}\npartition: graph\n").name, "auto");
+  refused("engine: protean\npetsc_options: '-ksp_view'\n", "for engine: petsc");
   refused("engine: hypre\n", "auto, protean, petsc");
   refused("petsc_options: ksp_view\n", "such as '-ksp_view");
   refused("partition: {files: parts}\n", "Did you mean 'file'");

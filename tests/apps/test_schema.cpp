@@ -99,6 +99,7 @@ std::vector<Context> contexts() {
       "/preconditioner");
   add({{"operator", Json::object()}}, "/operator");
   add({{"operator", {{"space", "device"}}}, {"solver", Json::object()}}, "/solver");
+  add({{"operator", {{"space", "device"}}}}, "/operator");
   add({{"operator", {{"format", "sum"}}}}, "/operator");
   add({{"matrix", elements}, {"operator", Json::object()}}, "/operator");
   for (const FormatEntry* format : catalogue()) {
@@ -313,6 +314,7 @@ bool only_reader_knows(const std::string& why) {
                                       "nodes; at most",
                                       "needs a symmetric",
                                       "is not for operator",
+                                      "is for operator.space: device",
                                       "the engine is protean",
                                       "rhs.columns: several",
                                       "belongs to matrix.file",
