@@ -15,6 +15,7 @@
 #include "apps/ranks/elements.hpp"
 #include "apps/ranks/krylov.hpp"
 #include "apps/ranks/partition.hpp"
+#include "apps/ranks/parts/part_solve.hpp"
 #include "apps/ranks/rank_report.hpp"
 #include "apps/report/json.hpp"
 #include "apps/report/output.hpp"
@@ -93,6 +94,7 @@ class RankRun {
 
  private:
   const Problem& problem() const { return record_.problem; }
+  bool own() const { return problem().engine.name == "protean"; }
   bool on_elements() const { return problem().matrix.fem && !problem().matrix.fem->assembled; }
 
   // Each rank reads the problem and sees its files; they are the same.
@@ -105,19 +107,15 @@ class RankRun {
       record_.problem = checked_problem(arguments_);
       const Problem& p = problem();
       if (p.output.fields)
-        fail(p.output.fields.place,
-             "output.fields is for engine: protean, which has preconditioner fields; leave it out");
-      if (p.engine.name == "protean")
-        fail(p.engine.place,
-             fmt::format("engine protean solves on one rank, and there are {}; start it without mpirun, or "
-                         "take engine: petsc",
-                         ranks_.count()));
-      if (arguments_.checkpoint > 0) throw BadArgument("--checkpoint has no counterpart in engine petsc");
-      require_counterparts(p);
+        fail(p.output.fields.place, "output.fields is for one rank, whose preconditioner finds fields; leave it out");
+      if (arguments_.checkpoint > 0)
+        throw BadArgument(own() ? "--checkpoint has no counterpart in engine protean on several ranks"
+                                : "--checkpoint has no counterpart in engine petsc");
+      own() ? require_served_on_ranks(p) : require_counterparts(p);
     });
     ranks_.require_same(problem_json(problem()).dump(-1, ' ', false, Json::error_handler_t::replace),
                         "the problem");
-    policy_ = policy_decides(problem());
+    policy_ = !own() && policy_decides(problem());
     record_.threads = std::max(problem().op.threads, 1);
     record_.seconds.start = clock_.lap();
   }
@@ -169,8 +167,22 @@ class RankRun {
     if (moved_.any()) record_.seconds.order = clock_.lap();
   }
 
+  // Engine protean has rows of its own from here on.
+  void convert_own() {
+    ranks_.all([&] { chosen_ = without_auto(problem(), A_, record_); });
+    std::vector<PetscInt> numbers;
+    ranks_.each([&] { numbers = moved_.numbers(A_); });
+    part_.emplace(ranks_);
+    part_->convert(A_, std::move(numbers), chosen_);
+    ranks_.all([&] { must(MatDestroy(&A_)); });
+    if (problem().settings.format == "auto")
+      record_.format_reason = "over several ranks format auto is csr with engine protean";
+    record_.seconds.convert = clock_.lap();
+  }
+
   void convert() {
     progress_.stage("converting");
+    if (own()) return convert_own();
     ranks_.all([&] {
       must(PetscOptionsInsertString(nullptr, options_of(problem(), policy_).c_str()));
       if (on_elements()) return;
@@ -206,8 +218,29 @@ class RankRun {
     ranks_.all([&] { must(VecDestroy(&d)); });
   }
 
+  void set_up_own() {
+    guard_.emplace();
+    ended_ = part_->set_up();
+    if (const Preconditioner<double>* const M = part_->preconditioner()) {
+      record_.preconditioner_storage = M->storage(), record_.storage_reason = M->storage_reason();
+      record_.preconditioner_bytes = M->bytes();
+      const std::string_view type = M->name();
+      if (type != "jacobi" && type != "chebyshev") note_of_blocks(type);
+    }
+    record_.seconds.setup = clock_.lap();
+  }
+
+  void note_of_blocks(std::string_view type) {
+    if (ranks_.count() > 1)
+      note_ = fmt::format(
+          "Preconditioner {} is made of the rows of each rank, which do not see the rows of other ranks: more "
+          "ranks need more iterations.",
+          type);
+  }
+
   void set_up() {
     progress_.stage("setting up");
+    if (own()) return set_up_own();
     ranks_.all([&] { chosen_ = without_auto(problem(), A_, record_); });
     check_diagonal();
     ranks_.all([&] {
@@ -254,12 +287,7 @@ class RankRun {
     ended_ = why[1] != 0   ? StopReason::interrupted
              : why[0] != 0 ? StopReason::time_limit
                            : StopReason::running;
-    if (ranks_.count() > 1)
-      note_ = fmt::format(
-          "Preconditioner {} is made of the rows of each rank, which do not see the rows of other ranks: "
-          "more "
-          "ranks need more iterations.",
-          preconditioner_type(chosen_.settings));
+    note_of_blocks(preconditioner_type(chosen_.settings));
   }
 
   void run() {
@@ -267,19 +295,24 @@ class RankRun {
     // The setup of the preconditioner counts.
     StoppingRule rule = problem().settings.solver.stopping;
     rule.max_seconds = std::max(rule.max_seconds - record_.seconds.setup, 0.0);
-    const auto told = [&](const KrylovIteration& now) {
-      const IterationInfo info{.iteration = now.iteration,
-                               .residual = now.residual,
-                               .relative_residual = now.relative_residual,
-                               .seconds = now.seconds};
+    const auto told = [&](const IterationInfo& info) {
       if (history_) history_->add(info);
       progress_.iteration(info, rule);
     };
+    const auto told_of_petsc = [&](const KrylovIteration& now) {
+      told({.iteration = now.iteration,
+            .residual = now.residual,
+            .relative_residual = now.relative_residual,
+            .seconds = now.seconds});
+    };
     if (!guard_) guard_.emplace();
-    ranks_.all([&] { record_.result = solve(ksp_, A_, b_, x_, rule, told, ended_, signal_code_); });
+    ranks_.all([&] {
+      record_.result =
+          own() ? solve_own(told, rule) : solve(ksp_, A_, b_, x_, rule, told_of_petsc, ended_, signal_code_);
+    });
     record_.advice = record_.result.advice;
     ranks_.each([&] {
-      const std::string unused = note_on_unused(problem());
+      const std::string unused = own() ? std::string() : note_on_unused(problem());
       record_.note = note_ + (note_.empty() || unused.empty() ? "" : " ") + unused;
     });
     record_.seconds.solve = clock_.lap();
@@ -295,6 +328,23 @@ class RankRun {
       else
         must(VecCopy(x_, before_));
     });
+  }
+
+  SolveReport solve_own(const std::function<void(const IterationInfo&)>& told, const StoppingRule& rule) {
+    const double* b = nullptr;
+    double* x = nullptr;
+    PetscInt rows = 0;
+    must(VecGetLocalSize(x_, &rows)), must(VecGetArrayRead(b_, &b)), must(VecGetArray(x_, &x));
+    const auto size = static_cast<std::size_t>(rows);
+    SolveReport report = part_->solve({b, size}, {x, size}, rule.max_seconds, ended_, told, signal_code_);
+    must(VecRestoreArray(x_, &x)), must(VecRestoreArrayRead(b_, &b));
+    return report;
+  }
+
+  std::vector<RankRecord> gather_own() {
+    Json json = part_->json();
+    if (ranks_.first()) json["engine"] = {{"name", "protean"}};
+    return gather_records(ranks_, std::move(json), {}, part_->product_seconds(), record_);
   }
 
   // Files and summary, as on one rank.
@@ -322,7 +372,7 @@ class RankRun {
     record_.peak_bytes = peak_memory();
     record_.peak_buffer_bytes = peak_allocated_bytes();
     std::vector<RankRecord> all;
-    ranks_.all([&] { all = gather_records(ranks_, A_, ksp_, record_, elements_); });
+    ranks_.all([&] { all = own() ? gather_own() : gather_records(ranks_, A_, ksp_, record_, elements_); });
     record_.seconds.total = clock_.total();
     if (ranks_.first()) {
       complete(record_, all);
@@ -369,6 +419,7 @@ class RankRun {
   Vec b_ = nullptr, x_ = nullptr, exact_ = nullptr, before_ = nullptr;  // before_: x on its first owners
   Moved moved_;
   BlockPreconditioner block_;
+  std::optional<PartSolve> part_;           // of engine protean
   StopReason ended_ = StopReason::running;  // of the setup
   std::string note_;
   KSP ksp_ = nullptr;

@@ -10,6 +10,7 @@
 
 #include "apps/command/clock.hpp"
 #include "apps/command/interrupt.hpp"
+#include "apps/ranks/asking.hpp"
 #include "apps/ranks/block_preconditioner.hpp"
 #include "core/error.hpp"
 #include "core/option_checks.hpp"
@@ -112,30 +113,9 @@ struct Test {
   double last = 0, least = std::numeric_limits<double>::infinity(), first = 0;
   std::int64_t before = 0, least_at = 0;  // iterations
   StopReason reason = StopReason::running;
-  std::int64_t next_asked = 1, last_asked = 0;  // iterations
-  double asked_at = 0;                          // seconds
+  std::optional<Asking> asking;
   int signal_code = 0;
 };
-
-// Asks all ranks whether the solve ends for a reason that a single rank may have: its clock, or a signal. The next
-// iteration at which they are asked follows from numbers that all ranks have, and is about a twentieth of a second
-// later, so that the reduction costs nothing and an interrupted solve ends soon.
-StopReason asked_of_all(Test& test, std::int64_t iteration) {
-  if (iteration < test.next_asked) return StopReason::running;
-  constexpr double period = 0.05;
-  const double now = test.clock.total();
-  double told[3] = {InterruptGuard::asked() ? static_cast<double>(InterruptGuard::exit_code()) : 0,
-                    now > test.rule->max_seconds ? 1.0 : 0.0, now};
-  MPI_Allreduce(MPI_IN_PLACE, told, 3, MPI_DOUBLE, MPI_MAX, test.comm);
-  const auto done = static_cast<double>(iteration - test.last_asked);
-  const double each = std::max(told[2] - test.asked_at, 1e-9) / done;
-  const double steps = std::clamp(period / each, 1.0, 2 * done);
-  test.last_asked = iteration, test.next_asked = iteration + static_cast<std::int64_t>(steps),
-  test.asked_at = told[2];
-  test.signal_code = static_cast<int>(told[0]);
-  if (test.signal_code != 0) return StopReason::interrupted;
-  return told[1] != 0 ? StopReason::time_limit : StopReason::running;
-}
 
 PetscErrorCode converged(KSP, PetscInt it, PetscReal norm, KSPConvergedReason* reason, void* context) {
   Test& test = *static_cast<Test*>(context);
@@ -158,8 +138,8 @@ PetscErrorCode converged(KSP, PetscInt it, PetscReal norm, KSPConvergedReason* r
     stop(StopReason::divergence, KSP_DIVERGED_DTOL);
   else if (rule.stagnation_window > 0 && iteration - test.least_at >= rule.stagnation_window)
     stop(StopReason::stagnation, KSP_DIVERGED_BREAKDOWN);
-  else if (const StopReason why = asked_of_all(test, iteration); why != StopReason::running)
-    stop(why, KSP_DIVERGED_ITS);
+  else if (const StopReason why = (*test.asking)(iteration, test.clock.total()); why != StopReason::running)
+    test.signal_code = test.asking->signal_code(), stop(why, KSP_DIVERGED_ITS);
   return PetscErrorCode(0);
 }
 
@@ -351,6 +331,7 @@ SolveReport solve(KSP ksp, Mat A, Vec b, Vec x, const StoppingRule& rule,
   report.steps = "host";
   Test test;
   test.rule = &rule, test.tell = &on_iteration, test.comm = PetscObjectComm(protean_types::object(ksp));
+  test.asking.emplace(test.comm, rule.max_seconds);
   Vec r = nullptr;
   must(VecDuplicate(b, &r));
   const auto true_residual = [&] {

@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
+#include <numeric>
 #include <string_view>
 
 #include "core/io/input_file.hpp"
@@ -91,6 +93,19 @@ void Moved::move(const Ranks& ranks, const EngineSpec& engine, Mat& A, const std
     must(VecScatterDestroy(&scatter)), must(VecDestroy(each));
     *each = to;
   }
+}
+
+std::vector<PetscInt> Moved::numbers(Mat A) const {
+  PetscInt first = 0, end = 0;
+  must(MatGetOwnershipRange(A, &first, &end));
+  std::vector<PetscInt> all(static_cast<std::size_t>(end - first));
+  std::iota(all.begin(), all.end(), first);
+  if (!rows_) return all;
+  const PetscInt* before = nullptr;
+  must(ISGetIndices(rows_, &before));
+  std::copy_n(before, all.size(), all.begin());
+  must(ISRestoreIndices(rows_, &before));
+  return all;
 }
 
 void Moved::back(Vec x, Vec before) const {

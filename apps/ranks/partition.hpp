@@ -23,6 +23,8 @@ class Moved {
   // As the partition of the problem says. A is replaced by the matrix of the new owners, and v by the same vectors
   // there. Collective.
   void move(const Ranks& ranks, const EngineSpec& engine, Mat& A, const std::vector<Vec*>& v);
+  // The number that each own row of A, the matrix of the new owners, had before. Throws bad_alloc.
+  std::vector<PetscInt> numbers(Mat A) const;
   // The entries of x, a vector of the new owners, on the ranks that had them before. Collective.
   void back(Vec x, Vec before) const;
 

@@ -84,13 +84,32 @@ Blocks blocks_of(Mat A) {
 
 }  // namespace
 
+std::vector<RankRecord> gather_records(const Ranks& ranks, Json json, const std::string& explanation,
+                                       double products, const SolveRecord& record) {
+  json["rank"] = ranks.rank();
+  json["seconds"] = {{"read", record.seconds.read},       {"partition", record.seconds.order},
+                     {"convert", record.seconds.convert}, {"setup", record.seconds.setup},
+                     {"solve", record.seconds.solve},     {"products", products}};
+  json["memory"] = {{"peak_bytes", record.peak_bytes}};
+  char host[MPI_MAX_PROCESSOR_NAME] = "";
+  int length = 0;
+  MPI_Get_processor_name(host, &length);
+  json["host"] = host;
+  const std::vector<std::string> texts =
+      ranks.gather(json.dump(-1, ' ', false, Json::error_handler_t::replace));
+  const std::vector<std::string> explanations = ranks.gather(explanation);
+  std::vector<RankRecord> all;
+  for (std::size_t k = 0; k < texts.size(); ++k) all.push_back({Json::parse(texts[k]), explanations[k]});
+  return all;
+}
+
 std::vector<RankRecord> gather_records(const Ranks& ranks, Mat A, KSP ksp, const SolveRecord& record,
                                        const OwnElements& elements) {
   PetscInt first = 0, end = 0;
   must(MatGetOwnershipRange(A, &first, &end));
   const PetscInt* ranges = nullptr;
   must(MatGetOwnershipRanges(A, &ranges));
-  Json json = {{"rank", ranks.rank()}, {"rows", end - first}};
+  Json json = {{"rows", end - first}};
   std::string explanation;
   Traffic traffic;
   double products = 0;
@@ -133,14 +152,6 @@ std::vector<RankRecord> gather_records(const Ranks& ranks, Mat A, KSP ksp, const
   json["nonzeros"] = nonzeros;
   json["sent_by_a_product"] = {{"bytes", traffic.numbers * static_cast<std::int64_t>(sizeof(double))},
                                {"messages", traffic.messages}};
-  json["seconds"] = {{"read", record.seconds.read},       {"partition", record.seconds.order},
-                     {"convert", record.seconds.convert}, {"setup", record.seconds.setup},
-                     {"solve", record.seconds.solve},     {"products", products}};
-  json["memory"] = {{"peak_bytes", record.peak_bytes}};
-  char host[MPI_MAX_PROCESSOR_NAME] = "";
-  int length = 0;
-  MPI_Get_processor_name(host, &length);
-  json["host"] = host;
   if (ranks.first()) {
     KSPType method = nullptr;
     PCType M = nullptr;
@@ -152,14 +163,10 @@ std::vector<RankRecord> gather_records(const Ranks& ranks, Mat A, KSP ksp, const
     const char* ours = nullptr;
     must(PetscObjectTypeCompare(object(pc), PCSHELL, &shell));
     if (shell) must(PCShellGetName(pc, &ours));
-    json["petsc"] = {{"version", version}, {"ksp_type", method}, {"pc_type", ours ? ours : M}};
+    json["engine"] = {
+        {"name", "petsc"}, {"version", version}, {"ksp_type", method}, {"pc_type", ours ? ours : M}};
   }
-  const std::vector<std::string> texts =
-      ranks.gather(json.dump(-1, ' ', false, Json::error_handler_t::replace));
-  const std::vector<std::string> explanations = ranks.gather(explanation);
-  std::vector<RankRecord> all;
-  for (std::size_t k = 0; k < texts.size(); ++k) all.push_back({Json::parse(texts[k]), explanations[k]});
-  return all;
+  return gather_records(ranks, std::move(json), explanation, products, record);
 }
 
 void complete(SolveRecord& record, const std::vector<RankRecord>& all) {
@@ -198,8 +205,7 @@ double products_of(const Json& rank) { return rank["seconds"]["products"].get<do
 
 Json report_of(const SolveRecord& record, const std::vector<RankRecord>& all, const std::string& partition) {
   Json json = report_object(record);
-  json["engine"] = all[0].json["petsc"];
-  json["engine"]["name"] = "petsc";
+  json["engine"] = all[0].json["engine"];
   Json ranks = {
       {"count", all.size()},
       {"partition", partition},
@@ -209,7 +215,7 @@ Json report_of(const SolveRecord& record, const std::vector<RankRecord>& all, co
     bytes += one.json["sent_by_a_product"]["bytes"].get<std::int64_t>();
     messages += one.json["sent_by_a_product"]["messages"].get<std::int64_t>();
     Json rank = one.json;
-    rank.erase("petsc");
+    rank.erase("engine");
     ranks["by_rank"].push_back(std::move(rank));
   }
   ranks["sent_by_a_product"] = {{"bytes", bytes}, {"messages", messages}};

@@ -18,7 +18,11 @@ struct RankRecord {
   std::string explanation;
 };
 
-// The records of all ranks on rank 0, empty elsewhere. Collective.
+// The records of all ranks on rank 0, empty elsewhere. json: rows, nonzeros, blocks and what a product sends; on rank 0
+// also the engine. products: seconds. Collective.
+std::vector<RankRecord> gather_records(const Ranks& ranks, Json json, const std::string& explanation,
+                                       double products, const SolveRecord& record);
+// The same of engine petsc.
 std::vector<RankRecord> gather_records(const Ranks& ranks, Mat A, KSP ksp, const SolveRecord& record,
                                        const OwnElements& elements);
 
