@@ -129,7 +129,7 @@ def import_seconds(module):
 
 def interrupt_seconds(repeats=3):
     """From Ctrl-C to KeyboardInterrupt, for each kind of solve of the test; it needs pytest."""
-    sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tests" / "python"))
+    sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tests" / "interfaces" / "python"))
     from test_process import LONG, interrupted
 
     return {name: [interrupted(make())[0] for _ in range(repeats)] for name, make in LONG.items()}
