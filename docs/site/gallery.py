@@ -22,19 +22,24 @@ matplotlib.use("svg")
 root = pathlib.Path(__file__).resolve().parents[2]
 command, packages = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2]).resolve()
 images = root / "docs/images"
-widest = 112  # columns; what is longer ends with an ellipsis
+widest = 112  # columns
 page = (root / "docs/tutorials/gallery.md").read_text()
 blocks = re.findall(r"^```(\w+)\n(.*?)^```", page, re.M | re.S)
 environment = {**os.environ, "PATH": f"{command.parent}:{os.environ['PATH']}", "COLUMNS": str(widest)}
 sys.path.insert(0, str(packages))
 
 
+def wrapped(line):
+    """The line, or several: what is too long goes on below the beginning of its last column."""
+    if len(line) <= widest:
+        return [line]
+    columns = [gap.end() for gap in re.finditer(r"\S {2,}(?=\S)", line) if gap.end() <= widest - 20]
+    return textwrap.wrap(line, widest, subsequent_indent=" " * (columns[-1] if columns else 0), break_long_words=False)
+
+
 def terminal(name, asked, text):
     """A picture of what a command has printed."""
-    lines = [f"$ {asked}", *text.strip("\n").split("\n")]
-    if len(lines) == 2:  # a sentence
-        lines[1:] = textwrap.wrap(lines[1], widest)
-    lines = [line if len(line) <= widest else line[: widest - 1] + "…" for line in lines]
+    lines = [f"$ {asked}", *(part for line in text.strip("\n").split("\n") for part in wrapped(line))]
     height, advance = 17, 7.83
     size = f"{widest * advance + 24:.0f} {len(lines) * height + 20}"
     out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {size}"'
