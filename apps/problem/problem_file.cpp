@@ -244,7 +244,7 @@ class ProblemReader {
     const Node* const parts = section.find("parts");
     if (!parts || parts->kind != Node::Kind::list || parts->items.empty())
       fail(parts ? parts->place : node.place,
-           "preconditioner.parts must be a list such as [{type: jacobi}, {type: ic0}] where the type is "
+           "preconditioner.parts must be a list such as [{type: jacobi}, {type: ic0}] if the type is "
            "composition");
     for (std::size_t i = 0; i < parts->items.size(); ++i) {
       const Node& item = parts->items[i];

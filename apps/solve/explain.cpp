@@ -245,7 +245,7 @@ std::string explain_names(const Problem& problem) {
   const auto list = [](const std::vector<std::string>& of) {
     return of.empty() ? std::string("nothing") : fmt::format("{}", fmt::join(of, ", "));
   };
-  return fmt::format("\n  Stays as named: {}\n  May change in the solve: {}\n", list(named), list(open));
+  return fmt::format("  Stays as named: {}\n  May change in the solve: {}\n", list(named), list(open));
 }
 
 std::string explain_method(std::string_view reason, const std::vector<MethodChange>& changes) {
