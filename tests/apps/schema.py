@@ -85,7 +85,8 @@ def main():
     validator = jsonschema.Draft202012Validator(schema)
     failures = []
     problems = sorted((source / "problems").glob("*.yaml"))
-    texts = {path.name: path.read_text() for path in problems}
+    how_to = sorted((source / "examples/how-to").glob("*/problem.yaml"))
+    texts = {str(path.relative_to(source)): path.read_text() for path in [*problems, *how_to]}
     pages = [source / "README.md", *sorted((source / "docs").rglob("*.md")),
              *sorted((source / "problems").glob("*.md"))]
     for page in pages:  # whole problems that the pages show
@@ -98,10 +99,12 @@ def main():
                 texts[f"{page.relative_to(source)}, block {number + 1}"] = block
     for name, text in texts.items():
         failures += [f"{name}: {path}: {message}" for path, message in errors_of(validator, text)]
-    for path in problems:
-        first = path.read_text().split("\n", 1)[0]
-        if first != "# yaml-language-server: $schema=../build/cpu-release/protean.schema.json":
-            failures.append(f"{path.name}: the first line does not name the schema of the build: {first}")
+    # Problems name the schema of the build, and those of folders that are downloaded one that lies next to them.
+    for files, schema_file in ((problems, "../build/cpu-release/protean.schema.json"), (how_to, "protean.schema.json")):
+        for path in files:
+            first = path.read_text().split("\n", 1)[0]
+            if first != f"# yaml-language-server: $schema={schema_file}":
+                failures.append(f"{path}: the first line does not name the schema {schema_file}: {first}")
     with tempfile.TemporaryDirectory() as folder:
         (pathlib.Path(folder) / "A.mtx").write_text("%%MatrixMarket matrix coordinate real general\n1 1 1\n1 1 2\n")
         for text, path, word in WRONG:
