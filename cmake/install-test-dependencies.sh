@@ -10,7 +10,7 @@ mkdir -p "$1"
 folder=$(cd "$1" && pwd)
 "$(dirname "$0")/install-dependencies.sh" python3-venv python3-dev python3-scipy libtrilinos-kokkos-dev \
   libdeal.ii-dev petsc-dev libpetsc3.18-dev-examples python3-petsc4py openmpi-bin libmetis-dev libhypre-dev gfortran \
-  chromium doxygen zsh fish dpkg-dev lintian shellcheck
+  libeigen3-dev chromium doxygen zsh fish dpkg-dev lintian shellcheck
 
 environment=$folder/environment
 wanted="mkl>=2026,<2027 mkl-devel>=2026,<2027 mfem>=4.10,<5"

@@ -8,9 +8,9 @@ The blocks of a page run one after another in an empty folder; the folder of a h
 first line is a comment with the name of a file is written to that file. Others are run: sh by the shell, python in one
 interpreter for the page. PACKAGES: the folder in which Python finds the package; without it the blocks of Python are
 left out, and those of the shell that call python3. A comment before a block says what it needs: <!-- needs: gpu -->,
-<!-- needs: python MODULE -->, or <!-- not run -->. After <!-- printed --> comes what the block of the shell before it
-has printed: except for times and the white space, and with lines left out at "...". The folder has the problems of the
-repository. Exit code 77: PREFIX is not there.
+<!-- needs: python MODULE -->, <!-- needs: package NAME --> (which pkg-config finds), or <!-- not run -->. After
+<!-- printed --> comes what the block of the shell before it has printed: except for times and the white space, and with
+lines left out at "...". The folder has the problems of the repository. Exit code 77: PREFIX is not there.
 """
 
 import importlib.util
@@ -53,6 +53,10 @@ def missing(need):
     if need == "needs: gpu":
         tool = shutil.which("nvidia-smi")
         return "" if tool and subprocess.run([tool, "-L"], capture_output=True).returncode == 0 else "no device"
+    if need.startswith("needs: package "):
+        name = need.removeprefix("needs: package ")
+        there = shutil.which("pkg-config") and subprocess.run(["pkg-config", "--exists", name]).returncode == 0
+        return "" if there else f"pkg-config knows no {name}"
     if need.startswith("needs: python "):
         name = need.removeprefix("needs: python ")
         return "" if importlib.util.find_spec(name) else f"this Python has no {name}"
