@@ -7,7 +7,8 @@ what the first BUILD_FOLDER has built reports it. Files that are not built are n
 
 --release is for the moment before a tag: then nothing may be left out, the work tree is clean, no tag of this version
 is there, the section of the changelog has its date, and tests pass: of the pages (figures of README.md, results,
-limits, links), of the symbols of the library, of the files that are not compiled, and of the packages, which are built.
+limits, links), of the symbols of the library, of the files that are not compiled, and of the packages, which are built
+of build folders that are brought up to date before.
 Each of them must run in one of the build folders: Debian packages are made without MKL, and that of Python with
 PROTEAN_PYTHON.
 """
@@ -101,9 +102,16 @@ if release:
         problems.append(f"the tag v{version} is there: raise the version in CMakeLists.txt")
     if not re.search(rf"^## {re.escape(version)} \(\d{{4}}-\d\d-\d\d\)$", (root / "CHANGELOG.md").read_text(), re.M):
         problems.append(f"CHANGELOG.md: the section of this release shall be called '## {version} (YEAR-MONTH-DAY)'")
+# What takes minutes runs only if all that was found at once is right.
+if release and not problems:
     wanted = {"public-symbols", "docs-claims", "docs-results", "docs-families", "docs-limits", "docs-links",
               "project-files", "debian-packages", "pip-install", "subproject"}
     for folder in (build, *others):
+        # Packages are made of what is built, which may be older than the sources.
+        done = subprocess.run(["cmake", "--build", folder, "--target", "protean", "protean_shared", "protean_command",
+                               "protean_manual"], check=False)
+        if done.returncode:
+            problems.append(f"{folder} could not be brought up to date")
         known = json.loads(output("ctest", "--test-dir", folder, "--show-only=json-v1"))["tests"]
         here = sorted(wanted & {test["name"] for test in known})
         report = folder / "release.junit"
