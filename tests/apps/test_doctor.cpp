@@ -123,6 +123,18 @@ TEST(Doctor, JudgesTheMachineTable) {
   expect(finding_of(table), Health::fault, "m.yaml:3:1", "Unset PROTEAN_MACHINE");
 }
 
+TEST(Doctor, JudgesAFolder) {
+  FolderFacts cache{"kernel cache", "/home/me/.nv/ComputeCache", "kernels that the driver has compiled"};
+  cache.free = gibibyte;
+  expect(finding_of(cache), Health::ok, "/home/me/.nv/ComputeCache, 1.0 GiB free", "");
+  cache.free = gibibyte / 64;
+  expect(finding_of(cache), Health::warning, "16.0 MiB free",
+         "Little space is left for kernels that the driver has compiled");
+  cache.why_not = "Permission denied";
+  expect(finding_of(cache), Health::fault, "no file can be written there: Permission denied",
+         "It is for kernels that the driver has compiled: make space or allow writing there");
+}
+
 TEST(Doctor, EndsWithTheWorst) {
   const Finding ok{"a", Health::ok, "", ""}, warning{"b", Health::warning, "", ""},
       fault{"c", Health::fault, "", ""};
