@@ -23,6 +23,8 @@ headers=$(sed -n 's/^#include <protean\/\(.*\)>/\1/p' "$root/protean.hpp")
   echo
 } >"$folder/doxygen/Doxyfile"
 doxygen "$folder/doxygen/Doxyfile" >"$folder/doxygen/log" 2>&1 || { cat "$folder/doxygen/log" >&2; exit 1; }
+# A build that was ended before it wrote the index of the search leaves what the next one cannot go on with.
+[ -e "$folder/html/searchindex.js" ] || rm -rf "$folder/doctrees"
 PROTEAN_DOXYGEN_XML=$folder/doxygen/xml "$python" -m sphinx -q -W --keep-going -b html -c "$root/docs/site" \
   -d "$folder/doctrees" "$root" "$folder/html"
 echo "$folder/html/docs/site/index.html"
