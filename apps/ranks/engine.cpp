@@ -107,7 +107,8 @@ class RankRun {
       record_.problem = checked_problem(arguments_);
       const Problem& p = problem();
       if (p.output.fields)
-        fail(p.output.fields.place, "output.fields is for one rank, whose preconditioner finds fields; leave it out");
+        fail(p.output.fields.place,
+             "output.fields is for one rank, whose preconditioner finds fields; leave it out");
       if (arguments_.checkpoint > 0)
         throw BadArgument(own() ? "--checkpoint has no counterpart in engine protean on several ranks"
                                 : "--checkpoint has no counterpart in engine petsc");

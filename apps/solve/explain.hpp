@@ -57,8 +57,8 @@ std::string explain_method(std::string_view reason, const std::vector<MethodChan
 // The bytes of the preconditioner, and the precision of its numbers.
 std::string explain_storage(std::string_view type, std::size_t bytes, std::string_view storage,
                             std::string_view reason);
-// What preconditioner auto took, why, and what it did in the middle of the solve. If its type was named, what it decided
-// by itself; empty if that is nothing.
+// What preconditioner auto took, why, and what it did in the middle of the solve. If its type was named, what it
+// decided by itself; empty if that is nothing.
 std::string explain_preconditioner(bool named, std::string_view reason,
                                    const std::vector<PreconditionerChange>& changes);
 

@@ -47,8 +47,8 @@ std::optional<PreconditionedResult> petsc_fieldsplit(const CsrMatrix<double>& A,
                                                      const PreconditionedSolve& wanted,
                                                      std::vector<double>& x);
 
-// The same by fgmres with amgcl. wanted.preconditioner: schur-upper or schur-full, with inner amg, spai0 or ilu0 (ilu0 of
-// field 0, spai0 of S), or cpr for rows of two fields in turn. Solver and setup use OpenMP's threads.
+// The same by fgmres with amgcl. wanted.preconditioner: schur-upper or schur-full, with inner amg, spai0 or ilu0 (ilu0
+// of field 0, spai0 of S), or cpr for rows of two fields in turn. Solver and setup use OpenMP's threads.
 std::optional<PreconditionedResult> amgcl_fields(const CsrMatrix<double>& A, const std::vector<double>& b,
                                                  const TwoFields& fields, const PreconditionedSolve& wanted,
                                                  std::vector<double>& x);

@@ -1,9 +1,9 @@
 // Systems of several fields, saddle points and coupled unknowns: each recipe of preconditioner fields, what `auto`
-// does, PETSc's fieldsplit and amgcl with the same fields, from x = 0 to the same relative tolerance. The right-hand side is
-// A times a vector of numbers in [-1, 1). Times are medians of rounds (--rounds), in each of which all take turns. A
-// time of ours is the time of the call of solve(), a time of a peer the time of its setup and its solve. Generated
-// systems also in larger sizes (--grow); matrices of a folder only if it is given. Not in the list: lnsp3937, which
-// neither library solves in 300 iterations.
+// does, PETSc's fieldsplit and amgcl with the same fields, from x = 0 to the same relative tolerance. The right-hand
+// side is A times a vector of numbers in [-1, 1). Times are medians of rounds (--rounds), in each of which all take
+// turns. A time of ours is the time of the call of solve(), a time of a peer the time of its setup and its solve.
+// Generated systems also in larger sizes (--grow); matrices of a folder only if it is given. Not in the list: lnsp3937,
+// which neither library solves in 300 iterations.
 #include <fmt/format.h>
 
 #include <algorithm>

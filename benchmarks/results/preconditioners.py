@@ -158,7 +158,8 @@ def fields_growth(words):
         systems.setdefault((key, label), {})[int(n)] = f
     head("system", "recipe", "n: iterations", ">rows")
     for (key, what), by_size in systems.items():
-        row(key, what, ", ".join(f"{n}: {f['iterations'] if f['converged'] else '-'}" for n, f in sorted(by_size.items())),
+        row(key, what,
+            ", ".join(f"{n}: {f['iterations'] if f['converged'] else '-'}" for n, f in sorted(by_size.items())),
             ", ".join(f"{f['rows']:,}" for _, f in sorted(by_size.items())))
 
 

@@ -76,8 +76,8 @@ void require_suited(Recipe recipe, const FieldList& fields, const std::vector<In
     names.emplace_back(whole_matrix);
   else if (names_whole && std::find(names.begin(), names.end(), whole_matrix) == names.end())
     throw BadArgument(fmt::format(
-        "inner: 'whole' is what recipe cpr-quasi-impes or cpr-true-impes has for the whole matrix, and the recipe is {}; "
-        "take one of them, or name a field",
+        "inner: 'whole' is what recipe cpr-quasi-impes or cpr-true-impes has for the whole matrix, and the recipe is "
+        "{}; take one of them, or name a field",
         to_string(recipe)));
   require_fields(specs, names);
   if (!of_schur(recipe) || fields.size() == 2) return;
