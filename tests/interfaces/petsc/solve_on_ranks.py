@@ -163,7 +163,7 @@ def methods():
           "a misspelt option of PETSc's is named", run.told)
     for option, part in (("solver.method=idr", "cg, fcg, minres"), ("preconditioner.type=spai0", "jacobi"),
                          ("matrix.order=rcm", "partition: graph"), ("operator.deterministic=true", "engine petsc"),
-                         ("output.fields=f.mtx", "for one rank"),
+                         ("output.fields=f.mtx", "take fields or auto"),
                          ("schedule=[{at_iteration: 2, format: ell}]", "policy: auto"),
                          ("partition=grph", "Did you mean 'graph'"),
                          ("rhs={random: 1, columns: 3}", "one right-hand side"),
