@@ -46,7 +46,7 @@ struct ColumnOf final : Course<typename Form::Number> {
   std::int64_t begun_at = 0;  // MultiMethod::steps() at begin(), and the steps of others that it missed since
 };
 
-// Self is the class that computes, derived from Driver<Self, Form>; Form is as in followed_order.hpp. Functions of Self:
+// Self computes, and is derived from Driver<Self, Form>; followed_order.hpp has the forms. Functions of Self:
 //   attach()            gets ready for steps of system()
 //   measure_rhs()       writes the norms of b to the columns' beginnings
 //   b_of(c)             a vector with b of the column
@@ -55,8 +55,8 @@ struct ColumnOf final : Course<typename Form::Number> {
 //   begin(of)           the method begins from that b - A x
 //   verdict_of(c)       on the state after it
 //   advance()           the next step of all columns that run, or the next steps: calls stepped() of each
-//   settle(stops)       waits for what is in flight. True: the steps are to be judged, too. stops: a column ends, or A has
-//                       new values
+//   settle(stops)       waits for what is in flight. True: these steps are to be judged, too. stops: a column ends, or A
+//                       has new values
 //   finish(of)          makes x the iterate of these columns
 //   correct()           between two steps: replaces the residual of a recurrence with rounded products by b - A x if
 //                       it is time to
