@@ -55,8 +55,8 @@ struct ColumnOf final : Course<typename Form::Number> {
 //   begin(of)           the method begins from that b - A x
 //   verdict_of(c)       on the state after it
 //   advance()           the next step of all columns that run, or the next steps: calls stepped() of each
-//   settle(stops)       waits for what is in flight. True: these steps are to be judged, too. stops: a column ends, or A
-//                       has new values
+//   settle(stops)       waits for what is in flight. True: these steps are to be judged, too. stops: a column ends, or
+//                       A has new values
 //   finish(of)          makes x the iterate of these columns
 //   correct()           between two steps: replaces the residual of a recurrence with rounded products by b - A x if
 //                       it is time to
