@@ -15,7 +15,7 @@ constexpr std::string_view any_preconditioner = "gmres takes a preconditioner th
 constexpr std::string_view smooth =
     "residuals of gmres do not grow, and it breaks down at the solution alone";
 
-// Of 30 real systems that bicgstab does not solve gmres(30) solved none, idr five and gmres(200) four.
+// Of 32 real systems on which bicgstab was given up gmres(30) solved none, idr five and gmres(200) four.
 constexpr std::string_view more_vectors = "idr has several shadow vectors, where bicgstab has one";
 
 constexpr MethodStep steps[] = {
