@@ -1,6 +1,6 @@
 // The parts of one system whose vectors are distributed, as vector operations see them. A context of a part has a
-// communicator: dots and norms of its vectors are then sums over all parts. Each part has a host thread, in this process
-// or in one of its own, and all threads make the same calls in the same order. Private.
+// communicator: dots and norms of its vectors are then sums over all parts. Each part has a host thread, in this
+// process or in one of its own, and all threads make the same calls in the same order. Private.
 #pragma once
 #include <cstdint>
 #include <utility>
@@ -49,8 +49,8 @@ class LocalWork {
 };
 
 // While an object of this class lives, this context of the host has this communicator in the calling thread. (A context
-// of a device has one as long as the parts exist that gave it to it.) Contexts of the host are shared, so another thread
-// that uses the same one is not a part.
+// of a device has one as long as the parts exist that gave it to it.) Contexts of the host are shared, so another
+// thread that uses the same one is not a part.
 class JoinedWork {
  public:
   JoinedWork(const Context& context, Communicator& all) noexcept : before_(joined) {
