@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 #include <exception>
+#include <type_traits>
 #include <utility>
 
 #include "core/signals_blocked.hpp"
@@ -31,6 +32,14 @@ inline void pause() noexcept {
 #elif defined(__aarch64__)
   asm volatile("isb");
 #endif
+}
+
+// Sequentially consistent, for a store that is followed by a load of another word, which must not come before it. On
+// x86-64 it is the instruction of such a store. qemu-user lets loads pass a store of aarch64 (STLR; LDAR), and then a
+// caller sleeps for ever for a part that is done.
+template <class T>
+void publish(std::atomic<T>& word, std::type_identity_t<T> value) noexcept {
+  (void)word.exchange(value, std::memory_order_seq_cst);
 }
 
 // Longer than the time between two regions of a solve, and short compared with a time slice of the system, so that a
@@ -70,7 +79,7 @@ ThreadTeam::ThreadTeam(int workers, int parts)
 }
 
 ThreadTeam::~ThreadTeam() {
-  end_.store(true, std::memory_order_seq_cst);
+  publish(end_, true);
   for (int k = 1; k <= workers_; ++k) (void)wake_worker(k);
   for (std::thread& thread : threads_) thread.join();
 }
@@ -84,7 +93,7 @@ void ThreadTeam::run(ParallelBody body, void* closure, int parts, int helpers, c
     places_[part].part.store(word(region, State::open), std::memory_order_release);
   // Sequentially consistent, as in fall_asleep(): either a worker on its way to sleep sees the region, or it is
   // seen here among the sleepers.
-  region_.store(region, std::memory_order_seq_cst);
+  publish(region_, region);
   if (sleepers_.load(std::memory_order_seq_cst) > 0) wake_sleepers(2);
   run_part(0, parts);
   for (int part = 1; part < parts; ++part)
@@ -113,7 +122,7 @@ void ThreadTeam::run_part(int part, int parts) noexcept {
 
 void ThreadTeam::run_claimed(int part, Region region) noexcept {
   run_part(part, count_.load(std::memory_order_relaxed));
-  places_[part].part.store(word(region, State::done), std::memory_order_seq_cst);
+  publish(places_[part].part, word(region, State::done));
   // A caller about to sleep for this part sees that it is done, or is seen here. It may also sleep for the same
   // part of a later region: it looks again after it was woken.
   auto awaited = static_cast<std::uint32_t>(part);
@@ -128,7 +137,7 @@ void ThreadTeam::wait_for_part(int part, Region region) noexcept {
   if (is_done()) return;
   while (!spin_until(is_done)) {
     const auto number = static_cast<std::uint32_t>(part);
-    awaited_.store(number, std::memory_order_seq_cst);
+    publish(awaited_, number);
     if (state.load(std::memory_order_seq_cst) != done) sleep_while(awaited_, number);
     awaited_.store(0, std::memory_order_relaxed);
   }
@@ -155,7 +164,7 @@ ThreadTeam::Region ThreadTeam::wait_for_region(int number, Region last) {
 // Returns when the worker was woken, true, or when there is something to do, false.
 bool ThreadTeam::fall_asleep(int number, Region last) {
   Place& place = places_[number];
-  place.asleep.store(1, std::memory_order_seq_cst);
+  publish(place.asleep, 1);
   sleepers_.fetch_add(1, std::memory_order_seq_cst);
   (void)region_.load(std::memory_order_seq_cst);  // the parts of the region that is read here are seen, too
   if (region_of(place.part.load(std::memory_order_acquire)) != last || end_.load(std::memory_order_seq_cst)) {
