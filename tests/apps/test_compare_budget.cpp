@@ -102,7 +102,8 @@ TEST_F(Compare, WhatWasNotRunIsNotCalledAFailure) {
                          "native", "--report", "r.json", "--csv", "r.csv", "--html", "r.html"});
   EXPECT_EQ(o.code, 0) << o.err;
   const auto written = files();
-  for (const Json& v : parse(o, written)["results"]) {
+  const Json report = parse(o, written);
+  for (const Json& v : report["results"]) {
     EXPECT_EQ(v["status"], "failed");
     EXPECT_EQ(v["not_run"], "budget");
   }
