@@ -159,6 +159,9 @@ MultiSolveResult SystemSolver<T>::multi_solve(SystemMatrix<T>& matrix, MultiVect
     throw BadArgument(
         "the observer of the settings is for one right-hand side; give an observer of columns to multi_solve(), or "
         "solve the columns one after another");
+  if (sequence_->devices_of(*this))
+    throw BadArgument(
+        "several devices take one right-hand side; solve the columns one after another, or leave the devices out");
   auto preparing = matrix.preparing();
   const Changes changes = set_up_matrix(matrix, std::max<std::int64_t>(B.columns, 2));
   const typename SystemMatrix<T>::Use use(matrix);

@@ -87,6 +87,8 @@ SolveResult SystemSolver<T>::solve(SystemMatrix<T>& matrix, VectorView<const T> 
   require_idle("solve()");
   const Busy busy(busy_);
   if (!observer) observer = settings_.observer;
+  if (detail::OverDevices<T>* const devices = sequence_->devices_of(*this))
+    return devices->solve(matrix, settings_, b, x, observer);
   auto preparing = matrix.preparing();
   const Changes changes = set_up_matrix(matrix, 1);
   const typename SystemMatrix<T>::Use use(matrix);

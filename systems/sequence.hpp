@@ -4,10 +4,12 @@
 #include <memory>
 #include <optional>
 
+#include "core/error.hpp"
 #include "preconditioners/choice/choice.hpp"
 #include "preconditioners/choice/chosen.hpp"
 #include "systems/method_change.hpp"
 #include "systems/method_choice.hpp"
+#include "systems/over_devices.hpp"
 #include "systems/preconditioner_change.hpp"
 #include "systems/refresh.hpp"
 #include "systems/system_solver.hpp"
@@ -40,6 +42,23 @@ struct SystemSolver<T>::Sequence {
   double max_seconds = 0, used_seconds = 0;
   std::int64_t columns = 1;  // right-hand sides of the present solve
   StopReason ended = StopReason::running;
+  std::unique_ptr<detail::OverDevices<T>> over_devices;  // with a distribution, for the present settings
+
+  // What solves if the settings have a distribution; null if they have none. Throws BadArgument for what it does not
+  // serve.
+  detail::OverDevices<T>* devices_of(const SystemSolver& solver) {
+    const Distribution& wanted = solver.settings_.distribution;
+    if (wanted.contexts.empty()) {
+      detail::require_devices_of_partition(wanted);
+      return nullptr;
+    }
+    if (solver.maker_ || solver.null_space_.count > 0)
+      throw BadArgument(
+          "a preconditioner or a null space of the caller is not served over devices; leave the devices out, or take "
+          "a preconditioner by name and null_space constant");
+    if (!over_devices) over_devices = std::make_unique<detail::OverDevices<T>>();
+    return over_devices.get();
+  }
 };
 
 }  // namespace protean

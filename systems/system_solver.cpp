@@ -60,6 +60,7 @@ void SystemSolver<T>::take(SolveSettings&& settings) noexcept {
                         (now.all_iterations == 0 && any_differs(Remakes::first_choice, settings_, settings));
   settings_ = std::move(settings);
   solver_.reset(), multi_solver_.reset();
+  now.over_devices.reset();
   name_method();
   now.iterations = 0, now.ended = StopReason::running;
   now.learned.reset();
@@ -170,6 +171,10 @@ template <class T>
 void SystemSolver<T>::set_up(SystemMatrix<T>& matrix, std::int64_t columns) {
   require_idle("set_up()");
   const Busy busy(busy_);
+  if (detail::OverDevices<T>* const devices = sequence_->devices_of(*this)) {
+    if (columns != 1) throw BadArgument("several devices take one right-hand side; set up for one column");
+    return devices->set_up(matrix, settings_);
+  }
   {
     const auto lock = matrix.preparing();
     (void)set_up_matrix(matrix, columns);
