@@ -9,6 +9,7 @@
 #include "preconditioners/options.hpp"
 #include "solvers/options.hpp"
 #include "systems/options.hpp"
+#include "systems/over_devices.hpp"
 
 namespace protean::capi {
 
@@ -82,7 +83,11 @@ bool set(SolveSettings& settings, std::string_view name, bool word, Value value)
 }  // namespace
 
 std::vector<std::string_view> number_option_names() { return names(false); }
-std::vector<std::string_view> text_option_names() { return names(true); }
+std::vector<std::string_view> text_option_names() {
+  std::vector<std::string_view> all = names(true);
+  all.insert(all.end(), {"devices", "device_partition"});
+  return all;
+}
 
 void set_number(SolveSettings& settings, std::string_view name, double value) {
   if (!set(settings, name, false,
@@ -90,6 +95,15 @@ void set_number(SolveSettings& settings, std::string_view name, double value) {
     require_name("option", name, number_option_names());
 }
 void set_text(SolveSettings& settings, std::string_view name, std::string_view value) {
+  if (name == "devices") {
+    settings.distribution.contexts = detail::contexts_of_devices(value);
+    return;
+  }
+  if (name == "device_partition") {
+    require_name("device_partition", value, {"rows", "graph"});
+    settings.distribution.partition = value;
+    return;
+  }
   if (!set(settings, name, true, [&](const OptionInfo&) { return OptionValue(value); }))
     require_name("option with a word", name, text_option_names());
 }

@@ -261,7 +261,12 @@ protean_status protean_solver_set(protean_solver* solver, const char* option, do
  *   policy   "auto": the format, and on the host the order of the rows, may change during a solve if that pays; "none":
  *            nothing changes; "by-format" (default): auto for format auto, none for a named format
  *   precision "auto": the policy may also store the values in float if that pays; "double" (default): it may not
- *   selector what chooses the format of format auto: protean_name(PROTEAN_KIND_SELECTOR, i) (default "model") */
+ *   selector what chooses the format of format auto: protean_name(PROTEAN_KIND_SELECTOR, i) (default "model")
+ *   devices  GPUs that share the rows of a matrix in host memory: "all", their number, such as "2", or their numbers,
+ *            such as "0,2"; "none" (default): solve where the matrix lies. b and x lie in host memory. The blocks have
+ *            the format of the matrix. PROTEAN_NOT_AVAILABLE for a GPU that does not exist. docs/distributed.md has
+ *            what is served, for one right-hand side
+ *   device_partition  which rows a device has: "rows" (default) or "graph" (METIS) */
 protean_status protean_solver_set_text(protean_solver* solver, const char* option, const char* value);
 
 /* Uses z := M^-1 r by a function of the caller as preconditioner, under the rules of protean_product. setup may be

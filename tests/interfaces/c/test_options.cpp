@@ -34,6 +34,25 @@ TEST_F(CApi, KnowsTheNamesOfTheLibrary) {
   }
 }
 
+TEST_F(CApi, TakesDevicesByWords) {
+  create("cg", "jacobi");
+  for (const char* words : {"two", "", "0,0", "17", "0"})
+    EXPECT_EQ(protean_solver_set_text(solver, "devices", words), PROTEAN_BAD_ARGUMENT) << words;
+  EXPECT_EQ(protean_solver_set_text(solver, "device_partition", "grph"), PROTEAN_BAD_ARGUMENT);
+  EXPECT_TRUE(error_has("Did you mean 'graph'?")) << protean_last_error();
+  if (Context::device_count() == 0) {
+    for (const char* words : {"all", "2", "0,1"})
+      EXPECT_EQ(protean_solver_set_text(solver, "devices", words), PROTEAN_NOT_AVAILABLE) << words;
+  }
+  EXPECT_EQ(protean_solver_set_text(solver, "devices", "none"), PROTEAN_OK);
+  EXPECT_EQ(solve(), PROTEAN_OK) << protean_last_error();
+  EXPECT_EQ(protean_solver_set_text(solver, "device_partition", "graph"), PROTEAN_OK);
+  EXPECT_EQ(solve(), PROTEAN_BAD_ARGUMENT);
+  EXPECT_TRUE(error_has("name devices")) << protean_last_error();
+  EXPECT_EQ(protean_solver_set_text(solver, "device_partition", "rows"), PROTEAN_OK);
+  EXPECT_EQ(solve(), PROTEAN_OK) << protean_last_error();
+}
+
 TEST_F(CApi, RefusalsNameWhatIsAllowed) {
   const auto lists_all = [](const std::vector<std::string>& all) {
     for (const std::string& name : all) EXPECT_TRUE(error_has(name)) << protean_last_error();
