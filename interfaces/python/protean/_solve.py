@@ -226,7 +226,9 @@ def solve(
         ``order`` of the matrix where A is no `Matrix`; ``policy`` ("by-format", "auto", "none", or a dict of its
         options); ``schedule``, a list such as ``[{"at_iteration": 20, "format": "sell-packed"}]``;
         ``expected_iterations``; ``selector``, what chooses the format "auto" ("model"); ``precision``, whether the
-        policy may store the values in float ("double", "auto").
+        policy may store the values in float ("double", "auto"); ``devices``, the GPUs that share the rows of a matrix
+        in host memory ("all", a number, or a list of their numbers), and ``partition``, which rows a device has
+        ("rows", "graph").
 
     Returns
     -------

@@ -16,6 +16,7 @@
 #include "preconditioners/preconditioner.hpp"
 #include "solvers/options.hpp"
 #include "systems/options.hpp"
+#include "systems/over_devices.hpp"
 
 namespace protean::python {
 namespace {
@@ -247,6 +248,24 @@ SchedulePoint point_of(const nb::dict& given) {
   return point;
 }
 
+// "all", a number of GPUs, or a sequence of their numbers, as one text.
+std::string devices_of(nb::handle given) {
+  if (nb::isinstance<nb::str>(given)) return nb::cast<std::string>(given);
+  if (is_number(given)) return std::to_string(whole(given, "devices"));
+  if (!nb::isinstance<nb::sequence>(given))
+    throw BadArgument(
+        "devices is of type " + type_of(given) +
+        "; it must be \"all\", the number of GPUs, such as 2, or a list of their numbers, such as "
+        "[0, 2]");
+  std::string text;
+  for (const nb::handle one : nb::borrow<nb::sequence>(given))
+    text += (text.empty() ? "" : ",") + std::to_string(whole(one, "a number in devices"));
+  if (text.find(',') == std::string::npos)
+    throw BadArgument(
+        "devices is a list of fewer than two GPUs; for one make the matrix with space=\"device\"");
+  return text;
+}
+
 }  // namespace
 
 FormatParams parameters_of(nb::handle given) {
@@ -325,6 +344,13 @@ Settings settings_of(const nb::dict& keywords) {
       settings.parameters = parameters_of(value);
     } else if (name == "policy") {
       set_policy(settings, value);
+    } else if (name == "devices") {
+      if (!value.is_none()) settings.distribution.contexts = detail::contexts_of_devices(devices_of(value));
+    } else if (name == "partition") {
+      settings.distribution.partition = word(value, name);
+      const std::vector<std::string_view> words = {"rows", "graph"};
+      if (std::ranges::find(words, settings.distribution.partition) == words.end())
+        refuse_name("partition", settings.distribution.partition, words);
     } else if (name == "schedule") {
       if (value.is_none()) continue;
       for (const nb::handle point : nb::borrow<nb::sequence>(value))
@@ -333,7 +359,7 @@ Settings settings_of(const nb::dict& keywords) {
       set_value(*setting, settings, name, value);
     } else if (!set_option(solver_options(), settings.solver, name, value, "method",
                            settings.method.name())) {
-      std::vector<std::string_view> names = {"parameters", "schedule"};
+      std::vector<std::string_view> names = {"parameters", "schedule", "devices", "partition"};
       for (const Setting& one : solve_settings())
         if (one.name != "combine") names.push_back(one.name);  // in the dict of the preconditioner
       add_names(solver_options(), names);

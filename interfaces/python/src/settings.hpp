@@ -17,6 +17,8 @@ namespace protean::python {
 //                                   of rows x vectors); a dict with `parts` is a composition
 //   policy                          "by-format" or None, "auto", "none", or a dict of its options, which means "auto"
 //   schedule                        a list of dicts: at_iteration, at_residual or after_seconds, with format or order
+//   devices                         GPUs that share the rows: "all", a number, or a list of their numbers
+//   partition                       "rows", "graph": which rows a device has
 //   expected_iterations             a number; "unknown" or 0: not known
 //   selector                        what chooses format "auto"
 //   precision                       "double"; "auto": the policy may store the values in float
