@@ -75,9 +75,9 @@ double SystemSolver<T>::set_up_preconditioner(SystemMatrix<T>& matrix, bool agai
     });
     renew_preconditioner(matrix.A(), again);
     // Method auto expected fields to be taken, and they were refused.
-    if (!again && now.chosen && now.traits && now.traits->constraint && now.chosen->taken() != "fields" &&
-        settings_.method == detail::automatic_method) {
-      now.traits->constraint = false;
+    if (!again && now.chosen && now.traits && (now.traits->constraint || now.traits->cells) &&
+        now.chosen->taken() != "fields" && settings_.method == detail::automatic_method) {
+      now.traits->constraint = now.traits->cells = false;
       choose_method(matrix);
       make_method(now.columns);
       renew_preconditioner(matrix.A(), false);

@@ -137,12 +137,12 @@ MethodChoice choose_method(const MethodTraits& traits, const PreconditionerTrait
   const std::string none = fmt::format("there is no memory for the {} vectors of gmres", basis.of_gmres);
   if (!traits.symmetric) {
     const std::string because = fmt::format("the matrix is not symmetric; {}", traits.difference);
-    if (!traits.constraint) return {"bicgstab", fmt::format("bicgstab: {}", because)};
+    if (!traits.constraint && !traits.cells) return {"bicgstab", fmt::format("bicgstab: {}", because)};
     if (!room) return {"bicgstab", fmt::format("bicgstab: {}; {}", because, none)};
     return {"gmres",
-            fmt::format("gmres: {}; it has a constraint, and preconditioner fields makes the iterations "
-                        "few and expensive: gmres takes one product and one M in each",
-                        because)};
+            fmt::format("gmres: {}; it has {}, and preconditioner fields makes the iterations few and "
+                        "expensive: gmres takes one product and one M in each",
+                        because, traits.constraint ? "a constraint" : "cells with a pressure")};
   }
   if (const std::string_view name = preconditioner.unsymmetric; !name.empty()) {
     const std::string_view method = name == "fields" && room ? "gmres" : "bicgstab";

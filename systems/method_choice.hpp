@@ -1,11 +1,12 @@
 // The rule behind method `auto`. Private to systems/.
 //
 //   cg      for a symmetric matrix with a positive diagonal
-//   gmres   for a symmetric matrix of two fields, one of them a constraint, if preconditioner fields may take recipe
-//           schur-upper, which is not symmetric, and if there is memory for the vectors of gmres: together they take
-//           less time than minres with the symmetric recipe schur-diagonal (docs/results/preconditioners.md)
+//   gmres   for a matrix of two fields, one of them a constraint, if preconditioner fields may take recipe schur-upper,
+//           which is not symmetric, and for one of cells with a pressure, if there is memory for the vectors of gmres.
+//           M is expensive, and gmres applies it once in an iteration. For a symmetric matrix the two take less time
+//           than minres with the symmetric recipe schur-diagonal (docs/results/preconditioners.md)
 //   minres  for another symmetric matrix with a diagonal entry that is not positive: it is not positive definite
-//   gmres   for any other matrix, and if the preconditioner is not symmetric
+//   bicgstab  for any other matrix, and if the preconditioner is not symmetric
 //   fgmres  if the preconditioner changes from one application to the next (Preconditioner::variable())
 //
 // Entries are looked at once for each set of values, which takes the time of a few products. For an operator without
@@ -29,7 +30,8 @@ struct MethodTraits {
   bool symmetric = false;
   std::string difference;  // how it differs from a symmetric matrix, for a person; empty if it is symmetric
   std::int64_t not_positive = 0;  // rows whose diagonal entry is not positive, as far as it is known
-  bool constraint = false;        // the preconditioner takes a Schur complement of it (auto_takes_schur())
+  bool constraint = false;        // the preconditioner takes a Schur complement of it (FieldsUse::schur)
+  bool cells = false;             // it takes the pressure of cells first (FieldsUse::pressure)
 };
 // csr lies in the space of the context or in host memory. Its rows are sorted.
 template <class T>

@@ -39,12 +39,15 @@ void SystemSolver<T>::look_at_matrix(const SystemMatrix<T>& matrix) {
     now.traits = detail::method_traits<T>(A, matrix.known_symmetric());
   }
   // A null space is for methods that need a symmetric M.
-  if (now.traits->not_positive > 0 && settings_.parts.empty() && !maker_ && !has_null_space()) {
+  const bool cells = entries && !now.traits->symmetric && A.context()->space() == Space::host;
+  if ((now.traits->not_positive > 0 || cells) && settings_.parts.empty() && !maker_ && !has_null_space()) {
     const detail::MethodTraits seen = *now.traits;
     now.traits.reset();  // nothing is known if this throws
-    const bool constraint = detail::auto_takes_schur(A, seen.symmetric, settings_.preconditioner.name(),
-                                                     settings_.preconditioning);
-    now.traits = seen, now.traits->constraint = constraint;
+    const detail::FieldsUse use =
+        detail::auto_use_of_fields(A, {seen.symmetric, seen.not_positive == 0},
+                                   settings_.preconditioner.name(), settings_.preconditioning);
+    now.traits = seen, now.traits->constraint = use == detail::FieldsUse::schur;
+    now.traits->cells = use == detail::FieldsUse::pressure;
   }
   now.seen_serial = A.serial(), now.seen = A.revision();
   now.learned.reset();

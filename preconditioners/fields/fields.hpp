@@ -59,15 +59,24 @@ bool is_variable_of_fields(const PreconditionerOptions& options);
 template <class T>
 void let_be_unsymmetric(Preconditioner<T>& M, bool may);
 
-// Whether preconditioner `fields` with recipe auto, or `auto` in its place, takes a Schur complement of this matrix:
-// its second field is a constraint. symmetric: the matrix is. False for another preconditioner or recipe, and for an
-// operator without entries. Throws what rows_on_host() throws, and BadArgument for fields that do not fit.
+// What preconditioner `fields` with recipe auto, or `auto` in its place, makes of this matrix.
+enum class FieldsUse : unsigned char {
+  other,    // also of another preconditioner or recipe, and of an operator without entries
+  schur,    // a Schur complement: its second field is a constraint
+  pressure  // it takes the pressure of cells first
+};
+// What is known of the matrix: whether it is symmetric, and that all its diagonal entries are positive.
+struct SignsOfMatrix {
+  bool symmetric = false, positive_diagonal = false;
+};
+// On a device `auto` does not look for cells. Throws what rows_on_host() throws, and
+// BadArgument for fields that do not fit.
 template <class T>
-bool auto_takes_schur(const LinearOperator<T>& A, bool symmetric, std::string_view id,
-                      const PreconditionerOptions& options);
+FieldsUse auto_use_of_fields(const LinearOperator<T>& A, const SignsOfMatrix& signs, std::string_view id,
+                             const PreconditionerOptions& options);
 // csr lies in host memory and has sorted rows.
 template <class T>
-bool auto_takes_schur(const Context& host, const CsrMatrix<T>& csr, bool symmetric, std::string_view id,
-                      const PreconditionerOptions& options);
+FieldsUse auto_use_of_fields(const Context& host, const CsrMatrix<T>& csr, const SignsOfMatrix& signs,
+                             std::string_view id, const PreconditionerOptions& options);
 
 }  // namespace protean::detail

@@ -167,32 +167,40 @@ RecipeChoice automatic_recipe(const Context& host, const CsrMatrix<T>& csr, cons
 }
 
 template <class T>
-bool auto_takes_schur(const LinearOperator<T>& A, bool symmetric, std::string_view id,
-                      const PreconditionerOptions& options) {
+FieldsUse auto_use_of_fields(const LinearOperator<T>& A, const SignsOfMatrix& signs, std::string_view id,
+                             const PreconditionerOptions& options) {
   const bool named = id == "fields";
   if ((!named && id != "auto") || (named && options.recipe != Recipe::automatic) || !A.abilities().rows)
-    return false;
+    return FieldsUse::other;
   const ContextPtr host = A.context()->space() == Space::host ? A.context() : Context::host();
-  return auto_takes_schur(*host, rows_on_host(A, host, id), symmetric, id, options);
+  return auto_use_of_fields(*host, rows_on_host(A, host, id), signs, id, options);
 }
 
 template <class T>
-bool auto_takes_schur(const Context& host, const CsrMatrix<T>& csr, bool symmetric, std::string_view id,
-                      const PreconditionerOptions& options) {
+FieldsUse auto_use_of_fields(const Context& host, const CsrMatrix<T>& csr, const SignsOfMatrix& signs,
+                             std::string_view id, const PreconditionerOptions& options) {
   const bool named = id == "fields";
-  if ((!named && id != "auto") || (named && options.recipe != Recipe::automatic)) return false;
+  if ((!named && id != "auto") || (named && options.recipe != Recipe::automatic)) return FieldsUse::other;
+  // A constraint has entries that are not positive.
+  if (!named && signs.positive_diagonal)
+    return !signs.symmetric && find_cells(csr).size > 0 ? FieldsUse::pressure : FieldsUse::other;
+  FoundFields found;
   if (named && !fields_are_found(options))
-    return has_constraint(host, csr, named_fields(options, csr.rows()), symmetric);
-  const FoundFields found = find_fields(csr, symmetric);
-  return named ? has_constraint(host, csr, found.fields, symmetric) : is_saddle_point(found);
+    found.fields = named_fields(options, csr.rows());
+  else
+    found = find_fields(csr, signs.symmetric);
+  if (named ? has_constraint(host, csr, found.fields, signs.symmetric) : is_saddle_point(found))
+    return FieldsUse::schur;
+  const bool cells = found.cells || (named && !signs.symmetric && find_pressure(csr, found.fields) >= 0);
+  return cells ? FieldsUse::pressure : FieldsUse::other;
 }
-#define PROTEAN_INSTANTIATE(T)                                                                           \
-  template RecipeChoice automatic_recipe<T>(const Context&, const CsrMatrix<T>&, const FieldList&, bool, \
-                                            bool, const std::vector<InnerSpec>&);                        \
-  template bool auto_takes_schur<T>(const LinearOperator<T>&, bool, std::string_view,                    \
-                                    const PreconditionerOptions&);                                       \
-  template bool auto_takes_schur<T>(const Context&, const CsrMatrix<T>&, bool, std::string_view,         \
-                                    const PreconditionerOptions&);
+#define PROTEAN_INSTANTIATE(T)                                                                               \
+  template RecipeChoice automatic_recipe<T>(const Context&, const CsrMatrix<T>&, const FieldList&, bool,     \
+                                            bool, const std::vector<InnerSpec>&);                            \
+  template FieldsUse auto_use_of_fields<T>(const LinearOperator<T>&, const SignsOfMatrix&, std::string_view, \
+                                           const PreconditionerOptions&);                                    \
+  template FieldsUse auto_use_of_fields<T>(const Context&, const CsrMatrix<T>&, const SignsOfMatrix&,        \
+                                           std::string_view, const PreconditionerOptions&);
 PROTEAN_INSTANTIATE(float)
 PROTEAN_INSTANTIATE(double)
 #undef PROTEAN_INSTANTIATE
