@@ -100,9 +100,12 @@ class Comparer {
     const bool automatic = settings.method == "auto", open = preconditioner_type(settings) == "auto";
     if (!automatic && !open) return;
     detail::MethodTraits traits = detail::method_traits(host, csr);
-    traits.constraint = traits.not_positive > 0 && settings.parts.empty() &&
-                        detail::auto_takes_schur(host, csr, traits.symmetric, preconditioner_type(settings),
-                                                 settings.preconditioning);
+    if (const bool positive = traits.not_positive == 0;
+        (!positive || !traits.symmetric) && settings.parts.empty()) {
+      const detail::FieldsUse use = detail::auto_use_of_fields(
+          host, csr, {traits.symmetric, positive}, preconditioner_type(settings), settings.preconditioning);
+      traits.constraint = use == detail::FieldsUse::schur, traits.cells = use == detail::FieldsUse::pressure;
+    }
     if (automatic)
       settings.method = detail::choose_method(
                             traits,
