@@ -40,8 +40,8 @@
 // Sources: Benzi, Golub and Liesen, Acta Numerica 14 (2005) 1, sections 8 and 10; Patankar and Spalding, Int. J. Heat
 // Mass Transfer 15 (1972) 1787 (SIMPLE); Elman, Howle, Shadid, Shuttleworth and Tuminaro, SIAM J. Sci. Comput. 27
 // (2006) 1651 (least-squares commutator); Wallis, SPE 12265 (1983), and Lacroix, Vassilevski, Wheeler and Wheeler, SIAM
-// J. Sci. Comput. 25 (2003) 905 (cpr). Memory: blocks, the matrices and memory of M_i, 8 bytes an entry of
-// the blocks for new values, 3 vectors (symmetric, commutator: more).
+// J. Sci. Comput. 25 (2003) 905 (cpr). Memory: blocks in csr and in their format, the matrices and memory
+// of M_i, 8 bytes an entry of the blocks for new values, 3 vectors (symmetric, commutator: more).
 #pragma once
 #include <string_view>
 
