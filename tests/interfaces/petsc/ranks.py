@@ -2,6 +2,7 @@
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import time
@@ -68,3 +69,29 @@ def vector(path):
 def finish():
     print(f"{failed} failed")
     sys.exit(1 if failed else 0)
+
+
+def begin(kind):
+    """What the arguments name: the folder of the tests, the command and the part of the test; an empty folder for the
+    part, and a function that solves a problem in it."""
+    folder, protean, part = pathlib.Path(sys.argv[1]).resolve(), str(pathlib.Path(sys.argv[2]).resolve()), sys.argv[3]
+    skip_unless_built(folder)
+    work = folder / f"{kind}-{part}"
+    shutil.rmtree(work, ignore_errors=True)
+    work.mkdir()
+
+    def solve(count, *arguments, name="run", problem="P.yaml"):
+        """The report of a solve, and the call."""
+        out = work / f"{name}.json"
+        out.unlink(missing_ok=True)
+        run = Run(count, protean, "solve", work / problem, "--quiet", "--report", out, *arguments)
+        return (report(out) if out.exists() else {}), run
+
+    return folder, protean, part, work, solve
+
+
+def same(found, expected, slack=0):
+    """Whether a solve has converged to what another one found."""
+    return (found.get("status") == "converged" and abs(found["iterations"] - expected["iterations"]) <= slack
+            and found["error"]["relative"] < 100 * expected["error"]["relative"] + 1e-7
+            and found["residual"]["true_relative"] <= 1e-8 and found["matrix"] == expected["matrix"])

@@ -1,31 +1,11 @@
 #!/usr/bin/env python3
 """`protean solve` on several ranks against one rank: solve_on_ranks.py FOLDER PROTEAN PART. Exit code 77: skipped."""
-import pathlib
 import shutil
-import sys
 
 import ranks
-from ranks import Run, check, report, vector
+from ranks import Run, begin, check, report, same, vector
 
-folder, protean, part = pathlib.Path(sys.argv[1]).resolve(), str(pathlib.Path(sys.argv[2]).resolve()), sys.argv[3]
-ranks.skip_unless_built(folder)
-work = folder / f"solve-{part}"
-shutil.rmtree(work, ignore_errors=True)
-work.mkdir()
-
-
-def solve(count, *arguments, name="run", problem="P.yaml"):
-    """The report of a solve, and the call."""
-    out = work / f"{name}.json"
-    out.unlink(missing_ok=True)
-    run = Run(count, protean, "solve", work / problem, "--quiet", "--report", out, *arguments)
-    return (report(out) if out.exists() else {}), run
-
-
-def same(found, expected, slack=0):
-    return (found.get("status") == "converged" and abs(found["iterations"] - expected["iterations"]) <= slack
-            and found["error"]["relative"] < 100 * expected["error"]["relative"] + 1e-7
-            and found["residual"]["true_relative"] <= 1e-8 and found["matrix"] == expected["matrix"])
+folder, protean, part, work, solve = begin("solve")
 
 
 def close(a, b):
