@@ -1,6 +1,7 @@
 #include "solvers/batches.hpp"
 
 #include <algorithm>
+#include <deque>
 #include <stdexcept>
 #include <utility>
 
@@ -35,6 +36,7 @@ class SimulatedBatches final : public Batches<T> {
   }
   void expect() override { copies_.push_back(judgement_); }
   std::span<const LaneJudgement> receive() override {
+    if (copies_.empty()) throw std::logic_error("judgements were to be received that nothing has sent");
     read_ = std::move(copies_.front());
     copies_.pop_front();
     return read_;
@@ -77,7 +79,7 @@ void Batches<T>::attach(const MultiSystem<T>& system) {
 
 template <class T>
 void Batches<T>::start(const std::vector<Limits>& limits) {
-  for (; !in_flight_.empty(); in_flight_.pop_front()) (void)receive();
+  while (batches_ > 0) (void)receive_oldest();
   forgotten_.clear();
   ahead_ = 0, lanes_ = limits.size();
   std::vector<LaneJudgement> judgement(lanes_, LaneJudgement{});
@@ -92,7 +94,7 @@ void Batches<T>::next(const MultiSystem<T>& system, MultiMethod<T>& method, std:
                       std::int64_t room, Done& done) {
   done.reset(lanes_);
   // A cycle ends with a shorter batch, and so does a stop of the observer: what follows is the driver's.
-  while (in_flight_.size() < 2 && ahead_ < room && method.position() < method.period())
+  while (batches_ < in_flight_.size() && ahead_ < room && method.position() < method.period())
     queue(system, method, lanes, room - ahead_);
   take(done);
 }
@@ -100,12 +102,21 @@ void Batches<T>::next(const MultiSystem<T>& system, MultiMethod<T>& method, std:
 template <class T>
 void Batches<T>::settle(Done& done) {
   done.reset(lanes_);
-  while (!in_flight_.empty()) take(done);
+  while (batches_ > 0) take(done);
+}
+
+// A batch that was received is in flight no more, also when memory runs out with its numbers.
+template <class T>
+std::span<const LaneJudgement> Batches<T>::receive_oldest() {
+  const std::span<const LaneJudgement> lanes = receive();
+  ahead_ -= std::exchange(in_flight_[0], in_flight_[1]);
+  --batches_;
+  return lanes;
 }
 
 template <class T>
 void Batches<T>::take(Done& done) {
-  const std::span<const LaneJudgement> lanes = receive();
+  const std::span<const LaneJudgement> lanes = receive_oldest();
   for (std::size_t l = 0; l < lanes.size(); ++l) {
     const LaneJudgement& lane = lanes[l];
     for (int s = 0; s < lane.steps; ++s) done.residual_squared[l].push_back(lane.residual_squared[s]);
@@ -113,8 +124,6 @@ void Batches<T>::take(Done& done) {
       for (int s = 0; s < most_lane_scalars; ++s)
         done.last[l][static_cast<std::size_t>(s)] = static_cast<T>(lane.last[s]);
   }
-  ahead_ -= in_flight_.front();
-  in_flight_.pop_front();
 }
 
 template <class T>
@@ -147,7 +156,7 @@ void Batches<T>::queue(const MultiSystem<T>& system, MultiMethod<T>& method,
     work();
   }
   expect();
-  in_flight_.push_back(steps), ahead_ += steps;
+  in_flight_[batches_++] = steps, ahead_ += steps;
 }
 
 template <class T>

@@ -5,9 +5,9 @@
 // batches are queued before the host knows whether the solve has ended, and a short solve does not pay for a recording.
 // Private to solvers/.
 #pragma once
+#include <array>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <span>
@@ -95,6 +95,7 @@ class Batches {
 
   void queue(const MultiSystem<T>& system, MultiMethod<T>& method, std::span<const ColumnPair> lanes,
              std::int64_t room);
+  std::span<const LaneJudgement> receive_oldest();
   void take(Done& done);
   // Null if such a batch has not come twice yet, or cannot be recorded.
   Known* known(const MultiSystem<T>& system, MultiMethod<T>& method, std::span<const ColumnPair> lanes);
@@ -102,8 +103,9 @@ class Batches {
 
   const std::int64_t steps_;
   std::size_t lanes_ = 0;
-  std::deque<std::int64_t> in_flight_;  // steps of batches
-  std::int64_t ahead_ = 0;              // their sum
+  std::array<std::int64_t, 2> in_flight_{};  // steps of batches, the oldest first
+  std::size_t batches_ = 0;                  // how many are in flight
+  std::int64_t ahead_ = 0;                   // the sum of their steps
   std::int64_t recorded_ = 0, replayed_ = 0;
   std::vector<Known> known_;                          // the oldest first
   std::vector<std::unique_ptr<Recorded>> forgotten_;  // and perhaps in flight

@@ -1,6 +1,14 @@
 // Memory that cannot be had, at each step of each public call: scenarios.hpp has the calls, trials.hpp what must hold.
+#include <new>
+
+#include "core/blas1.hpp"
+#include "core/error.hpp"
 #include "faults/scenarios.hpp"
+#include "formats/count_new.hpp"
 #include "gtest/gtest.h"
+#include "solvers/multi_solver.hpp"
+#include "support/fake_device.hpp"
+#include "support/oracle.hpp"
 #include "support/space.hpp"
 
 namespace protean::test {
@@ -61,6 +69,41 @@ INSTANTIATE_TEST_SUITE_P(All, AllocationsOfCalls, testing::ValuesIn(cases()), []
   const Case& one = instance.param;
   return std::string(one.what) + "_" + to_string(one.where) + "_" + (one.news ? "news" : "buffers");
 });
+
+// Batches of steps that a device computes ahead, and memory of the host that cannot be had while their residuals are
+// taken. A batch that is taken twice would leave the object unusable.
+TEST(BatchesAhead, OutliveMemoryThatCannotBeHad) {
+  const ContextPtr context = fake_device_context({.steps_ahead = 5});
+  const std::unique_ptr<AssembledMatrix<double>> A =
+      make_matrix(fake_format("csr"), placed(context, small_matrix()), context, {});
+  const std::int64_t n = A->rows(), columns = 3;
+  Placed<double> B(context, sample_vector<double>(n * columns, 5));
+  Placed<double> X(context, std::vector<double>(static_cast<std::size_t>(n * columns), 0.0));
+  MultiSolver<double> solver("cg");
+  const auto solve = [&] {
+    fill<double>(*context, 0.0, X.view());
+    return solver.solve(*A, {B.data(), n, columns, n, VectorLayout::columns, Space::device},
+                        {X.data(), n, columns, n, VectorLayout::columns, Space::device}, nullptr);
+  };
+  ASSERT_TRUE(solve().converged());
+  const std::vector<double> answer = X.fetch();
+  std::int64_t failed = 0;
+  for (std::int64_t i = 1;; ++i) {
+    SCOPED_TRACE(i);
+    fail_new(i);
+    try {
+      (void)solve();
+    } catch (const std::bad_alloc&) { ++failed; } catch (const OutOfMemory&) {
+      ++failed;
+    }
+    const bool fired = new_has_failed();
+    fail_new(0);
+    if (!fired) break;
+    ASSERT_TRUE(solve().converged());
+    ASSERT_EQ(X.fetch(), answer);
+  }
+  EXPECT_GT(failed, 10);
+}
 
 }  // namespace
 }  // namespace protean::test
