@@ -1,8 +1,12 @@
 // Bad input to the command: the exit code is right, there is one message with place and hint, and no file is
 // written.
+#include <sys/resource.h>
+
 #include <cstdlib>
 #include <nlohmann/json.hpp>
+#include <string_view>
 
+#include "core/memory.hpp"
 #include "support/command.hpp"
 
 namespace protean::test {
@@ -22,6 +26,8 @@ struct Bad {
   std::string vector = {};  // b.mtx
 };
 
+constexpr std::size_t most_memory = std::size_t{32} << 30;
+
 class BadInput : public CommandTest, public ::testing::WithParamInterface<Bad> {};
 
 TEST_P(BadInput, IsRefusedWithOneMessageAndNothingWritten) {
@@ -30,10 +36,19 @@ TEST_P(BadInput, IsRefusedWithOneMessageAndNothingWritten) {
   if (!bad.problem.empty()) write("p.yaml", bad.problem);
   if (!bad.matrix.empty()) write("a.mtx", bad.matrix);
   if (!bad.vector.empty()) write("b.mtx", bad.vector);
+  // A machine on which a large problem is too large, too.
+  const bool limit = std::string_view(bad.name) == "TooLarge" && available_memory() > most_memory;
+  rlimit former{};
+  if (limit) {
+    ASSERT_EQ(getrlimit(RLIMIT_DATA, &former), 0);
+    const rlimit wanted{most_memory, former.rlim_max};
+    ASSERT_EQ(setrlimit(RLIMIT_DATA, &wanted), 0);
+  }
   const auto before = files();
   std::vector<std::string> words{"solve", "p.yaml"};
   words.insert(words.end(), bad.arguments.begin(), bad.arguments.end());
   const Outcome o = run(words);
+  if (limit) { EXPECT_EQ(setrlimit(RLIMIT_DATA, &former), 0); }
   EXPECT_EQ(o.code, bad.code) << o.err;
   EXPECT_EQ(o.out, "");
   EXPECT_EQ(o.err.rfind("protean: error: ", 0), 0u) << o.err;

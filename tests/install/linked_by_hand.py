@@ -46,10 +46,13 @@ def words(folder, *options):
     return run("pkg-config", *options, "protean", env=environment, capture_output=True, text=True).stdout.split()
 
 
+def with_libraries(folder):
+    """The environment in which programs find the libraries of a folder first."""
+    return {**os.environ, "LD_LIBRARY_PATH": f"{folder}:{os.environ.get('LD_LIBRARY_PATH', '')}"}
+
+
 def build_and_run(name, flags, link, path=None):
-    environment = dict(os.environ)
-    if path:
-        environment["LD_LIBRARY_PATH"] = f"{path}:{environment.get('LD_LIBRARY_PATH', '')}"
+    environment = with_libraries(path) if path else None
     out = work / f"by_hand_{name}"
     for source, compiler in ((examples / "c_api.c", ["cc", "-std=c99"]),
                              (examples / "assembled.cpp", [cxx, "-std=c++20"])):
@@ -63,7 +66,7 @@ tested = 0
 if shared:
     flags = words(libraries, "--cflags")
     program = build_and_run("alone", flags, [f"-L{libraries}", "-lprotean"], libraries)
-    needed = run("ldd", program, env={**os.environ, "LD_LIBRARY_PATH": str(libraries)}, capture_output=True,
+    needed = run("ldd", program, env=with_libraries(libraries), capture_output=True,
                  text=True).stdout
     if "libprotean.so" not in needed:
         sys.exit(f"the program does not use the shared library:\n{needed}")
@@ -78,7 +81,7 @@ if shared:
             out = work / "by_hand_border"
             run(compiler, "-std=c++20", option, "-Wall", "-Werror", border, *flags, "-o", out, f"-L{libraries}",
                 "-lprotean")
-            run(out, env={**os.environ, "LD_LIBRARY_PATH": str(libraries)})
+            run(out, env=with_libraries(libraries))
     tested += 1
 if archive.exists():
     # The package was moved, so these words must lead to the copy.

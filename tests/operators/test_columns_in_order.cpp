@@ -229,7 +229,8 @@ TEST_P(SolvesOfColumns, AreThoseOfEachColumn) {
         const std::int64_t before = A->products();
         const All all = solve(method, *A, M.get(), shape);
         EXPECT_EQ(all.report.product, "in one pass");
-        EXPECT_GE(inside_->passes, all.report.iterations);
+        // A GPU repeats recorded steps without a call.
+        EXPECT_GE(inside_->passes, GetParam() == std::string_view("device") ? 1 : all.report.iterations);
         if (id != std::string_view("general")) {
           EXPECT_EQ(A->products(), before) << "in the caller's order";
         }
