@@ -18,6 +18,9 @@ struct GpuPeer {
 // `host` and `device` are the same matrix; both outlive the products.
 std::vector<GpuPeer> cusparse_peers(const ContextPtr& context, const CsrMatrix<double>& host,
                                     const CsrMatrix<double>& device);
+// Products that came with cuSPARSE 12.9.4; none with an older one.
+std::vector<GpuPeer> newer_cusparse_peers(const ContextPtr& context, const CsrMatrix<double>& host,
+                                          const CsrMatrix<double>& device);
 std::string cusparse_version(const ContextPtr& context);
 
 }  // namespace protean::bench

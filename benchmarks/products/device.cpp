@@ -173,14 +173,16 @@ class Race {
   }
 
   void run_peers(std::vector<Result>& results) {
-    for (const GpuPeer& peer : cusparse_peers(context_, host_, device_)) {
-      const auto product = peer.make();
-      if (!product) continue;
-      Result result;
-      result.name = peer.name, result.from_csr = peer.from_csr;
-      measure(result, true, [&] { product(x_.data(), y_.data()); });
-      results.push_back(result);
-    }
+    std::vector<GpuPeer> peers = cusparse_peers(context_, host_, device_);
+    for (GpuPeer& peer : newer_cusparse_peers(context_, host_, device_)) peers.push_back(std::move(peer));
+    for (const GpuPeer& peer : peers) try {
+        const auto product = peer.make();
+        if (!product) continue;
+        Result result;
+        result.name = peer.name, result.from_csr = peer.from_csr;
+        measure(result, true, [&] { product(x_.data(), y_.data()); });
+        results.push_back(result);
+      } catch (const Error& error) { fmt::print("  {:24} failed: {}\n", peer.name, error.what()); }
   }
 
   void run_ours(const Spec& spec, std::vector<Result>& results) {

@@ -4,6 +4,7 @@
 namespace protean::bench {
 
 int run_host(Arguments&);
+int run_iteration(Arguments&);
 int run_default(Arguments&);
 int run_combinations(Arguments&);
 int run_order(Arguments&);
@@ -39,6 +40,7 @@ int main(int argc, char** argv) {
       "protean-bench-solve",
       {{"host", run_host, "an iteration of Jacobi-CG on a host, next to MKL, Eigen and PETSc"},
        {"device", run_device, "an iteration of Jacobi-CG on a GPU, next to cuSPARSE and cuBLAS", "CUDA"},
+       {"iteration", run_iteration, "an iteration of each method, with one vector and with several"},
        {"default", run_default, "what format auto costs and saves in a whole solve"},
        {"combinations", run_combinations,
         "the default next to the best of methods, preconditioners and formats"},

@@ -22,6 +22,7 @@ HOST = {
     # A run takes minutes whatever its options are: here it must say its usage and fail.
     "products cocktail-rates": None,
     "solve host": "--folder {t} --only bcsstk17 --formats csr,ell --threads 1 --iterations 4 --seconds 0.001",
+    "solve iteration": "--sizes 12 --methods cg --columns 2 --threads 1 --repeat 1",
     "solve default": "--folder {t} --only bcsstk17 --threads 1 --repeat 1",
     "solve combinations": "--folder {t} --only bcsstk17,poisson-2d-37 --threads 1 --repeat 1 --seconds 1",
     "solve order": "--folder {t} --entries 1000 --only bcsstk17 --threads 1 --iterations 50",
