@@ -23,18 +23,20 @@ class JudgedSteps : public Steps<T> {
   // are dropped.
   void attach(const System<T>& system) {
     if (in_flight_ > 0) PROTEAN_CUDA_CHECK(cudaStreamSynchronize(stream()));
-    in_flight_ = 0, current_ = {}, reported_ = 0;
+    in_flight_ = 0, current_ = {}, reported_ = 0, held_ = false;
     system_ = &system;
   }
 
   // Queued work reads the arrays of the system before; what was freed of them is free when the stream comes to it.
   void change_system(const System<T>& system) noexcept override { system_ = &system; }
+  void hold(bool held) noexcept override { held_ = held; }
+  bool rests() const noexcept override { return in_flight_ == 0 && reported_ == current_.steps; }
 
   Verdict next(const IterationControl& control, std::int64_t left) override {
     if (reported_ == current_.steps) {
       if (in_flight_ == 0) start(control, left);
       take();
-      if (!current_.ended && current_.left > 0) go_ahead();
+      if (!current_.ended && current_.left > 0 && !held_) go_ahead();
     }
     const int index = reported_++;
     method_.set_phase(method_.phase() + 1);
@@ -162,6 +164,7 @@ class JudgedSteps : public Steps<T> {
   int first_slot_ = 0;
   Judgement current_{};  // the copy that was read last
   int reported_ = 0;     // steps of current_ that next() has returned
+  bool held_ = false;
 
  protected:
   Judgement* judgement_;  // as kernels get it

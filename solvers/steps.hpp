@@ -34,6 +34,10 @@ class Steps {
   virtual void change_system(const System<T>& system) noexcept = 0;
   // Whether a step may have been done that next() has not returned.
   virtual bool runs_ahead() const noexcept { return true; }
+  // With true, next() queues no steps beyond the queued ones as long as it has any to return, so that it comes to rest.
+  virtual void hold(bool) noexcept {}
+  // Whether next() has returned all steps that were queued: the vectors are those of the last one.
+  virtual bool rests() const noexcept { return true; }
   // How often this solve recorded a graph, and how often that needed a new graph instead of an update.
   virtual std::int64_t recorded() const noexcept { return 0; }
   virtual std::int64_t made() const noexcept { return 0; }
@@ -124,6 +128,7 @@ class FetchedSteps final : public Steps<T> {
     return more;
   }
   void change_system(const System<T>& system) noexcept override { system_ = &system; }
+  bool rests() const noexcept override { return returned_ == done_.size(); }
   std::string_view name() const noexcept override { return "simulated"; }
 
  private:

@@ -222,7 +222,6 @@ template <class T>
 std::string SystemSolver<T>::no_rounding(const SystemMatrix<T>& matrix, std::int64_t columns) const {
   if (settings_.precision == "double") return "precision is double";
   if (sizeof(T) == 4) return "the vectors are in float";
-  if (matrix.context()->space() == Space::device) return "on a GPU a solve does not round values by itself";
   if (matrix.context()->deterministic())
     return "in deterministic mode the result may not depend on the time of a change";
   if (matrix.of_elements()) return "the system was given as element matrices";

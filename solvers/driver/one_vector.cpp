@@ -130,7 +130,7 @@ class OneVectorRun final : public Driver<OneVectorRun<T>, OneInOrder<T>> {
     continue_without_rows();
 #endif
     method_.begin(system(), method_.scratch());
-    left_rounding_ = false;
+    left_rounding_ = false, correct_at_rest(false);
   }
   Verdict verdict_of(const Column& c) { return steps_->first(c.control()); }
 
@@ -156,12 +156,16 @@ class OneVectorRun final : public Driver<OneVectorRun<T>, OneInOrder<T>> {
   void renew(Column& c) {
     method_.renew(system(), method_.scratch());
     c.renewed();
-    left_rounding_ = false;
+    left_rounding_ = false, correct_at_rest(false);
   }
+  void correct_at_rest(bool wanted) { steps_->hold(at_rest_ = wanted); }
   void correct() {
     Column& c = column();
-    if (!c.in_lane() || !(left_rounding_ || c.asks_for_correction())) return;
+    if (!c.in_lane() || !(left_rounding_ || at_rest_ || c.asks_for_correction())) return;
     if (!renews(c)) return c.needs_no_correction();
+    // A device may have done steps ahead. They count, and have gone on with the residual of the recurrence.
+    correct_at_rest(!steps_->rests());
+    if (at_rest_) return;
     compute_truth({});
     const Next next = c.correct(*this);
     if (next == Next::end) return this->give_back(c);
@@ -205,9 +209,9 @@ class OneVectorRun final : public Driver<OneVectorRun<T>, OneInOrder<T>> {
     return {of, method_.scratch(), method_.spare(), workspace_.number};
   }
   bool resumes(const Course<T>&) override { return method_.signals().resumable; }
-  // Not on a device, where steps may be queued that go on with the old residual.
+  // Not of steps in one kernel, which holds the vectors.
   bool renews(const Course<T>&) override {
-    return method_.renews() && context().space() == Space::host && (left_rounding_ || given_matrix());
+    return method_.renews() && !rows_ && (left_rounding_ || given_matrix());
   }
   bool leaves_rounding(const std::string& why) override {
     rounds_ = false;  // the method begins again
@@ -232,6 +236,7 @@ class OneVectorRun final : public Driver<OneVectorRun<T>, OneInOrder<T>> {
   std::uint64_t form_ = callers_.A.recording().version;
   bool rounds_ = given_matrix_of(callers_.A) != nullptr;
   bool left_rounding_ = false;  // and the residual of the recurrence is to be replaced
+  bool at_rest_ = false;        // the same, as soon as no step is ahead
   IterationInfo info_;
 };
 
