@@ -61,6 +61,7 @@
 #include <memory>
 
 #include "core/error.hpp"
+#include "core/product_parts.hpp"
 #include "formats/compressed/sell_packed.hpp"
 #include "formats/compressed/sell_packed_layout.hpp"
 #include "formats/compressed/sell_packed_multi.hpp"
@@ -84,7 +85,7 @@ packed::Order order_of(const FormatParams& params) {
 
 // The rows of each part: whole windows.
 std::vector<std::int64_t> part_borders(const Context& context, const SparsityPattern& pattern) {
-  return balanced_row_borders(pattern, useful_parts(context, pattern.nonzeros + pattern.rows),
+  return balanced_row_borders(pattern, product_parts(context, pattern.rows, pattern.nonzeros),
                               packed::window);
 }
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "core/product_parts.hpp"
 #include "formats/engines/blocks/blocks_host.hpp"
 #include "formats/engines/several/multi_rows.hpp"
 
@@ -167,7 +168,7 @@ BlockPlan::BlockPlan(const Context& context, const SparsityPattern& pattern, con
   const std::int64_t block_rows = shape.block_rows(pattern.rows);
   block_ptr.resize(static_cast<std::size_t>(block_rows) + 1);
   if (rule.diagonal_apart) diagonal.resize(static_cast<std::size_t>(block_rows * shape.bit_bytes()));
-  parts.resize(static_cast<std::size_t>(useful_parts(context, pattern.nonzeros + pattern.rows)));
+  parts.resize(static_cast<std::size_t>(product_parts(context, pattern.rows, pattern.nonzeros)));
   const int count = static_cast<int>(parts.size());
   const auto borders = balanced_row_borders(pattern, count, shape.R);
   for (const std::int64_t border : borders) first_block_row.push_back((border + shape.R - 1) / shape.R);

@@ -8,6 +8,7 @@
 
 #include "core/behind.hpp"
 #include "core/bisect.hpp"
+#include "core/product_parts.hpp"
 #include "formats/engines/diagonals/diagonal_view.hpp"
 #include "formats/engines/view/row_view.hpp"
 #include "formats/engines/view/stored_values.hpp"
@@ -160,7 +161,7 @@ class LineMatrix : public RowViewMatrix<T, Derived>, public HasApplyDot<T> {
       : RowViewMatrix<T, Derived>(request),
         values_(request.context, values),
         entries_(request.context, bit_bytes),
-        parts_(useful_parts(*request.context, this->nonzeros() + this->rows())) {}
+        parts_(product_parts(*request.context, this->rows(), this->nonzeros())) {}
 
   void do_apply(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const override {
     if (!this->context()->deterministic() || !apart_)

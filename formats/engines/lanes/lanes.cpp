@@ -8,6 +8,7 @@
 
 #include <numeric>
 
+#include "core/product_parts.hpp"
 #include "formats/engines/lanes/lanes-inl.hpp"
 #include "formats/engines/lanes/lanes.hpp"
 
@@ -288,7 +289,7 @@ LaneMatrix<T>::LaneMatrix(const BuildRequest<T>& request) : RowViewMatrix<T, Lan
   // Parts with nearly the same number of slots and lanes, which begin where a row does.
   const MappedLanes<T> view = row_view();
   const std::int64_t total = plan.sizes.slots + plan.sizes.units * L;
-  const int parts = useful_parts(*context, total);
+  const int parts = product_parts(*context, plan.sizes.units * L, plan.sizes.slots);
   for (std::int64_t u = 0; u < view.units; ++u)
     while (static_cast<int>(borders_.size()) < parts && (u == 0 || !view.continues(u)) &&
            view.unit_ptr[u] + u * L >= even_range(total, static_cast<int>(borders_.size()), parts).begin)

@@ -10,6 +10,7 @@
 
 #include <type_traits>
 
+#include "core/product_parts.hpp"
 #include "formats/engines/rows/row_dot-inl.hpp"
 #include "formats/engines/rows/rows.hpp"
 #include "formats/engines/view/ordered-inl.hpp"
@@ -323,7 +324,7 @@ std::vector<std::int64_t> borders_of_equal_entries(const SparsityPattern& patter
 
 int ranges_asked_for(const Context& context, const SparsityPattern& pattern, const FormatParams& params) {
   const auto asked = static_cast<int>(params.integer("parts"));
-  return asked > 0 ? asked : std::min(most_ranges, useful_parts(context, pattern.nonzeros + pattern.rows));
+  return asked > 0 ? asked : std::min(most_ranges, product_parts(context, pattern.rows, pattern.nonzeros));
 }
 
 Admission admit_ranges(const Context& context, const SparsityPattern& pattern, const FormatParams& params,

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/product_parts.hpp"
 #include "formats/engines/rows/csr.hpp"
 #include "formats/engines/rows/row_tables.hpp"
 #include "formats/host_support.hpp"
@@ -171,7 +172,7 @@ class CsrInShares : public CsrHolder<T>, public HasApplyDot<T> {
     shares_ = std::move(shares), list_ = list;
   }
   // The parts that are worth having for this matrix.
-  int parts() const { return useful_parts(*this->context(), csr_.nonzeros() + csr_.rows()); }
+  int parts() const { return product_parts(*this->context(), csr_.rows(), csr_.nonzeros()); }
 
   void do_apply(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const override {
     run(alpha, x, beta, y, false);

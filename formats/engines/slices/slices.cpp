@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 
+#include "core/product_parts.hpp"
 #include "formats/engines/rows/row_order.hpp"
 #include "formats/engines/several/multi_rows.hpp"
 
@@ -158,7 +159,7 @@ SliceMatrix<T>::SliceMatrix(const BuildRequest<T>& request) : RowViewMatrix<T, S
 template <class T>
 void SliceMatrix<T>::divide() {
   const std::int64_t places = row_view().positions();
-  const int parts = useful_parts(*this->context(), counts_.slots + this->rows());
+  const int parts = product_parts(*this->context(), this->rows(), counts_.slots);
   borders_.assign(static_cast<std::size_t>(parts) + 1, places);
   borders_[0] = 0;
   const auto first_position = [&](std::int64_t slice) {
