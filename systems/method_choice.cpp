@@ -117,9 +117,11 @@ Basis basis_of(const Context& context, std::int64_t rows, std::size_t bytes_of_e
                std::int64_t columns) {
   Basis basis;
   basis.of_gmres = std::min(restart, std::max<std::int64_t>(rows, 1)) + 1, basis.vectors = basis.of_gmres;
-  if (context.deterministic()) return basis;
   const std::size_t vector = static_cast<std::size_t>(std::max<std::int64_t>(rows, 1)) * bytes_of_entry *
                              static_cast<std::size_t>(std::max<std::int64_t>(columns, 1));
+  // To ask the system takes as long as a hundred iterations with few rows.
+  constexpr std::size_t little = std::size_t{16} << 20;
+  if (context.deterministic() || static_cast<std::size_t>(basis.of_gmres) * vector <= little) return basis;
   basis.vectors = static_cast<std::int64_t>(
       std::min<std::size_t>(available_bytes(context) / 4 / vector,
                             static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max())));

@@ -9,7 +9,7 @@ namespace protean {
 namespace {
 
 constexpr std::size_t most_points = 2048;
-constexpr int groups = 32;         // number of mean points whose slopes median_slope() computes
+constexpr int groups = 20;         // number of mean points whose slopes median_slope() computes
 constexpr std::int64_t least = 8;  // iterations before the first forecast
 // Chosen with the recorded solves of tests/operators/test_forecast.cpp.
 constexpr double low_factor = 0.5, high_factor = 4, low_share_of_done = 1.5;

@@ -30,7 +30,7 @@ class ResidualForecast {
   // 2048 points are stored; beyond that, neighbouring points are merged.
   void add(std::int64_t iteration, double residual);
   // Iterations after the last one added until the residual is `goal` or less, at most max_iterations - last.
-  // Time O(points + 32^2).
+  // Time O(points + 20^2).
   Forecast remaining(double goal, std::int64_t max_iterations) const;
 
   std::int64_t last_iteration() const noexcept { return last_; }
