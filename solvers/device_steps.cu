@@ -1,9 +1,9 @@
-// Steps on a device as CUDA graphs. The steps of one graph are recorded once. The judge of a step
-// (core/device/judge.cuh) applies the tests of IterationControl in the same arithmetic. When one of them ends
-// the run, it sets a flag, and all later kernels of the graph return at once. So the host can queue more work
-// before it has an answer: it keeps one graph ahead and reads the verdicts of the graph before. The graph
-// belongs to the solver's workspace, and later solves replay it as long as operator, preconditioner and x are
-// the same.
+// Steps on a device: queued one by one in short pieces, and as CUDA graphs if the solve is long enough
+// (recording_rule.hpp). The steps of one graph are recorded once. The judge of a step (core/device/judge.cuh) applies
+// the tests of IterationControl in the same arithmetic. When one of them ends the run, it sets a flag, and all later
+// kernels of the graph return at once. So the host can queue more work before it has an answer: it keeps one piece or
+// graph ahead and reads the verdicts of the one before. The graph belongs to the solver's workspace, and later solves
+// replay it as long as operator, preconditioner and x are the same.
 #include <cstddef>
 #include <string>
 
@@ -14,6 +14,7 @@
 #include "core/error.hpp"
 #include "solvers/judged_steps.cuh"
 #include "solvers/recorded_system.hpp"
+#include "solvers/recording_rule.hpp"
 #include "solvers/steps_graph.cuh"
 
 namespace protean::detail {
@@ -32,7 +33,18 @@ __global__ void judge_alone(Judge<T> judge) {
   if (!ended) judge(loaded, [](const T*, T number) { return number; });
 }
 
-// The last kernel of a graph. It writes the judgement to the host's memory, which is faster than a copy, and
+// The scalars of a state that no step has made, as those of the last step. One warp.
+template <class T>
+__global__ void read_scalars(Judge<T> judge, Judgement* copy) {
+  device::wait_for_stream();
+  const auto loaded = judge.load([](const T*) { return true; });
+  const int mine = threadIdx.x / 3, part = threadIdx.x % 3;
+  if (mine < judge.guards) copy->guards[mine][part] = static_cast<double>(loaded.number);
+  if (threadIdx.x == 0)
+    copy->residual_squared[0] = static_cast<double>(loaded.squared), copy->ended = copy->steps = 0;
+}
+
+// The last kernel of a piece or graph. It writes the judgement to the host's memory, which is faster than a copy, and
 // resets it for the next graph. Graphs write to the two copies alternately. One block.
 __global__ void close_graph(Judgement* j, int* stop, Judgement* first_copy, Judgement* second_copy) {
   device::wait_for_stream();
@@ -54,9 +66,10 @@ class DeviceSteps final : public JudgedSteps<T> {
       : JudgedSteps<T>(method, context), stop_buffer_(context, most_steps), stop_(stop_buffer_.data()) {}
   ~DeviceSteps() override { this->wait(); }
 
-  void attach(const System<T>& system) {
+  void attach(const System<T>& system, bool at_once) {
+    rule_.begin_solve(at_once, this->taken());
     JudgedSteps<T>::attach(system);
-    recordings_ = 0, made_before_ = graph_.made();
+    recordings_ = 0, made_before_ = graph_.made(), launched_ = false;
     // Parts of one system have graphs of as many steps: the host may end a solve between two of them.
     wanted_ = static_cast<int>(agreed(*context_, system.A.recording().bytes > large_product ? 4 : 16));
     if (!(subject(true) == recorded_subject_)) recorded_ = 0;
@@ -66,10 +79,12 @@ class DeviceSteps final : public JudgedSteps<T> {
   std::int64_t recorded() const noexcept override { return recordings_; }
   std::int64_t made() const noexcept override { return graph_.made() - made_before_; }
   double record_seconds() const noexcept override { return graph_.seconds(); }
-  std::string_view name() const noexcept override { return "graph"; }
+  std::string_view name() const noexcept override { return launched_ ? "graph" : "queued"; }
 
   Verdict first(const IterationControl& control) override {
-    return fetch_verdict(*context_, control, method_.signals());
+    device::launch(state(), read_scalars<T>, 1, 32, judge_of(0, 1), this->next_copy());
+    expect_copy();
+    return this->take_verdict(control);
   }
 
  private:
@@ -96,23 +111,38 @@ class DeviceSteps final : public JudgedSteps<T> {
     return counted(*context_, here ? 0 : 1) == 0;  // all parts of a system record, or none
   }
 
-  // A graph if one can begin here, else a single step.
   void start(const IterationControl& control, std::int64_t left) override {
     this->set_limits(control, left);
     PROTEAN_CUDA_CHECK(cudaMemsetAsync(stop_, 0, sizeof(int) * most_steps, stream()));
-    PROTEAN_CUDA_CHECK(cudaStreamSynchronize(stream()));
-    queued_phase_ = method_.phase();
-    if (queued_phase_ == 0 && may_record()) {
-      launch();
-    } else {
-      step_alone();
-    }
+    queued_phase_ = method_.phase(), left_ = left;
+    if (may_record())
+      queue_more();
+    else
+      queue_piece(1);
   }
 
-  // One graph ahead, if the queued work leaves the method where a graph can begin. That is not the phase of
-  // method_, which counts the steps that next() has returned.
+  // One piece or graph ahead. What cannot be recorded may do more than to queue work, so the host does not run ahead.
   void go_ahead() override {
-    if (queued_phase_ == 0 && may_record()) launch();
+    if (left_ > 0 && !at_end_of_cycle() && may_record()) queue_more();
+  }
+  // The phase when all queued work is done is not the phase of method_, which counts the steps that next() has
+  // returned.
+  bool at_end_of_cycle() const { return method_.cycles_end() && queued_phase_ == method_.period(); }
+
+  void queue_more() {
+    if (queued_phase_ == 0 && graph_pays())
+      launch();
+    else
+      queue_piece(RecordingRule::piece(queued_phase_, method_.period(), left_));
+  }
+  // All parts of a system launch a graph, or none.
+  bool graph_pays() const {
+    const bool recorded = recorded_ > 0 && subject(false) == recorded_subject_;
+    return counted(*context_, rule_.graph_pays(steps_of_graph(), recorded) ? 0 : 1) == 0;
+  }
+  int steps_of_graph() const {
+    const std::int64_t period = method_.period();
+    return static_cast<int>(method_.cycles_end() ? period : (wanted_ + period - 1) / period * period);
   }
 
   // The step's work and its judge. The judge runs in the last operation of the step if the method allows it, else as a
@@ -171,9 +201,7 @@ class DeviceSteps final : public JudgedSteps<T> {
     recorded_ = 0;
     prepare(shield_, method_, *system_);
     recorded_subject_ = subject(false);
-    const std::int64_t period = method_.period();
-    const int steps = method_.cycles_end() ? static_cast<int>(period)
-                                           : static_cast<int>((wanted_ + period - 1) / period * period);
+    const int steps = steps_of_graph();
     const std::int64_t before = system_->A.products();
     std::string disturbance;
     {
@@ -194,7 +222,7 @@ class DeviceSteps final : public JudgedSteps<T> {
             "the program wait for the whole device all the time (cudaDeviceSynchronize)" +
             (disturbance.empty() ? "" : ". The last error: " + disturbance));
     }
-    recorded_ = steps, ++recordings_;
+    recorded_ = steps, ++recordings_, rule_.recorded();
     // The products were recorded, but not computed yet.
     const std::int64_t products = system_->A.products() - before;
     system_->count_products(-products);
@@ -211,21 +239,29 @@ class DeviceSteps final : public JudgedSteps<T> {
   void launch() {
     if (recorded_ == 0 || !(subject(false) == recorded_subject_)) record();
     graph_.launch(stream());
+    launched_ = true;
     queued_phase_ = method_.cycles_end() ? method_.period() : 0;
-    expect_copy();
+    queued(recorded_);
   }
 
-  void step_alone() {
-    const std::int64_t phase = method_.phase();
+  void queue_piece(std::int64_t steps) {
     const std::int64_t before = system_->A.products();
     prepare(shield_, method_, *system_);
-    queue_step(0, 1);
+    {
+      const AtItsPhase phase(method_);
+      method_.set_phase(queued_phase_);
+      for (int k = 0; k < steps; ++k) queue_step(k, static_cast<int>(steps));
+      queued_phase_ = method_.phase();
+    }
     // take() counts them.
-    products_per_step_ = system_->A.products() - before;
-    system_->count_products(-products_per_step_);
+    const std::int64_t products = system_->A.products() - before;
+    system_->count_products(-products);
+    products_per_step_ = products / steps;
     queue_close();
-    queued_phase_ = method_.phase();
-    method_.set_phase(phase);
+    queued(steps);
+  }
+  void queued(std::int64_t steps) {
+    rule_.queued(steps), left_ -= steps;
     expect_copy();
   }
 
@@ -234,12 +270,15 @@ class DeviceSteps final : public JudgedSteps<T> {
     PROTEAN_CUDA_CHECK(cudaGetLastError());
   }
 
+  RecordingRule rule_;
   Shield<T> shield_;
   Buffer<int> stop_buffer_;
   int* stop_;                      // as kernels get it
   int wanted_ = 16;                // steps of a graph, about
   int recorded_ = 0;               // steps in graph_; 0: it must not be replayed
   std::int64_t queued_phase_ = 0;  // of the method when all queued work is done
+  std::int64_t left_ = 0;          // steps before the limit of start() that are not queued yet
+  bool launched_ = false;          // a graph in this solve
   Subject recorded_subject_;
   std::int64_t recordings_ = 0, made_before_ = 0;  // in this solve; graphs before it
   StepsGraph graph_;
@@ -248,14 +287,14 @@ class DeviceSteps final : public JudgedSteps<T> {
 }  // namespace
 
 template <class T>
-Steps<T>& graph_steps_for(Workspace<T>& workspace, const System<T>& system) {
+Steps<T>& graph_steps_for(Workspace<T>& workspace, const System<T>& system, bool at_once) {
   if (!workspace.graph_steps)
     workspace.graph_steps = std::make_unique<DeviceSteps<T>>(*workspace.method, workspace.layout.context);
   // Only the line above makes them.
-  static_cast<DeviceSteps<T>&>(*workspace.graph_steps).attach(system);
+  static_cast<DeviceSteps<T>&>(*workspace.graph_steps).attach(system, at_once);
   return *workspace.graph_steps;
 }
-#define PROTEAN_INSTANTIATE(T) template Steps<T>& graph_steps_for<T>(Workspace<T>&, const System<T>&);
+#define PROTEAN_INSTANTIATE(T) template Steps<T>& graph_steps_for<T>(Workspace<T>&, const System<T>&, bool);
 PROTEAN_INSTANTIATE(float)
 PROTEAN_INSTANTIATE(double)
 #undef PROTEAN_INSTANTIATE

@@ -23,7 +23,7 @@ class JudgedSteps : public Steps<T> {
   // are dropped.
   void attach(const System<T>& system) {
     if (in_flight_ > 0) PROTEAN_CUDA_CHECK(cudaStreamSynchronize(stream()));
-    in_flight_ = 0, current_ = {}, reported_ = 0, held_ = false;
+    in_flight_ = 0, current_ = {}, reported_ = 0, taken_ = 0, held_ = false;
     system_ = &system;
   }
 
@@ -103,6 +103,14 @@ class JudgedSteps : public Steps<T> {
         cudaMemcpyAsync(judgement_, &header, offsetof(Judgement, guards), cudaMemcpyHostToDevice, stream()));
   }
 
+  // The steps of this solve that were done and read by the host.
+  std::int64_t taken() const noexcept { return taken_; }
+  // The verdict on the scalars in the copy of the queued work.
+  Verdict take_verdict(const IterationControl& control) {
+    take();
+    return verdict(control, current_.residual_squared[0]);
+  }
+
   // Records the event after which the copy of the queued work is complete. Two pieces of work in a row write
   // to different copies.
   void expect_copy() {
@@ -145,7 +153,7 @@ class JudgedSteps : public Steps<T> {
     PROTEAN_CUDA_CHECK(cudaEventSynchronize(slot.done));
     std::memcpy(&current_, slot.copy, sizeof(Judgement));
     first_slot_ ^= 1, --in_flight_;
-    reported_ = 0;
+    reported_ = 0, taken_ += current_.steps;
     system_->count_products(current_.steps * products_per_step_);
   }
 
@@ -164,6 +172,7 @@ class JudgedSteps : public Steps<T> {
   int first_slot_ = 0;
   Judgement current_{};  // the copy that was read last
   int reported_ = 0;     // steps of current_ that next() has returned
+  std::int64_t taken_ = 0;
   bool held_ = false;
 
  protected:

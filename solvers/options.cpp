@@ -68,7 +68,7 @@ constexpr Option<SolverOptions> table[] = {
         {.words = device_steps,
          .on_device = true,
          .about = "How steps run on a GPU: as a recorded graph, or in one kernel that keeps the matrix in "
-                  "shared memory"}),
+                  "shared memory; auto records a graph in long solves only"}),
     of_types<"residual_norm", &S::residual_norm>(
         {.words = residual_norms,
          .about = "Norm of b and b - A x: the 2-norm, or the 2-norm after each row is divided by its "

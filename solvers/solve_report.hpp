@@ -66,8 +66,8 @@ struct SolveReport {
   // On a device: how often steps were recorded into a graph, and how often that needed a new graph instead of an update
   // of the existing one. 0 if the graph of the last solve was used again. Of several columns the numbers are the same.
   std::int64_t graphs_recorded = 0, graphs_made = 0;
-  // How the steps ran: "host"; on a device "graph" or "resident" (SolverOptions::device_steps). steps_reason says why a
-  // solve that tried "resident" has other steps.
+  // How the steps ran: "host"; on a device "queued" (one by one), "graph" (some of them in a CUDA graph) or "resident"
+  // (SolverOptions::device_steps). steps_reason says why a solve that tried "resident" has other steps.
   std::string steps, steps_reason;
   std::string detail;  // the numbers behind the reason; may be empty
   // What to do, for this method, preconditioner and matrix. Empty if the solve converged.

@@ -20,12 +20,15 @@ struct SolverOptions {
   // others, as in Neumann problems and graph Laplacians. set_null_space() gives another null space.
   std::string null_space = "none";
   // On a device: auto | graph | resident. On a host solve() throws BadArgument for any value except auto.
-  // - graph: some steps are recorded into a CUDA graph, which is replayed; for any method and operator.
+  // - graph: some steps are recorded into a CUDA graph, which is replayed from the first step on; for any method and
+  //   operator.
   // - resident: one kernel does many steps and keeps matrix and vectors in the shared memory of the processors. For cg
   //   without preconditioner or with a diagonal one, if the operator has HasRowArrays and all fits; otherwise solve()
   //   throws BadArgument.
-  // - auto: resident if possible, else graph.
-  // Each way gives the same bits in every run; the results of the two differ by rounding.
+  // - auto: resident if possible. Otherwise steps are queued one by one, and as a graph when the solve, or the last
+  //   solve of this solver, has become so long that a recording pays: 64 steps as a rule, four cycles of gmres.
+  // Each way gives the same bits in every run, and so do steps in and before a graph; a solve by resident steps differs
+  // by rounding.
   std::string device_steps = "auto";
   // euclidean | diagonal: the norm of b, of b - A x and of the recurrence residual in tolerances, limits and reports
   // (docs/methods.md). diagonal is ||D^-1 v||. D is the diagonal of A as the solve begins, with 1 for an entry that is

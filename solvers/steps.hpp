@@ -1,6 +1,6 @@
 // How the steps of a method are run and judged. On the host each step runs and is judged at once. On a device
-// some steps are recorded into a CUDA graph, which is replayed; they are judged there, and the host reads the
-// verdicts later. Private to solvers/.
+// some steps are queued together, in a long solve as a CUDA graph, which is recorded once and replayed; they are
+// judged there, and the host reads the verdicts later. Private to solvers/.
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -188,9 +188,10 @@ struct Workspace : WorkspaceParts<T> {
 };
 
 // The workspace's graph steps, made ready for a solve of `system`, which outlives the solve. The graph of the solve
-// before is used again if it fits. CUDA builds only: device_steps.cu.
+// before is used again if it fits. at_once: the first step that can be in a graph is; otherwise RecordingRule decides.
+// CUDA builds only: device_steps.cu.
 template <class T>
-Steps<T>& graph_steps_for(Workspace<T>& workspace, const System<T>& system);
+Steps<T>& graph_steps_for(Workspace<T>& workspace, const System<T>& system, bool at_once);
 
 // The same for steps of cg in one kernel that stays on the device and keeps the matrix there. Null, and why_not gives
 // the reason, if method, operator or size do not allow that kernel. Waits for the device when it sees a matrix for the

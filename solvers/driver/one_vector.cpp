@@ -68,8 +68,10 @@ class OneVectorRun final : public Driver<OneVectorRun<T>, OneInOrder<T>> {
         throw BadArgument(fmt::format("device_steps is resident, but {}; take auto or graph", why));
       written().steps_reason = std::move(why);
     }
-    return &graph_steps_for(workspace_, system());
+    return &graph_steps();
   }
+
+  Steps<T>& graph_steps() { return graph_steps_for(workspace_, system(), options_.device_steps == "graph"); }
 
   // New element matrices drop the matrix that was assembled from the old ones, and its rows.
   void continue_without_rows() {
@@ -77,7 +79,7 @@ class OneVectorRun final : public Driver<OneVectorRun<T>, OneInOrder<T>> {
     rows_->keep_rows(false), rows_ = nullptr;
     written().steps_reason =
         "operator " + std::string(system().A.name()) + " has no row arrays after its new values";
-    steps_ = &graph_steps_for(workspace_, system());
+    steps_ = &graph_steps();
   }
 #endif
 

@@ -267,7 +267,8 @@ TEST_P(AggregationOnDevice, SolvesAfterNewValues) {
     const auto M = ready<double>("amg", *A, {.smoother = smoother});
     EXPECT_TRUE(M->recording().allowed);
     EXPECT_TRUE(M->recording().heeds_stop);
-    const auto solver = make_solver<double>("cg", {.stopping = {.relative_tolerance = 1e-9}});
+    const auto solver = make_solver<double>(
+        "cg", {.stopping = {.relative_tolerance = 1e-9}, .device_steps = gpu() ? "graph" : "auto"});
     const std::vector<double> r = right_hand_side<double>(csr.rows());
     const Placed<double> b(context_, r);
     Placed<double> x(context_, std::vector<double>(r.size(), 0.0));

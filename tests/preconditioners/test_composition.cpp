@@ -107,7 +107,8 @@ TEST_P(InSpace, CompositionsInSolves) {
   const auto solve = [&](const char* method, Preconditioner<double>& M) {
     M.ensure(*A);
     Placed<double> x(context_, std::vector<double>(static_cast<std::size_t>(csr.rows()), 0.0));
-    const SolveReport report = make_solver<double>(method)->solve(*A, b.read(), x.view(), &M);
+    const SolveReport report = make_solver<double>(method, {.device_steps = gpu() ? "graph" : "auto"})
+                                   ->solve(*A, b.read(), x.view(), &M);
     EXPECT_TRUE(report.converged()) << method << report.detail;
     if (gpu()) { EXPECT_GE(report.graphs_recorded, 1); }
     return report.iterations;

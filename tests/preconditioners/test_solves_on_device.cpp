@@ -45,6 +45,7 @@ class Solves : public InSpace {
     Placed<double> x(context, std::vector<double>(b.size(), 0.0));
     SolverOptions options;
     options.stopping.relative_tolerance = 1e-9;
+    if (context->space() == Space::device && !context->simulated()) options.device_steps = "graph";
     const auto solver = make_solver<double>(one.method, options);
     Solved solved;
     solved.report = solver->solve(A, b_here.read(), x.view(), &M);
@@ -98,7 +99,8 @@ TEST_P(Solves, RecordedStepsUseNewValues) {
       const CsrMatrix<double> csr = generate(test_context(), "poisson-3d", {{"n", 12}});
       const auto A = matrix(csr);
       const auto M = ready_with_read<double>(id, *A, {.solve = how});
-      const auto solver = make_solver<double>("cg", {.stopping = {.relative_tolerance = 1e-9}});
+      const auto solver = make_solver<double>(
+          "cg", {.stopping = {.relative_tolerance = 1e-9}, .device_steps = gpu() ? "graph" : "auto"});
       const Placed<double> b(context_, right_hand_side<double>(csr.rows()));
       Placed<double> x(context_, std::vector<double>(static_cast<std::size_t>(csr.rows()), 0.0));
       const SolveReport first = solver->solve(*A, b.read(), x.view(), M.get());

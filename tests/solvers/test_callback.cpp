@@ -92,11 +92,13 @@ class Callbacks : public testing::TestWithParam<Case> {
     Placed<double> x(context_, std::vector<double>(n, 0.0));
     SolverOptions options;
     options.stopping.relative_tolerance = 1e-10;
+    options.device_steps = steps();
     const SolveReport report =
         make_solver<double>(GetParam().method, options)->solve(A, b.read(), x.view(), M);
     x_ = x.fetch();
     return report;
   }
+  std::string steps() const { return on_gpu_ ? "graph" : "auto"; }
   void expect_solved(const SolveReport& report) const {
     EXPECT_TRUE(report.converged()) << report.detail;
     const std::vector<double> exact = solution();
@@ -177,7 +179,7 @@ TEST_P(Callbacks, WhatChangesIsMadeAnew) {
   M->ensure(*A);
   const Placed<double> b(context_, right_hand_side());
   Placed<double> x(context_, std::vector<double>(n, 0.0));
-  const auto solver = make_solver<double>(GetParam().method);
+  const auto solver = make_solver<double>(GetParam().method, {.device_steps = steps()});
   const auto again = [&] {
     fill<double>(*context_, 0.0, x.view());
     const SolveReport report = solver->solve(*A, b.read(), x.view(), M.get());

@@ -79,6 +79,54 @@ TEST_P(DeviceGraphs, SecondSolveRecordsNothing) {
   }
 }
 
+// By default a solve of a few steps records nothing, and a long one does. All have the bits of steps in graphs.
+TEST_P(DeviceGraphs, OnlyALongSolveRecordsByDefault) {
+  const auto csr = matrix(60);
+  const auto A = make_matrix(find_format("csr"), csr, context_);
+  const Placed<double> b(context_, ramp(3600, 1));
+  options_.device_steps = "auto", options_.stopping.relative_tolerance = 1e-13;
+  // Steps of all kinds of vectors, and cg is not to run in one kernel.
+  const auto M = make_preconditioner<double>("ssor", *A, {.solve = TriangularSolve::sweeps});
+  M->ensure(*A);
+  const auto solve_in = [&](Solver<double>& solver) {
+    Placed<double> x(context_, ramp(3600, 0));
+    const SolveReport report = solver.solve(*A, b.read(), x.view(), M.get());
+    return std::pair(report, x.fetch());
+  };
+  for (const std::int64_t most : {1, 2, 3, 8, 15, 31, 33, 300}) {
+    options_.stopping.max_iterations = most;
+    const auto kept = make_solver<double>(GetParam(), options_);
+    auto graphs = options_;
+    graphs.device_steps = "graph";
+    const auto [by_graphs, expected] = solve_in(*make_solver<double>(GetParam(), graphs));
+    EXPECT_EQ(by_graphs.steps, "graph");
+    for (int round = 0; round < 3; ++round) {
+      const std::int64_t before = A->products();
+      const auto [report, x] = solve_in(*kept);
+      SCOPED_TRACE(std::to_string(most) + " iterations, round " + std::to_string(round));
+      EXPECT_EQ(report.iterations, by_graphs.iterations);
+      EXPECT_EQ(report.reason, by_graphs.reason);
+      EXPECT_EQ(x, expected);
+      EXPECT_GE(A->products() - before, report.iterations);
+      if (most < 64) {
+        EXPECT_EQ(report.graphs_recorded, 0);
+        EXPECT_EQ(report.steps, "queued");
+      }
+    }
+  }
+  // Without M it is long enough.
+  options_.stopping.max_iterations = 1000;
+  const auto solver = make_solver<double>(GetParam(), options_);
+  const auto B = make_matrix(find_format("coo"), csr, context_);
+  Placed<double> x(context_, ramp(3600, 0));
+  const SolveReport first = solver->solve(*B, b.read(), x.view());
+  EXPECT_GE(first.iterations, std::string_view(GetParam()) == "gmres" ? 120 : 64);
+  EXPECT_EQ(first.graphs_recorded, 1);
+  EXPECT_EQ(first.steps, "graph");
+  fill<double>(*context_, 0.0, x.view());
+  EXPECT_EQ(solver->solve(*B, b.read(), x.view()).graphs_recorded, 0);
+}
+
 TEST_P(DeviceGraphs, WhatHasChangedIsRecordedAnew) {
   const auto csr = matrix(30);
   const auto A = make_matrix(find_format("csr"), csr, context_);

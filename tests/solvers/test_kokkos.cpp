@@ -61,7 +61,8 @@ Solved solved(const Case& one, VectorKernels kernels, bool watched = true) {
   const auto b = right_hand_side<double>(csr.rows());
   const Placed<double> device_b(context, b);
   Placed<double> x(context, std::vector<double>(b.size(), 0.0));
-  const auto solver = make_solver<double>(one.method, {});
+  const auto solver =
+      make_solver<double>(one.method, {.device_steps = one.space == Space::device ? "graph" : "auto"});
   Solved result;
   {
     std::unique_ptr<KokkosWitness> witness;
