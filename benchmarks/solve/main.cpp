@@ -10,6 +10,7 @@ int run_combinations(Arguments&);
 int run_order(Arguments&);
 int run_loaded(Arguments&);
 int run_values(Arguments&);
+int run_short(Arguments&);
 #if defined(PROTEAN_HAVE_FEM)
 int run_kept(Arguments&);
 int run_elements(Arguments&);
@@ -47,6 +48,7 @@ int main(int argc, char** argv) {
        {"order", run_order, "what an order of the rows saves, everything counted"},
        {"loaded", run_loaded, "Jacobi-CG on processors that also do other work, next to other libraries"},
        {"values", run_values, "what values in float gain next to vectors in double"},
+       {"short", run_short, "what a solve of a few iterations takes, at once and in a kept system"},
        {"kept", run_kept, "what a kept system saves over a sequence of solves with new values", "FEM"},
        {"elements", run_elements, "element matrices against assembled formats, by degree", "FEM"},
        {"element-start", run_element_start, "from element matrices in memory to the solution", "FEM"},

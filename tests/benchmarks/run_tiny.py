@@ -28,6 +28,7 @@ HOST = {
     "solve order": "--folder {t} --entries 1000 --only bcsstk17 --threads 1 --iterations 50",
     "solve loaded": "--folder {t} --only bcsstk17 --formats csr --threads 1 --loops 1 --iterations 4 --seconds 0.001",
     "solve values": "--folder {t} --only bcsstk17 --formats csr,sell-packed --threads 1 --seconds 0.001",
+    "solve short": "--sizes 4 --threads 1 --repeat 1",
     "solve kept": "--n 8 --threads 1 --steps 1 --repeat 1",
     "solve elements": "--unknowns 200 --degrees 1 --formats csr --precisions double --iterations 3 --threads 1 "
                       "--seconds 0.001",
