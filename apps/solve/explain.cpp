@@ -197,6 +197,24 @@ std::string decision_text(const DecisionRecord& d) {
   return text + "\n";
 }
 
+// Of decisions to stay that follow each other, the first two and the last one, with the number of the others.
+std::string decisions_text(const std::vector<DecisionRecord>& all) {
+  std::string text;
+  for (auto d = all.begin(); d != all.end();) {
+    const auto end =
+        std::find_if(d, all.end(), [](const auto& one) { return one.action != SwitchAction::stay; });
+    if (end - d > 4) {
+      text += decision_text(d[0]) + decision_text(d[1]);
+      text += fmt::format("  {:>9}  {:<7}  {} more times, for such reasons; the report has each\n", "...",
+                          "stay", end - d - 3);
+      d = end - 1;
+    }
+    for (; d != end; ++d) text += decision_text(*d);
+    if (d != all.end()) text += decision_text(*d++);
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string explain_text(const Explanation& e) {
@@ -208,8 +226,7 @@ std::string explain_text(const Explanation& e) {
                       "product", "+-", "real", "conversion", "real", "");
   for (const CandidateRecord& c : in_order(e)) text += row_text(e, c, width);
   text += "\n";
-  for (const DecisionRecord& d : e.decisions) text += decision_text(d);
-  return text;
+  return text + decisions_text(e.decisions);
 }
 
 namespace {

@@ -329,6 +329,28 @@ TEST(Explain, SaysWhyNothingWasThoughtOf) {
   EXPECT_EQ(text.find("ended before"), std::string::npos);
 }
 
+// A solve that looks often prints the first and the last decisions to stay between two that change something.
+TEST(Explain, ALongRunOfDecisionsToStayIsCounted) {
+  apps::Explanation e;
+  CandidateRecord candidate;
+  candidate.format = "csr";
+  e.candidates = {candidate};
+  const auto decide = [&](std::int64_t iteration, SwitchAction action) {
+    DecisionRecord d;
+    d.iteration = iteration, d.action = action, d.reason = "for a reason";
+    e.decisions.push_back(d);
+  };
+  for (int k = 0; k < 30; ++k) decide(k, SwitchAction::stay);
+  decide(30, SwitchAction::begin);
+  for (int k = 31; k < 35; ++k) decide(k, SwitchAction::stay);
+  const std::string text = apps::explain_text(e);
+  for (const char* line :
+       {"it      0  stay", "it      1  stay", "27 more times", "it     29  stay", "it     30  begin",
+        "it     31  stay", "it     32  stay", "it     33  stay", "it     34  stay"})
+    EXPECT_NE(text.find(line), std::string::npos) << line << text;
+  EXPECT_EQ(text.find("it      2  stay"), std::string::npos) << text;
+}
+
 // 100 iterations are 100 products of cg, which the conversion does not pay for, and 200 of bicgstab.
 TEST_F(SmallRules, AutoReckonsWithTwoProductsAnIterationOfBicgstab) {
   write_machine();
