@@ -229,3 +229,28 @@ def print_python(data):
 def python(words):
     """FILE of python_benchmark.py: next to SciPy, or next to CuPy on a GPU."""
     print_python(read(*words))
+
+
+@table
+def combinations(words):
+    """LABEL=FILE... of default solves next to the best of methods, preconditioners and formats, and next to Jacobi."""
+    head("machine", "measured at, commit", ">systems", ">default / best: mean", ">at 95 %", ">worst",
+         ">default / jacobi in csr: mean", ">worst", ">not converged")
+    misses = []
+    for label, name in labelled(words):
+        for data in read_runs(name).values():
+            done = [m for m in data["matrices"] if m["converged"]]
+            best = sorted(m["to_best"] for m in done)
+            jacobi = [m["to_jacobi"] for m in done if m["to_jacobi"] > 0]
+            machine = data["machine"]
+            row(label, f"{machine['date'][:16].replace('T', ' ')}, {machine['commit']}", len(data["matrices"]),
+                f"{mean(best):.2f}", f"{best[math.ceil(0.95 * len(best)) - 1]:.2f}", f"{best[-1]:.2f}",
+                f"{mean(jacobi):.2f}", f"{max(jacobi):.2f}", len(data["matrices"]) - len(done))
+            worst = sorted((m for m in done if m["to_best"] > 1.8), key=lambda m: -m["to_best"])
+            failed = [m["matrix"] for m in data["matrices"] if not m["converged"]]
+            misses.append((label, worst, failed))
+    print()
+    for label, worst, failed in misses:
+        print(f"- {label}: above 1.8 on " + (", ".join(
+            f"{m['matrix']} {m['to_best']:.2f} ({m['best']['way']})" for m in worst) or "none")
+              + ("; not converged: " + ", ".join(failed) if failed else "") + ".")
