@@ -44,6 +44,21 @@ def gpu_cg(words):
 
 
 @table
+def iteration(words):
+    """FILE of an iteration of each method: microseconds, with one vector and with several."""
+    data = read(*words)
+    measured_at(data)
+    results = data["results"]
+    ways = list(dict.fromkeys((r["rows"], r["columns"], r["steps"]) for r in results))
+    ways.sort(key=lambda way: (way[1], way[0]))
+    head("method", *(f">{rows:,} rows, " + (steps or "host" if columns == 1 else f"{columns} columns")
+                     for rows, columns, steps in ways))
+    for method in dict.fromkeys(r["method"] for r in results):
+        its = {(r["rows"], r["columns"], r["steps"]): r["seconds"] for r in results if r["method"] == method}
+        row(method, *(figure(1e6 * its.get(way, math.nan), 1) for way in ways))
+
+
+@table
 def loaded(words):
     """FILE of CG next to busy loops: medians of a solve."""
     data = read(*words)
