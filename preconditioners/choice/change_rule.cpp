@@ -199,7 +199,7 @@ ChangeRule::Offer ChangeRule::offer(const Untried& untried, const Forecast& left
   o.price = candidate.setup_bound * o.setup + trials_in_price * o.trial + (known_traits_ ? 0 : look_price());
   o.gain = likely * unit_ - o.solve - o.setup;
   o.allowed = allowed(-1);
-  if (o.gain > 0 && spent_ + o.price > o.allowed && left.known) {
+  if (o.gain > 0 && spent_ + o.price > o.allowed && left.low > 0) {
     const double low = cautious(left);
     const double low_gain = low * unit_ - candidate.doubt * iterations_of(candidate, low) * one - o.setup;
     if (low_gain >= margin * o.price) o.by_forecast = true, o.allowed = allowed(low);

@@ -14,8 +14,9 @@
 //   - at most 10 % of S, whatever is left, or
 //   - at most half of S + the time left by a cautious forecast, if that alone pays for the candidate as bad as it may
 //     be (`doubt`), with a tenth of its price to spare. The cautious forecast is 1.4 times Forecast::low, which is half
-//     of the smallest estimate, and at most 1.5 times the iterations done (half of the iterations that the caller
-//     expects, if the solve is in its first half). So this is at most 1.25 S without an expectation.
+//     of the smallest estimate, and at most 1.5 times the iterations done, which it is if the residual does not fall
+//     (half of the iterations that the caller expects, if the solve is in its first half). So this is at most 1.25 S
+//     without an expectation.
 // So the solve takes at most 1.1 times as long as with the first type alone while no forecast is used, 1.5 times if
 // the cautious one holds, and 2.25 times if no iterations are left although it predicted some. The account belongs to
 // this rule alone: the policy of the formats has its own (operators/policy/switch_policy.hpp), whose times are times of

@@ -350,6 +350,27 @@ TEST(ChangeRule, BumpsOfTheResidualAreNotTakenForProgress) {
   }
 }
 
+// A residual that does not fall says that many iterations are left: the account need not wait until a trial is a tenth
+// of them. What is tried in vain stays within the bound of a change by a forecast.
+TEST(ChangeRule, AResidualThatDoesNotFallIsAForecast) {
+  for (const bool good : {true, false}) {
+    Course course({.deterministic = true, .products = 2});
+    course.traits = {.symmetric = false, .diffusion = false};
+    course.jacobi = [](std::int64_t k) { return k < 2000 ? 0 : 0.05 * static_cast<double>(k - 2000); };
+    course.truth = [=](const std::string&) {
+      return Truth{.setup = 20, .application = 1.5, .digits = good ? 0.5 : 0};
+    };
+    EXPECT_TRUE(course.run());
+    EXPECT_TRUE(course.did("trial of ilu0")) << course.rule.reason();
+    EXPECT_EQ(course.did("change to ilu0"), good) << course.rule.reason();
+    if (good) {
+      EXPECT_LT(course.of_jacobi, 200);
+    } else {
+      EXPECT_LT(course.seconds, 1.1 * 2160 * course.unit);
+    }
+  }
+}
+
 // In deterministic mode the clock of the machine decides nothing.
 TEST(ChangeRule, DeterministicModeDecidesByCounts) {
   const auto story = [](double unit, double setup) {
