@@ -52,7 +52,8 @@ std::vector<Setting> make_table() {
                            .words = methods,
                            .about =
                                "The Krylov method; auto: cg for a symmetric matrix, minres if its diagonal "
-                               "shows that it is indefinite, bicgstab for any other matrix"}),
+                               "shows that it is indefinite, gmres for fields with a constraint and cells "
+                               "with a pressure, bicgstab for any other matrix"}),
        "solver", "method", false, Remakes::choice},
       {option<&S::preconditioner>(
            {.name = "preconditioner",

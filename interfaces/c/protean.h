@@ -229,7 +229,7 @@ const char* protean_matrix_order_reason(const protean_matrix* matrix);
 
 /* method: protean_name(PROTEAN_KIND_METHOD, i), such as "cg", "bicgstab", "gmres" or "idr". NULL is "auto": cg for a
  * symmetric matrix with a positive diagonal, minres for another symmetric one, bicgstab for any other, and gmres for a
- * saddle point that preconditioner fields or auto can solve. preconditioner:
+ * saddle point, or cells with a pressure, that preconditioner fields or auto can solve. preconditioner:
  * protean_name(PROTEAN_KIND_PRECONDITIONER, i), such as "none", "jacobi", "block-jacobi", "spai0", "gauss-seidel",
  * "ssor", "ic0", "ic", "ilu0", "ilu", "subdomain-ic0", "subdomain-ilu0", "chebyshev" or "amg". NULL is "auto": jacobi
  * at first, in a long solve and in repeated ones another one that pays, and none if the diagonal has a zero. A solve

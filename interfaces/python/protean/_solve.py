@@ -39,7 +39,8 @@ class Solver:
     ----------
     method : str, optional
         A name of `methods`, or "auto": cg for a symmetric matrix with a positive diagonal, minres for another symmetric
-        one, bicgstab for any other.
+        one, gmres for fields with a constraint and cells with a pressure that preconditioner fields or auto can solve,
+        bicgstab for any other.
     preconditioner : optional
         "auto": jacobi at first, in a long solve and in repeated ones another one that pays, and none if the diagonal
         has a zero. None or "none": none. A name of `preconditioners`; a dict such as ``{"type": "ic", "fill": 2}``; a
