@@ -165,7 +165,8 @@ namespace {
 
 constexpr std::string_view begins =
     "jacobi, whose setup costs next to nothing; others are tried in long solves, and if the system is solved again";
-constexpr std::string_view by_no_times = "jacobi: in deterministic mode measured times do not decide";
+constexpr std::string_view by_no_times =
+    "jacobi: in deterministic mode it changes only within a solve, by counts of iterations, not by times";
 
 }  // namespace
 
