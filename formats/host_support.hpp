@@ -17,8 +17,9 @@ namespace protean::formats {
 
 // Whether a kernel adds in the order of deterministic mode (Kernel::ordered).
 enum class Sums : bool { own_order, ordered };
-// Whether a matrix with vectors in double may store its values in float (BuildRequest::float_values).
-enum class Values : bool { of_vectors, either };
+// How a matrix with vectors in double may store its values: as these, or also in float (BuildRequest::float_values), or
+// also as places in a table (BuildRequest::table).
+enum class Values : unsigned char { of_vectors, either, either_or_table };
 
 // A kernel compiled from a class template Format<T> with a constructor from BuildRequest<T>.
 template <template <class> class Format>
@@ -36,7 +37,9 @@ constexpr Kernel native_host_kernel(Sums sums = Sums::own_order, Values values =
           {},
           true,
           sums == Sums::ordered,
-          values == Values::either ? std::span<const ParamDoc>(values_params) : std::span<const ParamDoc>()};
+          values == Values::either            ? std::span<const ParamDoc>(values_params)
+          : values == Values::either_or_table ? std::span<const ParamDoc>(table_params)
+                                              : std::span<const ParamDoc>()};
 }
 
 // Copies an array, each thread an even part. The arrays do not overlap.

@@ -19,6 +19,7 @@
 #include "operators/kernel_admission.hpp"
 #include "operators/measured_params.hpp"
 #include "operators/narrow_values.hpp"
+#include "operators/value_table.hpp"
 #include "operators/values_word.hpp"
 #if defined(PROTEAN_HAVE_CUDA)
 #include "core/device/copy.hpp"
@@ -293,18 +294,23 @@ void AssembledMatrix<T>::update_values(const CsrMatrix<T>& csr, SamePattern) {
 
 template <class T>
 void AssembledMatrix<T>::take_values(const CsrMatrix<T>& csr) {
-  take_values_in(csr, float_values_for(csr));
+  take_values_in(csr, storage_for(csr));
 }
 
 template <class T>
-void AssembledMatrix<T>::take_values_in(const CsrMatrix<T>& csr, bool float_values) {
+void AssembledMatrix<T>::take_values_in(const CsrMatrix<T>& csr, detail::ValueStorage storage) {
   const detail::DeviceScope scope(*this->context());
   transposed_.reset(), transposed_bytes_ = 0;
-  const bool before = std::exchange(float_values_, float_values);
+  auto* const coded = dynamic_cast<detail::HasValueTable*>(this);
+  const auto exchange = [&]() noexcept {
+    std::swap(float_values_, storage.floats);
+    if (coded) coded->table_.swap(storage.table);
+  };
+  exchange();
   try {
     do_update_values(csr);
   } catch (...) {
-    float_values_ = before;
+    exchange();
     throw;
   }
   note_rounding(csr);
@@ -312,10 +318,10 @@ void AssembledMatrix<T>::take_values_in(const CsrMatrix<T>& csr, bool float_valu
 }
 
 template <class T>
-bool AssembledMatrix<T>::float_values_for(const CsrMatrix<T>& csr) const {
-  if (in_full_) return false;
+detail::ValueStorage AssembledMatrix<T>::storage_for(const CsrMatrix<T>& csr) const {
+  if (in_full_) return {};
   try {
-    return detail::stores_floats(entry_, params_, *this->context(), csr);
+    return detail::value_storage(entry_, kernel_, params_, *this->context(), csr);
   } catch (const FormatRefused& error) { throw BadMatrix(error.reason()); }
 }
 
@@ -330,13 +336,20 @@ void AssembledMatrix<T>::note_rounding(const CsrMatrix<T>& csr) {
 template <class T>
 void AssembledMatrix<T>::store_in_full(const CsrMatrix<T>& csr) {
   check_values(csr);
-  if (float_values_) take_values_in(csr, false);
+  if (float_values_) take_values_in(csr, {});
   in_full_ = true;
+}
+
+template <class T>
+bool AssembledMatrix<T>::has_value_table() const noexcept {
+  const auto* const coded = dynamic_cast<const detail::HasValueTable*>(this);
+  return coded && coded->value_table();
 }
 
 template <class T>
 std::string_view AssembledMatrix<T>::stored_values() const noexcept {
   if (sizeof(T) == 4) return "float";
+  if (has_value_table()) return "dictionary";
   return !float_values_ ? "double" : rounds_values_ ? "float (rounded)" : "float (exact)";
 }
 
@@ -433,14 +446,15 @@ std::unique_ptr<AssembledMatrix<T>> make_matrix(const FormatEntry& entry, const 
                                                detail::clock_of(*context)),
                        kernel.name, most_bytes);
   const FormatParams complete = params_for(entry, kernel, *context, csr.pattern, asked);
-  const bool float_values = detail::stores_floats(entry, complete, *context, csr);
-  const Admission admission =
-      admission_of(entry, kernel, *context, csr.pattern, complete, float_values ? sizeof(float) : sizeof(T));
+  const detail::ValueStorage storage = detail::value_storage(entry, kernel.name, complete, *context, csr);
+  const Admission admission = admission_of(entry, kernel, *context, csr.pattern, complete,
+                                           detail::stored_value_bytes(storage, sizeof(T)));
   if (!admission.ok) throw FormatRefused(entry.id, admission.reason, admission.bytes);
   // The arrays that it shares with its source are allocated already.
-  const std::size_t shared = entry.traits.uses_source
-                                 ? std::min(admission.bytes, float_values ? csr.pattern.bytes() : csr.bytes())
-                                 : 0;
+  const std::size_t shared =
+      entry.traits.uses_source
+          ? std::min(admission.bytes, storage.floats || storage.table ? csr.pattern.bytes() : csr.bytes())
+          : 0;
   const std::size_t needed = admission.bytes - shared;
   const std::size_t most = most_bytes > 0          ? most_bytes
                            : needed < small_matrix ? unlimited_memory
@@ -449,7 +463,8 @@ std::unique_ptr<AssembledMatrix<T>> make_matrix(const FormatEntry& entry, const 
     throw OutOfMemory(fmt::format("format {} needs {} for this matrix; {} {}", entry.id, human_bytes(needed),
                                   human_bytes(most), most_bytes > 0 ? "may be used for it" : "are free"),
                       needed);
-  const BuildRequest<T> request{csr, complete, context, entry, kernel.name, admission, asked, float_values};
+  const BuildRequest<T> request{csr,       complete, context,        entry,        kernel.name,
+                                admission, asked,    storage.floats, storage.table};
   std::unique_ptr<AssembledMatrix<T>> made;
   if constexpr (sizeof(T) == 8)
     made = kernel.make_f64(request);

@@ -80,6 +80,15 @@ struct FormatEntry;
 template <class T>
 class AssembledMatrix;
 
+namespace detail {
+class ValueTable;
+// How the values of a matrix are stored: as the vectors, unless one of these says otherwise.
+struct ValueStorage {
+  bool floats = false;
+  std::shared_ptr<const ValueTable> table;  // a byte for each value: its place in this table
+};
+}  // namespace detail
+
 // The arguments of a maker. Parameters are complete; the matrix is valid, sorted and admitted. `asked` has the
 // parameters without the ones that a preset chooses for the matrix.
 template <class T>
@@ -94,6 +103,9 @@ struct BuildRequest {
   // Whether values are stored in float although T is double. Only if the kernel has parameter
   // `values` (docs/precision.md).
   bool float_values = false;
+  // If not null: each value is stored as its place in this table. Only if that parameter has the word dictionary; the
+  // matrix has the ability HasValueTable (operators/value_table.hpp).
+  std::shared_ptr<const detail::ValueTable> table = {};
 };
 
 template <class T>
@@ -213,7 +225,9 @@ class AssembledMatrix : public LinearOperator<T>,
   // Whether values are stored in float although T is double (parameter `values`), and whether that rounds any.
   bool float_values() const noexcept { return float_values_; }
   bool rounds_values() const noexcept { return rounds_values_; }
-  // "float (exact)", "float (rounded)" or "double"; of T = float "float".
+  // Whether values are places in a table (values: dictionary).
+  bool has_value_table() const noexcept;
+  // "dictionary", "float (exact)", "float (rounded)" or "double"; of T = float "float".
   std::string_view stored_values() const noexcept;
 
   // Products with A^T (HasTransposedProduct says what they keep).
@@ -236,8 +250,8 @@ class AssembledMatrix : public LinearOperator<T>,
   }
 
  protected:
-  // Called after float_values() has become what it is to be for these values. If it throws, the matrix has its old
-  // values.
+  // Called after float_values(), and the table of a format with HasValueTable, have become what they are to be for
+  // these values. If it throws, the matrix has its old values.
   virtual void do_update_values(const CsrMatrix<T>& csr) = 0;
   // Of a format with the trait uses_source: the arrays that it uses.
   virtual CsrMatrix<T> arrays_in_use() const { return to_csr(); }
@@ -248,8 +262,8 @@ class AssembledMatrix : public LinearOperator<T>,
  private:
   void check_values(const CsrMatrix<T>& csr) const;
   void take_values(const CsrMatrix<T>& csr);
-  PROTEAN_HIDDEN void take_values_in(const CsrMatrix<T>& csr, bool float_values);
-  PROTEAN_HIDDEN bool float_values_for(const CsrMatrix<T>& csr) const;
+  PROTEAN_HIDDEN void take_values_in(const CsrMatrix<T>& csr, detail::ValueStorage storage);
+  PROTEAN_HIDDEN detail::ValueStorage storage_for(const CsrMatrix<T>& csr) const;
   PROTEAN_HIDDEN void note_rounding(const CsrMatrix<T>& csr);
   bool is_own_transpose() const noexcept { return entry_.traits.symmetric_only; }
   const AssembledMatrix& transposed() const;

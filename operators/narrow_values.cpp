@@ -12,6 +12,7 @@
 #include "core/parallel.hpp"
 #include "core/simulated_device.hpp"
 #include "core/transfer.hpp"
+#include "operators/value_table.hpp"
 #include "operators/values_word.hpp"
 #if defined(PROTEAN_HAVE_CUDA)
 #include "core/device/check_matrix.hpp"
@@ -25,6 +26,15 @@ bool on_device(const Context& context, const CsrMatrix<double>& csr) {
   return csr.pattern.space == Space::device && !context.simulated();
 }
 #endif
+
+// Whether values: auto takes a dictionary where values have few distinct ones, before float. One switch for each space:
+// a look-up takes time, and what it saves is bytes.
+constexpr bool takes_dictionary(Space space) {
+  constexpr bool on_host = false, on_device = false;
+  return space == Space::host ? on_host : on_device;
+}
+// Then with at least this many entries, so that the table of 2 KiB does not count.
+constexpr std::int64_t least_for_dictionary = 4096;
 
 // The first entry that the test finds; nonzeros() if there is none. anywhere: any entry that it finds.
 template <class Test>
@@ -58,10 +68,18 @@ bool has_float_values(const Kernel& kernel) noexcept {
                      [](const ParamDoc& doc) { return doc.name == values_param.name; });
 }
 
+bool has_dictionary(const Kernel& kernel) noexcept {
+  return std::any_of(kernel.params.begin(), kernel.params.end(), [](const ParamDoc& doc) {
+    return doc.name == table_param.name && doc.choices == table_param.choices;
+  });
+}
+
 std::string_view values_word(const FormatParams& params) {
   if (!params.has(values_param.name)) return {};
   const std::string& word = params.word(values_param.name);
-  return word == "auto" || word == "double" || word == "float" ? std::string_view(word) : std::string_view();
+  for (const std::string_view known : {"auto", "double", "float", "dictionary"})
+    if (word == known) return known;
+  return {};
 }
 
 bool exact_in_float(const Context& context, const CsrMatrix<double>& csr) {
@@ -97,26 +115,49 @@ std::optional<std::string> beyond_float(const Context& context, const CsrMatrix<
 }
 
 std::size_t stored_value_bytes(const FormatParams& params, std::size_t value_bytes) {
-  return values_word(params) == "float" ? sizeof(float) : value_bytes;
+  const std::string_view word = values_word(params);
+  return word == "float" ? sizeof(float) : word == "dictionary" ? 1 : value_bytes;
+}
+std::size_t stored_value_bytes(const ValueStorage& storage, std::size_t value_bytes) {
+  return storage.table ? 1 : storage.floats ? sizeof(float) : value_bytes;
+}
+std::size_t value_array_bytes(std::int64_t stored, std::size_t value_bytes) {
+  return static_cast<std::size_t>(stored) * value_bytes + (value_bytes == 1 ? ValueTable::bytes : 0);
 }
 
-bool stores_floats(const FormatEntry& entry, const FormatParams& params, const Context& context,
-                   const CsrMatrix<double>& csr) {
+ValueStorage value_storage(const FormatEntry& entry, std::string_view kernel, const FormatParams& params,
+                           const Context& context, const CsrMatrix<double>& csr) {
   const std::string_view word = values_word(params);
-  if (word.empty() || word == "double") return false;
-  // Format csr computes with the arrays that it is given; values in float would be a copy of its own.
-  if (word == "auto") return !entry.traits.uses_source && exact_in_float(context, csr);
+  if (word.empty() || word == "double") return {};
+  if (word == "dictionary") {
+    auto table = ValueTable::of(context, csr);
+    if (!table)
+      throw FormatRefused(
+          entry.id,
+          fmt::format("the matrix has {} distinct values, with the zero of padding, and a dictionary "
+                      "has room for {}; take values: auto",
+                      distinct_values(context, csr), ValueTable::most));
+    return {.floats = false, .table = std::move(table)};
+  }
+  // Format csr computes with the arrays that it is given; other values would be a copy of its own.
+  if (word == "auto" && entry.traits.uses_source) return {};
+  if (word == "auto") {
+    if (takes_dictionary(context.space()) && csr.nonzeros() >= least_for_dictionary &&
+        has_dictionary(find_kernel(entry, kernel, context.space())))
+      if (auto table = ValueTable::of(context, csr)) return {.floats = false, .table = std::move(table)};
+    return {.floats = exact_in_float(context, csr), .table = {}};
+  }
   if (const auto why = beyond_float(context, csr)) throw FormatRefused(entry.id, *why);
-  return true;
+  return {.floats = true, .table = {}};
 }
-bool stores_floats(const FormatEntry& entry, const FormatParams& params, const Context&,
-                   const CsrMatrix<float>&) {
-  if (values_word(params) == "double")
-    throw BadArgument(fmt::format(
-        "values of format {} is double, but the matrix and its vectors are in float; give them in "
-        "double, or leave values at auto",
-        entry.id));
-  return false;
+ValueStorage value_storage(const FormatEntry& entry, std::string_view, const FormatParams& params,
+                           const Context&, const CsrMatrix<float>&) {
+  if (const std::string_view word = values_word(params); word == "double" || word == "dictionary")
+    throw BadArgument(
+        fmt::format("values of format {} is {}, but the matrix and its vectors are in float; give them in "
+                    "double, or leave values at auto",
+                    entry.id, word));
+  return {};
 }
 
 FormatParams as_admitted(const FormatEntry& entry, std::string_view kernel, Space space,

@@ -168,7 +168,8 @@ struct SolveOutcome {
   // Why format "auto" took its format, for example csr because of several vectors, and which formats were refused.
   std::string format_reason;
   ChoiceRecord choice;  // the parts of format_reason
-  // How values are stored at the end of the solve: "double", "float (exact)" or "float (rounded)", and why.
+  // How values are stored at the end of the solve: "double", "dictionary", "float (exact)" or "float
+  // (rounded)", and why.
   std::string values, values_reason;
   bool policy = false;       // whether a policy decided during the solve
   std::string order_reason;  // why order "auto" took its order

@@ -27,17 +27,19 @@
 //   places   [bytes] uint8: for each slice the rule by which its slots were made, then for each group the
 //            number of its first slot, so that new values need no search (sell_packed_layout.hpp). Products
 //            do not read it.
-//   values   [8 slots]: in the order of code, 0 in padding.
+//   values   [8 slots]: in the order of code, 0 in padding. In a dictionary bytes: places in the table.
+//   table    [256], in a dictionary only: the distinct values.
 //   entries  [slots] uint8, in deterministic mode only: the lanes of a slot that hold entries, so that
 //            padding adds nothing.
 // Bytes: 8 v slots + 4 words + places, with v bytes a value; slots more in deterministic mode. In double
 //   precision a slot without padding costs 8.5 bytes an entry when contiguous, 9.5 as a single pair, less in
-//   a run, 9.5 near, 10.5 quad or far, 12 wide. A slice costs 8 bytes more.
+//   a run, 9.5 near, 10.5 quad or far, 12 wide. A slice costs 8 bytes more. In a dictionary v is 1, and the table
+//   costs 2048 bytes.
 // Parameters:
 //   order  auto, natural or sorted: whether the rows of a window are sorted by length. Sorting saves padding,
 //          but neighbouring rows no longer lie together. auto takes what costs less, for each window.
 //   percent  on a device, for matrices of 2^20 entries and more: the most bytes, in percent of the bytes of csr.
-//   values   how values are stored next to vectors in double: auto, double or float (docs/precision.md). On the host.
+//   values   how values are stored next to vectors in double: auto, double, float or dictionary (docs/precision.md).
 // Wins: on stencils, finite elements and meshes: matrices whose neighbouring rows have neighbouring columns
 //   and similar lengths.
 // Refuses: when more than 4 values are stored for an entry, because a few rows are much longer than the others; on a
@@ -128,25 +130,29 @@ template <class T>
 class SellPacked final : public AssembledMatrix<T>,
                          public HasApplyDot<T>,
                          public HasMultiProduct<T>,
-                         public HasLayout {
+                         public HasLayout,
+                         public detail::HasValueTable {
  public:
   explicit SellPacked(const BuildRequest<T>& request)
-      : AssembledMatrix<T>(request), borders_(part_borders(*request.context, request.csr.pattern)) {
+      : AssembledMatrix<T>(request),
+        HasValueTable(request.table),
+        borders_(part_borders(*request.context, request.csr.pattern)) {
     const Plan& plan = plan_of<Plan>(request.admission);
     for (const Plan::Part& part : plan.parts)
       starts_.push_back(starts_.back()), starts_.back() += part.extent();
     code_ = Buffer<std::uint32_t>(request.context, starts_.back().words);
     places_ = Buffer<unsigned char>(request.context, starts_.back().places);
-    values_ = StoredValues<T>(request.context, starts_.back().slots * packed::height, request.float_values);
+    values_ = StoredOrTable<T>(request.context, starts_.back().slots * packed::height, request.float_values,
+                               request.table);
     if (request.context->deterministic())
       entries_ = Buffer<unsigned char>(request.context, starts_.back().slots);
     parallel(parts(), [&](int p, int) {
       const Plan::Part& part = plan.parts[p];
       std::copy(part.code.begin(), part.code.end(), code_.data() + starts_[p].words);
       std::copy(part.places.begin(), part.places.end(), places_.data() + starts_[p].places);
-      values_.visit([&](auto* values) { fill(p, request.csr, values); });
       if (!entries_.empty()) mark_entries(p, request.csr.pattern);
     });
+    assign(request.csr);
   }
 
   std::size_t bytes() const noexcept override {
@@ -179,18 +185,21 @@ class SellPacked final : public AssembledMatrix<T>,
   }
 
   void diagonal(VectorView<T> d) const override {
-    values_.visit([&](const auto* values) {
+    values_.visit([&](const auto& values) {
       parallel(parts(), [&](int p, int) { read_diagonal(part(p, values), d); });
     });
   }
 
   std::vector<LayoutArray> layout() const override {
-    return {layout_array("code", code_), layout_array("places", places_), values_.layout("values")};
+    std::vector<LayoutArray> arrays{layout_array("code", code_), layout_array("places", places_),
+                                    values_.layout("values")};
+    if (this->value_table()) arrays.push_back(values_.layout_of_table("table"));
+    return arrays;
   }
 
   void do_apply_dot(VectorView<const T> x, VectorView<T> y, T* result) const override {
     PartialSums<T> sums(parts());
-    values_.visit([&](const auto* values) {
+    values_.visit([&](const auto& values) {
       parallel(parts(), [&](int part, int) {
         sums[part] = packed::product(this->part(part, values), T(1), x.data, T(0), y.data, true);
       });
@@ -200,24 +209,21 @@ class SellPacked final : public AssembledMatrix<T>,
 
   void do_multi_apply(T alpha, MultiVectorView<const T> X, T beta, MultiVectorView<T> Y) const override {
     const MultiTask<T> task(*this->context(), alpha, X, beta, Y);
-    values_.visit([&](const auto* values) {
+    values_.visit([&](const auto& values) {
       parallel(parts(), [&](int part, int) { packed::multi_product(this->part(part, values), task); });
     });
   }
 
  protected:
   void do_apply(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const override {
-    values_.visit([&](const auto* values) {
+    values_.visit([&](const auto& values) {
       parallel(parts(), [&](int part, int) {
         packed::product(this->part(part, values), alpha, x.data, beta, y.data, false);
       });
     });
   }
 
-  void do_update_values(const CsrMatrix<T>& csr) override {
-    values_.rewrite(this->float_values(),
-                    [&](auto* values) { parallel(parts(), [&](int p, int) { fill(p, csr, values); }); });
-  }
+  void do_update_values(const CsrMatrix<T>& csr) override { assign(csr); }
 
  private:
   struct Entry {
@@ -228,6 +234,13 @@ class SellPacked final : public AssembledMatrix<T>,
   int parts() const noexcept { return static_cast<int>(borders_.size()) - 1; }
   template <class V>
   packed::Part<V> part(int p, const V* values) const noexcept {
+    return part_of<V>(p, values);
+  }
+  packed::Part<std::uint8_t> part(int p, const TableValues& values) const noexcept {
+    return part_of<std::uint8_t>(p, values);
+  }
+  template <class V>
+  packed::Part<V> part_of(int p, const ValuesPointer<V>& values) const noexcept {
     return {code_.data() + starts_[p].words,
             values + starts_[p].slots * packed::height,
             borders_[p],
@@ -257,16 +270,19 @@ class SellPacked final : public AssembledMatrix<T>,
     }
   }
 
-  template <class V>
-  void fill(int p, const CsrMatrix<T>& csr, V* values) const {
-    packed::fill_values(code_.data() + starts_[p].words, places_.data() + starts_[p].places, csr.pattern,
-                        csr.values, borders_[p], borders_[p + 1], values + starts_[p].slots * packed::height);
+  void assign(const CsrMatrix<T>& csr) {
+    values_.assign(csr, this->float_values(), this->value_table(), [&](const auto* from, auto* to) {
+      parallel(parts(), [&](int p, int) {
+        packed::fill_values(code_.data() + starts_[p].words, places_.data() + starts_[p].places, csr.pattern,
+                            from, borders_[p], borders_[p + 1], to + starts_[p].slots * packed::height);
+      });
+    });
   }
 
   // Calls act(part, row, entries by column) for every row, in parallel.
   template <class Act>
   void for_each_row(Act act) const {
-    values_.visit([&](const auto* values) {
+    values_.visit([&](const auto& values) {
       parallel(parts(), [&](int p, int) { rows_of_part(this->part(p, values), p, act); });
     });
   }
@@ -282,7 +298,7 @@ class SellPacked final : public AssembledMatrix<T>,
           position = s;
           for (auto& lane : lanes) lane.clear();
         },
-        [&](const auto& columns, unsigned mask, const V* values) {
+        [&](const auto& columns, unsigned mask, const ValuesPointer<V>& values) {
           for (int l = 0; l < packed::height; ++l)
             if (mask >> l & 1) lanes[l].push_back({columns[l], values[l]});
         },
@@ -298,19 +314,19 @@ class SellPacked final : public AssembledMatrix<T>,
   template <class V>
   static void read_diagonal(const packed::Part<V>& part, VectorView<T> d) {
     const unsigned char* order = nullptr;
-    const V* values = part.values;
+    ValuesPointer<V> values = part.values;
     std::int64_t first = 0, lowest = 0, highest = 0;
     std::array<std::int64_t, packed::height> row{};
-    std::array<V, packed::height> found{};
-    const auto empty = [](const V& value) {
-      static constexpr V zero = 0;
-      return std::memcmp(&value, &zero, sizeof(V)) == 0;
+    std::array<T, packed::height> found{};
+    const auto empty = [](const T& value) {
+      static constexpr T zero = 0;
+      return std::memcmp(&value, &zero, sizeof(T)) == 0;
     };
     packed::walk(
         part.code, part.begin, part.end,
         [&](std::int64_t window_row, const unsigned char* bytes) { first = window_row, order = bytes; },
         [&](std::int64_t s, unsigned) {
-          found.fill(V(0));
+          found.fill(T(0));
           lowest = part.end, highest = -1;
           for (int l = 0; l < packed::height; ++l) {
             row[l] = first + s + l < part.end ? first + (order ? order[s + l] : s + l) : -1;
@@ -319,7 +335,7 @@ class SellPacked final : public AssembledMatrix<T>,
         },
         [&](packed::Kind kind, const std::uint32_t* words, unsigned live) {
           const packed::Reach reach = packed::reach(kind, words);
-          const V* const group = values;
+          const ValuesPointer<V> group = values;
           values += reach.run * packed::height;
           const auto base = static_cast<std::int32_t>(words[0]);
           if (kind != packed::wide && (base > highest || base + reach.span + reach.run <= lowest)) return;
@@ -360,7 +376,7 @@ class SellPacked final : public AssembledMatrix<T>,
   std::vector<Extent> starts_{Extent{}};  // where each part begins in code, slots and places; then the end
   Buffer<std::uint32_t> code_;
   Buffer<unsigned char> places_;
-  StoredValues<T> values_;
+  StoredOrTable<T> values_;
   Buffer<unsigned char> entries_;
 };
 
@@ -393,14 +409,14 @@ Admission admit(const Context& context, const SparsityPattern& pattern, const Fo
   const std::int64_t stored = extent.slots * packed::height;
   const std::size_t bytes = static_cast<std::size_t>(extent.words) * 4 +
                             static_cast<std::size_t>(extent.places) +
-                            static_cast<std::size_t>(stored) * value_bytes +
+                            detail::value_array_bytes(stored, value_bytes) +
                             (context.deterministic() ? static_cast<std::size_t>(extent.slots) : 0);
   Admission admission = admit_stored(pattern, stored, packed::height, bytes);
   keep_plan(admission, std::move(plan));
   return admission;
 }
 
-constexpr Kernel kernels[] = {native_host_kernel<SellPacked>(Sums::ordered, Values::either)};
+constexpr Kernel kernels[] = {native_host_kernel<SellPacked>(Sums::ordered, Values::either_or_table)};
 constexpr ParamDoc params[] = {
     {"order",
      "rows of a window (256 on the host, 1024 on the device): sorted by length, as they are, or what is "

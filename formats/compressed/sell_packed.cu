@@ -18,9 +18,12 @@
 //   code    [units of 32 bytes] for each slice: key and mask of each diagonal slot, the bases of near and far
 //           slots, zeros up to a whole unit; then the offsets of near and far slots and the columns of wide
 //           ones.
-//   values  [32 slots]: 0 if there is no entry. In float next to vectors in double, if parameter values says so.
+//   values  [32 slots]: 0 if there is no entry. In float next to vectors in double, or places in a table, if parameter
+//           values says so.
+//   table   [256], in a dictionary only: the distinct values.
 //   perm    [rows] int32, only when rows are sorted by length in windows of 1024: the row at each position.
-// Bytes: 16 slices + 32 units + 32 v slots + 4 rows [sorted], with v bytes a value. In double precision an
+// Bytes: 16 slices + 32 units + 32 v slots + 4 rows [sorted], with v bytes a value; 2048 more for the table of a
+// dictionary, with v = 1. In double precision an
 // entry costs 8.25 bytes in a full diagonal slot, 9.13 in a near one, 10.13 far, 12 wide. A slice costs 16 to
 // 40 bytes more.
 // Parameters: order, as on the host. auto sorts if natural order stores more than 1.15 slots an entry and sorting saves
@@ -50,18 +53,20 @@ using namespace packed_device;
 template <class T>
 class PackedDevice final : public RowsOnDevice<T, PackedDevice<T>>,
                            public HasApplyDot<T>,
-                           public HasMultiProduct<T> {
+                           public HasMultiProduct<T>,
+                           public detail::HasValueTable {
  public:
-  explicit PackedDevice(const BuildRequest<T>& request) : RowsOnDevice<T, PackedDevice<T>>(request) {
+  explicit PackedDevice(const BuildRequest<T>& request)
+      : RowsOnDevice<T, PackedDevice<T>>(request), HasValueTable(request.table) {
     const PlanArrays& made = plan_of<PlanArrays>(request.admission);
     plan_ = made.plan;
     heads_ = Buffer<SliceHead>(request.context, plan_.slices);
     code_ = Buffer<std::uint32_t>(request.context, plan_.units * 8);
-    values_ = StoredValues<T>(request.context, plan_.slots * height, request.float_values);
+    values_ = StoredOrTable<T>(request.context, plan_.slots * height, request.float_values, request.table);
     if (plan_.sorted) perm_ = copy_of(request.context, made.perm);
     if (plan_.slices == 0) return;
     write_heads(*request.context, made, heads_.data(), code_.data());
-    values_.visit([&](auto* values) { fill(request.csr, values); });
+    assign(request.csr);
     const auto slots = static_cast<double>(plan_.slots), slices = static_cast<double>(plan_.slices);
     launch_.split = row_split(request.context->device_state(), plan_.slices * height, slots / slices);
     // Slices that are prefetched into the second-level cache have to fit there until they are used.
@@ -78,7 +83,7 @@ class PackedDevice final : public RowsOnDevice<T, PackedDevice<T>>,
 
   template <class F>
   decltype(auto) with_view(F&& f) const {
-    return values_.visit([&](const auto* values) { return f(view_of(values)); });
+    return values_.visit([&](const auto& values) { return f(view_of(values)); });
   }
 
   void do_apply_dot(VectorView<const T> x, VectorView<T> y, T* result) const override {
@@ -94,7 +99,7 @@ class PackedDevice final : public RowsOnDevice<T, PackedDevice<T>>,
  protected:
   // Faster than the update of the view, which reads each row with one thread.
   void do_update_values(const CsrMatrix<T>& csr) override {
-    if (plan_.slices > 0) values_.rewrite(this->float_values(), [&](auto* values) { fill(csr, values); });
+    if (plan_.slices > 0) assign(csr);
   }
 
   void do_apply(T alpha, VectorView<const T> x, T beta, VectorView<T> y) const override {
@@ -107,18 +112,26 @@ class PackedDevice final : public RowsOnDevice<T, PackedDevice<T>>,
  private:
   template <class V>
   PackedArrays<V> view_of(const V* values) const noexcept {
-    return {this->rows(), plan_.slices, plan_.group, heads_.data(), code_.data(), values, perm_.data()};
+    return view_of_stored<V>(values);
+  }
+  PackedArrays<std::uint8_t> view_of(const TableValues& values) const noexcept {
+    return view_of_stored<std::uint8_t>(values);
   }
   template <class V>
-  void fill(const CsrMatrix<T>& csr, V* values) {
-    fill_packed(*this->context(), plan_, view_of(values), csr, code_.data(), values);
+  PackedArrays<V> view_of_stored(const ValuesPointer<V>& values) const noexcept {
+    return {this->rows(), plan_.slices, plan_.group, heads_.data(), code_.data(), values, perm_.data()};
+  }
+  void assign(const CsrMatrix<T>& csr) {
+    values_.assign(csr, this->float_values(), this->value_table(), [&]<class V>(const auto* from, V* to) {
+      fill_packed(*this->context(), plan_, view_of_stored<V>({}), csr.pattern, from, code_.data(), to);
+    });
   }
 
   Plan plan_;
   Launch launch_;
   Buffer<SliceHead> heads_;
   Buffer<std::uint32_t> code_;
-  StoredValues<T> values_;
+  StoredOrTable<T> values_;
   Buffer<std::int32_t> perm_;
 };
 
@@ -148,7 +161,7 @@ Admission admit(const Context& context, const SparsityPattern& pattern, const Fo
   return admission;
 }
 
-constexpr Kernel kernels[] = {with_params(device_kernel<PackedDevice>("native"), values_params)};
+constexpr Kernel kernels[] = {with_params(device_kernel<PackedDevice>("native"), table_params)};
 
 }  // namespace
 

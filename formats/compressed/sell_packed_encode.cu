@@ -439,23 +439,25 @@ void write_heads(const Context& context, const PlanArrays& arrays, SliceHead* he
 }
 
 template <class T, class V>
-void fill_packed(const Context& context, const Plan& plan, const PackedArrays<V>& a, const CsrMatrix<T>& csr,
-                 std::uint32_t* code, V* values) {
+void fill_packed(const Context& context, const Plan& plan, const PackedArrays<V>& a,
+                 const SparsityPattern& pattern, const T* from, std::uint32_t* code, V* values) {
   const cudaStream_t queue = device::stream(context);
   if (plan.slots > plan.rest)
     packed_fill_diagonals<<<blocks_of(plan.slices * 32), device::block_size, 0, queue>>>(
-        a, device_pattern(csr.pattern), csr.values, values);
+        a, device_pattern(pattern), from, values);
   if (plan.rest > 0)
     packed_fill_rest<<<blocks_of(plan.slices, plan_warps), plan_warps * 32, plan_warps * 4 * plan.room,
-                       queue>>>(a, device_pattern(csr.pattern), csr.values, code, values, plan.room);
+                       queue>>>(a, device_pattern(pattern), from, code, values, plan.room);
   PROTEAN_CUDA_CHECK(cudaGetLastError());
 }
 
-template void fill_packed<double, double>(const Context&, const Plan&, const PackedArrays<double>&,
-                                          const CsrMatrix<double>&, std::uint32_t*, double*);
-template void fill_packed<double, float>(const Context&, const Plan&, const PackedArrays<float>&,
-                                         const CsrMatrix<double>&, std::uint32_t*, float*);
-template void fill_packed<float, float>(const Context&, const Plan&, const PackedArrays<float>&,
-                                        const CsrMatrix<float>&, std::uint32_t*, float*);
+#define PROTEAN_FILL(T, V)                                                             \
+  template void fill_packed<T, V>(const Context&, const Plan&, const PackedArrays<V>&, \
+                                  const SparsityPattern&, const T*, std::uint32_t*, V*);
+PROTEAN_FILL(double, double)
+PROTEAN_FILL(double, float)
+PROTEAN_FILL(float, float)
+PROTEAN_FILL(std::uint8_t, std::uint8_t)
+#undef PROTEAN_FILL
 
 }  // namespace protean::formats::packed_device

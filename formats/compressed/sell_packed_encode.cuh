@@ -5,6 +5,7 @@
 #include <string>
 
 #include "formats/compressed/sell_packed_layout.cuh"
+#include "operators/narrow_values.hpp"
 
 namespace protean::formats::packed_device {
 
@@ -17,7 +18,7 @@ struct Plan {
 
   std::size_t bytes(std::int64_t rows, std::size_t value_bytes) const {
     return static_cast<std::size_t>(slices) * sizeof(SliceHead) + static_cast<std::size_t>(units) * 32 +
-           static_cast<std::size_t>(slots) * height * value_bytes +
+           detail::value_array_bytes(slots * height, value_bytes) +
            (sorted ? static_cast<std::size_t>(rows) * 4 : 0);
   }
 };
@@ -45,9 +46,10 @@ struct PlanArrays {
 // Heads, keys and masks.
 void write_heads(const Context& context, const PlanArrays& arrays, SliceHead* heads, std::uint32_t* code);
 
-// Everything else. `a` views the arrays, of which code and values are written.
+// Everything else: code, and values from the values `from` of the pattern in the order of CSR. `a` views the arrays;
+// its values are not read.
 template <class T, class V>
-void fill_packed(const Context& context, const Plan& plan, const PackedArrays<V>& a, const CsrMatrix<T>& csr,
-                 std::uint32_t* code, V* values);
+void fill_packed(const Context& context, const Plan& plan, const PackedArrays<V>& a,
+                 const SparsityPattern& pattern, const T* from, std::uint32_t* code, V* values);
 
 }  // namespace protean::formats::packed_device

@@ -213,12 +213,14 @@ void FillOf(const std::uint32_t* code, const unsigned char* places, const RowPtr
 template <class T, class V>
 void Fill(const std::uint32_t* code, const unsigned char* places, const SparsityPattern& pattern,
           const T* from, std::int64_t begin, std::int64_t end, V* to) {
-  // More than second-level caches hold.
+  // More than second-level caches hold. Eight bytes are less than a store past the caches writes.
+  constexpr bool wide = sizeof(V) > 1;
   const bool past_caches =
+      wide &&
       (pattern.row_ptr[end] - pattern.row_ptr[begin]) * static_cast<std::int64_t>(sizeof(V)) > 4 << 20;
   pattern.row_ptr.visit([&](auto* row_ptr) HWY_ATTR {
     if (past_caches)
-      FillOf<T, true>(code, places, row_ptr, pattern, from, begin, end, to);
+      FillOf<T, wide>(code, places, row_ptr, pattern, from, begin, end, to);
     else
       FillOf<T, false>(code, places, row_ptr, pattern, from, begin, end, to);
   });
@@ -236,6 +238,10 @@ void FillF64F32(const std::uint32_t* code, const unsigned char* places, const Sp
                 const double* from, std::int64_t begin, std::int64_t end, float* to) {
   Fill(code, places, pattern, from, begin, end, to);
 }
+void FillU8(const std::uint32_t* code, const unsigned char* places, const SparsityPattern& pattern,
+            const std::uint8_t* from, std::int64_t begin, std::int64_t end, std::uint8_t* to) {
+  Fill(code, places, pattern, from, begin, end, to);
+}
 
 }  // namespace
 }  // namespace HWY_NAMESPACE
@@ -247,6 +253,7 @@ namespace protean::formats::packed {
 HWY_EXPORT(FillF64);
 HWY_EXPORT(FillF32);
 HWY_EXPORT(FillF64F32);
+HWY_EXPORT(FillU8);
 
 void fill_values(const std::uint32_t* code, const unsigned char* places, const SparsityPattern& pattern,
                  const double* from, std::int64_t begin, std::int64_t end, double* values) {
@@ -259,6 +266,10 @@ void fill_values(const std::uint32_t* code, const unsigned char* places, const S
 void fill_values(const std::uint32_t* code, const unsigned char* places, const SparsityPattern& pattern,
                  const double* from, std::int64_t begin, std::int64_t end, float* values) {
   HWY_DYNAMIC_DISPATCH(FillF64F32)(code, places, pattern, from, begin, end, values);
+}
+void fill_values(const std::uint32_t* code, const unsigned char* places, const SparsityPattern& pattern,
+                 const std::uint8_t* from, std::int64_t begin, std::int64_t end, std::uint8_t* values) {
+  HWY_DYNAMIC_DISPATCH(FillU8)(code, places, pattern, from, begin, end, values);
 }
 }  // namespace protean::formats::packed
 #endif

@@ -174,29 +174,64 @@ HWY_INLINE Eight<T> permute(std::uint32_t index, unsigned mask, const T* low, co
 }
 #endif
 
+// How eight values are read.
+template <class T>
+struct Loaded {
+  template <class V>
+  HWY_INLINE Eight<T> read(const V* values) const {
+    return Eight<T>::load(values);
+  }
+};
+
+// Values of a table, one after another: as for x, twice as fast as a gather on several processors.
+struct LookedUp {
+  HWY_INLINE Eight<double> read(const TableValues& values) const {
+    const std::uint8_t* p = values.place;
+    const double* t = values.table;
+    return from_scalars(t[p[0]], t[p[1]], t[p[2]], t[p[3]], t[p[4]], t[p[5]], t[p[6]], t[p[7]]);
+  }
+};
+
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3
+// A table of up to 16 values in two registers.
+struct InRegisters {
+  __m512d low, high;
+  explicit HWY_INLINE InRegisters(const double* table)
+      : low(_mm512_loadu_pd(table)), high(_mm512_loadu_pd(table + 8)) {}
+  HWY_INLINE Eight<double> read(const TableValues& values) const {
+    Eight<double> r;
+    const __m512i at = _mm512_cvtepu8_epi64(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(values.place)));
+    r.v[0].raw = _mm512_permutex2var_pd(low, at, high);
+    return r;
+  }
+};
+constexpr int in_registers = 16;
+#endif
+
 // Values are read once and in order, but the hardware's prefetch stops at each 4 KiB page.
-template <class T, class V>
-HWY_INLINE Eight<T> next_values(const V*& values) {
-  hwy::Prefetch(reinterpret_cast<const char*>(values) + 4096);
-  const auto v = Eight<T>::load(values);
+template <class T, class Read, class Values>
+HWY_INLINE Eight<T> next_values(const Read& how, Values& values) {
+  hwy::Prefetch(reinterpret_cast<const char*>(stored_at(values)) + 4096);
+  const Eight<T> v = how.read(values);
   values += height;
   return v;
 }
 
 // Adds the next values times x to `to`. In deterministic mode there is only one sum, and it is added to that.
-template <bool ordered, class T, class V>
-HWY_INLINE void AddSlot(Eight<T>& sum, Eight<T>& to, const V*& values, const unsigned char*& entries,
-                        const Eight<T>& x) {
+template <bool ordered, class T, class Read, class Values>
+HWY_INLINE void AddSlot(const Read& how, Eight<T>& sum, Eight<T>& to, Values& values,
+                        const unsigned char*& entries, const Eight<T>& x) {
   if constexpr (ordered)
-    sum.add_fused(*entries++, next_values<T>(values), x);
+    sum.add_fused(*entries++, next_values<T>(how, values), x);
   else
-    to.add_product(next_values<T>(values), x);
+    to.add_product(next_values<T>(how, values), x);
 }
 
-template <class T, bool with_dot, bool ordered = false, class V>
-T ProductOf(const Part<V>& part, T alpha, const T* HWY_RESTRICT x, T beta, T* HWY_RESTRICT y) {
+template <class T, bool with_dot, bool ordered = false, class V, class Read>
+T ProductOf(const Part<V>& part, const Read how, T alpha, const T* HWY_RESTRICT x, T beta,
+            T* HWY_RESTRICT y) {
   const std::uint32_t* code = part.code;
-  const V* values = part.values;
+  ValuesPointer<V> values = part.values;
   const unsigned char* entries = part.entries;
   const auto scale = Eight<T>::all(alpha), keep = Eight<T>::all(beta);
   auto dots = Eight<T>::zero();
@@ -213,13 +248,13 @@ T ProductOf(const Part<V>& part, T alpha, const T* HWY_RESTRICT x, T beta, T* HW
         b = code[1];
         code += header_words;
         for (unsigned n = a & 255; n > 0; --n, ++code)
-          AddSlot<ordered>(sum, sum, values, entries, Eight<T>::load(x + code[0]));
+          AddSlot<ordered>(how, sum, sum, values, entries, Eight<T>::load(x + code[0]));
         for (unsigned n = a >> 8 & 255; n > 0; --n, code += group_words[pair]) {
           const T *p = x + code[0], *q = p + (code[2] & 0xffff);
           const auto index = indices(code[1], T());
           const unsigned mask = code[2] >> 16 & 255;
           for (unsigned run = code[2] >> 24; run > 0; --run, ++p, ++q)
-            AddSlot<ordered>(sum, other, values, entries, permute(index, mask, p, q));
+            AddSlot<ordered>(how, sum, other, values, entries, permute(index, mask, p, q));
         }
         for (unsigned n = a >> 16 & 255; n > 0; --n, code += group_words[quad]) {
           const T *p = x + code[0], *q = p + (code[2] & 0xffff), *r = p + (code[2] >> 16),
@@ -227,24 +262,24 @@ T ProductOf(const Part<V>& part, T alpha, const T* HWY_RESTRICT x, T beta, T* HW
           const auto index = indices(code[1], T());
           const unsigned low = code[3] >> 16 & 255, high = code[3] >> 24;
           for (unsigned run = code[4]; run > 0; --run, ++p, ++q, ++r, ++s)
-            AddSlot<ordered>(sum, other, values, entries, permute(index, low, high, p, q, r, s));
+            AddSlot<ordered>(how, sum, other, values, entries, permute(index, low, high, p, q, r, s));
         }
         for (unsigned n = a >> 24; n > 0; --n, code += group_words[near]) {
           const T* p = x + code[0];
           const auto* o = reinterpret_cast<const unsigned char*>(code + 1);
           AddSlot<ordered>(
-              sum, sum, values, entries,
+              how, sum, sum, values, entries,
               from_scalars(p[o[0]], p[o[1]], p[o[2]], p[o[3]], p[o[4]], p[o[5]], p[o[6]], p[o[7]]));
         }
         for (unsigned n = b & 255; n > 0; --n, code += group_words[far]) {
           const T* p = x + code[0];
           const std::uint32_t* o = code + 1;
-          AddSlot<ordered>(sum, sum, values, entries,
+          AddSlot<ordered>(how, sum, sum, values, entries,
                            from_scalars(p[o[0] & 0xffff], p[o[0] >> 16], p[o[1] & 0xffff], p[o[1] >> 16],
                                         p[o[2] & 0xffff], p[o[2] >> 16], p[o[3] & 0xffff], p[o[3] >> 16]));
         }
         for (unsigned n = b >> 8 & 255; n > 0; --n, code += group_words[wide])
-          AddSlot<ordered>(sum, sum, values, entries,
+          AddSlot<ordered>(how, sum, sum, values, entries,
                            from_scalars(x[code[0]], x[code[1]], x[code[2]], x[code[3]], x[code[4]],
                                         x[code[5]], x[code[6]], x[code[7]]));
       } while ((b >> 24) == 0);
@@ -279,22 +314,30 @@ T ProductOf(const Part<V>& part, T alpha, const T* HWY_RESTRICT x, T beta, T* HW
   return dot_of_rest;
 }
 
-template <class T, class V>
-T Product(const Part<V>& part, T alpha, const T* x, T beta, T* y, bool with_dot) {
-  if (part.ordered) return ProductOf<T, false, true>(part, alpha, x, beta, y);
-  return with_dot ? ProductOf<T, true>(part, alpha, x, beta, y)
-                  : ProductOf<T, false>(part, alpha, x, beta, y);
+template <class T, class V, class Read>
+T Product(const Part<V>& part, const Read& how, T alpha, const T* x, T beta, T* y, bool with_dot) {
+  if (part.ordered) return ProductOf<T, false, true>(part, how, alpha, x, beta, y);
+  return with_dot ? ProductOf<T, true>(part, how, alpha, x, beta, y)
+                  : ProductOf<T, false>(part, how, alpha, x, beta, y);
 }
 double ProductF64(const Part<double>& part, double alpha, const double* x, double beta, double* y,
                   bool with_dot) {
-  return Product(part, alpha, x, beta, y, with_dot);
+  return Product(part, Loaded<double>(), alpha, x, beta, y, with_dot);
 }
 float ProductF32(const Part<float>& part, float alpha, const float* x, float beta, float* y, bool with_dot) {
-  return Product(part, alpha, x, beta, y, with_dot);
+  return Product(part, Loaded<float>(), alpha, x, beta, y, with_dot);
 }
 double ProductF32F64(const Part<float>& part, double alpha, const double* x, double beta, double* y,
                      bool with_dot) {
-  return Product(part, alpha, x, beta, y, with_dot);
+  return Product(part, Loaded<double>(), alpha, x, beta, y, with_dot);
+}
+double ProductTableF64(const Part<std::uint8_t>& part, double alpha, const double* x, double beta, double* y,
+                       bool with_dot) {
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3
+  if (part.values.size <= in_registers)
+    return Product(part, InRegisters(part.values.table), alpha, x, beta, y, with_dot);
+#endif
+  return Product(part, LookedUp(), alpha, x, beta, y, with_dot);
 }
 
 }  // namespace HWY_NAMESPACE
@@ -306,6 +349,7 @@ namespace protean::formats::packed {
 HWY_EXPORT(ProductF64);
 HWY_EXPORT(ProductF32);
 HWY_EXPORT(ProductF32F64);
+HWY_EXPORT(ProductTableF64);
 
 double product(const Part<double>& part, double alpha, const double* x, double beta, double* y,
                bool with_dot) {
@@ -317,6 +361,10 @@ float product(const Part<float>& part, float alpha, const float* x, float beta, 
 double product(const Part<float>& part, double alpha, const double* x, double beta, double* y,
                bool with_dot) {
   return HWY_DYNAMIC_DISPATCH(ProductF32F64)(part, alpha, x, beta, y, with_dot);
+}
+double product(const Part<std::uint8_t>& part, double alpha, const double* x, double beta, double* y,
+               bool with_dot) {
+  return HWY_DYNAMIC_DISPATCH(ProductTableF64)(part, alpha, x, beta, y, with_dot);
 }
 }  // namespace protean::formats::packed
 #endif

@@ -16,11 +16,11 @@ struct PackedRows : PackedArrays<V> {
     const SliceHead head = read_head(this->heads, p >> shift);
     const SliceCode c = slice_code(head, this->code);
     const int lane = threadIdx.x % 32;
-    const V* v = this->values + std::int64_t{head.first_slot} * height + lane;
+    ValuesPointer<V> v = this->values + (std::int64_t{head.first_slot} * height + lane);
     // Slots with offsets wait for two loads, one after the other. The slice is prefetched meanwhile.
     if (rest == Rest::offsets && split == 1) {
       const int all = head.diagonal + head.near + head.far + head.wide;
-      prefetch_lines(v - lane, v - lane + all * height, lane, 32);
+      prefetch_lines(stored_at(v - lane), stored_at(v + (all * height - lane)), lane, 32);
       prefetch_lines(c.near, c.wide + head.wide * height, lane, 32);
     }
     T sum = 0;
@@ -30,7 +30,7 @@ struct PackedRows : PackedArrays<V> {
 #pragma unroll 4
       for (int k = part; k < head.diagonal; k += split) {
         const int2 slot = __ldg(c.diagonal + k);
-        const T value = __ldcs(v + k * height);
+        const T value = stream_value(v + k * height);
         if (static_cast<unsigned>(slot.y) >> lane & 1) sum += value * __ldg(from + slot.x);
       }
     } else {
@@ -40,7 +40,8 @@ struct PackedRows : PackedArrays<V> {
       for (int k = 2 * part; k < head.diagonal; k += 2 * split) {
         const int4 slots = __ldg(reinterpret_cast<const int4*>(c.diagonal + k));
         const bool two = k + 1 < head.diagonal;
-        const T first = __ldcs(v + k * height), second = two ? __ldcs(v + (k + 1) * height) : V(0);
+        const T first = stream_value(v + k * height),
+                second = two ? stream_value(v + (k + 1) * height) : T(0);
         if (static_cast<unsigned>(slots.y) >> lane & 1) sum += first * __ldg(from + slots.x);
         if (two && static_cast<unsigned>(slots.w) >> lane & 1) sum += second * __ldg(from + slots.z);
       }
@@ -53,7 +54,7 @@ struct PackedRows : PackedArrays<V> {
       unsigned offsets = __ldcs(reinterpret_cast<const unsigned*>(c.near + k * height) + lane);
       T value[4];
 #pragma unroll
-      for (int i = 0; i < 4; ++i) value[i] = __ldcs(v + (k + i) * height);
+      for (int i = 0; i < 4; ++i) value[i] = stream_value(v + (k + i) * height);
 #pragma unroll
       for (int i = 0; i < 4; ++i, offsets >>= 8)
         if (const unsigned offset = offsets & 255; offset != 255)
@@ -61,19 +62,19 @@ struct PackedRows : PackedArrays<V> {
     }
     for (int k = fours + part; k < head.near; k += split)
       if (const int offset = __ldcs(c.near + k * height + lane); offset != 255)
-        sum += T(__ldcs(v + k * height)) * __ldg(x + __ldg(c.base + k) + offset);
+        sum += T(stream_value(v + k * height)) * __ldg(x + __ldg(c.base + k) + offset);
     v += head.near * height;
 #pragma unroll 4
     for (int k = part; k < head.far; k += split) {
       const int offset = __ldcs(c.far + k * height + lane);
-      const T value = __ldcs(v + k * height);
+      const T value = stream_value(v + k * height);
       if (offset != 65535) sum += value * __ldg(x + __ldg(c.base + head.near + k) + offset);
     }
     v += head.far * height;
 #pragma unroll 4
     for (int k = part; k < head.wide; k += split) {
       const std::int32_t col = __ldcs(c.wide + k * height + lane);
-      const T value = __ldcs(v + k * height);
+      const T value = stream_value(v + k * height);
       if (col >= 0) sum += value * __ldg(x + col);
     }
     return sum;
@@ -81,7 +82,7 @@ struct PackedRows : PackedArrays<V> {
 
   // The slots that are not diagonal, one after another. They take no registers while diagonals are read.
   template <int split>
-  __device__ T few_sum(const SliceHead& head, const SliceCode& c, const V* v, int lane, int part,
+  __device__ T few_sum(const SliceHead& head, const SliceCode& c, ValuesPointer<V> v, int lane, int part,
                        const T* x) const {
     T sum = 0;
     const int based = head.near + head.far, all = based + head.wide;
@@ -97,7 +98,7 @@ struct PackedRows : PackedArrays<V> {
       } else {
         col = c.wide[(k - based) * height + lane];
       }
-      if (col >= 0) sum += T(__ldcs(v + k * height)) * __ldg(x + col);
+      if (col >= 0) sum += T(stream_value(v + k * height)) * __ldg(x + col);
     }
     return sum;
   }
@@ -159,6 +160,8 @@ template void multiply_packed<double, double>(const Context&, const PackedArrays
                                               const double*, double, double*, double*);
 template void multiply_packed<double, float>(const Context&, const PackedArrays<float>&, Launch, double,
                                              const double*, double, double*, double*);
+template void multiply_packed<double, std::uint8_t>(const Context&, const PackedArrays<std::uint8_t>&, Launch,
+                                                    double, const double*, double, double*, double*);
 template void multiply_packed<float, float>(const Context&, const PackedArrays<float>&, Launch, float,
                                             const float*, float, float*, float*);
 

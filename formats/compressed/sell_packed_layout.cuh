@@ -2,6 +2,7 @@
 // folder, CUDA only. sell_packed.cu describes it.
 #pragma once
 #include "formats/engines/view/device_rows.cuh"
+#include "formats/engines/view/table_values.hpp"
 
 namespace protean::formats::packed_device {
 
@@ -57,13 +58,31 @@ __host__ __device__ inline int near_place(int slots, int slot, int lane) {
   return slot < slots / 4 * 4 ? slot / 4 * (4 * height) + lane * 4 + slot % 4 : slot * height + lane;
 }
 
-template <class T>
+// Values as they are, or a place in a table, which all products read and which stays in the first-level cache.
+template <class V>
+__device__ inline V read_value(const V* value) {
+  return __ldg(value);
+}
+__device__ inline double read_value(const TableValues& value) {
+  return __ldg(value.table + __ldg(value.place));
+}
+// The same for what is read once.
+template <class V>
+__device__ inline V stream_value(const V* value) {
+  return __ldcs(value);
+}
+__device__ inline double stream_value(const TableValues& value) {
+  return __ldg(value.table + __ldcs(value.place));
+}
+
+// V: what values are stored as.
+template <class V>
 struct PackedArrays {
   std::int64_t rows, slices;
   int group;  // b
   const SliceHead* heads;
   const std::uint32_t* code;
-  const T* values;
+  ValuesPointer<V> values;
   const std::int32_t* perm;
 
   __host__ __device__ std::int64_t positions() const { return rows; }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/csr.hpp"
+#include "formats/engines/view/table_values.hpp"
 
 namespace protean::formats::packed {
 
@@ -128,8 +129,8 @@ void walk(const std::uint32_t* code, std::int64_t begin, std::int64_t end, Windo
 }
 
 // The same with slot(columns, mask, values) for all slots.
-template <class T, class WindowBegins, class SliceBegins, class Slot, class SliceEnds>
-void decode(const std::uint32_t* code, const T* values, std::int64_t begin, std::int64_t end,
+template <class Values, class WindowBegins, class SliceBegins, class Slot, class SliceEnds>
+void decode(const std::uint32_t* code, Values values, std::int64_t begin, std::int64_t end,
             WindowBegins window_begins, SliceBegins slice_begins, Slot slot, SliceEnds slice_ends) {
   walk(
       code, begin, end, window_begins, slice_begins,
@@ -198,6 +199,9 @@ void fill_values(const std::uint32_t* code, const unsigned char* places, const S
 // The same rounded to float.
 void fill_values(const std::uint32_t* code, const unsigned char* places, const SparsityPattern& pattern,
                  const double* from, std::int64_t begin, std::int64_t end, float* values);
+// The same with bytes: places in a table, in which place 0 is 0.
+void fill_values(const std::uint32_t* code, const unsigned char* places, const SparsityPattern& pattern,
+                 const std::uint8_t* from, std::int64_t begin, std::int64_t end, std::uint8_t* values);
 
 // Larger than every column of a matrix.
 constexpr std::int32_t no_column = 0x7fffffff;
@@ -313,12 +317,12 @@ class Encoder {
   bool at_the_end_ = false;  // the end of x changed a code of this slice
 };
 
-// One part of a product: whole windows, rows begin .. end - 1. V: the type of the values, of which products are in
-// double or in the same type.
+// One part of a product: whole windows, rows begin .. end - 1. V: what values are stored as. Products are in double or
+// in the same type.
 template <class V>
 struct Part {
   const std::uint32_t* code;
-  const V* values;
+  ValuesPointer<V> values;
   std::int64_t begin, end;
   // entries: the lanes of each slot of an ordered code that hold entries. ordered: add as in deterministic
   // mode: fused, nothing if there is no entry, no dot product.
@@ -331,5 +335,7 @@ double product(const Part<double>& part, double alpha, const double* x, double b
                bool with_dot);
 float product(const Part<float>& part, float alpha, const float* x, float beta, float* y, bool with_dot);
 double product(const Part<float>& part, double alpha, const double* x, double beta, double* y, bool with_dot);
+double product(const Part<std::uint8_t>& part, double alpha, const double* x, double beta, double* y,
+               bool with_dot);
 
 }  // namespace protean::formats::packed

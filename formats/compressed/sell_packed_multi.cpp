@@ -25,7 +25,7 @@ using lanes::HWY_NAMESPACE::few_widths;
 template <class V>
 struct PackedPlace {
   const std::uint32_t* code;
-  const V* values;
+  ValuesPointer<V> values;
   const unsigned char* entries;
 };
 
@@ -35,14 +35,15 @@ template <class T>
 struct DecodedSlice {
   std::vector<Decoded> groups;  // mask: also without the rows that have ended
   const T* values = nullptr;
-  std::vector<T> widened;  // the values, if they are stored in float and the vectors are in double
+  std::vector<T> widened;                  // the values, if they are not stored as T
   const unsigned char* entries = nullptr;  // for each slot, in deterministic mode
 };
 
 // Reads a slice and moves `at` behind it.
 template <class T, class V>
 HWY_NOINLINE void decode_slice(bool ordered, PackedPlace<V>& at, DecodedSlice<T>& slice) {
-  const V* const first = at.values;
+  const ValuesPointer<V> first = at.values;
+  std::int64_t count = 0;
   slice.groups.clear(), slice.entries = at.entries;
   for (bool last = false; !last;) {
     const ChunkHeader header = read_header(at.code);
@@ -53,13 +54,16 @@ HWY_NOINLINE void decode_slice(bool ordered, PackedPlace<V>& at, DecodedSlice<T>
         Decoded& group = slice.groups.back();
         group.mask &= header.live;
         at.code += group_words[static_cast<std::size_t>(kind)];
-        at.values += group.run * height, at.entries += ordered ? group.run : 0;
+        count += group.run * height, at.entries += ordered ? group.run : 0;
       }
   }
-  if constexpr (std::is_same_v<T, V>)
+  at.values += count;
+  if constexpr (std::is_same_v<T, V>) {
     slice.values = first;
-  else
-    slice.widened.assign(first, at.values), slice.values = slice.widened.data();
+  } else {
+    slice.widened.resize(static_cast<std::size_t>(count)), slice.values = slice.widened.data();
+    for (std::int64_t k = 0; k < count; ++k) slice.widened[static_cast<std::size_t>(k)] = first[k];
+  }
 }
 
 // Adds the slots of a slice to the sums of its rows, for W vectors from `first` on.
@@ -112,6 +116,7 @@ void packed_rows_of(const Part<V>& part, const MultiTask<T>& t) {
 void multi_f64(const Part<double>& part, const MultiTask<double>& t) { packed_rows_of(part, t); }
 void multi_f32(const Part<float>& part, const MultiTask<float>& t) { packed_rows_of(part, t); }
 void multi_f32_f64(const Part<float>& part, const MultiTask<double>& t) { packed_rows_of(part, t); }
+void multi_table_f64(const Part<std::uint8_t>& part, const MultiTask<double>& t) { packed_rows_of(part, t); }
 
 }  // namespace
 }  // namespace HWY_NAMESPACE
@@ -124,6 +129,7 @@ namespace {
 HWY_EXPORT(multi_f64);
 HWY_EXPORT(multi_f32);
 HWY_EXPORT(multi_f32_f64);
+HWY_EXPORT(multi_table_f64);
 }  // namespace
 
 void multi_product(const Part<double>& part, const MultiTask<double>& task) {
@@ -134,6 +140,9 @@ void multi_product(const Part<float>& part, const MultiTask<float>& task) {
 }
 void multi_product(const Part<float>& part, const MultiTask<double>& task) {
   HWY_DYNAMIC_DISPATCH(multi_f32_f64)(part, task);
+}
+void multi_product(const Part<std::uint8_t>& part, const MultiTask<double>& task) {
+  HWY_DYNAMIC_DISPATCH(multi_table_f64)(part, task);
 }
 
 }  // namespace protean::formats::packed

@@ -10,22 +10,22 @@ __device__ inline void for_products(const PackedArrays<V>& a, std::int64_t p, in
   const SliceHead head = read_head(a.heads, p >> shift);
   const SliceCode c = slice_code(head, a.code);
   const int lane = static_cast<int>(p % height);
-  const V* values = a.values + std::int64_t{head.first_slot} * height + lane;
+  ValuesPointer<V> values = a.values + (std::int64_t{head.first_slot} * height + lane);
   const std::int32_t start = a.group_start(a.row(p));
 #pragma unroll 2
   for (int k = 0; k < head.diagonal; ++k, values += height) {
     const int2 slot = __ldg(c.diagonal + k);
-    if (static_cast<unsigned>(slot.y) >> lane & 1) f(start + slot.x, __ldg(values));
+    if (static_cast<unsigned>(slot.y) >> lane & 1) f(start + slot.x, read_value(values));
   }
 #pragma unroll 2
   for (int k = 0; k < head.near; ++k, values += height)
     if (const int offset = c.near[near_place(head.near, k, lane)]; offset != 255)
-      f(__ldg(c.base + k) + offset, __ldg(values));
+      f(__ldg(c.base + k) + offset, read_value(values));
   for (int k = 0; k < head.far; ++k, values += height)
     if (const int offset = c.far[k * height + lane]; offset != 65535)
-      f(__ldg(c.base + head.near + k) + offset, __ldg(values));
+      f(__ldg(c.base + head.near + k) + offset, read_value(values));
   for (int k = 0; k < head.wide; ++k, values += height)
-    if (const std::int32_t col = c.wide[k * height + lane]; col >= 0) f(col, __ldg(values));
+    if (const std::int32_t col = c.wide[k * height + lane]; col >= 0) f(col, read_value(values));
 }
 
 template <class T, class V>
@@ -40,6 +40,9 @@ template void multi_packed_on_device<double, double>(const Context&, const Packe
 template void multi_packed_on_device<double, float>(const Context&, const PackedArrays<float>&, double,
                                                     const MultiVectorView<const double>&, double,
                                                     const MultiVectorView<double>&);
+template void multi_packed_on_device<double, std::uint8_t>(const Context&, const PackedArrays<std::uint8_t>&,
+                                                           double, const MultiVectorView<const double>&,
+                                                           double, const MultiVectorView<double>&);
 template void multi_packed_on_device<float, float>(const Context&, const PackedArrays<float>&, float,
                                                    const MultiVectorView<const float>&, float,
                                                    const MultiVectorView<float>&);

@@ -9,5 +9,6 @@ namespace protean::formats::packed {
 void multi_product(const Part<double>& part, const MultiTask<double>& task);
 void multi_product(const Part<float>& part, const MultiTask<float>& task);
 void multi_product(const Part<float>& part, const MultiTask<double>& task);
+void multi_product(const Part<std::uint8_t>& part, const MultiTask<double>& task);
 
 }  // namespace protean::formats::packed

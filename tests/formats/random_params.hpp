@@ -37,8 +37,9 @@ inline FormatParams random_params(const FormatEntry& format, std::mt19937& rando
 // The same with parameter `values` of a kernel that has it.
 inline FormatParams random_params(const FormatEntry& format, const Kernel& kernel, std::mt19937& random) {
   FormatParams params = random_params(format, random);
-  constexpr std::string_view words[] = {"auto", "double", "float"};
-  if (detail::has_float_values(kernel)) params.set("values", std::string(words[random() % 3]));
+  constexpr std::string_view words[] = {"auto", "double", "float", "dictionary"};
+  if (detail::has_float_values(kernel))
+    params.set("values", std::string(words[random() % (detail::has_dictionary(kernel) ? 4 : 3)]));
   return params;
 }
 

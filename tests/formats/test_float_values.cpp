@@ -1,8 +1,6 @@
 // Values in float next to vectors in double (parameter `values`): the same bits if float rounds nothing, refusals if
 // float does not hold a number, and new values. The contract of test_formats.cpp has products of rounded values.
 #include <algorithm>
-#include <cmath>
-#include <cstring>
 #include <limits>
 #include <random>
 #include <string>
@@ -14,78 +12,17 @@
 #include "formats/choose.hpp"
 #include "formats/survey.hpp"
 #include "gtest/gtest.h"
-#include "operators/multi_product.hpp"
 #include "operators/narrow_values.hpp"
 #include "operators/policy/builtin_machine.hpp"
-#include "support/battery.hpp"
-#include "support/multi.hpp"
-#include "support/oracle.hpp"
-#include "support/space.hpp"
+#include "support/stored_values.hpp"
 #include "support/text.hpp"
 
 namespace protean::test {
 namespace {
 
-CsrMatrix<double> with_values(const CsrMatrix<double>& csr, const std::vector<double>& values) {
-  const auto kept = std::make_shared<std::vector<double>>(values);
-  return {csr.pattern, kept->data(), kept};
-}
-std::vector<double> values_of(const CsrMatrix<double>& csr) {
-  return {csr.values, csr.values + csr.nonzeros()};
-}
-CsrMatrix<double> scaled(const CsrMatrix<double>& csr, double factor) {
-  std::vector<double> values = values_of(csr);
-  for (double& value : values) value *= factor;
-  return with_values(csr, values);
-}
-FormatParams in(const char* word) { return {{"values", word}}; }
+std::vector<StoredWay> ways() { return ways_with(detail::has_float_values); }
 
-bool same_bits(const std::vector<double>& a, const std::vector<double>& b) {
-  return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), 8 * a.size()) == 0);
-}
-
-// All products of a matrix, one after another. several: also with several vectors.
-std::vector<double> products(const AssembledMatrix<double>& A, bool several = true) {
-  const ContextPtr& context = A.context();
-  const auto rows = static_cast<std::size_t>(A.rows());
-  const Placed<double> x(context, sample_vector<double>(A.cols(), 4));
-  Placed<double> y(context, sample_vector<double>(A.rows(), 5));
-  std::vector<double> all;
-  const auto keep = [&](const std::vector<double>& some) { all.insert(all.end(), some.begin(), some.end()); };
-  for (const double beta : {0.75, 0.0}) A.apply(1.25, x.read(), beta, y.view()), keep(y.fetch());
-  A.apply(x.read(), y.view()), keep(y.fetch());
-  if (A.rows() == A.cols()) {
-    Placed<double> dot(context, {0.0});
-    apply_dot<double>(A, x.read(), y.view(), dot.data());
-    keep(y.fetch()), keep(dot.fetch());
-  }
-  if (!several) return all;
-  constexpr std::int64_t k = 3;
-  std::vector<double> entries(static_cast<std::size_t>(A.cols() * k));
-  for (std::size_t i = 0; i < entries.size(); ++i) entries[i] = std::sin(static_cast<double>(i));
-  const Space space = context->space();
-  Placed<double> X(context, entries), Y(context, std::vector<double>(rows * k));
-  multi_apply<double>(A, 1.0, {X.data(), A.cols(), k, k, VectorLayout::interleaved, space}, 0.0,
-                      {Y.data(), A.rows(), k, k, VectorLayout::interleaved, space});
-  keep(Y.fetch());
-  return all;
-}
-
-struct Way {
-  const FormatEntry* format;
-  const Kernel* kernel;
-  Space space;
-};
-std::vector<Way> ways() {
-  std::vector<Way> list;
-  for (const FormatEntry* format : catalogue())
-    for (const Space space : {Space::host, Space::device})
-      for (const Kernel& kernel : kernels_in(*format, space))
-        if (detail::has_float_values(kernel)) list.push_back({format, &kernel, space});
-  return list;
-}
-
-class FloatValues : public testing::TestWithParam<Way> {
+class FloatValues : public testing::TestWithParam<StoredWay> {
  protected:
   void SetUp() override {
     context_ = test_context(GetParam().space);
@@ -252,12 +189,7 @@ TEST_P(FloatValues, AreThoseOfVectorsInFloat) {
   EXPECT_THROW((void)make_matrix(*GetParam().format, csr, context_, in("double")), BadArgument);
 }
 
-INSTANTIATE_TEST_SUITE_P(Catalogue, FloatValues, testing::ValuesIn(ways()), [](const auto& way) {
-  std::string name = std::string(way.param.format->id) + "__" + std::string(to_string(way.param.space)) +
-                     "_" + std::string(way.param.kernel->name);
-  std::ranges::replace(name, '-', '_');
-  return name;
-});
+INSTANTIATE_TEST_SUITE_P(Catalogue, FloatValues, testing::ValuesIn(ways()), name_of);
 
 TEST(FloatValuesOfFormats, OthersNameTheFormatsThatHaveThem) {
   std::string names;

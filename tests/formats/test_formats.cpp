@@ -33,6 +33,7 @@ struct Case {
 // The words of parameter `values` next to the default, of kernels that have it.
 std::vector<std::string_view> words_of_values(const Kernel& kernel) {
   if (!detail::has_float_values(kernel)) return {""};
+  if (detail::has_dictionary(kernel)) return {"", "double", "float", "dictionary"};
   return {"", "double", "float"};
 }
 
@@ -101,10 +102,10 @@ class Format : public testing::TestWithParam<Case> {
     return GetParam().values.empty() ? FormatParams()
                                      : FormatParams{{"values", std::string(GetParam().values)}};
   }
-  // Parameter values: double is for vectors in double.
+  // Words double and dictionary are for vectors in double.
   template <class T>
   static bool has_values_of() {
-    return sizeof(T) == 8 || GetParam().values != "double";
+    return sizeof(T) == 8 || (GetParam().values != "double" && GetParam().values != "dictionary");
   }
   // The matrix, with values that float rounds if they are to be stored in float.
   template <class T>
@@ -260,6 +261,7 @@ TEST_P(Format, ToCsrIsTheInverseAndBytesAreAsAdmitted) {
     EXPECT_EQ(matrix->bytes(), admit(placed(context_, csr).pattern, matrix->float_values() ? 4 : 8).bytes);
     if (GetParam().values == "float") { EXPECT_TRUE(matrix->float_values()); }
     if (GetParam().values == "double") { EXPECT_FALSE(matrix->float_values()); }
+    EXPECT_EQ(matrix->has_value_table(), GetParam().values == "dictionary");
   }
 }
 

@@ -94,7 +94,7 @@ class Report:
     order: str
     format_reason: str
     values: str
-    """How values were stored at the end: "double", "float (exact)" or "float (rounded)"."""
+    """How values were stored at the end: "double", "dictionary", "float (exact)" or "float (rounded)"."""
     values_reason: str
     choice: dict[str, str]
     """Of format ``auto``: what it wanted, why that was refused (empty if it was not), what it took. Else empty."""
