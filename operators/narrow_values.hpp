@@ -14,7 +14,7 @@ namespace protean {
 // The parameter of kernels that can store values in float next to vectors in double (docs/precision.md). Products read
 // fewer bytes; arithmetic and vectors stay in double.
 //   auto    float if it holds every value exactly, which gives the same bits of every product; otherwise double. Never
-//           float in format csr, which computes with the caller's array
+//           float in format csr, which computes with the caller's array. A dictionary where dictionary_rule() says so
 //   double  as the vectors
 //   float   rounded to float. The matrix is then the rounded one, also for to_csr(). A Matrix, and so every
 //           LinearSystem, keeps the given one, and its solves end by that (HasGivenMatrix)
@@ -36,7 +36,7 @@ inline constexpr ParamDoc table_param{
     .doc =
         "how values are stored next to vectors in double: float: rounded, so a solve corrects its residual with the "
         "values that were given; dictionary: a byte each, for at most 256 distinct values; auto: in float if that "
-        "rounds none, and not in csr",
+        "rounds none, and not in csr, or in a dictionary where that is faster",
     .default_value = "auto",
     .choices = "auto|double|float|dictionary"};
 inline constexpr ParamDoc table_params[] = {table_param};
@@ -48,6 +48,14 @@ namespace detail {
 bool has_float_values(const Kernel& kernel) noexcept;
 // Whether the parameter has the word dictionary.
 bool has_dictionary(const Kernel& kernel) noexcept;
+
+// When `values: auto` takes a dictionary: the matrix has at most that many distinct values, 0.0 among them, and at least
+// that many entries. most_values 0: never.
+struct DictionaryRule {
+  int most_values = 0;
+  std::int64_t least_entries = 0;
+};
+DictionaryRule dictionary_rule(const Context& context);
 
 // Whether float holds every value as it is, so that products have the same bits. Values that are not finite, and values
 // below float's smallest normal number, do not count: a program may have the processor take these for zero. Parallel;

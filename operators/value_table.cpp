@@ -41,11 +41,11 @@ class Words {
 
   // The number of a word, none if it is not there.
   int find(std::uint64_t word) const noexcept { return number_[slot_of(word)]; }
-  // Adds a word. False if there is no room for it.
-  bool add(std::uint64_t word) noexcept {
+  // Adds a word. False if there are `most` others.
+  bool add(std::uint64_t word, int most) noexcept {
     const std::size_t slot = slot_of(word);
     if (number_[slot] != none) return true;
-    if (size_ == ValueTable::most) return false;
+    if (size_ == most) return false;
     words_[static_cast<std::size_t>(size_)] = word;
     number_[slot] = static_cast<std::int16_t>(size_++);
     return true;
@@ -53,7 +53,7 @@ class Words {
 
   Words() noexcept {
     number_.fill(none);
-    add(0);
+    add(0, 1);
   }
   int size() const noexcept { return size_; }
   const std::uint64_t* begin() const noexcept { return words_.data(); }
@@ -75,7 +75,7 @@ class Words {
 };
 
 // All words of an array; empty if there are too many.
-std::vector<std::uint64_t> distinct_words(const Context& context, const CsrMatrix<double>& csr) {
+std::vector<std::uint64_t> distinct_words(const Context& context, const CsrMatrix<double>& csr, int most) {
   const DeviceWork work(context);
   Words all;
   std::mutex mutex;
@@ -90,12 +90,12 @@ std::vector<std::uint64_t> distinct_words(const Context& context, const CsrMatri
       for (std::int64_t k = at, end = std::min(at + block, range.end); k < end; ++k) {
         const auto word = std::bit_cast<std::uint64_t>(csr.values[k]);
         if (word == last) continue;
-        if (!own.add(last = word)) return too_many.store(true, std::memory_order_relaxed);
+        if (!own.add(last = word, most)) return too_many.store(true, std::memory_order_relaxed);
       }
     }
     const std::lock_guard lock(mutex);
     for (const std::uint64_t word : own)
-      if (!all.add(word)) return too_many.store(true, std::memory_order_relaxed);
+      if (!all.add(word, most)) return too_many.store(true, std::memory_order_relaxed);
   });
   if (too_many) return {};
   return {all.begin(), all.end()};
@@ -108,13 +108,15 @@ ValueTable::ValueTable(const std::uint64_t* bits, int size) : size_(size) {
                  [](std::uint64_t word) { return std::bit_cast<double>(word); });
 }
 
-std::shared_ptr<const ValueTable> ValueTable::of(const Context& context, const CsrMatrix<double>& csr) {
+std::shared_ptr<const ValueTable> ValueTable::of(const Context& context, const CsrMatrix<double>& csr,
+                                                 int most_values) {
   const DeviceScope scope(context);
   std::vector<std::uint64_t> words = [&] {
 #if defined(PROTEAN_HAVE_CUDA)
-    if (on_device(context, csr)) return device::distinct_words(context, csr.nonzeros(), csr.values, most);
+    if (on_device(context, csr))
+      return device::distinct_words(context, csr.nonzeros(), csr.values, most_values);
 #endif
-    return distinct_words(context, csr);
+    return distinct_words(context, csr, most_values);
   }();
   if (words.empty()) return nullptr;
   std::sort(words.begin(), words.end());
@@ -135,7 +137,7 @@ void ValueTable::encode(const Context& context, const CsrMatrix<double>& csr,
   const DeviceWork work(context);
   Words words;  // in ascending order, so a number is a place
   for (int place = 0; place < size_; ++place)
-    words.add(std::bit_cast<std::uint64_t>(values_[static_cast<std::size_t>(place)]));
+    words.add(std::bit_cast<std::uint64_t>(values_[static_cast<std::size_t>(place)]), most);
   parallel(useful_parts(context, csr.nonzeros(), 65536), [&](int part, int parts) {
     const Range range = even_range(csr.nonzeros(), part, parts);
     for (std::int64_t k = range.begin; k < range.end; ++k)

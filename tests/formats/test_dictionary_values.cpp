@@ -158,6 +158,34 @@ TEST_P(DictionaryValues, FollowNewValues) {
   }
 }
 
+// With auto: a matrix with few values takes it, and new values that do not fit go on in float or double.
+TEST_P(DictionaryValues, AreTakenByAutoWhereTheyAreFaster) {
+  const detail::DictionaryRule rule = detail::dictionary_rule(*context_);
+  if (rule.most_values == 0) GTEST_SKIP() << "not on this processor";
+  const CsrMatrix<double> small = generate(test_context(), "poisson-2d", {{"n", 60}}),
+                          large = generate(test_context(), "poisson-2d", {{"n", 500}});
+  ASSERT_GE(large.nonzeros(), rule.least_entries);
+  ASSERT_LT(small.nonzeros(), rule.least_entries);
+  EXPECT_EQ(make(small, "auto")->stored_values(), "float (exact)");
+  const auto matrix = make(large, "auto"), full = make(large, "double");
+  EXPECT_EQ(matrix->stored_values(), "dictionary");
+  EXPECT_EQ(matrix->bytes(), make(large, "dictionary")->bytes());
+  std::vector<double> whole(static_cast<std::size_t>(large.nonzeros()));
+  for (std::size_t k = 0; k < whole.size(); ++k) whole[k] = static_cast<double>(k % 300);
+  const std::pair<CsrMatrix<double>, std::string_view> steps[] = {
+      {with_values(large, whole), "float (exact)"},
+      {with_count(large, rule.most_values - 1), "dictionary"},
+      {with_count(large, 300), "double"},
+      {large, "dictionary"}};
+  for (const auto& [next, stored] : steps) {
+    matrix->update_values(placed(context_, next)), full->update_values(placed(context_, next));
+    EXPECT_EQ(matrix->stored_values(), stored);
+    EXPECT_EQ(matrix->bytes(), make(next, "auto")->bytes());
+    EXPECT_TRUE(same_bits(products(*matrix), products(*full)));
+    EXPECT_TRUE(identical(next, fetched(context_, matrix->to_csr())));
+  }
+}
+
 std::optional<std::size_t> allowed;  // allocations before one fails
 
 // Each allocation of an update in turn fails. The old values, or all of the new ones, are there.
