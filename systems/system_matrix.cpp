@@ -451,8 +451,7 @@ std::string SystemMatrix<T>::values_reason() const {
         "{}; b - A x is computed with the values that were given",
         matrix_->rounded_by_change() ? "by a change of format in a solve" : "as values: float asks for");
   if (now->has_value_table())
-    return "the matrix has few distinct values: each is stored once, and a byte for each entry, so products have the "
-           "same bits";
+    return "few distinct values, each stored once, and a byte for each entry; products have the same bits";
   if (now->float_values()) return "float holds every value as it is, so products have the same bits";
   const std::string_view word = detail::values_word(now->params());
   if (word.empty()) return "this format and kernel have no others";

@@ -237,8 +237,9 @@ bool Rounds::admitted(VariantRun& run) const {
       &find_kernel(entry, variant.kernel, place.context->space()));
   std::size_t value_bytes = sizeof(double);
   try {
-    if (detail::stores_floats(entry, variant.parameters, *place.context, place.csr))
-      value_bytes = sizeof(float);
+    value_bytes = detail::stored_value_bytes(
+        detail::value_storage(entry, variant.kernel, variant.parameters, *place.context, place.csr),
+        value_bytes);
   } catch (const FormatRefused& refused) {
     end(variant, "refused", refused.reason());
     return false;

@@ -440,7 +440,7 @@ std::string summary(const SolveRecord& r) {
                             device ? fmt::format("on {}, steps: {}", gpus_text(r), result.steps)
                                    : fmt::format("{} {}", r.threads, r.threads == 1 ? "thread" : "threads"),
                             p.op.deterministic ? ", deterministic" : ""));
-  if (r.values.starts_with("float (") || !result.left_rounding.empty())
+  if (r.values.starts_with("float (") || r.values == "dictionary" || !result.left_rounding.empty())
     row("values", fmt::format("{}: {}{}", r.values, r.values_reason,
                               result.corrections > 0
                                   ? fmt::format(" ({} {})", result.corrections,

@@ -1,7 +1,8 @@
-// What values in float gain next to vectors in double (parameter `values` of formats): the bytes of the matrix, the
-// time of a product, and the time and iterations of a whole solve by Jacobi-CG, which ends by the values that were
-// given. Both run in one process, after a warm-up, in alternation. A matrix that float holds exactly has the same
-// products; another one is rounded, and its solve corrects its residual on the way.
+// What values in float, and in a dictionary, gain next to vectors in double (parameter `values` of formats): the bytes of
+// the matrix, the time of a product, and the time and iterations of a whole solve by Jacobi-CG, which ends by the values
+// that were given. All run in one process, after a warm-up, in alternation. A matrix that float holds exactly has the
+// same products; another one is rounded, and its solve corrects its residual on the way. A dictionary is there for
+// matrices and formats that have it.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -111,6 +112,12 @@ int run_values(Arguments& arguments) {
         if (options.space == "host") throw;
         continue;  // csr, whose values have one precision on a GPU
       }
+      try {
+        settings.parameters = {{"values", "dictionary"}};
+        ways.push_back(std::make_unique<Way>(*csr, settings));
+      } catch (const FormatRefused&) { /* too many values */
+      } catch (const BadArgument&) {   /* the format has none */
+      }
       for (auto& way : ways) (void)way->product(), way->solve(its_b), way->solves.clear();
       let_threads_park();
       for (const auto begin = Clock::now();
@@ -138,25 +145,30 @@ int run_values(Arguments& arguments) {
                                  {"left_rounding", done.left_rounding},
                                  {"reason", to_string(done.reason)}});
       }
-      Way &full = *ways[0], &narrow = *ways[1];
-      fmt::print("{:24} {:12} {:16} {:5.1f} -> {:5.1f} {:8.1f} -> {:7.1f} {:6} -> {:5} {:8.2f} -> {:7.2f}\n",
-                 source.name, format, narrow.result.values,
-                 1e-6 * static_cast<double>(full.system.matrix().bytes()),
-                 1e-6 * static_cast<double>(narrow.system.matrix().bytes()), 1e6 * median(full.products),
-                 1e6 * median(narrow.products), full.result.report.iterations,
-                 narrow.result.report.iterations, 1e3 * median(full.solves), 1e3 * median(narrow.solves));
+      const Way& full = *ways[0];
+      for (std::size_t i = 1; i < ways.size(); ++i) {
+        const Way& other = *ways[i];
+        fmt::print(
+            "{:24} {:12} {:16} {:5.1f} -> {:5.1f} {:8.1f} -> {:7.1f} {:6} -> {:5} {:8.2f} -> {:7.2f}\n",
+            source.name, format, other.result.values,
+            1e-6 * static_cast<double>(full.system.matrix().bytes()),
+            1e-6 * static_cast<double>(other.system.matrix().bytes()), 1e6 * median(full.products),
+            1e6 * median(other.products), full.result.report.iterations, other.result.report.iterations,
+            1e3 * median(full.solves), 1e3 * median(other.solves));
+        const std::string name = format + (i == 1 ? ", float" : ", dictionary");
+        product_ratios[name].push_back(median(full.products) / median(other.products));
+        solve_ratios[name].push_back(median(full.solves) / median(other.solves));
+      }
       std::fflush(stdout);
-      product_ratios[format].push_back(median(full.products) / median(narrow.products));
-      solve_ratios[format].push_back(median(full.solves) / median(narrow.solves));
       report["matrices"].push_back(entry);
       report.write();
     }
   }
-  for (const auto& [format, ratios] : product_ratios) {
-    report["geometric_mean"][format] = {{"product", geometric_mean(ratios)},
-                                        {"solve", geometric_mean(solve_ratios[format])}};
-    fmt::print("{}: products of {} matrices {:.2f} times as fast in float, solves {:.2f}\n", format,
-               ratios.size(), geometric_mean(ratios), geometric_mean(solve_ratios[format]));
+  for (const auto& [name, ratios] : product_ratios) {
+    report["geometric_mean"][name] = {{"product", geometric_mean(ratios)},
+                                      {"solve", geometric_mean(solve_ratios[name])}};
+    fmt::print("{}: products of {} matrices {:.2f} times as fast as in double, solves {:.2f}\n", name,
+               ratios.size(), geometric_mean(ratios), geometric_mean(solve_ratios[name]));
   }
   report.write();
   if (!all_right) fmt::print("a solve that is called converged has a larger residual\n");

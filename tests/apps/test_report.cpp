@@ -100,6 +100,13 @@ TEST(Report, SummaryGivesEachFigureInItsUnit) {
     EXPECT_NE(text.find(part), std::string::npos) << part << text;
 }
 
+TEST(Report, SummaryNamesADictionary) {
+  auto record = solved();
+  EXPECT_EQ(summary(record).find("dictionary"), std::string::npos);
+  record.values = "dictionary", record.values_reason = "few values";
+  EXPECT_NE(summary(record).find("values       dictionary: few values\n"), std::string::npos) << summary(record);
+}
+
 TEST(Report, JsonIsInSecondsAndBytes) {
   const auto json = nlohmann::json::parse(report_json(solved()));
   EXPECT_EQ(json["seconds"]["read"], 1.5);

@@ -256,5 +256,36 @@ TEST(FloatValuesInSolves, AreRefusedWhereThereAreNone) {
   }
 }
 
+// A dictionary rounds nothing: the solve has the bits of a solve with doubles, and ends without corrections.
+TEST(DictionaryValuesInSolves, HaveTheBitsOfDoubles) {
+  const CsrMatrix<double> csr = generate(test_context(), "poisson-2d", {{"n", 40}});
+  const Solved full = solved(csr, settings("cg", "jacobi", "sell-packed", "double")),
+               coded = solved(csr, settings("cg", "jacobi", "sell-packed", "dictionary"));
+  ASSERT_TRUE(full.result.converged());
+  EXPECT_EQ(coded.x, full.x);
+  EXPECT_EQ(coded.result.report.iterations, full.result.report.iterations);
+  EXPECT_EQ(coded.result.report.corrections, 0);
+  EXPECT_EQ(coded.result.values, "dictionary");
+  EXPECT_TRUE(has(coded.result.values_reason, "distinct values")) << coded.result.values_reason;
+  try {
+    (void)solved(diffusion(20, 0.3), settings("bicgstab", "jacobi", "csr", "dictionary"));
+    ADD_FAILURE() << "csr";
+  } catch (const BadArgument&) {}
+}
+
+TEST(DictionaryValuesInSolves, AreReachedByASchedule) {
+  const CsrMatrix<double> csr = generate(test_context(), "poisson-2d", {{"n", 40}});
+  SolveSettings s = settings("cg", "jacobi", "csr", "double");
+  SchedulePoint point{.at = 10, .overlapped = false, .format = "sell-packed"};
+  point.to.params = {{"values", "dictionary"}};
+  s.schedule = {point};
+  const Solved one = solved(csr, s);
+  EXPECT_TRUE(one.result.converged());
+  ASSERT_EQ(one.result.switches.size(), 1u);
+  EXPECT_EQ(one.result.switches[0].from_values, "double");
+  EXPECT_EQ(one.result.switches[0].to_values, "dictionary");
+  EXPECT_EQ(one.result.values, "dictionary");
+}
+
 }  // namespace
 }  // namespace protean::test
