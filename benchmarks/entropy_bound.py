@@ -32,7 +32,7 @@ def entropy(symbols, size):
     """Bytes a symbol of an ideal code, the same with a table of symbols of `size` bytes, and how many are distinct."""
     counts = np.unique(symbols, return_counts=True)[1]
     share = counts / symbols.size
-    ideal = float(-(share * np.log2(share)).sum()) / 8
+    ideal = abs(float((share * np.log2(share)).sum())) / 8
     return ideal, min(float(size), ideal + size * counts.size / symbols.size), counts.size
 
 
