@@ -80,7 +80,7 @@ struct FormatEntry;
 template <class T>
 class AssembledMatrix;
 
-namespace detail {
+namespace PROTEAN_HIDDEN detail {
 class ValueTable;
 // How the values of a matrix are stored: as the vectors, unless one of these says otherwise.
 struct ValueStorage {
