@@ -293,7 +293,7 @@ class Fields final : public BySolving<T> {
     if (values[p.layout->at(1, 1)].nonzeros() > 0) put(A11, context, values[p.layout->at(1, 1)]);
     ComplementProbe<T> probe(
         *A01, *A10, A11.get(), p.sign, [&](VectorView<T> r, VectorView<T> z) { p.solve(0, r, z); },
-        [&](VectorView<T> v) { p.project(v); });
+        [&](VectorView<T> v) { p.project(v); }, in_space(inverse_diagonal(*host, complement)));
     const Vector<T> sums = in_space(inverse_row_sums(complement));
     try_mass_like(p, host, values, inverse, probe, complement);
     local = !p.mass_like && probe.is_local(*p.S, sums.view());

@@ -144,8 +144,8 @@ std::string default_inner(const Context& host, const CsrMatrix<T>& block, std::s
         "fields: the matrix of field {} is symmetric, and its diagonal entry {} (counted from 0 within the field) is "
         "{}, so that no type is taken by itself; name one in option inner, such as '{} ilu0', or other fields",
         field, bad - d.begin(), *bad, field));
-  if (nodes && (traits.unknowns == 2 || traits.unknowns == 3))
-    return fmt::format("amg unknowns={} smoother=chebyshev", traits.unknowns);
+  if (nodes && traits.unknowns == 2) return "amg unknowns=2 smoother=chebyshev";
+  if (nodes && traits.unknowns == 3) return "amg unknowns=3 smoother=chebyshev strength=0.06";
   return "ic0";
 }
 template std::string default_inner<float>(const Context&, const CsrMatrix<float>&, std::string_view, bool);

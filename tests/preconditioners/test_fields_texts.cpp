@@ -253,7 +253,7 @@ TEST(FoundFields, RecipesThatAutoTakes) {
       "; recipe schur-diagonal by a matrix like a mass matrix times 2; inner u amg unknowns=2 smoother=chebyshev, p "
       "chebyshev degree=4 eigenvalue_ratio=10; taken because field p is a constraint, and M must be symmetric");
   EXPECT_SAYS(text(generate(test_context(), "taylor-hood-3d", {{"n", 3}})),
-              "; inner u amg unknowns=3 smoother=chebyshev, p ");
+              "; inner u amg unknowns=3 smoother=chebyshev strength=0.06, p ");
   EXPECT_SAYS(text(stokes(test_context(), 6, true)), "; recipe schur-diagonal");
   Dense A(4);
   A(0, 0) = 4, A(1, 1) = 5, A(2, 2) = 6, A(0, 3) = 1, A(1, 3) = 2, A(2, 0) = 1, A(3, 1) = 3, A(3, 2) = -1;

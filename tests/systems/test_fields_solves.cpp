@@ -30,6 +30,13 @@ struct System {
         b[i] += A.values[k] * (1 + A.pattern.col[k] % 3);
   }
   System(const char* kind, const GeneratorParams& params) : System(generate(test_context(), kind, params)) {}
+  // b = A y for numbers y in [-1, 1) in no order.
+  void take_rough_solution() {
+    std::mt19937_64 random(1);
+    std::vector<double> y(x.size());
+    for (double& one : y) one = std::uniform_real_distribution<double>(-1, 1)(random);
+    make_matrix(find_format("csr"), A, test_context())->apply(view(std::as_const(y)), view(b));
+  }
 
   SolveResult solve(SolveSettings settings) {
     if (!settings.context) settings.context = test_context();
@@ -101,6 +108,21 @@ TEST(FieldsInSolves, TaylorHood) {
   EXPECT_EQ(iterations("taylor-hood-2d", 24, 1e4, {}), iterations("taylor-hood-2d", 24, 1e4, upper));
   EXPECT_LE(iterations("taylor-hood-2d", 24, 1, {.method = "minres"}), 90);
   EXPECT_LE(iterations("taylor-hood-2d", 24, 1e4, {.method = "minres"}), 180);
+}
+
+// In space, also where the viscosity jumps after each element (n = 4) or after every second one.
+TEST(FieldsInSolves, TaylorHoodInSpace) {
+  const auto iterations = [](double n, double contrast) {
+    System system("taylor-hood-3d", {{"n", n}, {"contrast", contrast}});
+    system.take_rough_solution();
+    const SolveResult result = system.solve(with_fields("auto", FieldRecipe::schur_upper));
+    EXPECT_TRUE(result.converged()) << n << ": " << result.report.detail;
+    return result.report.iterations;
+  };
+  const auto coarse = iterations(4, 1), fine = iterations(8, 1);
+  EXPECT_LE(fine, coarse + coarse / 10);
+  EXPECT_LE(iterations(4, 1e4), coarse + 3 * coarse / 4);
+  EXPECT_LE(iterations(8, 1e4), fine + fine / 6);
 }
 
 // The mass matrix of the pressures over the viscosity in place of the Schur complement.

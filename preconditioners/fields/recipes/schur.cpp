@@ -11,6 +11,7 @@
 
 #include "core/blas1.hpp"
 #include "core/error.hpp"
+#include "core/statistics.hpp"
 #include "preconditioners/fields/recipes/recipe.hpp"
 
 namespace protean::detail {
@@ -60,6 +61,14 @@ std::vector<T> inverse_row_sums(const CsrMatrix<T>& C) {
 }
 
 template <class T>
+std::vector<T> inverse_diagonal(const Context& host, const CsrMatrix<T>& C) {
+  std::vector<T> inverse(static_cast<std::size_t>(C.rows()));
+  extract_diagonal<T>(host, C, inverse.data());
+  for (T& one : inverse) one = one > T(0) ? T(1) / one : T(0);
+  return inverse;
+}
+
+template <class T>
 CsrMatrix<T> times(const ContextPtr& host, T factor, const CsrMatrix<T>& C) {
   Buffer<T> values(host, C.nonzeros());
   for (std::int64_t k = 0; k < C.nonzeros(); ++k) values[k] = factor * C.values[k];
@@ -101,13 +110,14 @@ CsrMatrix<T> mass_like(const ContextPtr& host, const SchurPattern& pattern, cons
 template <class T>
 ComplementProbe<T>::ComplementProbe(const LinearOperator<T>& A01, const LinearOperator<T>& A10,
                                     const LinearOperator<T>* A11, T sign, Solve solve_0,
-                                    std::function<void(VectorView<T>)> project)
+                                    std::function<void(VectorView<T>)> project, Vector<T> weights)
     : A01_(A01),
       A10_(A10),
       A11_(A11),
       sign_(sign),
       solve_0_(std::move(solve_0)),
       project_(std::move(project)),
+      weights_(std::move(weights)),
       x_(A01.context(), A01.cols()),
       w_(A01.context(), A01.cols()),
       y_(A01.context(), A01.rows()),
@@ -142,17 +152,23 @@ double ComplementProbe<T>::dot_of(const Vector<T>& a, const Vector<T>& b) const 
 template <class T>
 double ComplementProbe<T>::form(const LinearOperator<T>& X) {
   X.apply(T(1), x_.view(), T(0), w_.view());
-  return dot_of(x_, w_);
+  return weighted();
 }
 template <class T>
 double ComplementProbe<T>::form(VectorView<const T> diagonal) {
   multiply<T>(*x_.context(), diagonal, x_.view(), w_.view());
-  return dot_of(x_, w_);
+  return weighted();
 }
 
 template <class T>
 double ComplementProbe<T>::form_of_S() {
   apply();
+  return weighted();
+}
+
+template <class T>
+double ComplementProbe<T>::weighted() {
+  multiply<T>(*x_.context(), weights_.view(), w_.view(), w_.view());
   return dot_of(x_, w_);
 }
 
@@ -167,13 +183,14 @@ template <class T>
 bool ComplementProbe<T>::is_like_mass(const LinearOperator<T>& E, VectorView<const T> inverse,
                                       const LinearOperator<T>& C, VectorView<const T> diagonal) {
   const double of_S = start_form(), to_C = of_S / form(C), to_diagonal = of_S / form(diagonal);
+  if (!(of_S > 0 && to_C > 0)) return false;
   for (int step = 0; step < 2; ++step) {
     E.apply(T(1), x_.view(), T(0), w_.view());
     multiply<T>(*x_.context(), inverse, w_.view(), x_.view());
     project_(x_.view());
   }
   const double averaged = form_of_S();
-  return of_S > 0 && averaged / form(C) > 2 * to_C && averaged / form(diagonal) > 1.2 * to_diagonal;
+  return averaged / form(C) > 2 * to_C && averaged / form(diagonal) > 1.2 * to_diagonal;
 }
 
 template <class T>
@@ -186,7 +203,7 @@ bool ComplementProbe<T>::is_local(const LinearOperator<T>& C, VectorView<const T
     project_(x_.view());
   }
   const double smooth = form_of_S();
-  return rough > 0 && smooth / form(C) > 2 * rough;
+  return rough > 0 && smooth / form(C) > 1.25 * rough;
 }
 
 template <class T>
@@ -207,6 +224,7 @@ T ComplementProbe<T>::factor(const Solve& solve_1) {
 #define PROTEAN_INSTANTIATE(T)                                                                        \
   template CsrMatrix<T> given_complement<T>(const PreconditionerOptions&);                            \
   template std::vector<T> inverse_row_sums<T>(const CsrMatrix<T>&);                                   \
+  template std::vector<T> inverse_diagonal<T>(const Context&, const CsrMatrix<T>&);                   \
   template CsrMatrix<T> times<T>(const ContextPtr&, T, const CsrMatrix<T>&);                          \
   template CsrMatrix<T> mass_like<T>(const ContextPtr&, const SchurPattern&, const CsrMatrix<T>&,     \
                                      const CsrMatrix<T>&, const CsrMatrix<T>&, const std::vector<T>&, \
