@@ -12,5 +12,11 @@
 extern "C" __attribute__((visibility("default"))) PetscErrorCode PetscDLLibraryRegister_protean_petsc(void) {
   PetscCall(protean_types::register_matrix_types());
   PetscCall(protean_petsc::KSPRegisterProtean());
+  PetscCall(protean_petsc::PCRegisterProtean());
   return PetscErrorCode(0);
+}
+
+extern "C" __attribute__((visibility("default"))) PetscErrorCode PCProteanSetFieldIS(PC pc, const char* name,
+                                                                                     IS rows) {
+  return protean_petsc::PCProteanSetFieldIS(pc, name, rows);
 }

@@ -3,6 +3,8 @@
 //
 //   protean_petsc::KSPRegisterProtean  registers the KSP type "protean": our methods in PETSc's KSP, with its PC,
 //                                      tolerances, monitors and options
+//   protean_petsc::PCRegisterProtean   registers the PC type "protean" (pc.hpp): our preconditioners, also of several
+//                                      fields, whose rows are index sets (PCProteanSetFieldIS())
 //   protean_petsc::MatCreateProtean    a Mat in any of our formats, made of one of type seqaij, for PETSc's own solvers
 //   protean_petsc::csr_view            the arrays of a Mat of type seqaij, not copied
 //
@@ -24,6 +26,7 @@
 #include "ksp.hpp"
 #include "matrix.hpp"
 #include "options.hpp"
+#include "pc.hpp"
 
 namespace protean_petsc {
 
