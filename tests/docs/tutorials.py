@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """tutorials.py ROOT PREFIX COMPILER [PACKAGES]: runs the code of docs/tutorials with what is installed in PREFIX.
 
-It also runs the folders of examples/how-to, and solves with each key of a problem file, and each keyword of Python,
+It also runs the folders of examples/how-to, and the shell's blocks of docs/fields.md, and solves with each key of a problem file, and each keyword of Python,
 that docs/how-to.md names.
 
 The blocks of a page run one after another in an empty folder; the folder of a how-to has its files, too. A block whose
@@ -73,7 +73,9 @@ environment = {
 failed = ran = shown = 0
 how_to = sorted((root / "examples" / "how-to").glob("*/README.md"))
 used = set()  # files of these folders that a block names
-for page in [*sorted((root / "docs" / "tutorials").glob("*.md")), *how_to]:
+# Pages of reference: their other blocks without a name are pieces.
+reference = [root / "docs" / "fields.md"]
+for page in [*sorted((root / "docs" / "tutorials").glob("*.md")), *how_to, *reference]:
     title = page.parent.name if page in how_to else page.name
     with tempfile.TemporaryDirectory() as folder:
         if page in how_to:
@@ -89,6 +91,8 @@ for page in [*sorted((root / "docs" / "tutorials").glob("*.md")), *how_to]:
             (pathlib.Path(folder) / "problems").symlink_to((root / "problems").resolve())
         python, printed = [], ""
         for need, language, text in BLOCK.findall(page.read_text()):
+            if page in reference and language != "sh" and need != "printed" and not NAME.match(text):
+                continue
             if need == "printed":
                 shown += 1
                 if not was_printed(text, printed):
