@@ -43,6 +43,7 @@ struct Options {
                            recipes, grow = {"1"};
   double tolerance = 1e-8;
   int threads = 1, iterations = 2000, rounds = 1;
+  bool others = true;  // no preconditioner, and the peers
 };
 
 // What is solved: "kind:n:key=value" or the name of a file.
@@ -140,15 +141,15 @@ class SystemRun {
  private:
   // Each round begins with another one, so that none always follows the same.
   void take_turns(int round) {
-    std::vector<std::function<void()>> turns = {[this] { ours("none", {.preconditioner = "none"}); },
-                                                [this] { ours("auto", {}); }};
+    std::vector<std::function<void()>> turns = {[this] { ours("auto", {}); }};
+    if (options_.others) turns.emplace_back([this] { ours("none", {.preconditioner = "none"}); });
     for (const FieldRecipe recipe : field_recipes)
       if (recipe != FieldRecipe::automatic && wanted(options_.recipes, std::string(to_string(recipe))))
         turns.emplace_back([this, recipe] { ours(recipe); });
-    if (system_.coupled) {
+    if (options_.others && system_.coupled) {
       turns.emplace_back([this] { petsc("lower", nullptr, "gamg"); });
       turns.emplace_back([this] { amgcl("cpr", {}); });
-    } else {
+    } else if (options_.others) {
       for (const char* const recipe : {"schur-upper", "schur-full"}) {
         for (const char* const inner : {"gamg", "jacobi"})
           turns.emplace_back([=, this] { petsc(recipe, nullptr, inner); });
@@ -286,6 +287,7 @@ int run_fields(Arguments& arguments) {
        {"--systems", &options.systems, "kind:n:key=value of a generated one, or a matrix of the folder"},
        {"--grow", &options.grow, "factors of n, for the growth with the size of a generated system"},
        {"--recipes", &options.recipes, "of preconditioner fields; all if there is none"},
+       {"--others", &options.others, "no: neither solves without a preconditioner nor peers"},
        {"--tolerance", &options.tolerance, "relative to the right-hand side", above(0)},
        {"--iterations", &options.iterations, "the most a solve takes", at_least(1)},
        {"--rounds", &options.rounds, "in each of which all take turns", at_least(1)},
