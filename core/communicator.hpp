@@ -2,6 +2,7 @@
 // communicator: dots and norms of its vectors are then sums over all parts. Each part has a host thread, in this
 // process or in one of its own, and all threads make the same calls in the same order. Private.
 #pragma once
+#include <cstddef>
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -9,6 +10,9 @@
 #include "core/context.hpp"
 
 namespace protean::detail {
+
+// What one part tells another one.
+using PartMessage = std::vector<std::byte>;
 
 class Communicator {
  public:
@@ -32,6 +36,9 @@ class Communicator {
 
   // Numbers of the hosts' threads, of all parts one after another. Each thread waits for all.
   virtual std::vector<double> gathered(const std::vector<double>& numbers) = 0;
+  // Messages of the hosts' threads. to: one for each part, which may be empty; what it sends itself comes back.
+  // Returns the messages of all parts to this one. Each thread waits for all.
+  virtual std::vector<PartMessage> exchanged(std::vector<PartMessage> to) = 0;
 };
 
 // While an object of this class lives, operations of the calling thread stay in its part: the product of a block of the

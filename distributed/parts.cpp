@@ -7,24 +7,48 @@
 namespace protean::detail {
 
 HostMeeting::HostMeeting(std::size_t parts) : posted_(parts, 0) {
-  slots_[0].resize(parts), slots_[1].resize(parts);
+  for (auto& slots : slots_) slots.resize(parts);
+  for (auto& messages : messages_) messages.resize(parts);
 }
 
-std::vector<double> HostMeeting::gathered(int part, const std::vector<double>& numbers) {
-  std::unique_lock lock(mutex_);
+template <class Post>
+std::uint64_t HostMeeting::meet(std::unique_lock<std::mutex>& lock, int part, Post&& post) {
   if (abandoned_) throw PartAbandoned();
   const std::uint64_t epoch = ++posted_[static_cast<std::size_t>(part)];
-  slots_[epoch % 2][static_cast<std::size_t>(part)] = numbers;
+  post(epoch % 2);
   changed_.notify_all();
   const auto complete = [&] {
     return std::all_of(posted_.begin(), posted_.end(), [&](std::uint64_t one) { return one >= epoch; });
   };
   changed_.wait(lock, [&] { return abandoned_ || complete(); });
   if (!complete()) throw PartAbandoned();
+  return epoch;
+}
+
+std::vector<double> HostMeeting::gathered(int part, const std::vector<double>& numbers) {
+  std::unique_lock lock(mutex_);
+  const std::uint64_t epoch = meet(lock, part, [&](std::size_t place) {
+    slots_[place][static_cast<std::size_t>(part)] = numbers;
+    messages_[place][static_cast<std::size_t>(part)].clear();
+  });
   std::vector<double> all;
   for (const std::vector<double>& one : slots_[epoch % 2]) {
     if (one.size() != numbers.size()) throw std::logic_error("the parts of a system do different work");
     all.insert(all.end(), one.begin(), one.end());
+  }
+  return all;
+}
+
+std::vector<PartMessage> HostMeeting::exchanged(int part, std::vector<PartMessage> to) {
+  std::unique_lock lock(mutex_);
+  const std::uint64_t epoch = meet(lock, part, [&](std::size_t place) {
+    messages_[place][static_cast<std::size_t>(part)] = std::move(to);
+    slots_[place][static_cast<std::size_t>(part)].clear();
+  });
+  std::vector<PartMessage> all;
+  for (std::vector<PartMessage>& of : messages_[epoch % 2]) {
+    if (of.size() != posted_.size()) throw std::logic_error("the parts of a system do different work");
+    all.push_back(std::move(of[static_cast<std::size_t>(part)]));
   }
   return all;
 }

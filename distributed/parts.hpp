@@ -6,6 +6,7 @@
 #include <mutex>
 #include <vector>
 
+#include "core/communicator.hpp"
 #include "core/error.hpp"
 #include "distributed/halo.hpp"
 #include "distributed/halo_exchange.hpp"
@@ -22,7 +23,8 @@ class PartAbandoned : public Error {
 class Parts {
  public:
   virtual ~Parts() = default;
-  // The exchange of a part, which must not outlive this. Each part has one.
+  // An exchange of a part, which must not outlive this, nor the halo. All parts make it together; each of them may wait
+  // for the others. No kernel of a part may be waiting meanwhile.
   virtual std::unique_ptr<HaloExchange<double>> exchange(int part, const PartHalo& halo, double) = 0;
   virtual std::unique_ptr<HaloExchange<float>> exchange(int part, const PartHalo& halo, float) = 0;
   // A part has failed: all others throw PartAbandoned where they wait for it.
@@ -37,16 +39,23 @@ class HostMeeting {
   explicit HostMeeting(std::size_t parts);
   // The numbers of all parts, one after another.
   std::vector<double> gathered(int part, const std::vector<double>& numbers);
+  // What each part tells this one; to: what this one tells each part.
+  std::vector<PartMessage> exchanged(int part, std::vector<PartMessage> to);
   void abandon() noexcept;
   // Returns whether it had been abandoned.
   bool begin();
 
  private:
+  // Says that a part has come to its next meeting, and waits for all parts. Returns the number of the meeting.
+  template <class Post>
+  std::uint64_t meet(std::unique_lock<std::mutex>& lock, int part, Post&& post);
+
   std::mutex mutex_;
   std::condition_variable changed_;
   bool abandoned_ = false;
   // Nobody can be two meetings ahead of another one, so two places are enough.
   std::vector<std::vector<double>> slots_[2];
+  std::vector<std::vector<PartMessage>> messages_[2];  // of a part, to each part
   std::vector<std::uint64_t> posted_;
 };
 

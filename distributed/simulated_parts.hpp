@@ -8,6 +8,7 @@
 #pragma once
 #include <condition_variable>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -47,14 +48,14 @@ class SimulatedParts final : public Parts {
     std::vector<double> values;
   };
   struct Mailbox {
-    std::vector<Message> under_way;
+    std::map<std::uint64_t, std::vector<Message>> under_way;  // of each exchange
   };
 
   template <class T>
   std::unique_ptr<HaloExchange<T>> made(int part, const PartHalo& halo);
   void send(int to, Message message);
-  // Takes one of the messages that are under way to this part; waits for one.
-  Message arrive(int part);
+  // Takes one of the messages of the exchange that are under way to this part; waits for one.
+  Message arrive(int part, std::uint64_t exchange);
   void require_going() const;
 
   const std::vector<ContextPtr> contexts_;

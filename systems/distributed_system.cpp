@@ -116,8 +116,18 @@ void DistributedSystem<T>::make_plan() {
     throw ShapeMismatch(fmt::format("part_of_row has {} entries; the matrix has {} rows",
                                     wanted.part_of_row.size(), csr_.rows()));
   plan->word = is_given ? "given" : wanted.partition;
-  const Partition all = is_given ? Partition(wanted.part_of_row, devices)
-                                 : make_partition(*host_, csr_.pattern, wanted.partition, devices);
+  Partition all = is_given ? Partition(wanted.part_of_row, devices)
+                           : make_partition(*host_, csr_.pattern, wanted.partition, devices);
+  if (const std::int64_t unknowns = settings_.preconditioning.unknowns;
+      !is_given && preconditioner_of_parts(settings_) == "amg" && unknowns > 1) {
+    // Nodes stay whole.
+    std::vector<std::int32_t> of_row(static_cast<std::size_t>(csr_.rows()));
+    for (int d = 0; d < devices; ++d)
+      for (const std::int32_t row : all.rows_of(d)) of_row[static_cast<std::size_t>(row)] = d;
+    for (std::int64_t i = 0; i < csr_.rows(); ++i)
+      of_row[static_cast<std::size_t>(i)] = of_row[static_cast<std::size_t>(i - i % unknowns)];
+    all = Partition(std::move(of_row), devices);
+  }
   // A device without rows takes no part.
   std::vector<std::int32_t> number(static_cast<std::size_t>(devices), -1);
   std::vector<ContextPtr> contexts;
@@ -134,7 +144,7 @@ void DistributedSystem<T>::make_plan() {
   plan->halos = halos_of(csr_.pattern, *plan->partition);
 #if defined(PROTEAN_HAVE_CUDA)
   if (!contexts.front()->simulated())
-    plan->links = make_gpu_parts(std::move(contexts), plan->partition, plan->halos, sizeof(T));
+    plan->links = make_gpu_parts(std::move(contexts), plan->partition, sizeof(T));
   else
 #endif
     plan->links = std::make_unique<SimulatedParts>(std::move(contexts), plan->partition);
@@ -267,7 +277,11 @@ void DistributedSystem<T>::make_part(int number) {
   parts_[index].reset(
       new Part{std::move(blocks),
                {settings_.distribution.contexts[static_cast<std::size_t>(plan_->devices[index])], halo,
-                interior, boundary, plan_->links->exchange(number, halo, T()), settings_}});
+                interior, boundary, plan_->links->exchange(number, halo, T()),
+                [&links = *plan_->links, number](const PartHalo& of_level) {
+                  return links.exchange(number, of_level, T());
+                },
+                settings_}});
 }
 
 // New values in the blocks of a part.

@@ -9,6 +9,7 @@
 #include "core/blas1.hpp"
 #include "core/communicator.hpp"
 #include "core/error.hpp"
+#include "core/parallel.hpp"
 #include "core/simulated_device.hpp"
 #include "core/transfer.hpp"
 #include "formats/catalogue.hpp"
@@ -18,11 +19,11 @@
 namespace protean::detail {
 namespace {
 
-// Preconditioners that are set up for the rows and columns of each part alone, and chebyshev, which needs products
-// only.
+// Preconditioners that are set up for the rows and columns of each part alone, chebyshev, which needs products only,
+// and amg, which has levels of all parts.
 constexpr std::string_view served[] = {
-    "none", "jacobi", "block-jacobi", "gauss-seidel",  "ssor",           "ic0",      "ic", "ilu0",
-    "ilu",  "isai",   "isai-lu",      "subdomain-ic0", "subdomain-ilu0", "chebyshev"};
+    "none", "jacobi", "block-jacobi", "gauss-seidel",  "ssor",           "ic0",       "ic", "ilu0",
+    "ilu",  "isai",   "isai-lu",      "subdomain-ic0", "subdomain-ilu0", "chebyshev", "amg"};
 
 const FormatEntry& format_on(const Context& context, std::string_view id) {
   return context.simulated() ? context.simulated()->format(id) : find_format(id);
@@ -75,7 +76,13 @@ std::optional<Unserved> unserved_by_parts(const SolveSettings& settings, std::st
   if (std::find(std::begin(served), std::end(served), type) == std::end(served))
     return refused(
         "preconditioner", fmt::format("preconditioner {}", type),
-        fmt::format("take chebyshev, jacobi or ic0 (for an unsymmetric matrix ilu0), or one {}", parts));
+        fmt::format("take amg, chebyshev, jacobi or ic0 (for an unsymmetric matrix ilu0), or one {}", parts));
+  if (type == "amg" && settings.preconditioning.setup != AmgSetup::aggregation)
+    return refused("preconditioner", "amg with setup classical", "take setup aggregation");
+  if (type == "amg" && settings.preconditioning.storage == PreconditionerStorage::single_precision)
+    return refused("preconditioner", "amg with storage float", "take storage double");
+  if (type == "amg" && settings.preconditioning.smoother == Smoother::gauss_seidel)
+    return refused("preconditioner", "amg with smoother gauss-seidel", "take l1-jacobi or chebyshev");
   if (settings.preconditioning.refresh != Refresh::automatic &&
       settings.preconditioning.refresh != Refresh::every)
     return refused("preconditioner", fmt::format("refresh {}", to_string(settings.preconditioning.refresh)),
@@ -85,11 +92,19 @@ std::optional<Unserved> unserved_by_parts(const SolveSettings& settings, std::st
   return std::nullopt;
 }
 
+bool setup_communicates(std::string_view preconditioner) {
+  return preconditioner == "chebyshev" || preconditioner == "amg";
+}
+
 template <class T>
 PartSystem<T>::PartSystem(ContextPtr context, const PartHalo& halo, const CsrMatrix<T>& interior,
                           const CsrMatrix<T>& boundary, std::unique_ptr<HaloExchange<T>> exchange,
-                          const SolveSettings& settings)
-    : context_(std::move(context)), halo_(halo) {
+                          ExchangeMaker<T> of_levels, const SolveSettings& settings)
+    : context_(std::move(context)),
+      halo_(halo),
+      given_interior_(interior),
+      given_boundary_(boundary),
+      of_levels_(std::move(of_levels)) {
   const LocalWork local;
   const FormatEntry& csr = format_on(*context_, "csr");
   const FormatEntry& wanted = settings.format == "auto" ? csr : format_on(*context_, settings.format);
@@ -118,6 +133,7 @@ void PartSystem<T>::update_values(const CsrMatrix<T>& interior, const CsrMatrix<
     matrix.update_values(next, SamePattern());
     there = std::move(next);
   };
+  given_interior_ = interior, given_boundary_ = boundary;
   const LocalWork local;
   take(interior, interior_, A_->interior());
   if (A_->boundary()) take(boundary, boundary_, *A_->boundary());
@@ -129,6 +145,14 @@ void PartSystem<T>::set_up(std::string_view method, const SolveSettings& setting
   if (!M_ && type != "none") {
     if (type == "chebyshev") {
       M_ = make_preconditioner<T>(type, *A_, settings.preconditioning);
+    } else if (type == "amg") {
+      const int parts = communicator_of(*context_)->parts();
+      M_ = make_part_amg<T>(*A_, settings.preconditioning,
+                            context_->space() == Space::host
+                                ? context_
+                                : Context::host(std::max(1, available_threads() / parts)),
+                            {halo_, [this]() -> const CsrMatrix<T>& { return given_interior_; },
+                             [this]() -> const CsrMatrix<T>& { return given_boundary_; }, of_levels_});
     } else {
       const LocalWork local;
       auto M = std::make_unique<PartPreconditioner<T>>(

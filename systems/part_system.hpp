@@ -12,6 +12,7 @@
 #include "core/csr.hpp"
 #include "core/vector.hpp"
 #include "distributed/halo.hpp"
+#include "distributed/multigrid/part_amg.hpp"
 #include "distributed/part_operator.hpp"
 #include "preconditioners/preconditioner.hpp"
 #include "solvers/solver.hpp"
@@ -31,21 +32,24 @@ std::optional<Unserved> unserved_by_parts(const SolveSettings& settings, std::st
 // The name of the preconditioner: "auto" is jacobi.
 std::string_view preconditioner_of_parts(const SolveSettings& settings);
 
+// Whether such a preconditioner is set up by all parts together, for the whole matrix.
+bool setup_communicates(std::string_view preconditioner);
+
 template <class T>
 class PartSystem {
  public:
   // The blocks lie in host memory, and are used there by a context of the host; a device gets copies. The halo and the
-  // source of the exchange outlive this. Throws what make_matrix() throws.
+  // source of the exchanges outlive this. of_levels: for the coarser levels of amg. Throws what make_matrix() throws.
   PartSystem(ContextPtr context, const PartHalo& halo, const CsrMatrix<T>& interior,
              const CsrMatrix<T>& boundary, std::unique_ptr<HaloExchange<T>> exchange,
-             const SolveSettings& settings);
+             ExchangeMaker<T> of_levels, const SolveSettings& settings);
   PartSystem(const PartSystem&) = delete;
   PartSystem& operator=(const PartSystem&) = delete;
 
   // Blocks of the same patterns with new values, in host memory.
   void update_values(const CsrMatrix<T>& interior, const CsrMatrix<T>& boundary);
   // The preconditioner, the solver and the vectors, as far as they are not there or have become old. Communicates for
-  // chebyshev only.
+  // chebyshev and amg only (see setup_communicates()).
   void set_up(std::string_view method, const SolveSettings& settings);
   // What the method keeps is dropped: it may be of different iterations in different parts, or of another method.
   void drop_solver() noexcept { solver_.reset(); }
@@ -59,7 +63,9 @@ class PartSystem {
  private:
   const ContextPtr context_;
   const PartHalo& halo_;
-  CsrMatrix<T> interior_, boundary_;  // in the space of the context
+  CsrMatrix<T> given_interior_, given_boundary_;  // in host memory
+  CsrMatrix<T> interior_, boundary_;              // in the space of the context
+  const ExchangeMaker<T> of_levels_;
   std::unique_ptr<PartOperator<T>> A_;
   std::unique_ptr<Preconditioner<T>> M_;      // null for none
   PartPreconditioner<T>* of_part_ = nullptr;  // M_, if it was set up for the part alone

@@ -226,7 +226,7 @@ class RankRun {
       record_.preconditioner_storage = M->storage(), record_.storage_reason = M->storage_reason();
       record_.preconditioner_bytes = M->bytes();
       const std::string_view type = M->name();
-      if (type != "jacobi" && type != "chebyshev") note_of_blocks(type);
+      if (type != "jacobi" && !detail::setup_communicates(type)) note_of_blocks(type);
     }
     record_.seconds.setup = clock_.lap();
   }

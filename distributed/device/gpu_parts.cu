@@ -5,6 +5,8 @@
 #include "distributed/gpu_parts.hpp"
 
 #include <algorithm>
+#include <mutex>
+#include <span>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -15,6 +17,7 @@
 #include "core/device/kernel_tools.cuh"
 #include "core/device_checks.hpp"
 #include "distributed/device/epochs.cuh"
+#include "distributed/messages.hpp"
 
 namespace protean::detail {
 namespace {
@@ -133,8 +136,7 @@ std::int64_t blocks_for(std::int64_t count, std::int64_t most) {
 template <class T>
 class GpuParts final : public Parts {
  public:
-  GpuParts(std::vector<ContextPtr> contexts, std::shared_ptr<const Partition> partition,
-           const std::vector<PartHalo>& halos)
+  GpuParts(std::vector<ContextPtr> contexts, std::shared_ptr<const Partition> partition)
       : partition_(std::move(partition)), meeting_(contexts.size()) {
     require(contexts);
     for (std::size_t p = 0; p < contexts.size(); ++p) reach_others(contexts, p);
@@ -142,9 +144,7 @@ class GpuParts final : public Parts {
                                      cudaHostAllocPortable | cudaHostAllocMapped));
     *abandoned_ = 0;
     try {
-      for (std::size_t p = 0; p < contexts.size(); ++p)
-        members_.push_back(std::make_unique<Member>(contexts[p], halos[p]));
-      for (std::size_t p = 0; p < members_.size(); ++p) link(static_cast<int>(p), halos);
+      for (const ContextPtr& context : contexts) members_.push_back(std::make_unique<Member>(context));
     } catch (...) {
       members_.clear();
       (void)cudaFreeHost(abandoned_);
@@ -157,7 +157,7 @@ class GpuParts final : public Parts {
   }
   ~GpuParts() override {
     for (const auto& member : members_) member->context->device_state().communicator = nullptr;
-    members_.clear();
+    exchanges_.clear(), members_.clear();
     (void)cudaFreeHost(abandoned_);
   }
 
@@ -172,68 +172,114 @@ class GpuParts final : public Parts {
     meeting_.abandon();
   }
   void begin() override {
-    if (!meeting_.begin()) return;
-    for (const auto& member : members_) member->context->synchronize();
+    const bool failed = meeting_.begin();
+    // Others may have written into the memory of an exchange after its part had failed. Now nobody works.
+    if (failed)
+      for (const auto& member : members_) member->context->synchronize();
+    std::erase_if(exchanges_, [](const auto& one) { return one.use_count() == 1; });
+    if (!failed) return;
     *static_cast<volatile int*>(abandoned_) = 0;
     for (const auto& member : members_) member->forget();
+    for (const auto& exchange : exchanges_) exchange->forget();
     for (const auto& member : members_) member->context->synchronize();
   }
 
  private:
-  // The memory of a part, into which other parts write.
-  struct Member {
-    Member(ContextPtr of, const PartHalo& halo)
-        : context(std::move(of)), neighbours(std::ssize(halo.neighbours)), ghosts(std::ssize(halo.ghosts)) {
+  // Memory of a part into which other parts write. Not from the pool of the context, which other GPUs do not reach.
+  class PeerMemory {
+   public:
+    explicit PeerMemory(ContextPtr of) : context(std::move(of)) {}
+    ~PeerMemory() {
+      if (!memory_) return;
       const DeviceScope scope(*context);
-      const auto part_of = [this](std::size_t size) {
-        return std::exchange(bytes, (bytes + size + 255) / 256 * 256);
-      };
-      const auto count = static_cast<std::size_t>(neighbours);
-      std::size_t sent = 0;
-      for (const HaloNeighbour& one : halo.neighbours) sent += one.send.size();
-      const std::size_t at_box = part_of(sizeof(Mailbox)), at_epochs = part_of((2 + count) * sizeof(Epoch)),
-                        at_done = part_of((1 + count) * sizeof(unsigned));
-      counters = bytes;
-      const std::size_t at_table = part_of(count * sizeof(NeighbourLinks<T>)),
-                        at_rows = part_of(sent * sizeof(std::int32_t)),
-                        at_first = part_of(static_cast<std::size_t>(ghosts) * sizeof(T)),
-                        at_second = part_of(static_cast<std::size_t>(ghosts) * sizeof(T));
-      about_to_allocate(Space::device, bytes);
-      // Not from the pool of the context, which other GPUs do not reach.
-      PROTEAN_CUDA_CHECK(cudaMalloc(reinterpret_cast<void**>(&memory), bytes));
-      box = reinterpret_cast<Mailbox*>(memory + at_box),
+      (void)cudaFree(memory_);
+    }
+    PeerMemory(const PeerMemory&) = delete;
+    PeerMemory& operator=(const PeerMemory&) = delete;
+    // Sets all counts back.
+    void forget() {
+      const DeviceScope scope(*context);
+      PROTEAN_CUDA_CHECK(cudaMemsetAsync(memory_, 0, counters_, context->device_state().stream));
+    }
+    const ContextPtr context;
+
+   protected:
+    // The place of that many bytes.
+    std::size_t part_of(std::size_t size) { return std::exchange(bytes_, (bytes_ + size + 255) / 256 * 256); }
+    // What part_of() has given so far are counts.
+    void counts_end() noexcept { counters_ = bytes_; }
+    // Waits until the counts are zero.
+    char* allocate() {
+      const DeviceScope scope(*context);
+      about_to_allocate(Space::device, bytes_);
+      PROTEAN_CUDA_CHECK(cudaMalloc(reinterpret_cast<void**>(&memory_), bytes_));
+      forget();
+      context->synchronize();
+      return memory_;
+    }
+
+   private:
+    std::size_t bytes_ = 0, counters_ = 0;
+    char* memory_ = nullptr;
+  };
+  struct Member final : PeerMemory {
+    explicit Member(ContextPtr of) : PeerMemory(std::move(of)) {
+      const std::size_t at_box = this->part_of(sizeof(Mailbox)), at_epoch = this->part_of(sizeof(Epoch));
+      this->counts_end();
+      char* const memory = this->allocate();
+      box = reinterpret_cast<Mailbox*>(memory + at_box), epoch = reinterpret_cast<Epoch*>(memory + at_epoch);
+    }
+    Mailbox* box = nullptr;
+    Epoch* epoch = nullptr;  // of sums
+  };
+
+  // Where a neighbour writes, as it is told to it.
+  struct Place {
+    T* places[2];
+    Epoch* epoch;
+  };
+  // What an exchange of a part has in the memory of its GPU.
+  struct Arrivals final : PeerMemory {
+    Arrivals(ContextPtr of, const PartHalo& halo)
+        : PeerMemory(std::move(of)), neighbours(std::ssize(halo.neighbours)) {
+      const auto count = static_cast<std::size_t>(neighbours), ghosts = halo.ghosts.size();
+      const std::size_t at_epochs = this->part_of((1 + count) * sizeof(Epoch)),
+                        at_done = this->part_of((1 + count) * sizeof(unsigned));
+      this->counts_end();
+      const std::size_t at_table = this->part_of(count * sizeof(NeighbourLinks<T>)),
+                        at_rows = this->part_of(static_cast<std::size_t>(halo.sent()) * sizeof(std::int32_t)),
+                        at_first = this->part_of(ghosts * sizeof(T)),
+                        at_second = this->part_of(ghosts * sizeof(T));
+      char* const memory = this->allocate();
       epochs = reinterpret_cast<Epoch*>(memory + at_epochs);
       done = reinterpret_cast<unsigned*>(memory + at_done);
       table = reinterpret_cast<NeighbourLinks<T>*>(memory + at_table);
       rows = reinterpret_cast<std::int32_t*>(memory + at_rows);
-      places[0] = reinterpret_cast<T*>(memory + at_first),
+      places[0] = reinterpret_cast<T*>(memory + at_first);
       places[1] = reinterpret_cast<T*>(memory + at_second);
-      try {
-        forget();
-        context->synchronize();
-      } catch (...) {
-        (void)cudaFree(memory);
-        throw;
+    }
+    // Fills the table: where the values of this part go. there: of each neighbour.
+    void link(const PartHalo& halo, const std::vector<Place>& there) {
+      const DeviceScope scope(*this->context);
+      std::vector<NeighbourLinks<T>> links;
+      std::vector<std::int32_t> sent;
+      for (std::size_t k = 0; k < there.size(); ++k) {
+        const std::vector<std::int32_t>& send = halo.neighbours[k].send;
+        links.push_back(
+            {rows + sent.size(), std::ssize(send), {there[k].places[0], there[k].places[1]}, there[k].epoch});
+        sent.insert(sent.end(), send.begin(), send.end());
       }
+      const cudaStream_t stream = this->context->device_state().stream;
+      if (links.empty()) return;
+      PROTEAN_CUDA_CHECK(cudaMemcpyAsync(table, links.data(), links.size() * sizeof links.front(),
+                                         cudaMemcpyHostToDevice, stream));
+      if (!sent.empty())
+        PROTEAN_CUDA_CHECK(cudaMemcpyAsync(rows, sent.data(), sent.size() * sizeof sent.front(),
+                                           cudaMemcpyHostToDevice, stream));
+      PROTEAN_CUDA_CHECK(cudaStreamSynchronize(stream));
     }
-    ~Member() {
-      const DeviceScope scope(*context);
-      (void)cudaFree(memory);
-    }
-    Member(const Member&) = delete;
-    Member& operator=(const Member&) = delete;
-    // Sets all epochs back.
-    void forget() {
-      const DeviceScope scope(*context);
-      PROTEAN_CUDA_CHECK(cudaMemsetAsync(memory, 0, counters, context->device_state().stream));
-    }
-
-    const ContextPtr context;
-    const std::int64_t neighbours, ghosts;
-    std::size_t bytes = 0, counters = 0;
-    char* memory = nullptr;
-    Mailbox* box = nullptr;
-    Epoch* epochs = nullptr;  // of sums, of exchanges, and of each neighbour
+    const std::int64_t neighbours;
+    Epoch* epochs = nullptr;  // of this part, and of each neighbour
     unsigned* done = nullptr;
     NeighbourLinks<T>* table = nullptr;
     std::int32_t* rows = nullptr;
@@ -244,7 +290,7 @@ class GpuParts final : public Parts {
    public:
     Link(GpuParts& parts, int part) : parts_(parts), part_(part) {
       for (std::size_t p = 0; p < parts.members_.size(); ++p) links_.boxes[p] = parts.members_[p]->box;
-      links_.epoch = parts.members_[static_cast<std::size_t>(part)]->epochs;
+      links_.epoch = parts.members_[static_cast<std::size_t>(part)]->epoch;
       links_.part = part, links_.parts = parts.partition_->parts(), links_.abandoned = parts.abandoned_;
     }
     int part() const noexcept override { return part_; }
@@ -269,6 +315,9 @@ class GpuParts final : public Parts {
     std::vector<double> gathered(const std::vector<double>& numbers) override {
       return parts_.meeting_.gathered(part_, numbers);
     }
+    std::vector<PartMessage> exchanged(std::vector<PartMessage> to) override {
+      return parts_.meeting_.exchanged(part_, std::move(to));
+    }
 
    private:
     template <class V>
@@ -286,39 +335,58 @@ class GpuParts final : public Parts {
 
   class Exchange final : public HaloExchange<T> {
    public:
-    Exchange(const Member& member, const int* abandoned, std::int64_t most_sent)
-        : member_(member),
+    Exchange(std::shared_ptr<const Arrivals> memory, const int* abandoned, std::int64_t most_sent)
+        : memory_(std::move(memory)),
           abandoned_(abandoned),
           blocks_(static_cast<int>(blocks_for(most_sent, most_blocks))) {}
     void begin(VectorView<const T> x) override {
-      if (member_.neighbours == 0) return;
-      const DeviceState& state = member_.context->device_state();
-      device::launch(state, send_kernel<T>, member_.neighbours * blocks_, exchange_threads,
-                     static_cast<const NeighbourLinks<T>*>(member_.table), blocks_, x.data,
-                     static_cast<const Epoch*>(member_.epochs + 1), member_.done + 1, state.stop);
+      if (memory_->neighbours == 0) return;
+      const DeviceState& state = memory_->context->device_state();
+      device::launch(state, send_kernel<T>, memory_->neighbours * blocks_, exchange_threads,
+                     static_cast<const NeighbourLinks<T>*>(memory_->table), blocks_, x.data,
+                     static_cast<const Epoch*>(memory_->epochs), memory_->done + 1, state.stop);
     }
     void end(VectorView<T> ghosts) override {
-      if (member_.neighbours == 0) return;
-      const DeviceState& state = member_.context->device_state();
+      if (memory_->neighbours == 0) return;
+      const DeviceState& state = memory_->context->device_state();
       device::launch(state, receive_kernel<T>, blocks_for(ghosts.size, most_blocks), exchange_threads,
-                     static_cast<const Epoch*>(member_.epochs + 2), static_cast<int>(member_.neighbours),
-                     static_cast<const T*>(member_.places[0]), static_cast<const T*>(member_.places[1]),
-                     ghosts.size, ghosts.data, member_.epochs + 1, member_.done, abandoned_, state.stop);
+                     static_cast<const Epoch*>(memory_->epochs + 1), static_cast<int>(memory_->neighbours),
+                     static_cast<const T*>(memory_->places[0]), static_cast<const T*>(memory_->places[1]),
+                     ghosts.size, ghosts.data, memory_->epochs, memory_->done, abandoned_, state.stop);
     }
 
    private:
-    const Member& member_;
+    const std::shared_ptr<const Arrivals> memory_;
     const int* const abandoned_;
     const int blocks_;
   };
 
+  // The parts tell each other where their values go. Memory is shared with this object, since neighbours may still
+  // write into it after a part has failed.
   template <class V>
   std::unique_ptr<HaloExchange<V>> made(int part, const PartHalo& halo) {
     if constexpr (std::is_same_v<V, T>) {
-      std::int64_t most = 0;
-      for (const HaloNeighbour& one : halo.neighbours)
+      const auto arrivals =
+          std::make_shared<Arrivals>(members_[static_cast<std::size_t>(part)]->context, halo);
+      {
+        const std::lock_guard lock(mutex_);
+        exchanges_.push_back(arrivals);
+      }
+      std::vector<PartMessage> to(members_.size());
+      std::int64_t most = 0, number = 0;
+      for (const HaloNeighbour& one : halo.neighbours) {
+        const Place place{{arrivals->places[0] + one.first_ghost, arrivals->places[1] + one.first_ghost},
+                          arrivals->epochs + 1 + number++};
+        write(to[static_cast<std::size_t>(one.part)], std::span<const Place>(&place, 1));
         most = std::max<std::int64_t>(most, std::ssize(one.send));
-      return std::make_unique<Exchange>(*members_[static_cast<std::size_t>(part)], abandoned_, most);
+      }
+      const std::vector<PartMessage> from = meeting_.exchanged(part, std::move(to));
+      std::vector<Place> there;
+      for (const HaloNeighbour& one : halo.neighbours)
+        there.push_back(
+            MessageReader(from[static_cast<std::size_t>(one.part)]).template read<Place>().front());
+      arrivals->link(halo, there);
+      return std::make_unique<Exchange>(arrivals, abandoned_, most);
     } else {
       throw BadArgument("the vectors of a distributed system have another precision");
     }
@@ -359,48 +427,22 @@ class GpuParts final : public Parts {
         device::check(status, "cudaDeviceEnablePeerAccess");
     }
   }
-  // Fills the table of a part: where its values go.
-  void link(int part, const std::vector<PartHalo>& halos) {
-    Member& own = *members_[static_cast<std::size_t>(part)];
-    const DeviceScope scope(*own.context);
-    std::vector<NeighbourLinks<T>> table;
-    std::vector<std::int32_t> rows;
-    for (const HaloNeighbour& to : halos[static_cast<std::size_t>(part)].neighbours) {
-      const Member& peer = *members_[static_cast<std::size_t>(to.part)];
-      const std::vector<HaloNeighbour>& theirs = halos[static_cast<std::size_t>(to.part)].neighbours;
-      const auto me = std::find_if(theirs.begin(), theirs.end(),
-                                   [&](const HaloNeighbour& one) { return one.part == part; });
-      table.push_back({own.rows + rows.size(),
-                       std::ssize(to.send),
-                       {peer.places[0] + me->first_ghost, peer.places[1] + me->first_ghost},
-                       peer.epochs + 2 + (me - theirs.begin())});
-      rows.insert(rows.end(), to.send.begin(), to.send.end());
-    }
-    const cudaStream_t stream = own.context->device_state().stream;
-    if (table.empty()) return;
-    PROTEAN_CUDA_CHECK(cudaMemcpyAsync(own.table, table.data(), table.size() * sizeof table.front(),
-                                       cudaMemcpyHostToDevice, stream));
-    if (!rows.empty())
-      PROTEAN_CUDA_CHECK(cudaMemcpyAsync(own.rows, rows.data(), rows.size() * sizeof rows.front(),
-                                         cudaMemcpyHostToDevice, stream));
-    PROTEAN_CUDA_CHECK(cudaStreamSynchronize(stream));
-  }
-
   const std::shared_ptr<const Partition> partition_;
   HostMeeting meeting_;
   int* abandoned_ = nullptr;  // in memory of the host that all GPUs read
   std::vector<std::unique_ptr<Member>> members_;
   std::vector<std::unique_ptr<Link>> links_;
+  std::mutex mutex_;  // of the list
+  std::vector<std::shared_ptr<Arrivals>> exchanges_;
 };
 
 }  // namespace
 
 std::unique_ptr<Parts> make_gpu_parts(std::vector<ContextPtr> contexts,
-                                      std::shared_ptr<const Partition> partition,
-                                      const std::vector<PartHalo>& halos, std::size_t value_bytes) {
+                                      std::shared_ptr<const Partition> partition, std::size_t value_bytes) {
   if (value_bytes == sizeof(float))
-    return std::make_unique<GpuParts<float>>(std::move(contexts), std::move(partition), halos);
-  return std::make_unique<GpuParts<double>>(std::move(contexts), std::move(partition), halos);
+    return std::make_unique<GpuParts<float>>(std::move(contexts), std::move(partition));
+  return std::make_unique<GpuParts<double>>(std::move(contexts), std::move(partition));
 }
 
 template <class T>

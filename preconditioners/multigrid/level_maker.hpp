@@ -28,6 +28,7 @@ inline constexpr double least_coarsening = 0.8;
 struct NearNullSpace {
   std::int64_t vectors = 0;
   std::vector<double> values;
+  std::vector<std::int32_t> first = {};  // rows of nodes as in Nodes; empty: option unknowns says it
 };
 
 // Between a level and the next one.

@@ -59,6 +59,39 @@ std::vector<double> RankLink::gathered(const std::vector<double>& numbers) {
   return all;
 }
 
+// Point to point, since the bytes of all messages of a rank may be more than an int counts.
+std::vector<detail::PartMessage> RankLink::exchanged(std::vector<detail::PartMessage> to) {
+  const auto ranks = static_cast<std::size_t>(count_);
+  std::vector<std::int64_t> sizes(ranks), theirs(ranks);
+  for (std::size_t p = 0; p < ranks; ++p) sizes[p] = std::ssize(to[p]);
+  MPI_Alltoall(sizes.data(), 1, MPI_INT64_T, theirs.data(), 1, MPI_INT64_T, comm_);
+  std::vector<detail::PartMessage> from(ranks);
+  std::vector<MPI_Request> requests;
+  constexpr std::int64_t most = std::int64_t{1} << 30;  // bytes of a message
+  const auto pieces = [&](detail::PartMessage& message, auto&& f) {
+    for (std::int64_t at = 0; at < std::ssize(message); at += most)
+      f(message.data() + at, static_cast<int>(std::min(most, std::ssize(message) - at)));
+  };
+  for (int p = 0; p < count_; ++p) {
+    const auto place = static_cast<std::size_t>(p);
+    if (p == rank_) {
+      from[place] = std::move(to[place]);
+      continue;
+    }
+    from[place].resize(static_cast<std::size_t>(theirs[place]));
+    pieces(from[place], [&](std::byte* data, int size) {
+      MPI_Irecv(data, size, MPI_BYTE, p, 0, comm_, &requests.emplace_back());
+    });
+  }
+  for (int p = 0; p < count_; ++p)
+    if (p != rank_)
+      pieces(to[static_cast<std::size_t>(p)], [&](std::byte* data, int size) {
+        MPI_Isend(data, size, MPI_BYTE, p, 0, comm_, &requests.emplace_back());
+      });
+  MPI_Waitall(static_cast<int>(requests.size()), requests.data(), MPI_STATUSES_IGNORE);
+  return from;
+}
+
 RankExchange::RankExchange(MPI_Comm comm, const detail::PartHalo& halo)
     : halo_(halo), sent_(static_cast<std::size_t>(halo.sent())), arrived_(halo.ghosts.size()) {
   MPI_Comm_dup(comm, &comm_);

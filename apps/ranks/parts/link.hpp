@@ -36,6 +36,7 @@ class RankLink final : public detail::Communicator {
   void largest(const Context& context, double* value) override;
   void largest(const Context& context, float* value) override;
   std::vector<double> gathered(const std::vector<double>& numbers) override;
+  std::vector<detail::PartMessage> exchanged(std::vector<detail::PartMessage> to) override;
 
  private:
   const std::vector<PetscInt> numbers_;

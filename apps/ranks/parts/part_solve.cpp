@@ -73,12 +73,16 @@ void PartSolve::convert(Mat A, std::vector<PetscInt> numbers, const Problem& pro
     ranges.assign(begin, begin + ranks_.count() + 1);
   });
   ranks_.all([&] { link_ = std::make_unique<RankLink>(ranks_.comm(), std::move(numbers)); });
-  blocks_ = blocks_of(ranks_, host_, own, ranges);
+  blocks_ = blocks_of(ranks_, *link_, host_, own, ranges);
   std::unique_ptr<RankExchange> exchange;
   ranks_.all([&] { exchange = std::make_unique<RankExchange>(link_->comm(), blocks_->halo); });
   ranks_.each([&] {
-    part_ = std::make_unique<detail::PartSystem<double>>(host_, blocks_->halo, blocks_->interior,
-                                                         blocks_->boundary, std::move(exchange), settings_);
+    part_ = std::make_unique<detail::PartSystem<double>>(
+        host_, blocks_->halo, blocks_->interior, blocks_->boundary, std::move(exchange),
+        [this](const detail::PartHalo& of_level) {
+          return std::make_unique<RankExchange>(link_->comm(), of_level);
+        },
+        settings_);
   });
 }
 
@@ -98,8 +102,8 @@ StopReason PartSolve::set_up() {
                       error.what(), part_->A().rows() > 0 ? link_->number_of(0) : 0));
     }
   };
-  // It computes products, so no rank can be ended alone.
-  if (detail::preconditioner_of_parts(settings_) == "chebyshev") {
+  // Ranks wait for each other in it, so none can be ended alone.
+  if (detail::setup_communicates(detail::preconditioner_of_parts(settings_))) {
     ranks_.all(work);
     return StopReason::running;
   }

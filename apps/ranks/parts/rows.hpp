@@ -9,18 +9,15 @@
 #include <vector>
 
 #include "apps/ranks/agree.hpp"
+#include "core/communicator.hpp"
 #include "core/csr.hpp"
 #include "distributed/halo.hpp"
+#include "distributed/part_rows.hpp"
 
 namespace protean::apps::ranks {
 
-// Rows in CSR with the columns of the whole matrix, ascending in each row.
-struct RowArrays {
-  std::vector<std::int64_t> row_ptr = {0};
-  std::vector<PetscInt> col;
-  std::vector<double> values;
-  std::int64_t rows() const noexcept { return static_cast<std::int64_t>(row_ptr.size()) - 1; }
-};
+// Rows with the columns of the whole matrix.
+using RowArrays = detail::PartRows<double>;
 
 // The rows of A that this rank has. Not collective; throws OutOfMemory, NotAvailable for too many entries.
 RowArrays rows_of(Mat A);
@@ -32,7 +29,7 @@ struct RankBlocks {
 
 // The halo and the blocks. ranges: the first row of each rank, and the number of all rows. Collective; throws what
 // Ranks::each() does.
-std::unique_ptr<RankBlocks> blocks_of(const Ranks& ranks, const ContextPtr& host, const RowArrays& own,
-                                      std::span<const PetscInt> ranges);
+std::unique_ptr<RankBlocks> blocks_of(const Ranks& ranks, detail::Communicator& link, const ContextPtr& host,
+                                      const RowArrays& own, std::span<const PetscInt> ranges);
 
 }  // namespace protean::apps::ranks

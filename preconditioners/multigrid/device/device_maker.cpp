@@ -104,6 +104,7 @@ std::unique_ptr<LevelMaker<T>> device_level_maker(const LinearOperator<T>& A,
     why = figure;
     return nullptr;
   };
+  if (!finest.first.empty()) return on_the_host("setup_on_host_uneven_nodes");
   const std::optional<CsrMatrix<T>> entries = csr_of(A);
   if (!entries || entries->pattern.space != Space::device)
     return on_the_host("setup_on_host_entries_elsewhere");

@@ -76,23 +76,7 @@ class HostLevels final : public LevelMaker<T> {
     return dense;
   }
 
-  Vector<T> l1() override {
-    const CsrMatrix<T>& csr = csr_;
-    const Vector<T>& diagonal = diagonal_;
-    const std::vector<double>& scale = scale_;
-    Vector<T> l1(host_, csr.rows());
-    for_rows(*host_, csr.rows(), csr.nonzeros(), [&](std::int64_t i) {
-      double sum = std::abs(static_cast<double>(diagonal[i]));
-      for (std::int64_t p = csr.pattern.row_ptr[i]; p < csr.pattern.row_ptr[i + 1]; ++p)
-        if (csr.pattern.col[p] != i) sum += std::abs(static_cast<double>(csr.values[p]));
-      // A row of nothing but rounding belongs to a separate null space.
-      const double inverse = std::min(longest_sweep / sum, 1 / std::abs(static_cast<double>(diagonal[i])));
-      l1[i] = sum > rounding_terms * eps * scale[at(i)] ? static_cast<T>(std::copysign(inverse, diagonal[i]))
-                                                        : T(0);
-    });
-    require_no_overflow<T>(*host_, "amg", l1.data(), l1.size());
-    return l1;
-  }
+  Vector<T> l1() override { return l1_inverse<T>(host_, csr_, diagonal_, scale_); }
 
   std::shared_ptr<LevelStructure> structure(double strength,
                                             const std::shared_ptr<LevelStructure>& kept) override {
@@ -122,9 +106,10 @@ class HostLevels final : public LevelMaker<T> {
   Transfer<T> coarsen() override {
     Structure& structure = *structure_;
     Transfer<T> made;
-    made.P =
-        matrix_of<T>(structure.P, structure.coarse.rows(),
-                     prolongator_values<T>(host_, csr_, divisors<T>(diagonal_, scale_), *nodes_, structure));
+    const std::vector<double> divided = divisors<T>(diagonal_, scale_);
+    const double omega = prolongator_omega<T>(*host_, csr_, divided);
+    made.P = matrix_of<T>(structure.P, structure.coarse.rows(),
+                          prolongator_values<T>(host_, csr_, divided, omega, *nodes_, structure));
     made.R = transpose(host_, made.P);
     if (!structure.AP)
       structure.AP = std::make_shared<const Graph>(product_pattern(*host_, csr_.pattern, made.P.pattern));
@@ -160,8 +145,11 @@ class HostLevels final : public LevelMaker<T> {
 
 Nodes finest_nodes(std::int64_t rows, std::int64_t unknowns, const NearNullSpace& finest) {
   Nodes nodes;
-  for (std::int64_t i = unknowns; i <= rows; i += unknowns)
-    nodes.first.push_back(static_cast<std::int32_t>(i));
+  if (!finest.first.empty())
+    nodes.first = finest.first;
+  else
+    for (std::int64_t i = unknowns; i <= rows; i += unknowns)
+      nodes.first.push_back(static_cast<std::int32_t>(i));
   nodes.number_rows();
   nodes.vectors = finest.vectors, nodes.values = finest.values;
   if (finest.values.empty()) {

@@ -8,6 +8,8 @@
 #include <span>
 #include <utility>
 
+#include "preconditioners/common/entries.hpp"
+
 namespace protean::detail {
 namespace {
 
@@ -45,15 +47,17 @@ void product(const Context& context, const CsrMatrix<T>& csr, const std::vector<
   });
 }
 
-// An estimate of the largest eigenvalue of D^-1 A.
+}  // namespace
+
 template <class T>
-double spectral_radius(const Context& context, const CsrMatrix<T>& csr, const std::vector<double>& diagonal) {
+double prolongator_omega(const Context& context, const CsrMatrix<T>& csr, const std::vector<double>& diagonal,
+                         const OtherParts& others) {
   const std::int64_t n = csr.rows();
-  std::vector<double> x(at(n)), y(at(n)), weight(at(n)), bound(at(n));
+  std::vector<double> x(at(csr.cols())), y(at(csr.cols())), weight(at(n)), bound(at(n));
   std::uint64_t state = spectral_seed;
-  for (double& value : x) {
+  for (std::int64_t i = 0; i < n; ++i) {
     state ^= state << 13, state ^= state >> 7, state ^= state << 17;
-    value = static_cast<double>(state >> 11) * 0x1p-52 - 1;
+    x[at(i)] = static_cast<double>(state >> 11) * 0x1p-52 - 1;
   }
   for_rows(context, n, csr.nonzeros(), [&](std::int64_t i) {
     weight[at(i)] = std::abs(diagonal[at(i)]);
@@ -62,23 +66,25 @@ double spectral_radius(const Context& context, const CsrMatrix<T>& csr, const st
       sum += std::abs(static_cast<double>(csr.values[p]));
     bound[at(i)] = sum / weight[at(i)];
   });
-  const double gershgorin = n > 0 ? *std::max_element(bound.begin(), bound.end()) : 1;
+  const double here = n > 0 ? *std::max_element(bound.begin(), bound.end()) : others.largest ? 0 : 1;
+  const double gershgorin = others.largest ? others.largest(here) : here;
   const auto square = [&](const std::vector<double>& v) {
-    return fixed_sum(context, n, [&](std::int64_t i) { return weight[at(i)] * v[at(i)] * v[at(i)]; });
+    const double sum =
+        fixed_sum(context, n, [&](std::int64_t i) { return weight[at(i)] * v[at(i)] * v[at(i)]; });
+    return others.sum ? others.sum(sum) : sum;
   };
   std::array<double, spectral_steps + 1> squares{};
   squares[0] = square(x);
   for (std::size_t k = 0; k < spectral_steps; ++k) {
     const double factor = 1 / std::sqrt(squares[k]);
+    if (others.fill) others.fill(x);
     product(context, csr, x, y);
     for_rows(context, n, n, [&](std::int64_t i) { y[at(i)] = factor * y[at(i)] / weight[at(i)]; });
     squares[k + 1] = square(y);
     std::swap(x, y);
   }
-  return spectral_bound(squares, gershgorin);
+  return 4.0 / 3 / spectral_bound(squares, gershgorin);
 }
-
-}  // namespace
 
 double spectral_bound(std::span<const double, spectral_steps + 1> squares, double gershgorin) {
   double estimate = 0, before = std::sqrt(squares[0]);
@@ -102,9 +108,8 @@ std::vector<double> divisors(const Vector<T>& diagonal, const std::vector<double
 
 template <class T>
 Buffer<T> prolongator_values(const ContextPtr& host, const CsrMatrix<T>& csr,
-                             const std::vector<double>& diagonal, const Nodes& nodes,
+                             const std::vector<double>& diagonal, double omega, const Nodes& nodes,
                              const Structure& structure) {
-  const double omega = 4.0 / 3 / spectral_radius(*host, csr, diagonal);
   Buffer<T> values(host, structure.P->size());
   parallel(useful_parts(*host, csr.nonzeros()), [&](int part, int parts) {
     const Range rows = even_range(csr.rows(), part, parts);
@@ -154,6 +159,24 @@ Buffer<T> prolongator_values(const ContextPtr& host, const CsrMatrix<T>& csr,
   return values;
 }
 
+template <class T>
+Vector<T> l1_inverse(const ContextPtr& host, const CsrMatrix<T>& csr, const Vector<T>& diagonal,
+                     const std::vector<double>& scale) {
+  constexpr double eps = std::numeric_limits<T>::epsilon();
+  Vector<T> l1(host, csr.rows());
+  for_rows(*host, csr.rows(), csr.nonzeros(), [&](std::int64_t i) {
+    double sum = std::abs(static_cast<double>(diagonal[i]));
+    for (std::int64_t p = csr.pattern.row_ptr[i]; p < csr.pattern.row_ptr[i + 1]; ++p)
+      if (csr.pattern.col[p] != i) sum += std::abs(static_cast<double>(csr.values[p]));
+    // A row of nothing but rounding belongs to a separate null space.
+    const double inverse = std::min(longest_sweep / sum, 1 / std::abs(static_cast<double>(diagonal[i])));
+    l1[i] = sum > rounding_terms * eps * scale[at(i)] ? static_cast<T>(std::copysign(inverse, diagonal[i]))
+                                                      : T(0);
+  });
+  require_no_overflow<T>(*host, "amg", l1.data(), l1.size());
+  return l1;
+}
+
 std::vector<double> coarse_scale(const std::vector<double>& scale, const Nodes& nodes,
                                  const Structure& structure) {
   std::vector<double> of_aggregate(at(structure.aggregates.count), 0), result(at(structure.coarse.rows()));
@@ -165,10 +188,15 @@ std::vector<double> coarse_scale(const std::vector<double>& scale, const Nodes& 
   return result;
 }
 
-#define PROTEAN_INSTANTIATE(T)                                                            \
-  template std::vector<double> divisors<T>(const Vector<T>&, const std::vector<double>&); \
-  template Buffer<T> prolongator_values<T>(const ContextPtr&, const CsrMatrix<T>&,        \
-                                           const std::vector<double>&, const Nodes&, const Structure&);
+#define PROTEAN_INSTANTIATE(T)                                                                          \
+  template std::vector<double> divisors<T>(const Vector<T>&, const std::vector<double>&);               \
+  template Buffer<T> prolongator_values<T>(const ContextPtr&, const CsrMatrix<T>&,                      \
+                                           const std::vector<double>&, double, const Nodes&,            \
+                                           const Structure&);                                           \
+  template Vector<T> l1_inverse<T>(const ContextPtr&, const CsrMatrix<T>&, const Vector<T>&,            \
+                                   const std::vector<double>&);                                         \
+  template double prolongator_omega<T>(const Context&, const CsrMatrix<T>&, const std::vector<double>&, \
+                                       const OtherParts&);
 PROTEAN_INSTANTIATE(float)
 PROTEAN_INSTANTIATE(double)
 #undef PROTEAN_INSTANTIATE

@@ -2,6 +2,7 @@
 // to preconditioners/.
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -32,10 +33,24 @@ std::vector<double> divisors(const Vector<T>& diagonal, const std::vector<double
 // The scale of the rows of the next level.
 std::vector<double> coarse_scale(const std::vector<double>& scale, const Nodes& nodes,
                                  const Structure& structure);
-// In the pattern of structure.P. diagonal: divisors().
+// What a host knows of the rows of other parts, if csr has the rows of one part of a matrix: fill() puts the entries of
+// other parts behind those of the rows, the other two are over all parts. Empty functions: csr is the whole matrix.
+struct OtherParts {
+  std::function<void(std::vector<double>& x)> fill;
+  std::function<double(double)> sum, largest;
+};
+// 4 / (3 lambda). diagonal: divisors().
+template <class T>
+double prolongator_omega(const Context& context, const CsrMatrix<T>& csr, const std::vector<double>& diagonal,
+                         const OtherParts& others = {});
+// In the pattern of structure.P.
 template <class T>
 Buffer<T> prolongator_values(const ContextPtr& host, const CsrMatrix<T>& csr,
-                             const std::vector<double>& diagonal, const Nodes& nodes,
+                             const std::vector<double>& diagonal, double omega, const Nodes& nodes,
                              const Structure& structure);
+// The inverse of S for l1-jacobi. Throws BadMatrix if a number is too large for T.
+template <class T>
+Vector<T> l1_inverse(const ContextPtr& host, const CsrMatrix<T>& csr, const Vector<T>& diagonal,
+                     const std::vector<double>& scale);
 
 }  // namespace protean::detail

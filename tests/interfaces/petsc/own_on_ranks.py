@@ -68,7 +68,7 @@ def systems():
     check(run.code == 0 and found["iterations"] <= 2, "an initial guess that is the solution", run.told)
     # Few rows, and finite elements.
     write("small.mtx", "%%MatrixMarket matrix coordinate real general\n2 2 4\n1 1 4\n2 2 5\n1 2 1\n2 1 1\n")
-    for M in ("none", "jacobi", "ic0", "block-jacobi", "chebyshev"):
+    for M in ("none", "jacobi", "ic0", "block-jacobi", "chebyshev", "amg"):
         found, run = solve(3, "--set", "matrix={file: small.mtx}", "--preconditioner", M)
         check(run.code == 0 and found["status"] == "converged"
               and min(r["rows"] for r in found["ranks"]["by_rank"]) == 0, f"more ranks than rows, {M}", run.told)
@@ -94,6 +94,7 @@ def methods():
     for method, M, more in (("gmres", "ilu0", []), ("fgmres", "gauss-seidel", []), ("bicgstab", "ilu", []),
                             ("bicgstab2", "jacobi", []), ("idr", "block-jacobi", []), ("cg", "none", spd),
                             ("cg", "ssor", spd), ("cg", "ic0", spd), ("fcg", "chebyshev", spd),
+                            ("cg", "amg", spd), ("bicgstab", "amg", []),
                             ("minres", "jacobi", spd), ("auto", "auto", []), ("auto", "auto", spd)):
         one, _ = solve(0, *more, "--method", method, "--preconditioner", M)
         found, run = solve(2, *more, "--method", method, "--preconditioner", M)
@@ -125,7 +126,8 @@ def methods():
 def refused():
     write("P.yaml", "matrix: {generate: {kind: poisson-2d, n: 20}}\nengine: protean\n"
           "solver: {method: cg}\npreconditioner: {type: jacobi}\n")
-    for option, *parts in (("preconditioner.type=amg", "amg is not served over several ranks", "chebyshev"),
+    for option, *parts in (("preconditioner.type=spai0", "spai0 is not served over several ranks", "chebyshev"),
+                           ("preconditioner={type: amg, smoother: gauss-seidel}", "several ranks", "l1-jacobi"),
                            ("preconditioner={type: composition, parts: [{type: jacobi}, {type: ic0}]}", "composition"),
                            ("matrix.order=rcm", "order of the rows", "partition graph"),
                            ("schedule=[{at_iteration: 2, format: ell}]", "a schedule"),

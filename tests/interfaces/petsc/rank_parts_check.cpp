@@ -91,10 +91,14 @@ struct Own {
       numbers.push_back(r);
     }
     link = std::make_unique<RankLink>(MPI_COMM_WORLD, numbers);
-    blocks = blocks_of(ranks, host, rows, ranges);
+    blocks = blocks_of(ranks, *link, host, rows, ranges);
     part = std::make_unique<detail::PartSystem<double>>(
         host, blocks->halo, blocks->interior, blocks->boundary,
-        std::make_unique<RankExchange>(link->comm(), blocks->halo), settings);
+        std::make_unique<RankExchange>(link->comm(), blocks->halo),
+        [this](const detail::PartHalo& of_level) {
+          return std::make_unique<RankExchange>(link->comm(), of_level);
+        },
+        settings);
     const detail::JoinedWork joined(*host, *link);
     part->set_up(settings.method.name(), settings);
   }
@@ -150,7 +154,8 @@ void each_method() {
   for (const SolverEntry& method : solvers()) {
     const CsrMatrix<double>& csr = method.symmetric ? symmetric : any;
     const std::vector<double> b = right_side(csr.rows());
-    for (const std::string M : {"none", "jacobi", "block-jacobi", "chebyshev", "ic0", "ilu0", "ssor"}) {
+    for (const std::string M :
+         {"none", "jacobi", "block-jacobi", "chebyshev", "ic0", "ilu0", "ssor", "amg"}) {
       if ((M == "ilu0" && method.symmetric) || ((M == "ic0" || M == "chebyshev") && !method.symmetric))
         continue;
       const SolveSettings settings = settings_of(method.id, M);
