@@ -104,7 +104,8 @@ TEST(Report, SummaryNamesADictionary) {
   auto record = solved();
   EXPECT_EQ(summary(record).find("dictionary"), std::string::npos);
   record.values = "dictionary", record.values_reason = "few values";
-  EXPECT_NE(summary(record).find("values       dictionary: few values\n"), std::string::npos) << summary(record);
+  EXPECT_NE(summary(record).find("values       dictionary: few values\n"), std::string::npos)
+      << summary(record);
 }
 
 TEST(Report, JsonIsInSecondsAndBytes) {
