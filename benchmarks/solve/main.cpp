@@ -28,9 +28,11 @@ constexpr int (*run_mfem)(Arguments&) = nullptr;
 #if defined(PROTEAN_HAVE_CUDA)
 int run_device(Arguments&);
 int run_graph_stop(Arguments&);
+int run_devices(Arguments&);
 #else
 constexpr int (*run_device)(Arguments&) = nullptr;
 constexpr int (*run_graph_stop)(Arguments&) = nullptr;
+constexpr int (*run_devices)(Arguments&) = nullptr;
 #endif
 
 }  // namespace protean::bench
@@ -53,6 +55,7 @@ int main(int argc, char** argv) {
        {"elements", run_elements, "element matrices against assembled formats, by degree", "FEM"},
        {"element-start", run_element_start, "from element matrices in memory to the solution", "FEM"},
        {"mfem", run_mfem, "products and setup of a solve next to MFEM, on its meshes", "MFEM"},
+       {"devices", run_devices, "iterations and whole solves on one GPU and on several", "CUDA"},
        {"graph-stop", run_graph_stop, "what it costs to protect vectors behind the end of a recorded solve",
         "CUDA"}},
       argc, argv);

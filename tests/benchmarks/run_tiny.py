@@ -55,6 +55,7 @@ DEVICE = {
     "products split": "--share 0.01 --device csr --shares 50",
     "products copy": "--size 8 --repeat 1",
     "solve device": "--sizes 30 --formats csr,sell-packed",
+    "solve devices": "--systems poisson-3d:n=12 --shorter 4 --longer 12 --repeat 1",
     "solve graph-stop": "",
 }
 NAMES = ["bcsstk17", "af23560", "wave", "G2_circuit", "s1rmt3m1", "orsirr_1", "sherman3", "saylr4", "utm300"]
