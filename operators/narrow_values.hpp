@@ -49,8 +49,8 @@ bool has_float_values(const Kernel& kernel) noexcept;
 // Whether the parameter has the word dictionary.
 bool has_dictionary(const Kernel& kernel) noexcept;
 
-// When `values: auto` takes a dictionary: the matrix has at most that many distinct values, 0.0 among them, and at least
-// that many entries. most_values 0: never.
+// When `values: auto` takes a dictionary: the matrix has at most that many distinct values, 0.0 among them, and at
+// least that many entries. most_values 0: never.
 struct DictionaryRule {
   int most_values = 0;
   std::int64_t least_entries = 0;

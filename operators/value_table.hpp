@@ -35,8 +35,8 @@ class ValueTable {
   // Of a table in memory: it always has room for `most` values.
   static constexpr std::size_t bytes = most * sizeof(double);
 
-  // The table of a matrix in the context's space. Null if it has more than most_values <= most distinct values, 0.0 among
-  // them. Parallel; reads the values once, and stops soon after one too many. Waits for a device.
+  // The table of a matrix in the context's space. Null if it has more than most_values <= most distinct values, 0.0
+  // among them. Parallel; reads the values once, and stops soon after one too many. Waits for a device.
   static std::shared_ptr<const ValueTable> of(const Context& context, const CsrMatrix<double>& csr,
                                               int most_values = most);
 

@@ -145,8 +145,8 @@ class SystemMatrix {
   bool format_named() const noexcept { return !of_csr() || wanted_.format != "auto"; }
   const std::string& order_reason() const noexcept { return order_reason_; }
   std::size_t bytes() const noexcept { return matrix_ ? matrix_->running_bytes() : 0; }
-  // How the running matrix stores its values: "double", "dictionary", "float (exact)", "float (rounded)"; and why, for a
-  // person. Both are empty for an operator and for element matrices.
+  // How the running matrix stores its values: "double", "dictionary", "float (exact)", "float (rounded)"; and why, for
+  // a person. Both are empty for an operator and for element matrices.
   std::string values() const;
   std::string values_reason() const;
   // The number of products of the operator that computes now, since it was made.
