@@ -4,13 +4,14 @@
 For each matrix FOLDER/*.mtx.xz (or NAME) the entropy of zeroth order, in bytes an entry, of
 
   values   their 64 bits
-  columns  the distance from the entry before in the row; of the first entry of a row, from the first one of the row above
+  columns  the distance from the entry before in the row; of the first entry of a row, from the first one of the row
+           above
 
-that is, what an ideal static code of single symbols (Huffman, range coding, tANS) takes in the mean, without its tables.
-"with tables" adds 8 bytes for each distinct value and 4 for each distinct distance, and takes 8 or 4 bytes an entry where
-that is less. Next to them the bytes of sell-packed, with values in double and with the fewest bytes that round nothing (in
-a dictionary, else in float if that is exact, else in double), and how many times as many the latter are. Needs NumPy and
-SciPy. Real matrices with 10,000 entries and more count.
+that is, what an ideal static code of single symbols (Huffman, range coding, tANS) takes in the mean, without its
+tables. "with tables" adds 8 bytes for each distinct value and 4 for each distinct distance, and takes 8 or 4 bytes an
+entry where that is less. Next to them the bytes of sell-packed, with values in double and with the fewest bytes that
+round nothing (in a dictionary, else in float if that is exact, else in double), and how many times as many the latter
+are. Needs NumPy and SciPy. Real matrices with 10,000 entries and more count.
 """
 
 import json
@@ -93,7 +94,8 @@ def main():
     files = [pathlib.Path(folder) / f"{name}.mtx.xz" for name in names] or sorted(
         pathlib.Path(folder).glob("*.mtx.xz"))
     found = []
-    print("| matrix | entries | distinct values | values | columns | both | with tables | sell-packed, double | fewest | times |")
+    print("| matrix | entries | distinct values | values | columns | both | with tables | sell-packed, double | fewest "
+          "| times |")
     print("|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|")
     for file in files:
         try:
@@ -104,11 +106,12 @@ def main():
         if not one:
             continue
         found.append(one)
-        print(f"| {one['matrix']} | {one['entries']:,} | {one['distinct']:,} | {one['values']:.2f} | {one['columns']:.2f} "
-              f"| {one['bound']:.2f} | {one['with_tables']:.2f} | {one['double']:.2f} "
+        print(f"| {one['matrix']} | {one['entries']:,} | {one['distinct']:,} | {one['values']:.2f} "
+              f"| {one['columns']:.2f} | {one['bound']:.2f} | {one['with_tables']:.2f} | {one['double']:.2f} "
               f"| {one['fewest']:.2f} | {one['fewest'] / one['with_tables']:.2f} |", flush=True)
     for text, rows in (
-            (f"at most {MOST_IN_DICTIONARY} distinct values", [o for o in found if o["distinct"] <= MOST_IN_DICTIONARY]),
+            (f"at most {MOST_IN_DICTIONARY} distinct values",
+             [o for o in found if o["distinct"] <= MOST_IN_DICTIONARY]),
             ("more", [o for o in found if o["distinct"] > MOST_IN_DICTIONARY]),
             ("all", found)):
         if rows:

@@ -172,7 +172,7 @@ def order(words):
 
 @table
 def values(words):
-    """FILE of protean-bench-solve values: float and dictionary over double, of the product and of a solve by Jacobi-CG."""
+    """FILE of protean-bench-solve values: float and dictionary over double, a product and a Jacobi-CG solve."""
     data = read(*words)
     head("matrix", "format", "values", ">MB", ">product, us", ">times", ">iterations", ">solve, ms", ">times")
     for entry in data["matrices"]:

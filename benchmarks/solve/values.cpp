@@ -1,8 +1,8 @@
-// What values in float, and in a dictionary, gain next to vectors in double (parameter `values` of formats): the bytes of
-// the matrix, the time of a product, and the time and iterations of a whole solve by Jacobi-CG, which ends by the values
-// that were given. All run in one process, after a warm-up, in alternation. A matrix that float holds exactly has the
-// same products; another one is rounded, and its solve corrects its residual on the way. A dictionary is there for
-// matrices and formats that have it.
+// What values in float, and in a dictionary, gain next to vectors in double (parameter `values` of formats): the bytes
+// of the matrix, the time of a product, and the time and iterations of a whole solve by Jacobi-CG, which ends by the
+// values that were given. All run in one process, after a warm-up, in alternation. A matrix that float holds exactly
+// has the same products; another one is rounded, and its solve corrects its residual on the way. A dictionary is there
+// for matrices and formats that have it.
 #include <fmt/format.h>
 
 #include <algorithm>

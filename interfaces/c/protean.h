@@ -411,7 +411,8 @@ typedef struct protean_switch {
   double wait_seconds;    /* in which the solve waited */
   int overlapped;
   const char *from_order, *to_order; /* as protean_matrix_order(); equal if it stayed */
-  /* how the values are stored: "double", "dictionary", "float (exact)", "float (rounded)"; in a solve in float "float" */
+  /* how the values are stored: "double", "dictionary", "float (exact)", "float (rounded)"; in a solve in float
+     "float" */
   const char *from_values, *to_values;
 } protean_switch;
 typedef struct protean_failed_switch {
