@@ -7,8 +7,8 @@
 extern "C" {
 #endif
 
-/* Registers the matrix types aijprotean, seqaijprotean and mpiaijprotean, and the KSP and PC types protean. For a program
-   that links the library: after PetscInitialize(), instead of -dll_append, which calls it. */
+/* Registers the matrix types aijprotean, seqaijprotean and mpiaijprotean, and the KSP and PC types protean. For a
+   program that links the library: after PetscInitialize(), instead of -dll_append, which calls it. */
 PetscErrorCode PetscDLLibraryRegister_protean_petsc(void);
 
 /* The policy of the operator of this KSP (-mat_protean_policy, type aijprotean) gets the residual of each iteration, so
