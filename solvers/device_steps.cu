@@ -79,7 +79,9 @@ class DeviceSteps final : public JudgedSteps<T> {
   std::int64_t recorded() const noexcept override { return recordings_; }
   std::int64_t made() const noexcept override { return graph_.made() - made_before_; }
   double record_seconds() const noexcept override { return graph_.seconds(); }
-  std::string_view name() const noexcept override { return launched_ ? "graph" : "queued"; }
+  std::string_view name() const noexcept override {
+    return launched_ || rule_.at_once() ? "graph" : "queued";
+  }
 
   Verdict first(const IterationControl& control) override {
     device::launch(state(), read_scalars<T>, 1, 32, judge_of(0, 1), this->next_copy());
@@ -133,7 +135,11 @@ class DeviceSteps final : public JudgedSteps<T> {
     if (queued_phase_ == 0 && graph_pays())
       launch();
     else
-      queue_piece(RecordingRule::piece(queued_phase_, method_.period(), left_));
+      queue_piece(RecordingRule::piece(queued_phase_, method_.period(), most_now()));
+  }
+  // A method that begins again after its period has no step beyond it.
+  std::int64_t most_now() const {
+    return method_.cycles_end() ? std::min(left_, method_.period() - queued_phase_) : left_;
   }
   // All parts of a system launch a graph, or none.
   bool graph_pays() const {

@@ -18,6 +18,7 @@ class RecordingRule {
     at_once_ = at_once, before_ = before, queued_ = 0, records_ = false;
   }
   void queued(std::int64_t steps) noexcept { queued_ += steps; }
+  bool at_once() const noexcept { return at_once_; }
   // A solve that has recorded once is long: after a change of the matrix it records again at once.
   void recorded() noexcept { records_ = true; }
 

@@ -145,9 +145,9 @@ int run_values(Arguments& arguments) {
                                  {"left_rounding", done.left_rounding},
                                  {"reason", to_string(done.reason)}});
       }
-      const Way& full = *ways[0];
+      Way& full = *ways[0];
       for (std::size_t i = 1; i < ways.size(); ++i) {
-        const Way& other = *ways[i];
+        Way& other = *ways[i];
         fmt::print(
             "{:24} {:12} {:16} {:5.1f} -> {:5.1f} {:8.1f} -> {:7.1f} {:6} -> {:5} {:8.2f} -> {:7.2f}\n",
             source.name, format, other.result.values,

@@ -140,7 +140,9 @@ constexpr std::int64_t large_matrix = std::int64_t{1} << 20;
 
 Admission admit(const Context& context, const SparsityPattern& pattern, const FormatParams& params,
                 std::size_t value_bytes) {
-  auto arrays = std::make_shared<PlanArrays>(context, pattern, params, value_bytes);
+  // With a table the slots are those of doubles, so that sums have the same order.
+  const std::size_t bytes_in_csr = value_bytes == 1 ? sizeof(double) : value_bytes;
+  auto arrays = std::make_shared<PlanArrays>(context, pattern, params, bytes_in_csr);
   const Plan& plan = arrays->plan;
   if (plan.too_long)
     return Admission::refuse("a row has more than " + std::to_string(longest_allowed) +
@@ -148,7 +150,7 @@ Admission admit(const Context& context, const SparsityPattern& pattern, const Fo
   const std::size_t bytes = plan.bytes(pattern.rows, value_bytes);
   Admission admission = admit_stored(pattern, plan.slots * height, height, bytes);
   const auto csr =
-      static_cast<double>(static_cast<std::size_t>(pattern.nonzeros) * (value_bytes + sizeof(std::int32_t)) +
+      static_cast<double>(static_cast<std::size_t>(pattern.nonzeros) * (bytes_in_csr + sizeof(std::int32_t)) +
                           static_cast<std::size_t>(pattern.rows + 1) * sizeof(std::int32_t));
   const auto percent = static_cast<double>(params.integer("percent"));
   if (admission.ok && pattern.nonzeros >= large_matrix && static_cast<double>(bytes) > percent / 100 * csr)

@@ -57,6 +57,8 @@ class OneVectorRun final : public Driver<OneVectorRun<T>, OneInOrder<T>> {
       std::string why;
       if (context().vector_kernels() != VectorKernels::native) {
         why = fmt::format("the vector operations come from {}", to_string(context().vector_kernels()));
+      } else if (given_matrix()) {
+        why = "products are with rounded values, and b - A x is to replace the residual";
       } else if (callers_.weights.size > 0) {
         why = "residual_norm is " + options_.residual_norm;
       } else if (Steps<T>* const resident = resident_steps_for(workspace_, system(), why)) {

@@ -167,9 +167,11 @@ void expect_levels(const Test& test, const LevelWork<T>& work, DeviceLevel<T> le
     ASSERT_TRUE(same(test(structure->P), *expected.P)) << here;
     Vector<T> diagonal(host, A.rows());
     extract_diagonal<T>(*host, A, diagonal.data());
+    const std::vector<double> divisors = detail::divisors<T>(diagonal, scale);
     const CsrMatrix<T> expected_P = detail::matrix_of<T>(
         expected.P, expected.coarse.rows(),
-        detail::prolongator_values<T>(host, A, detail::divisors<T>(diagonal, scale), host_nodes, expected));
+        detail::prolongator_values<T>(host, A, divisors, detail::prolongator_omega<T>(*host, A, divisors),
+                                      host_nodes, expected));
     const CsrMatrix<T> P_there = work.prolongator(level, *nodes, *structure), P = test(P_there);
     expect_near_values(P, expected_P, 100 * eps, here + ", P");
     const CsrMatrix<T> R_there = work.restriction(P_there, *structure);

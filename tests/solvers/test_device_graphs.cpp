@@ -86,7 +86,7 @@ TEST_P(DeviceGraphs, OnlyALongSolveRecordsByDefault) {
   const Placed<double> b(context_, ramp(3600, 1));
   options_.device_steps = "auto", options_.stopping.relative_tolerance = 1e-13;
   // Steps of all kinds of vectors, and cg is not to run in one kernel.
-  const auto M = make_preconditioner<double>("ssor", *A, {.solve = TriangularSolve::sweeps});
+  const auto M = make_preconditioner<double>("ssor", *A);
   M->ensure(*A);
   const auto solve_in = [&](Solver<double>& solver) {
     Placed<double> x(context_, ramp(3600, 0));

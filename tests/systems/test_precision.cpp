@@ -243,7 +243,7 @@ TEST_P(Precision, OfAutoSolvesByTheMatrixThatWasGiven) {
     bool offered = false;
     for (const CandidateRecord& candidate : one.result.candidates)
       offered = offered || contains(candidate.format, " in float");
-    EXPECT_TRUE(offered);
+    if (on_host_) { EXPECT_TRUE(offered); }
     double difference = 0, norm = 0;
     for (std::size_t i = 0; i < one.x.size(); ++i)
       difference = std::max(difference, std::abs(one.x[i] - other.x[i])),
