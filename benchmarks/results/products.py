@@ -93,6 +93,27 @@ def best(words):
 
 
 @table
+def newer_cusparse(words):
+    """FILE of a GPU's products: the calls that came with cuSPARSE 12.9.4 next to its older ones and to ours."""
+    data = read(*words)
+    names = {"cusparse op 1": "plan, algorithm 1", "cusparse op 2": "plan, algorithm 2", "cusparse half": "one half"}
+    found = {name: [] for name in names}
+    head("calls", ">matrices", ">best of the older calls / it: mean", ">most", ">it / our best: mean", ">least")
+    for matrix in data["matrices"]:
+        times = {p["name"]: p["microseconds"] for p in matrix["products"] if p["right"]}
+        own = min(p["microseconds"] for p in matrix["products"] if p["ours"] and p["right"])
+        older = min(time for name, time in times.items() if name.startswith("cusparse") and name not in names)
+        for name, ratios in found.items():
+            if name in times:
+                ratios.append((older / times[name], times[name] / own))
+    for name, ratios in found.items():
+        if ratios:
+            to_older, to_own = zip(*ratios)
+            row(names[name], len(ratios), f"{mean(to_older):.2f}", f"{max(to_older):.2f}", f"{mean(to_own):.2f}",
+                f"{min(to_own):.2f}")
+
+
+@table
 def wins(words):
     """FILE of a GPU's products: the formats that are the fastest somewhere, and on which matrices."""
     words, given = options(words, matrices=1)

@@ -188,6 +188,32 @@ def values(words):
 
 
 @table
+def short(words):
+    """FILE of short solves: microseconds in one call, and in a kept system."""
+    data = read(*words)
+    measured_at(data)
+    rows = list(dict.fromkeys(r["rows"] for r in data["results"]))
+    head("method", *(f">{n:,} rows: one, kept" for n in rows))
+    for method in dict.fromkeys(r["method"] for r in data["results"]):
+        its = {r["rows"]: r for r in data["results"] if r["method"] == method}
+        row(method, *(f"{its[n]['one_us']:.0f}, {its[n]['kept_us']:.0f}" for n in rows))
+
+
+@table
+def devices(words):
+    """FILE of one GPU and several: an iteration, and a whole solve."""
+    data = read(*words)
+    measured_at(data)
+    head("system", ">rows", ">GPUs", ">iteration, us", ">times", ">whole solve, ms", ">times")
+    for system in dict.fromkeys(r["system"] for r in data["results"]):
+        its = [r for r in data["results"] if r["system"] == system]
+        for r in its:
+            one, whole = (its[0][key] / r[key] if r[key] else math.nan for key in ("iteration_seconds", "whole_seconds"))
+            row(system, f"{r['rows']:,}", r["devices"], f"{1e6 * r['iteration_seconds']:.1f}", figure(one, 2),
+                f"{1e3 * r['whole_seconds']:.0f}", figure(whole, 2))
+
+
+@table
 def stages(words):
     """FILE of device_stages.py: where the time of a solve on a GPU goes."""
     data = read(*words)
