@@ -30,8 +30,8 @@ bool on_device(const Context& context, const CsrMatrix<double>& csr) {
 
 // A look-up takes time, and saves bytes. On a host eight values at a time come from two registers of AVX-512 if there
 // are at most 16 (sell_packed_kernel.cpp): on a Xeon of that kind products of stencils from a million entries on took
-// 0.66 to 0.77 times as long as with float, of 50,000 entries in the cache 1.06 to 1.08 times. Look-ups in memory took
-// 1.5 to 1.7 times as long as float.
+// 0.66 to 0.77 times as long as with float, of 50,000 entries in the cache 1.06 to 1.09 times. Look-ups in memory took
+// 1.6 to 1.72 times as long as float.
 constexpr DictionaryRule on_host_with_avx512{16, 1 << 20};
 // Not measured yet. {256, 1 << 16} would be: whenever there is a table and the product is longer than its launch.
 constexpr DictionaryRule on_gpu{0, 0};
