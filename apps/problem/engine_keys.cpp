@@ -114,6 +114,9 @@ void require_served_by_devices(const Problem& problem) {
   if (problem.rhs.columns > 1)
     fail(problem.rhs.place,
          "several devices take one right-hand side; solve them one after another, or on one device");
+  if (problem.output.fields)
+    fail(problem.output.fields.place,
+         "output.fields is for one device, whose preconditioner finds fields; leave it out");
   if (problem.settings.kernel == to_string(VectorKernels::kokkos))
     fail(problem.place_of("kernel"), "kernel kokkos is not served over several devices; take native");
   if (const auto unserved = detail::unserved_by_parts(problem.settings, "device"))
