@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """tutorials.py ROOT PREFIX COMPILER [PACKAGES]: runs the code of docs/tutorials with what is installed in PREFIX.
 
-It also runs the folders of examples/how-to, and the shell's blocks of docs/fields.md, and solves with each key of a problem file, and each keyword of Python,
-that docs/how-to.md names.
+It also runs the folders of examples/how-to, and the shell's blocks of docs/fields.md, and solves with each key of a
+problem file, and each keyword of Python, that docs/how-to.md names.
 
 The blocks of a page run one after another in an empty folder; the folder of a how-to has its files, too. A block whose
 first line is a comment with the name of a file is written to that file. Others are run: sh by the shell, python in one
