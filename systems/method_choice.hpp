@@ -66,8 +66,8 @@ struct Basis {
 };
 MethodChoice choose_method(const MethodTraits& traits, const PreconditionerTraits& preconditioner,
                            const Basis& basis = {});
-// Of gmres with this restart for so many columns: memory for it is a quarter of what is left. There is enough for a basis
-// of at most 16 MiB, and in deterministic mode, where memory must not decide.
+// Of gmres with this restart for so many columns: memory for it is a quarter of what is left. There is enough for a
+// basis of at most 16 MiB, and in deterministic mode, where memory must not decide.
 Basis basis_of(const Context& context, std::int64_t rows, std::size_t bytes_of_entry, std::int64_t restart,
                std::int64_t columns);
 

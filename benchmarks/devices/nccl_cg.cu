@@ -1,6 +1,6 @@
 // CG with Jacobi for the 7-point Laplacian of an n^3 grid as one writes it with NVIDIA's libraries: cuSPARSE's product,
-// cuBLAS' vector operations, NCCL's exchange of the halo and sums, ten iterations in a graph for each GPU. A host thread
-// for each GPU. The peer of a solve over several devices.
+// cuBLAS' vector operations, NCCL's exchange of the halo and sums, ten iterations in a graph for each GPU, a host
+// thread for each. The peer of a solve over several devices.
 //
 //   nccl_cg SIZE...
 #include <algorithm>

@@ -208,7 +208,8 @@ def devices(words):
     for system in dict.fromkeys(r["system"] for r in data["results"]):
         its = [r for r in data["results"] if r["system"] == system]
         for r in its:
-            one, whole = (its[0][key] / r[key] if r[key] else math.nan for key in ("iteration_seconds", "whole_seconds"))
+            one, whole = (its[0][key] / r[key] if r[key] else math.nan
+                          for key in ("iteration_seconds", "whole_seconds"))
             row(system, f"{r['rows']:,}", r["devices"], f"{1e6 * r['iteration_seconds']:.1f}", figure(one, 2),
                 f"{1e3 * r['whole_seconds']:.0f}", figure(whole, 2))
 
