@@ -6,7 +6,35 @@
 
 namespace protean::detail {
 
-HostMeeting::HostMeeting(std::size_t parts) : posted_(parts, 0) {
+void PartWatch::begin(double patience) {
+  const std::lock_guard lock(mutex_);
+  std::fill(waiting_.begin(), waiting_.end(), false);
+  last_ = Clock::now(), away_ = false;
+  patience_ = std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(patience));
+}
+void PartWatch::progress() noexcept {
+  const std::lock_guard lock(mutex_);
+  last_ = Clock::now();
+}
+void PartWatch::away(bool away) noexcept {
+  const std::lock_guard lock(mutex_);
+  away_ = away, last_ = Clock::now();
+}
+void PartWatch::set_waiting(int part, bool waiting) {
+  const std::lock_guard lock(mutex_);
+  waiting_[static_cast<std::size_t>(part)] = waiting;
+}
+PartWatch::Clock::time_point PartWatch::deadline() const {
+  const std::lock_guard lock(mutex_);
+  return (away_ ? Clock::now() : last_) + patience_;
+}
+int PartWatch::first_at_work() const {
+  const std::lock_guard lock(mutex_);
+  const auto found = std::find(waiting_.begin(), waiting_.end(), false);
+  return found == waiting_.end() ? -1 : static_cast<int>(found - waiting_.begin());
+}
+
+HostMeeting::HostMeeting(std::size_t parts, PartWatch& watch) : watch_(watch), posted_(parts, 0) {
   for (auto& slots : slots_) slots.resize(parts);
   for (auto& messages : messages_) messages.resize(parts);
 }
@@ -16,11 +44,12 @@ std::uint64_t HostMeeting::meet(std::unique_lock<std::mutex>& lock, int part, Po
   if (abandoned_) throw PartAbandoned();
   const std::uint64_t epoch = ++posted_[static_cast<std::size_t>(part)];
   post(epoch % 2);
+  watch_.progress();
   changed_.notify_all();
   const auto complete = [&] {
     return std::all_of(posted_.begin(), posted_.end(), [&](std::uint64_t one) { return one >= epoch; });
   };
-  changed_.wait(lock, [&] { return abandoned_ || complete(); });
+  watch_.wait(lock, changed_, part, [&] { return abandoned_ || complete(); });
   if (!complete()) throw PartAbandoned();
   return epoch;
 }

@@ -138,7 +138,10 @@ class SimulatedParts::Exchange final : public HaloExchange<T> {
 };
 
 SimulatedParts::SimulatedParts(std::vector<ContextPtr> contexts, std::shared_ptr<const Partition> partition)
-    : contexts_(std::move(contexts)), partition_(std::move(partition)), meeting_(contexts_.size()) {
+    : contexts_(std::move(contexts)),
+      partition_(std::move(partition)),
+      watch_(contexts_.size()),
+      meeting_(contexts_.size(), watch_) {
   if (std::ssize(contexts_) != partition_->parts())
     throw BadArgument("a context is needed for each part of the partition");
   for (std::size_t p = 0; p < contexts_.size(); ++p) {
@@ -181,6 +184,7 @@ void SimulatedParts::require_going() const {
 void SimulatedParts::send(int to, Message message) {
   const std::lock_guard lock(mutex_);
   require_going();
+  watch_.progress();
   message.number = ++sent_;
   mail_[static_cast<std::size_t>(to)].under_way[message.exchange].push_back(std::move(message));
   changed_.notify_all();
@@ -189,7 +193,7 @@ void SimulatedParts::send(int to, Message message) {
 SimulatedParts::Message SimulatedParts::arrive(int part, std::uint64_t exchange) {
   std::unique_lock lock(mutex_);
   std::vector<Message>& under_way = mail_[static_cast<std::size_t>(part)].under_way[exchange];
-  changed_.wait(lock, [&] { return abandoned_ || !under_way.empty(); });
+  watch_.wait(lock, changed_, part, [&] { return abandoned_ || !under_way.empty(); });
   require_going();
   // splitmix64 (Steele, Lea and Flood, OOPSLA 2014)
   std::uint64_t z = ++arrivals_ * 0x9e3779b97f4a7c15u;

@@ -34,6 +34,7 @@ class SimulatedParts final : public Parts {
   std::unique_ptr<HaloExchange<float>> exchange(int part, const PartHalo& halo, float) override;
   void abandon() noexcept override;
   void begin() override;
+  PartWatch& watch() noexcept override { return watch_; }
 
   // How many messages have arrived before one that had been sent earlier to the same part.
   std::int64_t overtaken() const;
@@ -62,6 +63,7 @@ class SimulatedParts final : public Parts {
   const std::shared_ptr<const Partition> partition_;
   std::vector<std::unique_ptr<Link>> links_;
 
+  PartWatch watch_;
   HostMeeting meeting_;       // for sums and other numbers
   mutable std::mutex mutex_;  // of all below
   std::condition_variable changed_;

@@ -5,15 +5,14 @@
 #include <algorithm>
 #include <limits>
 #include <optional>
-#include <thread>
 #include <utility>
 
 #include "core/communicator.hpp"
 #include "core/error.hpp"
-#include "core/signals_blocked.hpp"
 #include "core/simulated_device.hpp"
 #include "core/words.hpp"
 #include "distributed/halo.hpp"
+#include "distributed/part_team.hpp"
 #include "distributed/partition.hpp"
 #include "distributed/simulated_parts.hpp"
 #if defined(PROTEAN_HAVE_CUDA)
@@ -30,10 +29,17 @@ namespace {
 // The observer of the caller is called in the thread of part 0; its answers are those of all parts.
 class SharedObserver final : public SolveObserver {
  public:
-  SharedObserver(const Context& context, SolveObserver* callers) : context_(context), callers_(callers) {}
+  // watch: of the parts.
+  SharedObserver(const Context& context, PartWatch& watch, SolveObserver* callers)
+      : context_(context), watch_(watch), callers_(callers) {}
   bool on_iteration(const IterationInfo& info) override {
     bool go_on = true;
     if (callers_) {
+      const struct Away {
+        explicit Away(PartWatch& of) : watch(of) { watch.away(true); }
+        ~Away() { watch.away(false); }
+        PartWatch& watch;
+      } away(watch_);
       try {
         go_on = callers_->on_iteration(info);
       } catch (...) {
@@ -54,6 +60,7 @@ class SharedObserver final : public SolveObserver {
 
  private:
   const Context& context_;
+  PartWatch& watch_;
   SolveObserver* const callers_;
   std::int64_t next_stop_ = std::numeric_limits<std::int64_t>::max();
 };
@@ -70,7 +77,7 @@ struct DistributedSystem<T>::Plan {
   std::shared_ptr<const Partition> partition;  // over the devices that have rows
   std::vector<std::int64_t> devices;           // of the parts
   std::vector<PartHalo> halos;
-  std::unique_ptr<Parts> links;
+  std::shared_ptr<Parts> links;
   std::string word;
 };
 
@@ -109,7 +116,7 @@ void DistributedSystem<T>::make_plan() {
     if (context->vector_kernels() != VectorKernels::native)
       throw NotAvailable("a distributed system needs native vector kernels");
   }
-  auto plan = std::make_unique<Plan>();
+  auto plan = std::make_shared<Plan>();
   const int devices = static_cast<int>(wanted.contexts.size());
   const bool is_given = !wanted.part_of_row.empty();
   if (is_given && std::ssize(wanted.part_of_row) != csr_.rows())
@@ -153,6 +160,7 @@ void DistributedSystem<T>::make_plan() {
 
 template <class T>
 void DistributedSystem<T>::require_idle(std::string_view what) const {
+  if (!lost_.empty()) throw DeviceError(lost_);
   if (busy_) throw BadArgument(fmt::format("{}: a solve of this system is running", what));
 }
 
@@ -201,43 +209,52 @@ void DistributedSystem<T>::choose_method() {
   method_ = std::move(method), method_reason_ = std::move(reason);
 }
 
-// Part 0 works in the calling thread, which has the caller's observers.
 template <class T>
-void DistributedSystem<T>::in_all_parts(const std::function<void(int)>& work) {
-  Parts& links = *plan_->links;
+void DistributedSystem<T>::in_all_parts(std::function<void(int)> work, bool may_leave) {
   const int parts = plan_->partition->parts();
-  links.begin();
-  std::vector<std::exception_ptr> errors(static_cast<std::size_t>(parts));
-  const auto guarded = [&](int part) {
-    try {
-      work(part);
-    } catch (...) {
-      errors[static_cast<std::size_t>(part)] = std::current_exception();
-      links.abandon();
-    }
-  };
-  {
-    std::vector<std::jthread> threads;
-    try {
-      const SignalsBlocked blocked;
-      for (int p = 1; p < parts; ++p) threads.emplace_back(guarded, p);
-    } catch (...) {
-      errors[0] = std::current_exception();
-      links.abandon();
-    }
-    if (!errors[0]) guarded(0);
-  }
-  if (std::any_of(errors.begin(), errors.end(), [](const auto& one) { return one != nullptr; }))
-    rethrow(errors);
+  const auto [errors, left] = work_of_parts(plan_->links, parts, std::move(work), may_leave);
+  if (left >= 0 || std::any_of(errors.begin(), errors.end(), [](const auto& one) { return one != nullptr; }))
+    rethrow(errors, left);
+  try {
+    plan_->links->require_answers();
+  } catch (const PartSilent& silent) { throw DeviceError(silence(silent.part, parts, false)); }
+}
+
+template <class T>
+std::string DistributedSystem<T>::silence(int part, int parts, bool left) const {
+  const std::string who = part < 0 ? fmt::format("the {} parts wait for each other", parts)
+                                   : fmt::format("part {} of {} (on device {}) has not answered", part, parts,
+                                                 plan_->devices[static_cast<std::size_t>(part)]);
+  return fmt::format(
+      "{} for {:g} s, and the others have stopped waiting; x is as it was. {}", who, part_patience.load(),
+      left ? "It is left behind, and this system cannot be used any more: make another one, on other "
+             "devices if this one hangs"
+           : "The system can be used again");
+}
+
+// The thread of a part still works: what it works with is never freed.
+template <class T>
+void DistributedSystem<T>::leave_behind(const std::string& why) {
+  lost_ = why;
+  (void)new std::shared_ptr<Plan>(plan_);
+  (void)new std::vector<std::unique_ptr<Part>>(std::move(parts_));
+  parts_.clear();
 }
 
 // The error of the first part that failed by itself. Its message names the part, unless all parts have the same one.
 template <class T>
-void DistributedSystem<T>::rethrow(const std::vector<std::exception_ptr>& errors) const {
+void DistributedSystem<T>::rethrow(const std::vector<std::exception_ptr>& errors, int left) {
+  const int parts = static_cast<int>(errors.size());
+  if (left >= 0) {
+    const std::string text = silence(left, parts, true);
+    leave_behind(text);
+    throw DeviceError(text);
+  }
   const auto message = [](const std::exception_ptr& error) -> std::string {
     try {
       if (error) std::rethrow_exception(error);
     } catch (const PartAbandoned&) {
+    } catch (const PartSilent&) {
     } catch (const std::exception& one) { return one.what(); } catch (...) {
       return "unknown";
     }
@@ -246,6 +263,16 @@ void DistributedSystem<T>::rethrow(const std::vector<std::exception_ptr>& errors
   std::size_t first = 0;
   while (first + 1 < errors.size() && message(errors[first]).empty()) ++first;
   const std::string text = message(errors[first]);
+  if (text.empty()) {
+    int silent = -1;
+    try {
+      for (const std::exception_ptr& error : errors) try {
+          if (error) std::rethrow_exception(error);
+        } catch (const PartAbandoned&) {}
+      plan_->links->require_answers();
+    } catch (const PartSilent& error) { silent = error.part; }
+    throw DeviceError(silence(silent, parts, false));
+  }
   const bool alike =
       std::all_of(errors.begin(), errors.end(), [&](const auto& one) { return message(one) == text; });
   if (alike) std::rethrow_exception(errors[first]);
@@ -305,15 +332,18 @@ void DistributedSystem<T>::set_up() {
   double converted = 0;
   try {
     if (anew || renew) stage("converting the matrix");
-    in_all_parts([&](int number) {
-      if (anew) make_part(number);
-      if (renew) renew_part(number);
-    });
+    in_all_parts(
+        [&](int number) {
+          if (anew) make_part(number);
+          if (renew) renew_part(number);
+        },
+        false);
     converted = clock.passed();
     stage("setting up");
     // Apart from the matrices: setups may add up over all parts, and then nobody should still allocate.
     in_all_parts(
-        [&](int number) { parts_[static_cast<std::size_t>(number)]->system.set_up(method_, settings_); });
+        [&](int number) { parts_[static_cast<std::size_t>(number)]->system.set_up(method_, settings_); },
+        false);
   } catch (...) {
     parts_.clear();  // the next solve sets everything up
     throw;
@@ -338,32 +368,47 @@ SolveResult DistributedSystem<T>::solve(VectorView<const T> b, VectorView<T> x, 
   if (!observer) observer = settings_.observer;
   if (settings_.on_stage) settings_.on_stage("solving");
   SolveResult result;
-  std::vector<std::vector<T>> found(parts_.size());
-  std::exception_ptr of_observer;
+  // What the threads of the parts use, as long as one of them works.
+  struct Job {
+    std::vector<Part*> parts;
+    std::shared_ptr<Plan> plan;
+    std::vector<std::vector<T>> found;
+    SolveReport report;
+    std::exception_ptr of_observer;
+  };
+  const auto job = std::make_shared<Job>();
+  for (const auto& part : parts_) job->parts.push_back(part.get());
+  job->plan = plan_, job->found.resize(parts_.size());
   try {
-    in_all_parts([&](int number) {
-      Part& part = *parts_[static_cast<std::size_t>(number)];
-      const auto rows = plan_->partition->rows_of(number);
-      std::vector<T>& values = found[static_cast<std::size_t>(number)];
-      std::vector<T> right(rows.size());
-      values.resize(rows.size());
-      for (std::size_t i = 0; i < rows.size(); ++i) values[i] = x.data[rows[i]], right[i] = b.data[rows[i]];
-      SharedObserver shared(*part.system.A().context(), number == 0 ? observer : nullptr);
-      SolveReport report;
-      try {
-        report = part.system.solve(right, values, observer ? &shared : nullptr);
-      } catch (...) {
-        if (number == 0) of_observer = shared.thrown;
-        throw;
-      }
-      if (number == 0) result.report = std::move(report);
-    });
+    in_all_parts(
+        [job, b, x, observer](int number) {
+          Part& part = *job->parts[static_cast<std::size_t>(number)];
+          const auto rows = job->plan->partition->rows_of(number);
+          std::vector<T>& values = job->found[static_cast<std::size_t>(number)];
+          std::vector<T> right(rows.size());
+          values.resize(rows.size());
+          for (std::size_t i = 0; i < rows.size(); ++i)
+            values[i] = x.data[rows[i]], right[i] = b.data[rows[i]];
+          SharedObserver shared(*part.system.A().context(), job->plan->links->watch(),
+                                number == 0 ? observer : nullptr);
+          SolveReport report;
+          try {
+            report = part.system.solve(right, values, observer ? &shared : nullptr);
+          } catch (...) {
+            if (number == 0) job->of_observer = shared.thrown;
+            throw;
+          }
+          if (number == 0) job->report = std::move(report);
+        },
+        true);
   } catch (...) {
     // What a method keeps may be of different iterations in different parts.
     for (const auto& part : parts_) part->system.drop_solver();
-    if (of_observer) std::rethrow_exception(of_observer);
+    if (job->of_observer) std::rethrow_exception(job->of_observer);
     throw;
   }
+  const std::vector<std::vector<T>>& found = job->found;
+  result.report = std::move(job->report);
   for (std::size_t p = 0; p < parts_.size(); ++p) {
     const auto rows = plan_->partition->rows_of(static_cast<int>(p));
     for (std::size_t i = 0; i < rows.size(); ++i) x.data[rows[i]] = found[p][i];

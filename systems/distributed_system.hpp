@@ -32,7 +32,7 @@ class DistributedSystem {
   const SolveSettings& settings() const noexcept { return settings_; }
   const CsrMatrix<T>& given() const noexcept { return csr_; }
   // New settings of the same distribution (BadArgument for another one). Later solves set up everything anew. This and
-  // all calls below throw BadArgument while a solve is running.
+  // all calls below throw BadArgument while a solve is running, and DeviceError after a part did not answer in a solve.
   void set(SolveSettings settings);
   // New values of the same pattern, which live as long as solves use them. Throws ShapeMismatch for another pattern,
   // BadMatrix for values that are not finite.
@@ -49,17 +49,22 @@ class DistributedSystem {
   void make_plan();
   void choose_method();
   void require_idle(std::string_view what) const;
-  void in_all_parts(const std::function<void(int)>& work);
-  [[noreturn]] void rethrow(const std::vector<std::exception_ptr>& errors) const;
+  // may_leave: a part that does not answer is left behind with its thread; then `work` refers to nothing of this
+  // object, nor of the caller.
+  void in_all_parts(std::function<void(int)> work, bool may_leave);
+  void leave_behind(const std::string& why);
+  [[noreturn]] void rethrow(const std::vector<std::exception_ptr>& errors, int left);
+  std::string silence(int part, int parts, bool left) const;
   void make_part(int part);
   void renew_part(int part);
 
   CsrMatrix<T> csr_;
   SolveSettings settings_;
   ContextPtr host_;
-  std::unique_ptr<Plan> plan_;
+  std::shared_ptr<Plan> plan_;
   std::vector<std::unique_ptr<Part>> parts_;  // empty: to be set up
   bool new_values_ = false, new_method_ = true, busy_ = false;
+  std::string lost_;  // why the system cannot be used any more
   std::string method_, method_reason_;
   double convert_seconds_ = 0, setup_seconds_ = 0;  // since the last solve
 };

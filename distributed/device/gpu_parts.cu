@@ -1,7 +1,8 @@
 // Sums and exchanges between GPUs, as kernels that can be recorded: they store into the memory of the other GPU,
 // release an epoch there, and wait for the epochs of the others. Each part queues the same kernels in the same order,
 // so its own count of epochs says what to wait for. Two places are used alternately: nobody can be two epochs ahead of
-// a part with which it exchanges. No kernel waits for ever: a part that fails says so in memory of the host.
+// a part with which it exchanges. No kernel waits for ever: a part that fails says so in memory of the host, and
+// a kernel gives up if a part does not answer (part_patience).
 #include "distributed/gpu_parts.hpp"
 
 #include <algorithm>
@@ -23,7 +24,7 @@ namespace protean::detail {
 namespace {
 
 constexpr int most_parts = 16, most_sums = 64, sum_threads = 64, exchange_threads = 256, most_blocks = 64;
-using device::Epoch, device::release, device::acquire, device::wait_for;
+using device::Epoch, device::release, device::acquire, device::Patience;
 
 // The last block that calls it returns true, after what all blocks wrote before.
 __device__ inline bool last_block(unsigned* done, unsigned blocks) {
@@ -47,7 +48,7 @@ struct SumLinks {
   Mailbox* boxes[most_parts];
   Epoch* epoch;  // sums of this part so far
   int part, parts;
-  const int* abandoned;
+  Patience patience;
 };
 enum class Combine : unsigned char { sum, largest };
 
@@ -62,7 +63,8 @@ __global__ void combine_kernel(SumLinks links, T* values, int count, Combine how
   __syncthreads();
   if (threadIdx.x < links.parts) {
     release(&links.boxes[threadIdx.x]->epochs[links.part], epoch);
-    wait_for(&links.boxes[links.part]->epochs[threadIdx.x], epoch, links.abandoned);
+    device::wait_for_part(&links.boxes[links.part]->epochs[threadIdx.x], epoch, static_cast<int>(threadIdx.x),
+                          links.patience);
   }
   __syncthreads();
   for (int k = threadIdx.x; k < count; k += blockDim.x) {
@@ -87,6 +89,7 @@ struct NeighbourLinks {
   std::int64_t count;
   T* places[2];
   Epoch* there;
+  int part;
 };
 
 // blocks: for each neighbour.
@@ -104,14 +107,15 @@ __global__ void send_kernel(const NeighbourLinks<T>* neighbours, int blocks, con
   if (last_block(done + number, static_cast<unsigned>(blocks)) && threadIdx.x == 0) release(to.there, epoch);
 }
 
-// here: the epochs of all neighbours.
+// here: the epochs of all neighbours, which are in the table.
 template <class T>
-__global__ void receive_kernel(const Epoch* here, int neighbours, const T* first_place, const T* second_place,
-                               std::int64_t count, T* ghosts, Epoch* epoch_of_part, unsigned* done,
-                               const int* abandoned, const int* stop) {
+__global__ void receive_kernel(const Epoch* here, const NeighbourLinks<T>* table, int neighbours,
+                               const T* first_place, const T* second_place, std::int64_t count, T* ghosts,
+                               Epoch* epoch_of_part, unsigned* done, Patience patience, const int* stop) {
   if (device::stopped(stop)) return;
   const Epoch epoch = *epoch_of_part + 1;
-  for (int k = threadIdx.x; k < neighbours; k += blockDim.x) wait_for(here + k, epoch, abandoned);
+  for (int k = threadIdx.x; k < neighbours; k += blockDim.x)
+    device::wait_for_part(here + k, epoch, table[k].part, patience);
   __syncthreads();
   const volatile T* const place = epoch % 2 == 0 ? first_place : second_place;
   for (std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count;
@@ -137,12 +141,12 @@ template <class T>
 class GpuParts final : public Parts {
  public:
   GpuParts(std::vector<ContextPtr> contexts, std::shared_ptr<const Partition> partition)
-      : partition_(std::move(partition)), meeting_(contexts.size()) {
+      : partition_(std::move(partition)), watch_(contexts.size()), meeting_(contexts.size(), watch_) {
     require(contexts);
     for (std::size_t p = 0; p < contexts.size(); ++p) reach_others(contexts, p);
-    PROTEAN_CUDA_CHECK(cudaHostAlloc(reinterpret_cast<void**>(&abandoned_), sizeof(int),
+    PROTEAN_CUDA_CHECK(cudaHostAlloc(reinterpret_cast<void**>(&abandoned_), (1 + most_parts) * sizeof(int),
                                      cudaHostAllocPortable | cudaHostAllocMapped));
-    *abandoned_ = 0;
+    answer();
     try {
       for (const ContextPtr& context : contexts) members_.push_back(std::make_unique<Member>(context));
     } catch (...) {
@@ -174,17 +178,43 @@ class GpuParts final : public Parts {
   void begin() override {
     const bool failed = meeting_.begin();
     // Others may have written into the memory of an exchange after its part had failed. Now nobody works.
-    if (failed)
+    if (failed || gave_up())
       for (const auto& member : members_) member->context->synchronize();
     std::erase_if(exchanges_, [](const auto& one) { return one.use_count() == 1; });
-    if (!failed) return;
-    *static_cast<volatile int*>(abandoned_) = 0;
+    if (!failed && !gave_up()) return;
+    answer();
     for (const auto& member : members_) member->forget();
     for (const auto& exchange : exchanges_) exchange->forget();
     for (const auto& member : members_) member->context->synchronize();
   }
+  PartWatch& watch() noexcept override { return watch_; }
+  // The part for which others have waited, and which has waited for nobody.
+  void require_answers() const override {
+    if (!gave_up()) return;
+    const volatile int* const waited_for = abandoned_ + 1;
+    for (std::size_t p = 0; p < members_.size(); ++p) {
+      std::size_t part = p;
+      for (std::size_t turns = 0; waited_for[part] != 0; ++turns) {
+        if (turns == members_.size()) throw PartSilent(-1);
+        part = static_cast<std::size_t>(waited_for[part] - 1);
+      }
+      if (part != p) throw PartSilent(static_cast<int>(part));
+    }
+  }
 
  private:
+  bool gave_up() const noexcept { return *static_cast<const volatile int*>(abandoned_) == 2; }
+  void answer() noexcept { std::fill_n(static_cast<volatile int*>(abandoned_), 1 + most_parts, 0); }
+  Patience patience_of(int part) const noexcept {
+    return {abandoned_, abandoned_ + 1, part, static_cast<unsigned long long>(1e9 * part_patience)};
+  }
+  // A part that comes to a meeting after a kernel has given up goes no further.
+  void require_no_one_gave_up() {
+    if (!gave_up()) return;
+    meeting_.abandon();
+    throw PartAbandoned();
+  }
+
   // Memory of a part into which other parts write. Not from the pool of the context, which other GPUs do not reach.
   class PeerMemory {
    public:
@@ -291,7 +321,7 @@ class GpuParts final : public Parts {
     Link(GpuParts& parts, int part) : parts_(parts), part_(part) {
       for (std::size_t p = 0; p < parts.members_.size(); ++p) links_.boxes[p] = parts.members_[p]->box;
       links_.epoch = parts.members_[static_cast<std::size_t>(part)]->epoch;
-      links_.part = part, links_.parts = parts.partition_->parts(), links_.abandoned = parts.abandoned_;
+      links_.part = part, links_.parts = parts.partition_->parts(), links_.patience = parts.patience_of(part);
     }
     int part() const noexcept override { return part_; }
     int parts() const noexcept override { return parts_.partition_->parts(); }
@@ -313,7 +343,10 @@ class GpuParts final : public Parts {
       combine(context, value, 1, Combine::largest);
     }
     std::vector<double> gathered(const std::vector<double>& numbers) override {
-      return parts_.meeting_.gathered(part_, numbers);
+      parts_.require_no_one_gave_up();
+      std::vector<double> all = parts_.meeting_.gathered(part_, numbers);
+      parts_.require_no_one_gave_up();
+      return all;
     }
     std::vector<PartMessage> exchanged(std::vector<PartMessage> to) override {
       return parts_.meeting_.exchanged(part_, std::move(to));
@@ -335,9 +368,9 @@ class GpuParts final : public Parts {
 
   class Exchange final : public HaloExchange<T> {
    public:
-    Exchange(std::shared_ptr<const Arrivals> memory, const int* abandoned, std::int64_t most_sent)
+    Exchange(std::shared_ptr<const Arrivals> memory, const Patience& patience, std::int64_t most_sent)
         : memory_(std::move(memory)),
-          abandoned_(abandoned),
+          patience_(patience),
           blocks_(static_cast<int>(blocks_for(most_sent, most_blocks))) {}
     void begin(VectorView<const T> x) override {
       if (memory_->neighbours == 0) return;
@@ -350,14 +383,16 @@ class GpuParts final : public Parts {
       if (memory_->neighbours == 0) return;
       const DeviceState& state = memory_->context->device_state();
       device::launch(state, receive_kernel<T>, blocks_for(ghosts.size, most_blocks), exchange_threads,
-                     static_cast<const Epoch*>(memory_->epochs + 1), static_cast<int>(memory_->neighbours),
-                     static_cast<const T*>(memory_->places[0]), static_cast<const T*>(memory_->places[1]),
-                     ghosts.size, ghosts.data, memory_->epochs, memory_->done, abandoned_, state.stop);
+                     static_cast<const Epoch*>(memory_->epochs + 1),
+                     static_cast<const NeighbourLinks<T>*>(memory_->table),
+                     static_cast<int>(memory_->neighbours), static_cast<const T*>(memory_->places[0]),
+                     static_cast<const T*>(memory_->places[1]), ghosts.size, ghosts.data, memory_->epochs,
+                     memory_->done, patience_, state.stop);
     }
 
    private:
     const std::shared_ptr<const Arrivals> memory_;
-    const int* const abandoned_;
+    const Patience patience_;
     const int blocks_;
   };
 
@@ -386,7 +421,7 @@ class GpuParts final : public Parts {
         there.push_back(
             MessageReader(from[static_cast<std::size_t>(one.part)]).template read<Place>().front());
       arrivals->link(halo, there);
-      return std::make_unique<Exchange>(arrivals, abandoned_, most);
+      return std::make_unique<Exchange>(arrivals, patience_of(part), most);
     } else {
       throw BadArgument("the vectors of a distributed system have another precision");
     }
@@ -428,8 +463,9 @@ class GpuParts final : public Parts {
     }
   }
   const std::shared_ptr<const Partition> partition_;
+  PartWatch watch_;
   HostMeeting meeting_;
-  int* abandoned_ = nullptr;  // in memory of the host that all GPUs read
+  int* abandoned_ = nullptr;  // Patience::abandoned and waited_for, in memory of the host that all GPUs read
   std::vector<std::unique_ptr<Member>> members_;
   std::vector<std::unique_ptr<Link>> links_;
   std::mutex mutex_;  // of the list

@@ -87,6 +87,7 @@ bool FakeDevice::owns(const void* data) const noexcept {
 }
 
 void FakeDevice::open() noexcept {
+  if (options_.at_work) options_.at_work();
   const std::lock_guard lock(mutex_);
   if (depth_++ == 0) ++works_;
 }

@@ -10,6 +10,7 @@
 // the 63 bytes that align a buffer. It does not check CUDA's own rules (streams, graphs).
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -29,6 +30,7 @@ struct FakeDeviceOptions {
   // Whether the products of its matrices heed the stop (Recording::heeds_stop), as our kernels do and cuSPARSE's do
   // not.
   bool products_heed_stop = true;
+  std::function<void()> at_work = {};  // called before each work
 };
 
 class FakeDevice final : public detail::SimulatedDevice, public std::enable_shared_from_this<FakeDevice> {
