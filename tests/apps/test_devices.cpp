@@ -244,7 +244,8 @@ TEST(DevicesKey, RefusesWhatSeveralDevicesDoNotServe) {
     std::string rest, place, text;
   };
   for (const Case& one : {
-           Case{"}\npreconditioner: {type: spai0}", "p.yaml:2:17", "spai0 is not served over several devices"},
+           Case{"}\npreconditioner: {type: spai0}", "p.yaml:2:17",
+                "spai0 is not served over several devices"},
            Case{"}\npreconditioner: {type: auto}\noutput: {fields: f.mtx}", "p.yaml:3:18",
                 "output.fields is for one device"},
            Case{"}\npreconditioner: {type: composition, parts: [{type: jacobi}, {type: ic0}]}", "p.yaml:2:17",
