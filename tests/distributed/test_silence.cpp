@@ -69,13 +69,14 @@ struct Fixture {
 // A part that answers late, but then does, ends with the others, and the system goes on.
 TEST(SilentPart, IsNamedAndTheSystemGoesOn) {
   Fixture of;
-  const Patience patience(1);
-  of.sleep_in_the_middle(1.05);
+  const Patience patience(10);
+  // The others stop waiting after 10 s, and give it 2 s more to end.
+  of.sleep_in_the_middle(10.7);
   const auto begin = Clock::now();
   const std::string text = message_of<DeviceError>([&] { (void)of.system.solve(of.b, of.x); });
-  EXPECT_TRUE(text.starts_with("part 1 of 3 (on device 1) has not answered for 1 s")) << text;
+  EXPECT_TRUE(text.starts_with("part 1 of 3 (on device 1) has not answered for 10 s")) << text;
   EXPECT_TRUE(has(text, "can be used again")) << text;
-  EXPECT_GE(seconds_since(begin), 1);
+  EXPECT_GE(seconds_since(begin), 10);
   EXPECT_EQ(of.x, std::vector<double>(of.x.size(), 0.0));
   EXPECT_TRUE(of.system.solve(of.b, of.x).converged());
   EXPECT_LE(relative_residual_of<double>(of.csr, of.b, of.x), 1.01e-8);
@@ -85,12 +86,12 @@ TEST(SilentPart, IsNamedAndTheSystemGoesOn) {
 TEST(SilentPart, IsLeftBehindIfItDoesNotComeBack) {
   const auto sleeper = [] {
     Fixture of;
-    const Patience patience(0.3);
-    of.sleep_in_the_middle(4);
+    const Patience patience(1);
+    of.sleep_in_the_middle(9);
     const auto begin = Clock::now();
     const std::string text = message_of<DeviceError>([&] { (void)of.system.solve(of.b, of.x); });
-    EXPECT_LT(seconds_since(begin), 3.5);
-    EXPECT_TRUE(text.starts_with("part 1 of 3 (on device 1) has not answered for 0.3 s")) << text;
+    EXPECT_LT(seconds_since(begin), 8.5) << "it was waited for";
+    EXPECT_TRUE(text.starts_with("part 1 of 3 (on device 1) has not answered for 1 s")) << text;
     EXPECT_TRUE(has(text, "cannot be used any more")) << text;
     EXPECT_EQ(of.x, std::vector<double>(of.x.size(), 0.0));
     EXPECT_EQ(message_of<DeviceError>([&] { (void)of.system.solve(of.b, of.x); }), text);
@@ -98,7 +99,7 @@ TEST(SilentPart, IsLeftBehindIfItDoesNotComeBack) {
     EXPECT_FALSE(of.system.describe().empty());
     return of.sleeper;
   }();
-  std::this_thread::sleep_for(std::chrono::seconds(5));
+  std::this_thread::sleep_for(std::chrono::seconds(10));
   // It has come back, and ended where it would have waited for the others.
   const std::int64_t works = sleeper->works;
   EXPECT_GT(works, sleeper->at);
@@ -107,10 +108,10 @@ TEST(SilentPart, IsLeftBehindIfItDoesNotComeBack) {
 // The caller's observer may take longer.
 TEST(SilentPart, IsNotTheOneWhoseObserverThinks) {
   Fixture of;
-  const Patience patience(0.5);
+  const Patience patience(1);
   struct Thinks final : SolveObserver {
     bool on_iteration(const IterationInfo& info) override {
-      if (info.iteration == 3) std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+      if (info.iteration == 3) std::this_thread::sleep_for(std::chrono::milliseconds(2500));
       return true;
     }
   } thinks;
